@@ -1,0 +1,35 @@
+# Everything Hanse is built on. scripts/setup installs it.
+find_package(Threads REQUIRED)
+find_package(MPI REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(nlohmann_json REQUIRED)
+
+# Parallel HDF5: client states are written by all ranks together.
+set(HDF5_PREFER_PARALLEL ON)
+find_package(HDF5 REQUIRED COMPONENTS C)
+if(NOT HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "HDF5 was found without MPI: install libhdf5-openmpi-dev (scripts/setup)")
+endif()
+add_library(hdf5_parallel INTERFACE)
+target_include_directories(hdf5_parallel SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
+target_link_libraries(hdf5_parallel INTERFACE ${HDF5_LIBRARIES} MPI::MPI_CXX)
+
+# OpenBLAS and no other BLAS: the reference BLAS is thirty times slower.
+find_path(OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread
+          x86_64-linux-gnu/openblas-pthread)
+find_library(OPENBLAS_LIBRARY openblas REQUIRED)
+add_library(openblas INTERFACE)
+target_include_directories(openblas SYSTEM INTERFACE ${OPENBLAS_INCLUDE})
+target_link_libraries(openblas INTERFACE ${OPENBLAS_LIBRARY})
+
+find_package(Torch REQUIRED)
+add_library(torch_cpp INTERFACE)
+target_include_directories(torch_cpp SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(torch_cpp INTERFACE ${TORCH_LIBRARIES})
+
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
+find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)

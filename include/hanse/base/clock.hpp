@@ -1,0 +1,26 @@
+// Monotonic time in seconds, and a stopwatch that adds up phases.
+#pragma once
+
+#include <chrono>
+
+namespace hanse {
+
+// Seconds since an arbitrary fixed point; never goes backwards, whatever the wall clock does.
+inline double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Adds the lifetime of the object, in seconds, to `total_s`.
+class PhaseTimer {
+ public:
+  explicit PhaseTimer(double& total_s) : total_s_(total_s), start_s_(monotonic_seconds()) {}
+  ~PhaseTimer() { total_s_ += monotonic_seconds() - start_s_; }
+  PhaseTimer(const PhaseTimer&) = delete;
+  PhaseTimer& operator=(const PhaseTimer&) = delete;
+
+ private:
+  double& total_s_;
+  double start_s_;
+};
+
+}  // namespace hanse

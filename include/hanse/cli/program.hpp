@@ -1,0 +1,34 @@
+// The command line: hanse VERB ...
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+// A parsed command line.
+struct Command {
+  std::string verb;                // run, resume, plan, replay, list, inspect, help, version
+  std::vector<std::string> words;  // positional arguments behind the verb
+  Overrides overrides;             // --section.key=value
+  int64_t ranks = 0;               // plan: --ranks=N
+  bool help = false;
+};
+
+// Throws InvalidArgument: unknown verb or option, wrong number of words.
+Command parse_command(const std::vector<std::string>& arguments);
+
+// Executes it. `start_s` is monotonic_seconds() at the start of the process. Reports errors on
+// stderr: one line, from one rank.
+ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s);
+
+// Texts of --help, of `hanse VERB --help` and of `hanse list [KIND]`.
+std::string usage_text();
+std::string list_text(const std::string& kind);
+std::string version_text();
+
+}  // namespace hanse

@@ -1,0 +1,63 @@
+// What a participant does with the model it receives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+struct ClientOptions {
+  std::string kind = "sgd";     // [client] update
+  int64_t epochs = 1;           // passes over the client's samples; ignored when steps > 0
+  int64_t steps = 0;            // mini-batch steps a round; 0: epochs
+  int64_t batch = 20;           // samples a step; 0: all of the client's
+  double lr = 0.1;              // step size in the first round
+  double lr_decay = 1;          // factor applied to lr ...
+  int64_t lr_decay_every = 1;   // ... every so many rounds
+  double momentum = 0;          // heavy ball, from zero in every round
+  double weight_decay = 0;      // L2
+  double clip = 0;              // largest gradient norm; 0: off
+  int64_t state_memory = 1024;  // MiB a rank for client states; the rest in a mapped file
+};
+
+// One participation.
+struct ClientTask {
+  int64_t client = 0;
+  int64_t round = 0;      // from 1
+  uint64_t seed = 0;      // run.seed
+  std::span<float> row;   // [P]: the received model on entry, the local model on return
+  std::span<float> state;  // [state_width()] of this client, zero at its first participation
+};
+
+struct ClientOutcome {
+  double loss = 0;      // mean of the mini-batch losses of the round
+  int64_t samples = 0;  // samples processed, over all steps
+};
+
+class LocalUpdate {
+ public:
+  virtual ~LocalUpdate() = default;
+  // A pure function of the task, the options and the client's samples.
+  virtual ClientOutcome train(const ClientTask& task) = 0;
+  // Floats that a client keeps between rounds; 0: none.
+  virtual int64_t state_width() const { return 0; }
+};
+
+// Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,
+// kShuffle, round, client); the last batch of an epoch may be smaller. `model` and `federation`
+// must outlive the object. Memory: one gradient row when momentum or clipping needs it, and one
+// batch.
+std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
+                                      Model& model);
+
+// Mini-batch steps of a client with `samples` training samples in one round.
+int64_t local_steps(const ClientOptions& options, int64_t samples);
+// The learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
+double learning_rate(const ClientOptions& options, int64_t round);
+
+}  // namespace hanse

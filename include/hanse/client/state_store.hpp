@@ -1,0 +1,54 @@
+// What clients keep between rounds: control variates, personal models, curvature pairs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace hanse {
+
+// One row of `width` float32 for every client that has taken part, on the rank the client is pinned
+// to. A row is zero when it is created, at the client's first participation. Up to
+// `memory_limit_bytes` rows lie in anonymous memory; the rows after them in a file in `folder`,
+// which is unlinked as soon as it is open: nothing is left when a run is killed.
+class ClientStateStore {
+ public:
+  // REQUIRES: width >= 0. No memory is taken before the first row.
+  ClientStateStore(int64_t width, int64_t memory_limit_bytes, std::string folder);
+  ~ClientStateStore();
+  ClientStateStore(const ClientStateStore&) = delete;
+  ClientStateStore& operator=(const ClientStateStore&) = delete;
+
+  int64_t width() const { return width_; }
+
+  // The client's row [width]; stays where it is for the life of the store. Throws IoError when
+  // the file cannot grow (disk full).
+  std::span<float> row(int64_t client);
+  // The row of a client that has one. REQUIRES: contains(client).
+  std::span<const float> existing_row(int64_t client) const;
+  bool contains(int64_t client) const { return index_.count(client) != 0; }
+
+  // Clients that have a row, ascending.
+  std::vector<int64_t> clients() const;
+
+  int64_t memory_bytes() const;  // anonymous
+  int64_t file_bytes() const;    // mapped from the file
+
+ private:
+  struct Slab;
+  Slab& slab_with_room();
+  void grow_file(int64_t bytes);
+
+  int64_t width_;
+  int64_t rows_in_memory_;  // rows that fit below the limit
+  std::string folder_;
+  int file_ = -1;
+  int64_t file_bytes_ = 0;
+  std::vector<std::unique_ptr<Slab>> slabs_;
+  std::unordered_map<int64_t, float*> index_;
+};
+
+}  // namespace hanse

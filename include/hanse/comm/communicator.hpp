@@ -1,0 +1,129 @@
+// Collective operations over the ranks of a run, named as MPI names them.
+//
+// Two implementations: over MPI (mpi_communicator.hpp) and over the threads of one process
+// (thread_communicator.hpp, for tests and for a run without mpirun). Every method is collective:
+// all ranks call it in the same order with matching arguments. A failure throws CommError. Counts
+// are int64_t; messages are cut below 2^31 elements in one place.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hanse {
+
+enum class ReduceOp { kSum, kMin, kMax };
+enum class ElementType { kInt64, kDouble, kFloat, kByte };
+
+template <class T>
+constexpr ElementType element_type_of();
+template <>
+constexpr ElementType element_type_of<int64_t>() { return ElementType::kInt64; }
+template <>
+constexpr ElementType element_type_of<double>() { return ElementType::kDouble; }
+template <>
+constexpr ElementType element_type_of<float>() { return ElementType::kFloat; }
+template <>
+constexpr ElementType element_type_of<std::byte>() { return ElementType::kByte; }
+
+constexpr int64_t element_bytes(ElementType type) {
+  return type == ElementType::kByte ? 1 : type == ElementType::kFloat ? 4 : 8;
+}
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Copies the root's data to all ranks.
+  template <class T, std::size_t N>
+  void bcast(std::span<T, N> data, int root) {
+    if (size() > 1) bcast_impl({data.data(), count(data), element_type_of<T>()}, root);
+  }
+
+  // Element by element over ranks; the result stands in the root's `data`, the others' contents
+  // are undefined afterwards. The order of summation is not defined: only sums that do not depend
+  // on it (integers; one non-zero term) give the same bits on every number of ranks.
+  template <class T, std::size_t N>
+  void reduce(std::span<T, N> data, ReduceOp op, int root) {
+    if (size() > 1) reduce_impl({data.data(), count(data), element_type_of<T>()}, op, root);
+  }
+  template <class T, std::size_t N>
+  void allreduce(std::span<T, N> data, ReduceOp op) {
+    reduce(data, op, 0);
+    bcast(data, 0);
+  }
+  template <class T>
+  T allreduce_one(T value, ReduceOp op) {
+    allreduce(std::span<T>(&value, 1), op);
+    return value;
+  }
+
+  // Every rank's elements, one rank after another, on the root; empty elsewhere. `counts`, when
+  // given, gets the elements of each rank on the root.
+  template <class T>
+  std::vector<T> gatherv(std::span<const T> data, int root,
+                         std::vector<int64_t>* counts = nullptr) {
+    std::vector<int64_t> bytes_of;
+    const auto raw = gatherv_impl(std::as_bytes(data), root, bytes_of);
+    std::vector<T> all(raw.size() / sizeof(T));
+    if (!raw.empty()) std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(all.data()));
+    if (counts) {
+      counts->clear();
+      for (const int64_t b : bytes_of) counts->push_back(b / static_cast<int64_t>(sizeof(T)));
+    }
+    return all;
+  }
+
+  virtual void barrier() = 0;
+
+  // A communicator of the ranks on this rank's host, in rank order.
+  virtual std::unique_ptr<Communicator> split_by_host() = 0;
+
+  // Zeroed memory that all ranks of this communicator see and that lives as long as any rank holds
+  // it. It has no name in a file system, so that a killed run leaves nothing behind.
+  // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
+  virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
+
+  // Address of the MPI_Comm behind this object, for libraries that need it; null when there is none.
+  virtual const void* native() const { return nullptr; }
+
+  // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes and for
+  // a reduction to this root, the bytes received for a gather.
+  int64_t bytes_moved() const { return bytes_moved_; }
+  // Seconds this rank spent in collectives so far.
+  double seconds() const { return seconds_; }
+
+ protected:
+  struct Buffer {
+    void* data;
+    int64_t count;
+    ElementType type;
+    int64_t bytes() const { return count * element_bytes(type); }
+  };
+
+  int64_t bytes_moved_ = 0;
+  double seconds_ = 0;
+
+ private:
+  template <class T, std::size_t N>
+  static int64_t count(std::span<T, N> data) {
+    return static_cast<int64_t>(data.size());
+  }
+
+  virtual void bcast_impl(Buffer buffer, int root) = 0;
+  virtual void reduce_impl(Buffer buffer, ReduceOp op, int root) = 0;
+  virtual std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
+                                              std::vector<int64_t>& bytes_of) = 0;
+};
+
+// The root's text on all ranks.
+std::string bcast_text(Communicator& comm, const std::string& text, int root);
+
+}  // namespace hanse

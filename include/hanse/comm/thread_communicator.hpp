@@ -1,0 +1,19 @@
+// The in-process twin of the MPI communicator: ranks are threads of one process.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// Runs `body(comm)` on `ranks` threads, one a rank, and returns when all have ended. When one
+// throws, the others' collectives fail with CommError, and the first exception is thrown on.
+// REQUIRES: ranks >= 1.
+void run_threads(int ranks, const std::function<void(Communicator&)>& body);
+
+// A communicator of one rank: the program without mpirun. No thread, no MPI.
+std::unique_ptr<Communicator> make_single_communicator();
+
+}  // namespace hanse

@@ -1,0 +1,52 @@
+// The weighted sum of the participants' updates, sum_i c_i (theta_i - theta), over clients and
+// ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// exact: every addend is rounded once to 64-bit fixed point (2^-44) and added as an integer, so the
+// sum does not depend on who adds what in which order. 8 bytes a parameter on the wire.
+// fast: float32 sums, 4 bytes a parameter; the bits depend on grouping and order.
+enum class Reduction { kExact, kFast };
+
+struct FoldResult {
+  double squared_norm = 0;  // |theta_i - theta|^2, in float64, in a fixed order
+  bool in_range = true;     // false: an addend was NaN, Inf or too large; the sum is then spoilt
+};
+
+class UpdateSum {
+ public:
+  static constexpr int kFractionBits = 44;
+
+  // REQUIRES: addends >= 1, the most updates that can enter one sum over all ranks. An addend
+  // larger than (2^63 - 1) / addends * 2^-44 is out of range, so that no sum can wrap.
+  UpdateSum(int64_t n_params, int64_t addends, Reduction reduction);
+
+  // Adds coefficient * (row - theta) and sets row = theta for the next participant: copying in,
+  // differencing, weighting, rounding and adding in one pass over memory.
+  FoldResult fold(std::span<float> row, std::span<const float> theta, double coefficient);
+
+  // Sums over the ranks of `comm` to `root`. Collective.
+  void reduce(Communicator& comm, int root);
+
+  // Writes the sum to `out` [P] as float32 and clears it for the next round.
+  void take(std::span<float> out);
+  void clear();
+
+  // Largest |coefficient * (row - theta)| that is in range.
+  double limit() const { return limit_; }
+
+ private:
+  Reduction reduction_;
+  double limit_;
+  std::vector<int64_t> fixed_;  // [P] in units of 2^-44 (exact)
+  std::vector<float> floats_;   // [P] (fast)
+};
+
+}  // namespace hanse

@@ -1,0 +1,68 @@
+// Samples as they come from a source, before they are given to clients.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hanse {
+
+// How a feature value is stored. Images stay bytes: a fourth of the memory and of its traffic.
+enum class Storage : int64_t {
+  kByte = 1,   // value = byte / 255
+  kFloat = 2,  // value as it is
+};
+
+constexpr int64_t storage_bytes(Storage storage) { return storage == Storage::kByte ? 1 : 4; }
+
+struct Dataset {
+  std::vector<int64_t> shape;      // of one sample: {1, 28, 28} (channels, height, width) or {d}
+  Storage storage = Storage::kFloat;
+  std::vector<std::byte> features;  // [size, product of shape], stored as `storage` says
+  std::vector<int32_t> labels;      // [size] in [0, classes); empty for regression
+  std::vector<float> targets;       // [size] for regression; empty for classification
+  int64_t classes = 0;              // 0 for regression
+  std::vector<int64_t> groups;      // [size] in [0, group_names.size()); empty without a column
+  std::vector<std::string> group_names;
+
+  int64_t size() const {
+    return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size());
+  }
+  int64_t sample_values() const {
+    int64_t n = 1;
+    for (const int64_t extent : shape) n *= extent;
+    return n;
+  }
+  int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
+};
+
+struct DataOptions {
+  std::string kind = "idx";                // idx | csv | random
+  std::string path = "/usr/share/datasets/fashion-mnist";  // folder (idx) or file (csv)
+  std::vector<int64_t> labels;             // classes to keep, renumbered in this order; empty: all
+  double test_fraction = 0.2;              // of every client's samples; 0: evaluate on training data
+  std::string label_column = "label";      // csv: name of the column; empty: the last one
+  std::string client_column;               // csv: name of the column; empty: none
+  std::string task = "classification";     // csv: classification | regression
+  std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
+  int64_t classes = 10;                    // random: classes
+};
+
+// Reads the samples of `options`. `samples` is the number that kind = random makes.
+// Throws InvalidArgument that names file, line and field: missing, truncated or malformed files,
+// counts that differ, labels outside the classes, values that are not finite.
+// Cost: one pass over the files; the samples once in memory.
+Dataset read_dataset(const DataOptions& options, int64_t samples, uint64_t seed);
+
+// The files of data/README.md, one reader each.
+Dataset read_idx_folder(const std::string& folder);
+Dataset read_csv(const std::string& file, const DataOptions& options);
+Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t samples,
+                    uint64_t seed);
+
+// Only the samples of the given classes, renumbered 0, 1, ... in the order given.
+// Throws InvalidArgument when a class is outside the data's or stands twice.
+Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels);
+
+}  // namespace hanse

@@ -1,0 +1,86 @@
+// The clients and their samples: one copy a host, in shared memory, in client order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/data/dataset.hpp"
+#include "hanse/data/partition.hpp"
+
+namespace hanse {
+
+struct FederationSizes;  // federation.cpp
+
+// A half-open range of samples in the federation's order.
+struct SampleRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+class Federation {
+ public:
+  // Collective over the ranks of one host: its first rank reads, partitions and splits; the others
+  // map the same memory. Throws AgreedError on all of them when the input is bad.
+  // Cost: the reading once a host; no private copy of any sample in the other ranks.
+  static Federation load(const DataOptions& data, const FederationOptions& federation,
+                         uint64_t seed, Communicator& host);
+
+  int64_t clients() const { return clients_; }
+  int64_t samples() const { return samples_; }
+  const std::vector<int64_t>& sample_shape() const { return shape_; }
+  int64_t sample_values() const { return sample_values_; }
+  int64_t classes() const { return classes_; }  // 0: regression
+
+  // REQUIRES: 0 <= client < clients().
+  SampleRange train(int64_t client) const {
+    return {offsets_[client], train_end_[client]};
+  }
+  // The client's own test samples; its training samples when data.test-fraction is 0, or when the
+  // client is too small to have any.
+  SampleRange test(int64_t client) const {
+    const SampleRange own{train_end_[client], offsets_[client + 1]};
+    return own.size() > 0 ? own : train(client);
+  }
+  int64_t train_samples() const { return train_samples_; }  // of all clients
+
+  // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
+  void gather(int64_t begin, std::span<const int32_t> order, float* out) const;
+  // Writes the samples of the range as floats into out [range.size(), sample_values()].
+  void copy(SampleRange range, float* out) const;
+
+  // In the federation's order; empty when the task has none.
+  std::span<const int32_t> labels() const { return {labels_, labels_ ? size() : 0}; }
+  std::span<const float> targets() const { return {targets_, targets_ ? size() : 0}; }
+
+  // Bytes of the shared copy.
+  int64_t bytes() const { return bytes_; }
+  // XXH3 of all samples, offsets and sizes, to compare hosts.
+  uint64_t digest() const { return digest_; }
+
+ private:
+  std::size_t size() const { return static_cast<std::size_t>(samples_); }
+  void map(std::shared_ptr<std::byte> memory, const FederationSizes& sizes);
+
+  std::shared_ptr<std::byte> memory_;  // everything below points into it
+  const std::byte* features_ = nullptr;
+  const int32_t* labels_ = nullptr;
+  const float* targets_ = nullptr;
+  const int64_t* offsets_ = nullptr;    // [clients + 1]
+  const int64_t* train_end_ = nullptr;  // [clients]
+  std::vector<int64_t> shape_;
+  Storage storage_ = Storage::kFloat;
+  int64_t clients_ = 0;
+  int64_t samples_ = 0;
+  int64_t sample_values_ = 0;
+  int64_t classes_ = 0;
+  int64_t train_samples_ = 0;
+  int64_t bytes_ = 0;
+  uint64_t digest_ = 0;
+};
+
+}  // namespace hanse

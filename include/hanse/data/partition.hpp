@@ -1,0 +1,50 @@
+// Which client owns which samples. Every partition is disjoint and gives every client a sample; all
+// but `sizes` also cover the data. data/README.md defines each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hanse/data/dataset.hpp"
+
+namespace hanse {
+
+struct FederationOptions {
+  int64_t clients = 100;
+  std::string partition = "iid";  // iid|dirichlet|shards|sizes|power-law|by-label|by-column
+  int64_t samples = 60;           // data.kind = random: mean samples a client, train and test
+  double alpha = 0.5;             // dirichlet: concentration
+  int64_t min_samples = 2;        // dirichlet, power-law: smallest client
+  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group
+  std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
+  std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
+  double power = 2.0;             // power-law: exponent of the density of sizes, above 1
+};
+
+// Client c owns order[offsets[c] .. offsets[c+1]): its training samples first, from train_end[c]
+// on its test samples.
+struct Partition {
+  std::vector<int64_t> order;      // sample indices
+  std::vector<int64_t> offsets;    // [clients + 1]
+  std::vector<int64_t> train_end;  // [clients]
+
+  int64_t clients() const { return static_cast<int64_t>(offsets.size()) - 1; }
+};
+
+// Assigns samples to clients; a pure function of labels, groups, options and seed. train_end is
+// offsets[c+1]. by-column takes the number of clients from the data.
+// Throws InvalidArgument: more clients than samples, a partition that cannot be met (says what is
+// possible), by-column without a client column.
+// Cost: O(samples + clients), dirichlet O(classes * clients + samples).
+Partition partition_samples(const Dataset& dataset, const FederationOptions& options,
+                            uint64_t seed);
+
+// Moves round(test_fraction * n_label) samples of every label of every client to the client's test
+// part (stratified; fractions left over go to the labels with the largest remainder, so that a
+// client of n samples tests on round(test_fraction * n)); every client keeps at least one training
+// sample. For regression data one stratum.
+void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
+                      uint64_t seed);
+
+}  // namespace hanse

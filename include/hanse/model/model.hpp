@@ -1,0 +1,96 @@
+// A model is a pure function of one parameter row: P contiguous float32.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/random.hpp"
+#include "hanse/model/layout.hpp"
+
+namespace hanse {
+
+// Samples of one client, borrowed from the caller.
+struct Batch {
+  const float* features = nullptr;  // [rows, product of the sample shape]
+  const int32_t* labels = nullptr;  // [rows]; null for regression
+  const float* targets = nullptr;   // [rows]; null for classification
+  int64_t rows = 0;
+};
+
+// Sums over samples, so that they can be added over batches in a fixed order.
+struct EvaluationSums {
+  double loss = 0;      // sum of per-sample losses
+  double correct = 0;   // samples classified correctly; for regression 0
+  int64_t samples = 0;
+};
+
+// How initialize() fills a row.
+enum class Initialization { kUniform, kZeros };
+
+// Models keep work buffers: one object a thread.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const ParameterLayout& layout() const { return layout_; }
+  int64_t n_params() const { return layout_.n_params(); }
+
+  // Fills the row: every tensor uniform in +-1/sqrt(fan_in), drawn in the row's order; or zeros,
+  // which draws nothing.
+  void initialize(std::span<float> row, RandomStream& stream) const;
+  void set_initialization(Initialization initialization) { initialization_ = initialization; }
+
+  // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`).
+  // `noise` feeds dropout. Shapes: row [P], gradient [P]. The result depends on nothing else, and
+  // has the same bits on every call with the same shapes.
+  virtual double loss_and_gradient(std::span<const float> row, const Batch& batch,
+                                   RandomStream& noise, std::span<float> gradient) = 0;
+
+  // One step of plain SGD: row <- (1 - lr * weight_decay) row - lr * gradient; returns the mean
+  // loss before the step. Models override it where the update can be fused into the gradient's
+  // kernels; the gradient is then never stored.
+  virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
+                          double weight_decay);
+
+  // Loss and correct predictions in evaluation mode (no dropout).
+  virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch) = 0;
+
+  // The largest batch that evaluate() should be given, for memory's sake.
+  virtual int64_t evaluation_rows() const { return 256; }
+
+ protected:
+  ParameterLayout layout_;
+
+ private:
+  Initialization initialization_ = Initialization::kUniform;
+  std::vector<float> gradient_;  // [P], of the default sgd_step
+};
+
+struct ModelOptions {
+  std::string kind = "linear";         // linear | mlp | cnn-leaf | cnn-cifar | lenet
+  std::string loss = "cross-entropy";  // cross-entropy | binary-logistic | squared-error
+  std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
+  std::string init = "uniform";        // uniform | zeros
+};
+
+// Loss of the last layer. Outputs a sample: classes (cross-entropy), 1 (the others).
+// binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
+// squared-error: (z - y)^2 / 2.
+enum class LossKind { kCrossEntropy, kBinaryLogistic, kSquaredError };
+
+// Builds a model for samples of `sample_shape` and `classes` classes (0: regression).
+// Throws InvalidArgument when kind, loss and data do not fit together (says what the model needs).
+std::unique_ptr<Model> make_model(const ModelOptions& options,
+                                  const std::vector<int64_t>& sample_shape, int64_t classes);
+
+// The names make_model knows, with one line on each.
+struct ModelKind {
+  std::string name;
+  std::string summary;
+};
+const std::vector<ModelKind>& model_kinds();
+
+}  // namespace hanse

@@ -1,0 +1,21 @@
+// Threads and kernels of the numeric libraries behind the models. Both are part of what must agree
+// for two runs to have the same bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hanse {
+
+// Threads that one operation of the calling thread may use, in LibTorch, oneDNN and OpenBLAS. To be
+// called before the first model is built. Throws InvalidArgument when threads < 1.
+void set_model_threads(int64_t threads);
+
+// The kernels the libraries choose on this machine, e.g. "openblas SkylakeX, torch AVX512". Only
+// processes with the same text compute the same bits.
+std::string kernel_family();
+
+std::string torch_version();     // of the headers, e.g. "1.13.1"
+std::string openblas_version();  // of the loaded library, e.g. "0.3.21"
+
+}  // namespace hanse

@@ -1,0 +1,136 @@
+// Rounds of federated training: the server draws, clients train, one reduction brings the weighted
+// sum, the server steps.
+//
+// All ranks build one FederatedTrainer and call its methods together. Rank 0 holds the decisions
+// and the model; it sees losses, norms and the sum, never a participant's vector (with two or more
+// participants). The result does not depend on the number of ranks or on who trains whom.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/comm/update_sum.hpp"
+#include "hanse/comm/work_queue.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/schedule.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+
+namespace hanse {
+
+struct CommOptions {
+  std::string reduction = "exact";  // exact | fast (float32; static schedule)
+  std::string dispatch = "auto";    // auto | planned | shared
+};
+
+// What one round did; complete on rank 0.
+struct RoundRecord {
+  int64_t round = 0;
+  int64_t participants = 0;
+  double seconds = 0;
+  double train_s = 0;       // the most of any rank
+  double comm_s = 0;        // moving data, the most of any rank
+  double wait_s = 0;        // for other ranks to end their training, the most of any rank
+  int64_t bytes_sent = 0;   // payload sent by all ranks
+  double loss = 0;          // mean over participants of their mean mini-batch loss
+  bool stop_requested = false;  // on any rank
+  bool failed = false;          // on any rank; the model is then as before the round
+};
+
+class FederatedTrainer {
+ public:
+  struct Parts {
+    Communicator& comm;
+    Communicator& host;  // comm.split_by_host()
+    const Federation& federation;
+    Model& model;
+    LocalUpdate& update;
+    ClientSampler* sampler;      // rank 0; null elsewhere
+    Aggregator& aggregator;
+    ServerOptimizer* optimizer;  // rank 0; null elsewhere
+  };
+  struct Settings {
+    uint64_t seed = 1;
+    int64_t max_participants = 1;  // of a round
+    ClientOptions client;
+    ServerOptions server;
+    CommOptions comm;
+    std::string state_folder = ".";  // of the client states' mapped file
+  };
+
+  FederatedTrainer(Parts parts, Settings settings);
+
+  // One round. Collective. `stop_requested` is this rank's flag. A failure of this rank's training
+  // does not throw: it is reported, and failure() tells it.
+  RoundRecord round(bool stop_requested);
+  std::exception_ptr failure() const { return failure_; }
+
+  // Brings rank 0's model to all ranks, before an evaluation. Collective.
+  void share_model();
+  std::span<const float> model_row() const { return theta_; }
+  void initialize_model();
+
+  int64_t completed_rounds() const { return completed_; }
+  ClientStateStore* client_states() { return states_.get(); }
+
+  // The server's state, on rank 0. load() on every rank; `state` counts on rank 0.
+  void save(State& state) const;
+  void load(const State& state);
+  // Is this rank the one that keeps this client's state?
+  bool keeps_state_of(int64_t client) const;
+
+ private:
+  // One participation as all ranks know it. Trivially copyable: it travels as bytes.
+  struct Assignment {
+    int64_t client;
+    int64_t position;    // in the draw
+    int64_t worker;      // that trains it, when the schedule is planned
+    double coefficient;  // of its update in the sum
+  };
+  // What the ranks report after a round: an entry a participant, in the plan's order. Entries of
+  // other ranks' participants are -inf, so that a maximum merges the ranks' tables.
+  struct Findings;
+
+  void draw_participants();
+  void mix(std::span<const double> losses);
+  void share_plan();
+  void gather_losses();
+  void train_participants(Findings& findings);
+  void train_one(std::size_t entry, Findings& findings);
+  void step(const Findings& findings);
+  template <class Work>
+  void for_my_participants(Work work);
+  bool is_server() const { return parts_.comm.rank() == 0; }
+
+  Parts parts_;
+  Settings settings_;
+  int64_t workers_ = 1;     // ranks that host clients
+  int64_t my_worker_ = 0;   // -1: this rank hosts none
+  int64_t completed_ = 0;
+  std::vector<float> theta_;  // [P] the model
+  std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
+  std::vector<float> step_;   // [P] the mixed update, rank 0
+  UpdateSum sum_;
+  std::unique_ptr<WorkQueue> queue_;  // null: the schedule is planned
+  std::unique_ptr<ClientStateStore> states_;
+  std::vector<float> evaluation_buffer_;
+  std::exception_ptr failure_;
+
+  // Of the round in progress.
+  std::vector<Assignment> plan_;  // costliest first
+  // Rank 0 only.
+  Draw draw_;
+  std::vector<double> lambda_;  // [participants] in the draw's order
+  Mix mix_;
+  CostModel costs_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,35 @@
+// Which rank trains which participant. Results do not depend on it; the length of a round does.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace hanse {
+
+// Positions of `costs` by falling cost; equal costs by position.
+std::vector<int64_t> longest_first(std::span<const double> costs);
+
+// Gives each item, longest first, to the least loaded worker (Graham 1969: within 4/3 of the
+// optimum). Returns the worker of each item. Cost O(n log n + n log workers).
+std::vector<int64_t> balance(std::span<const double> costs, int64_t workers);
+
+// Predicts what a client costs: its last measured seconds; for a client never measured, its work
+// units times the mean seconds a unit of all measurements.
+class CostModel {
+ public:
+  double predict(int64_t client, double units) const;
+  void observe(int64_t client, double units, double seconds);
+
+ private:
+  std::unordered_map<int64_t, double> seconds_of_;
+  double units_ = 0;
+  double seconds_ = 0;
+};
+
+// Cuts [0, sizes.size()) into `parts` contiguous ranges of about the same sum; returns the
+// parts + 1 borders.
+std::vector<int64_t> cut_evenly(std::span<const int64_t> sizes, int64_t parts);
+
+}  // namespace hanse

@@ -1,0 +1,39 @@
+// The one table of names: what a job file can choose, and how each is made.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+struct KindEntry {
+  std::string name;
+  std::string summary;
+};
+
+// One family of names: "samplers", chosen by "sampler.kind".
+struct KindFamily {
+  std::string name;
+  std::string key;
+  std::vector<KindEntry> entries;
+};
+
+// All families, in the order of `hanse list`.
+const std::vector<KindFamily>& catalog();
+
+// Names of the family that `key` chooses from. REQUIRES: key is one of catalog()'s.
+std::vector<std::string> known_names(const std::string& key);
+
+// Makers by the job's names. REQUIRES: a job whose names were checked by its table. They throw
+// InvalidArgument when options and federation do not fit together.
+std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
+std::unique_ptr<Aggregator> make_aggregator(const AggregatorOptions& options, int64_t clients);
+std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
+                                         Model& model);
+
+}  // namespace hanse

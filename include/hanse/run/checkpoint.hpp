@@ -1,0 +1,65 @@
+// Checkpoints: atomic, digested HDF5 files, written by all ranks together.
+//
+// File: a 512-byte user block, then HDF5. The user block is the text
+//   "HANSE-CHECKPOINT 1\n" "bytes N\n" "xxh3 HEX32\n"
+// padded with zeros: N is the length of the whole file, HEX32 the XXH3-128 of everything behind the
+// block. HDF5 tools skip it. Datasets: /state/NAME for every array of the server's state,
+// /clients/ids [n] int64 ascending and /clients/rows [n, width] float32 for client states; root
+// attributes `format` (1) and `round`. A text is one string of fixed length, an empty one has a
+// null dataspace. Round 10 of a run whose rule has two numbers and where clients 3 and 8 have
+// state: "state/rule/n" [2], "clients/ids" = 3 8, "clients/rows" [2, width].
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// Writes folder/round-NNNNNN.h5, and makes the folder when it is not there. `server` counts on
+// rank 0 only; `clients` holds this rank's rows (null: none). Collective.
+// The file appears under its name only when every rank's every call succeeded and the data is on
+// the disk; else the temporary file is removed, and all ranks throw an IoError of one text: older
+// checkpoints are untouched and the ranks are still in step, so a caller may catch it and train on.
+// A CommError means that the ranks have lost each other.
+// Files of equal contents are equal byte by byte, whatever the number of ranks.
+// Cost: one write of all rows, one read back for the digest; 8 MiB of memory beside the rows.
+void write_checkpoint(const std::string& folder, int64_t round, const State& server,
+                      const ClientStateStore* clients, Communicator& comm);
+
+// Of the checkpoints up to `newest_round`, removes all but the `keep` newest; keep = 0 keeps all.
+// Those of later rounds stay: a resume has found them damaged, and the run will replace them.
+void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round);
+
+// What is wrong with the file; nothing when length and digest are right.
+std::optional<std::string> checkpoint_damage(const std::string& file);
+
+struct FoundCheckpoint {
+  std::string file;
+  int64_t round = 0;
+};
+// The newest complete checkpoint. Damaged ones are passed over and told to `skipped(file, why)`.
+std::optional<FoundCheckpoint> newest_checkpoint(
+    const std::string& folder,
+    const std::function<void(const std::string&, const std::string&)>& skipped);
+
+// The server's state. Throws IoError when the file is damaged; reads all of it for the digest.
+State read_checkpoint_state(const std::string& file);
+
+// Fills the rows of those clients for which `mine` is true, 8 MiB at a time; nothing when the file
+// has no client states. Throws IoError when the length is wrong or the rows have another width. The
+// digest is left to newest_checkpoint and read_checkpoint_state, so that not every rank reads all.
+void read_checkpoint_clients(const std::string& file, const std::function<bool(int64_t)>& mine,
+                             ClientStateStore& clients);
+
+// Path of the checkpoint of a round.
+std::string checkpoint_path(const std::string& folder, int64_t round);
+
+}  // namespace hanse

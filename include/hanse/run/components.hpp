@@ -1,0 +1,34 @@
+// The objects of a job, put together.
+#pragma once
+
+#include <memory>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+// One rank's objects of a federated job. Members hold references to each other: it stays in place.
+struct Components {
+  // Collective. Reads the data, builds model, rules and trainer; agrees on whatever is wrong.
+  // Throws AgreedError.
+  Components(const Job& job, Communicator& comm);
+  Components(const Components&) = delete;
+  Components& operator=(const Components&) = delete;
+
+  std::unique_ptr<Communicator> host;
+  Federation federation;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<ClientSampler> sampler;      // rank 0
+  std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  std::unique_ptr<FederatedTrainer> trainer;
+};
+
+// Collective. All ranks must have the same text; throws AgreedError that says `what` differs.
+void require_same(Communicator& comm, const std::string& what, const std::string& text,
+                  const std::string& hint);
+
+}  // namespace hanse

@@ -1,0 +1,25 @@
+// Runs a job from its first round, or from its last checkpoint, to its end.
+#pragma once
+
+#include <string>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+// Both are collective; `start_s` is monotonic_seconds() at the start of the process. They return
+// kDone or kStopped, and throw AgreedError when a rank failed.
+
+// Trains the job from its first round.
+ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
+                   double start_s);
+
+// Goes on from the newest complete checkpoint of `run_directory`, on any number of ranks.
+// `overrides` may name run.rounds, run.max-seconds, run.out, run.overwrite, checkpoint.*,
+// evaluate.*, server.role, comm.reduction, comm.dispatch; another key is an InvalidArgument.
+ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
+                      Communicator& comm, double start_s);
+
+}  // namespace hanse

@@ -1,0 +1,87 @@
+// A job: every option of a run, from a job file and the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hanse/base/options.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/data/dataset.hpp"
+#include "hanse/data/partition.hpp"
+#include "hanse/model/model.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
+
+namespace hanse {
+
+struct RunOptions {
+  std::string protocol = "federated";
+  std::string name;           // default: the job file's name
+  int64_t seed = 1;
+  std::string out;            // default: runs/NAME
+  int64_t rounds = 100;
+  int64_t threads = 1;        // of each rank
+  std::string device = "auto";  // auto | cpu | cuda
+  double max_seconds = 0;     // 0: no limit
+  bool overwrite = false;
+};
+
+struct SamplerOptions {
+  std::string kind = "uniform";
+  int64_t per_round = 10;
+};
+
+struct AggregatorOptions {
+  std::string kind = "fedavg";
+  FedAvgOptions fedavg;
+};
+
+struct EvaluateOptions {
+  int64_t every = 10;  // rounds; 0: after the last round only
+};
+
+struct CheckpointOptions {
+  int64_t every = 100;  // rounds; 0: after the last round, and when stopped
+  int64_t keep = 2;     // newest; 0: all
+  std::string on_error = "continue";  // continue | stop
+};
+
+// The fields and the table of names bound to them.
+struct Job {
+  Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  RunOptions run;
+  DataOptions data;
+  FederationOptions federation;
+  ModelOptions model;
+  ClientOptions client;
+  SamplerOptions sampler;
+  AggregatorOptions aggregator;
+  ServerOptions server;
+  CommOptions comm;
+  EvaluateOptions evaluate;
+  CheckpointOptions checkpoint;
+
+  OptionTable table;
+};
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
+
+// Reads "[section]" and "key = value" lines into `job`; then `overrides` from the command line,
+// which win. '#' starts a comment. Fills run.name and run.out when they are not given.
+// Throws InvalidArgument that names file, line and key.
+void load_job(const std::string& path, const Overrides& overrides, Job& job);
+
+// Every option with its value, as a valid job file.
+std::string job_text(const Job& job);
+
+// Checks what can be checked without data: combinations of options, and that each file is there.
+// Throws InvalidArgument.
+void check_job(const Job& job);
+
+}  // namespace hanse

@@ -1,0 +1,25 @@
+// Trained models as HDF5 files: one dataset a tensor, with its shape and the name it has in the
+// layout, and the whole parameter row once more as /row. Example, a 784-10 linear model:
+//   fc.weight [10, 784], fc.bias [10], row [7850]; all float32.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/model/layout.hpp"
+
+namespace hanse {
+
+// Writes the file under a temporary name beside `path`, flushes it to the disk and renames it: a
+// file of that name is replaced by a complete one or not at all. Throws IoError.
+// REQUIRES: row.size() == layout.n_params().
+void write_model(const std::string& path, const ParameterLayout& layout,
+                 std::span<const float> row);
+
+// /row of a model file. Throws InvalidArgument when there is no such file, when it holds no /row of
+// float32, or when that has another length than `n_params`.
+std::vector<float> read_model_row(const std::string& path, int64_t n_params);
+
+}  // namespace hanse

@@ -1,0 +1,68 @@
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, clients.csv, summary.json, model.h5,
+// checkpoints/. Written by rank 0.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/federated.hpp"
+
+namespace hanse {
+
+// Throws InvalidArgument when `path` cannot take a new run: it holds results and `overwrite` is
+// false, it is a file, or it cannot be created or written. Changes nothing but creating folders.
+void check_output(const std::string& path, bool overwrite);
+
+class RunDirectory {
+ public:
+  // A new run: removes what an earlier run left (only files of the names above) and writes job.cfg.
+  static RunDirectory create(const std::string& path, const std::string& job_text);
+  // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Results
+  // of `from` are copied first when it is another folder.
+  static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
+                             const std::string& job_text);
+
+  void append_round(const RoundRecord& record);
+  void append_evaluation(int64_t round, const Metrics& metrics);
+  // Replaces clients.csv. Accuracies are left empty for regression.
+  void write_clients(std::span<const ClientEvaluation> clients, bool classification);
+  void write_summary(const std::string& json);
+  // Brings buffered lines to the file. Throws IoError on a full disk.
+  void flush();
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string checkpoints() const { return file("checkpoints"); }
+
+  // Of all rounds so far, those before a resume included.
+  double round_seconds_median() const;
+  double seconds() const;
+  double bytes_per_round() const;
+  // Round of the last line of evaluations.csv when the directory was opened; 0: none.
+  int64_t last_evaluation() const { return last_evaluation_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+  void open_logs();
+  void read_rounds();
+
+  std::string path_;
+  File rounds_;
+  File evaluations_;
+  bool evaluations_empty_ = true;
+  int64_t last_evaluation_ = 0;
+  std::vector<float> round_seconds_;
+  double bytes_ = 0;
+};
+
+}  // namespace hanse

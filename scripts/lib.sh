@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# What setup, build, quickstart and test share. Sourced, never run.
+
+# The repository.
+# shellcheck disable=SC2034
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+
+die() {  # die WHAT [HINT]: bad usage or a machine that lacks something
+  printf '%s: %s%s\n' "$(basename "$0")" "$1" "${2:+; hint: $2}" >&2
+  exit 2
+}
+
+# Prints the comment at a script's head: its help.
+print_help() { sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
+
+# Processors this process may use. nproc also obeys OMP_NUM_THREADS, which says nothing about them.
+processors() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
+# Open MPI refuses to start as root unless told twice; mpirun and ctest's own mpirun both read this.
+allow_mpi_as_root() {
+  if [[ $(id -u) -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+}

@@ -1,0 +1,278 @@
+#include "hanse/base/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+bool Range::contains(double x) const {
+  const bool above_low = low_open ? x > low : x >= low;
+  const bool below_high = high_open ? x < high : x <= high;
+  return above_low && below_high;  // false for NaN
+}
+
+std::string Range::text() const {
+  const bool no_low = std::isinf(low) && low < 0;
+  const bool no_high = std::isinf(high) && high > 0;
+  if (no_low && no_high) return "";
+  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", number_text(low),
+                     number_text(high), high_open || no_high ? ")" : "]");
+}
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+int64_t parse_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    throw InvalidArgument(fmt::format("'{}' is not an integer", text));
+  }
+  return value;
+}
+
+double parse_number(std::string_view text) {
+  std::string_view digits = text;
+  if (!digits.empty() && digits.front() == '+') digits.remove_prefix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (code != std::errc() || end != digits.data() + digits.size() || std::isnan(value)) {
+    throw InvalidArgument(fmt::format("'{}' is not a number", text));
+  }
+  return value;
+}
+
+bool parse_bool(std::string_view text) {
+  for (const char* yes : {"true", "1", "yes", "on"}) {
+    if (text == yes) return true;
+  }
+  for (const char* no : {"false", "0", "no", "off"}) {
+    if (text == no) return false;
+  }
+  throw InvalidArgument(fmt::format("'{}' is not true or false", text));
+}
+
+std::vector<std::string> split_list(std::string_view text, char separator) {
+  std::vector<std::string> items;
+  if (trim(text).empty()) return items;
+  for (;;) {
+    const auto at = text.find(separator);
+    items.emplace_back(trim(text.substr(0, at)));
+    if (at == std::string_view::npos) return items;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string number_text(double value) { return fmt::format("{}", value); }
+
+std::string join(std::span<const std::string> items, const std::string& separator) {
+  return fmt::format("{}", fmt::join(items, separator));
+}
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+void check_range(double value, std::string_view text, const Range& range) {
+  if (!range.contains(value)) {
+    throw InvalidArgument(fmt::format("{} is out of range {}", text, range.text()));
+  }
+}
+
+// A value of type T from text, range checked.
+template <class T>
+T parse_in_range(std::string_view text, const Range& range) {
+  T value;
+  if constexpr (std::is_same_v<T, int64_t>) {
+    value = parse_integer(text);
+  } else {
+    value = parse_number(text);
+  }
+  check_range(static_cast<double>(value), text, range);
+  return value;
+}
+
+template <class T>
+Option scalar_option(const std::string& key, T& field, Range range, const std::string& help) {
+  Option option{.key = key, .help = help, .range = range.text()};
+  option.parse = [&field, range](std::string_view text) { field = parse_in_range<T>(text, range); };
+  option.format = [&field] { return fmt::format("{}", field); };
+  return option;
+}
+
+template <class T>
+Option list_option(const std::string& key, std::vector<T>& field, Range range,
+                   const std::string& help) {
+  Option option{.key = key, .help = help, .range = "list of " + range.text()};
+  option.parse = [&field, range](std::string_view text) {
+    std::vector<T> values;
+    for (const auto& item : split_list(text)) values.push_back(parse_in_range<T>(item, range));
+    field = std::move(values);
+  };
+  option.format = [&field] { return fmt::format("{}", fmt::join(field, ",")); };
+  return option;
+}
+
+}  // namespace
+
+std::string nearest(const std::string& text, std::span<const std::string> known) {
+  const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+    return edit_distance(text, a) < edit_distance(text, b);
+  });
+  return best == known.end() ? std::string() : *best;
+}
+
+Option& OptionTable::append(Option option) {
+  option.default_text = option.format();
+  options_.push_back(std::move(option));
+  return options_.back();
+}
+
+Option& OptionTable::add(const std::string& key, int64_t& field, Range range,
+                         const std::string& help) {
+  return append(scalar_option(key, field, range, help));
+}
+
+Option& OptionTable::add(const std::string& key, double& field, Range range,
+                         const std::string& help) {
+  return append(scalar_option(key, field, range, help));
+}
+
+Option& OptionTable::add(const std::string& key, bool& field, const std::string& help) {
+  Option option{.key = key, .help = help, .range = "true | false"};
+  option.parse = [&field](std::string_view text) { field = parse_bool(text); };
+  option.format = [&field] { return field ? "true" : "false"; };
+  return append(std::move(option));
+}
+
+Option& OptionTable::add(const std::string& key, std::string& field, const std::string& help) {
+  Option option{.key = key, .help = help};
+  option.parse = [&field](std::string_view text) { field = text; };
+  option.format = [&field] { return field; };
+  return append(std::move(option));
+}
+
+Option& OptionTable::add(const std::string& key, std::vector<int64_t>& field, Range range,
+                         const std::string& help) {
+  return append(list_option(key, field, range, help));
+}
+
+Option& OptionTable::add(const std::string& key, std::vector<double>& field, Range range,
+                         const std::string& help) {
+  return append(list_option(key, field, range, help));
+}
+
+Option& OptionTable::add_choice(const std::string& key, std::string& field,
+                                std::vector<std::string> choices, const std::string& help) {
+  Option option{.key = key, .help = help, .range = join(choices, " | ")};
+  option.choices = choices;
+  option.parse = [&field, choices = std::move(choices)](std::string_view text) {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
+                            fmt::format("did you mean '{}'? known: {}",
+                                        nearest(std::string(text), choices), join(choices, ", ")));
+    }
+    field = text;
+  };
+  option.format = [&field] { return field; };
+  return append(std::move(option));
+}
+
+Option* OptionTable::find(const std::string& key) {
+  const auto found = std::find_if(options_.begin(), options_.end(),
+                                  [&](const Option& option) { return option.key == key; });
+  return found == options_.end() ? nullptr : &*found;
+}
+
+bool OptionTable::contains(const std::string& key) const {
+  return std::any_of(options_.begin(), options_.end(),
+                     [&](const Option& option) { return option.key == key; });
+}
+
+const Option& OptionTable::at(const std::string& key) const {
+  return *std::find_if(options_.begin(), options_.end(),
+                       [&](const Option& option) { return option.key == key; });
+}
+
+namespace {
+
+// Says which sections or keys exist, and the nearest.
+InvalidArgument unknown_key(const std::string& key, const std::string& where,
+                            std::span<const Option> options) {
+  const std::string section = key.substr(0, key.find('.'));
+  std::vector<std::string> sections, siblings, all;
+  for (const Option& option : options) {
+    all.push_back(option.key);
+    if (sections.empty() || sections.back() != option.section()) {
+      sections.push_back(option.section());
+    }
+    if (option.section() == section) siblings.push_back(option.key.substr(section.size() + 1));
+  }
+  if (siblings.empty()) {
+    return InvalidArgument(fmt::format("unknown section '{}' in key '{}'", section, key), where,
+                           fmt::format("did you mean '{}'? known sections: {}",
+                                       nearest(section, sections), join(sections, ", ")));
+  }
+  return InvalidArgument(
+      fmt::format("unknown key '{}'", key), where,
+      fmt::format("did you mean '{}'? known keys of [{}]: {}", nearest(key, all), section,
+                  join(siblings, ", ")));
+}
+
+}  // namespace
+
+void OptionTable::set(const std::string& key, const std::string& text, const std::string& where) {
+  Option* option = find(key);
+  if (!option) throw unknown_key(key, where, options_);
+  try {
+    option->parse(trim(text));
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("{}: {}", key, error.what()), where);
+  }
+  option->given = true;
+  option->where = where;
+}
+
+const Option* OptionTable::selector(const std::string& section) const {
+  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
+    return option.section() == section && !option.choices.empty();
+  });
+  return found == options_.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> OptionTable::ignored() const {
+  std::vector<std::string> keys;
+  for (const Option& option : options_) {
+    const Option* chooser = selector(option.section());
+    if (!option.given || option.kinds.empty() || !chooser) continue;
+    const std::string chosen = chooser->format();
+    if (std::find(option.kinds.begin(), option.kinds.end(), chosen) == option.kinds.end()) {
+      keys.push_back(fmt::format("{} ({}={})", option.key, chooser->key, chosen));
+    }
+  }
+  return keys;
+}
+
+}  // namespace hanse

@@ -1,0 +1,65 @@
+#include "hanse/base/progress.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "hanse/base/clock.hpp"
+
+namespace hanse {
+
+std::string duration_text(double seconds) {
+  if (!(seconds < 1e9)) return "unknown";
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (seconds < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+Progress::Progress(std::FILE* out, int64_t first_round, bool enabled)
+    : out_(out),
+      first_round_(first_round),
+      enabled_(enabled),
+      terminal_(isatty(fileno(out)) != 0),
+      start_s_(monotonic_seconds()),
+      printed_s_(start_s_) {}
+
+Progress::~Progress() {
+  if (open_line_) std::fputc('\n', out_);
+}
+
+void Progress::update(const ProgressStatus& status) {
+  if (!enabled_) return;
+  const double now_s = monotonic_seconds();
+  if (now_s - printed_s_ < (terminal_ ? 0.1 : 5.0)) return;
+  print(status, now_s, false);
+}
+
+void Progress::finish(const ProgressStatus& status) {
+  if (enabled_) print(status, monotonic_seconds(), true);
+}
+
+void Progress::print(const ProgressStatus& status, double now_s, bool last) {
+  const double elapsed_s = now_s - start_s_;
+  const auto done = static_cast<double>(status.round - first_round_);
+  const double rate = elapsed_s > 0 ? done / elapsed_s : 0;
+  const auto left = static_cast<double>(status.rounds - status.round);
+  std::string line = fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds,
+                                 status.loss);
+  if (status.accuracy >= 0) line += fmt::format("  accuracy {:.2f}%", 100 * status.accuracy);
+  line += fmt::format("  {:.1f} rounds/s", rate);
+  line += last ? fmt::format("  {} in all", duration_text(elapsed_s))
+               : fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");
+  if (terminal_) {
+    fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
+    open_line_ = !last;
+  } else {
+    fmt::print(out_, "{}\n", line);
+  }
+  std::fflush(out_);
+  printed_s_ = now_s;
+}
+
+}  // namespace hanse

@@ -1,0 +1,122 @@
+#include <algorithm>
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+
+#include "hanse/cli/program.hpp"
+
+namespace hanse {
+
+namespace {
+
+namespace po = boost::program_options;
+
+struct Verb {
+  const char* name;
+  std::size_t fewest;  // words behind it
+  std::size_t most;
+  bool takes_options;  // --section.key=value
+  const char* missing;
+};
+
+constexpr Verb kVerbs[] = {{"run", 1, 1, true, "a job file"},
+                           {"resume", 1, 1, true, "a run directory"},
+                           {"plan", 1, 1, true, "a job file"},
+                           {"replay", 1, 1, false, "a trace file"},
+                           {"list", 0, 1, false, ""},
+                           {"inspect", 1, 1, false, "an HDF5 file"}};
+
+const Verb& find_verb(const std::string& name) {
+  const auto* found = std::find_if(std::begin(kVerbs), std::end(kVerbs),
+                                   [&](const Verb& verb) { return name == verb.name; });
+  if (found != std::end(kVerbs)) return *found;
+  std::vector<std::string> known;
+  for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
+  throw InvalidArgument(fmt::format("unknown command '{}'", name), "",
+                        fmt::format("did you mean '{}'? known: {}", nearest(name, known),
+                                    join(known, ", ")));
+}
+
+void check_words(const Verb& verb, const std::vector<std::string>& words) {
+  if (words.size() < verb.fewest) {
+    throw InvalidArgument(fmt::format("hanse {} needs {}", verb.name, verb.missing), "",
+                          "hanse --help shows the commands");
+  }
+  if (words.size() > verb.most) {
+    throw InvalidArgument(fmt::format("unexpected argument '{}'", words[verb.most]), "",
+                          "options are written --section.key=value");
+  }
+}
+
+po::options_description known_options(const OptionTable& table) {
+  po::options_description options;
+  options.add_options()("help,h", "")("version", "")("ranks", po::value<std::string>());
+  for (const Option& option : table.options()) {
+    options.add_options()(option.key.c_str(), po::value<std::string>());
+  }
+  return options;
+}
+
+void take_option(const po::basic_option<char>& option, Command& command) {
+  const std::string key = option.string_key;
+  if (key == "help") {
+    command.help = true;
+  } else if (key == "version") {
+    command.verb = "version";
+  } else if (key == "ranks") {
+    command.ranks = parse_integer(option.value.front());
+  } else if (!option.unregistered && !option.value.empty()) {
+    command.overrides.emplace_back(key, option.value.front());
+  } else {
+    std::string name = option.original_tokens.empty() ? key : option.original_tokens.front();
+    name = name.substr(0, name.find('='));
+    name.erase(0, name.find_first_not_of('-'));
+    Job scratch;
+    scratch.table.set(name, "", "--" + name);  // throws: unknown key, with the nearest known
+    throw InvalidArgument("an option needs a value", "--" + name, "write --section.key=value");
+  }
+}
+
+}  // namespace
+
+Command parse_command(const std::vector<std::string>& arguments) {
+  const Job defaults;
+  Command command;
+  try {
+    namespace style = po::command_line_style;
+    const auto parsed = po::command_line_parser(arguments)
+                            .options(known_options(defaults.table))
+                            .style(style::unix_style & ~style::allow_guessing)
+                            .allow_unregistered()
+                            .run();
+    for (const auto& option : parsed.options) {
+      if (option.position_key < 0) {
+        take_option(option, command);
+      } else {
+        command.words.insert(command.words.end(), option.value.begin(), option.value.end());
+      }
+    }
+  } catch (const po::error& error) {
+    throw InvalidArgument(error.what(), "command line", "write --section.key=value");
+  }
+  if (command.verb == "version") return command;
+  if (command.words.empty()) {
+    command.verb = "help";
+    return command;
+  }
+  command.verb = command.words.front();
+  command.words.erase(command.words.begin());
+  if (command.verb == "help" || command.help) {
+    command.verb = "help";
+    return command;
+  }
+  const Verb& verb = find_verb(command.verb);
+  check_words(verb, command.words);
+  if (!verb.takes_options && !command.overrides.empty()) {
+    throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),
+                          "--" + command.overrides.front().first);
+  }
+  return command;
+}
+
+}  // namespace hanse

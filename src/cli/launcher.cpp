@@ -1,0 +1,48 @@
+// The program's first step. OpenBLAS chooses its kernels while it is loaded, by the environment and
+// by a processor table that is older than many processors; so the choice is made here, before the
+// library that holds everything else (HANSE_PROGRAM) is loaded. Two families cover x86-64, so that
+// hosts of different age agree more often: SkylakeX where there is AVX-512, Haswell elsewhere.
+// HANSE_KERNELS in the environment overrides it.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "hanse/base/clock.hpp"
+
+namespace {
+
+const char* best_kernels() {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
+}
+
+void choose_kernels() {
+  const char* wanted = std::getenv("HANSE_KERNELS");
+  if (!wanted) wanted = best_kernels();
+  if (wanted) setenv("OPENBLAS_CORETYPE", wanted, 1);
+  // Threads are started by run.threads, not one a core while the library is loaded.
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  setenv("OMP_NUM_THREADS", "1", 1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double start_s = hanse::monotonic_seconds();
+  choose_kernels();
+  void* program = dlopen(HANSE_PROGRAM, RTLD_LAZY | RTLD_GLOBAL);
+  using Main = int (*)(int, char**, double);
+  const auto entry = program ? reinterpret_cast<Main>(dlsym(program, "hanse_main")) : nullptr;
+  if (!entry) {
+    std::fprintf(stderr, "hanse: error: cannot load the program: %s\n", dlerror());
+    return 1;
+  }
+  return entry(argc, argv, start_s);
+}

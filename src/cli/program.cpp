@@ -1,0 +1,94 @@
+#include "hanse/cli/program.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "hanse/base/clock.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/run/execute.hpp"
+#include "hanse/run/inspect.hpp"
+#include "hanse/run/plan.hpp"
+#include "hanse/run/replay.hpp"
+#include "hanse/run/stop_request.hpp"
+
+namespace hanse {
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw InvalidArgument("cannot read the file: " + errno_text(), path);
+  }
+  return text.str();
+}
+
+ExitStatus execute_alone(const Command& command) {
+  if (command.verb == "help") fmt::print("{}", usage_text());
+  if (command.verb == "version") fmt::print("{}", version_text());
+  if (command.verb == "list") {
+    fmt::print("{}", list_text(command.words.empty() ? "" : command.words.front()));
+  }
+  if (command.verb == "inspect") fmt::print("{}", inspect_file(command.words.front()));
+  if (command.verb == "replay") fmt::print("{}", replay(read_file(command.words.front())));
+  return ExitStatus::kDone;
+}
+
+ExitStatus execute_together(const Command& command, Communicator& comm, double start_s) {
+  const std::string& target = command.words.front();
+  if (command.verb == "run") return run_job(target, command.overrides, comm, start_s);
+  if (command.verb == "resume") return resume_job(target, command.overrides, comm, start_s);
+  const std::string text = plan_job(target, command.overrides, command.ranks, comm);
+  if (comm.rank() == 0) fmt::print("{}", text);
+  return ExitStatus::kDone;
+}
+
+// Agreed errors are told by rank 0, and every rank finalizes; any other error means that the ranks
+// are out of step, so this rank speaks and ends them all.
+ExitStatus execute_on_ranks(const Command& command, Communicator& comm, double start_s) {
+  set_speaker(comm.rank() == 0);
+  catch_stop_signals();
+  try {
+    return execute_together(command, comm, start_s);
+  } catch (const AgreedError& error) {
+    if (comm.rank() == 0) report_error(error.what());
+    return error.exit_status();
+  } catch (const std::exception& error) {
+    report_error(comm.size() == 1 ? error.what()
+                                  : fmt::format("{} (rank {})", error.what(), comm.rank()));
+    if (comm.size() == 1) return ExitStatus::kFailed;
+    abort_all_ranks(static_cast<int>(ExitStatus::kFailed));
+  }
+}
+
+}  // namespace
+
+ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s) {
+  try {
+    const Command command = parse_command(arguments);
+    if (command.verb != "run" && command.verb != "resume" && command.verb != "plan") {
+      return execute_alone(command);
+    }
+    if (!MpiEnvironment::launched()) {
+      const auto comm = make_single_communicator();
+      return execute_on_ranks(command, *comm, start_s);
+    }
+    const MpiEnvironment mpi;
+    const auto comm = make_mpi_communicator();
+    return execute_on_ranks(command, *comm, start_s);
+  } catch (const Error& error) {
+    report_error(error.what());
+    return error.exit_status();
+  } catch (const std::exception& error) {
+    report_error(error.what());
+    return ExitStatus::kFailed;
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hanse/cli/program.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/summary.hpp"
+
+namespace hanse {
+
+std::string usage_text() {
+  return R"(Hanse trains federated models on clusters.
+
+  hanse run JOB.cfg [--section.key=value ...]     train; alone or under mpirun or srun
+  hanse resume RUN_DIR [--section.key=value ...]  go on from the last complete checkpoint
+  hanse plan JOB.cfg [--ranks=N]                  memory, bytes and time a round; trains nothing
+  hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
+  hanse list [KIND]                               what a job file can choose, with all options
+  hanse inspect FILE.h5                           what a checkpoint or model file holds
+  hanse --version                                 versions of Hanse and its libraries
+
+A job file has [section] lines and key = value lines; each key is also an option
+--section.key=value, which wins. Example: mpirun -n 2 hanse run jobs/fashion-mnist.cfg
+
+Exit status: 0 done, 1 failed while running, 2 bad usage, option or input, 75 stopped on request
+after a checkpoint (SIGUSR1, SIGTERM, Ctrl-C without mpirun, run.max-seconds).
+)";
+}
+
+std::string version_text() {
+  std::string text;
+  for (const auto& [name, version] : versions()) text += fmt::format("{:<9} {}\n", name, version);
+  return text;
+}
+
+namespace {
+
+std::string option_line(const Option& option) {
+  const std::string given = option.default_text.empty() ? "(empty)" : option.default_text;
+  std::string text = fmt::format("    {} = {}", option.key, given);
+  if (!option.range.empty()) text += "  " + option.range;
+  return fmt::format("{}\n        {}\n", text, option.help);
+}
+
+// Options of a section that the named kind uses alone, or all kinds share (`shared`).
+std::string option_lines(const OptionTable& table, const std::string& section,
+                         const std::string& kind) {
+  std::string text;
+  for (const Option& option : table.options()) {
+    if (option.section() != section) continue;
+    const auto& kinds = option.kinds;
+    const bool mine = kind.empty() ? kinds.empty()
+                                   : std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    if (mine) text += option_line(option);
+  }
+  return text;
+}
+
+std::string family_text(const KindFamily& family, const OptionTable& table) {
+  const std::string section = family.key.substr(0, family.key.find('.'));
+  std::string text = fmt::format("{} ({})\n", family.name, family.key);
+  for (const auto& entry : family.entries) {
+    text += fmt::format("  {:<12} {}\n", entry.name, entry.summary);
+    text += option_lines(table, section, entry.name);
+  }
+  const std::string shared = option_lines(table, section, "");
+  if (!shared.empty()) text += fmt::format("  options of every kind\n{}", shared);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string list_text(const std::string& kind) {
+  const Job defaults;
+  std::string text;
+  std::vector<std::string> names, covered;
+  for (const KindFamily& family : catalog()) {
+    names.push_back(family.name);
+    covered.push_back(family.key.substr(0, family.key.find('.')));
+    const bool wanted = kind.empty() || kind == family.name || kind == covered.back();
+    if (wanted) text += family_text(family, defaults.table);
+  }
+  for (const Option& option : defaults.table.options()) {
+    const std::string section = option.section();
+    if (std::find(covered.begin(), covered.end(), section) != covered.end()) continue;
+    covered.push_back(section);
+    names.push_back(section);
+    if (kind.empty() || kind == section) {
+      text += fmt::format("[{}]\n{}\n", section, option_lines(defaults.table, section, ""));
+    }
+  }
+  if (text.empty()) {
+    throw InvalidArgument(fmt::format("unknown kind '{}'", kind), "hanse list",
+                          fmt::format("did you mean '{}'? known: {}", nearest(kind, names),
+                                      join(names, ", ")));
+  }
+  return text;
+}
+
+}  // namespace hanse

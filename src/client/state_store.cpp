@@ -1,0 +1,145 @@
+#include "hanse/client/state_store.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kSlabBytes = int64_t{4} << 20;
+
+// Every row starts at a multiple of 64 bytes: kernels that peel up to an aligned address then see
+// the same alignment, and give the same bits, wherever a client's row lies.
+constexpr int64_t kRowAlignment = 64;
+
+int64_t row_stride_bytes(int64_t width) {
+  const int64_t bytes = width * static_cast<int64_t>(sizeof(float));
+  return (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+}
+
+int64_t rows_below(int64_t limit_bytes, int64_t width) {
+  return width > 0 ? std::max<int64_t>(limit_bytes, 0) / row_stride_bytes(width) : 0;
+}
+
+int64_t whole_pages(int64_t bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+// A file without a name in `folder`.
+int open_unlinked(const std::string& folder) {
+  std::string path = folder + "/client-states-XXXXXX";
+  const int file = mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) throw IoError("cannot create a file for client states: " + errno_text(), folder);
+  unlink(path.c_str());
+  return file;
+}
+
+}  // namespace
+
+struct ClientStateStore::Slab {
+  Slab(int64_t row_capacity, int64_t stride_bytes, int64_t mapped_bytes, int file, int64_t offset)
+      : capacity(row_capacity), stride(stride_bytes), bytes(mapped_bytes), in_file(file >= 0) {
+    const int flags = in_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* address =
+        mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, offset);
+    if (address == MAP_FAILED) {
+      throw IoError(fmt::format("cannot map {} bytes for client states: {}", bytes, errno_text()));
+    }
+    data = static_cast<std::byte*>(address);
+  }
+  ~Slab() { munmap(data, static_cast<std::size_t>(bytes)); }
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  bool full() const { return used == capacity; }
+  float* next_row() { return reinterpret_cast<float*>(data + used++ * stride); }
+
+  int64_t capacity;  // rows
+  int64_t stride;    // bytes from a row to the next
+  int64_t bytes;
+  bool in_file;
+  int64_t used = 0;  // rows
+  std::byte* data = nullptr;
+};
+
+ClientStateStore::ClientStateStore(int64_t width, int64_t memory_limit_bytes, std::string folder)
+    : width_(width),
+      rows_in_memory_(rows_below(memory_limit_bytes, width)),
+      folder_(std::move(folder)) {}
+
+ClientStateStore::~ClientStateStore() {
+  if (file_ >= 0) close(file_);
+}
+
+std::span<float> ClientStateStore::row(int64_t client) {
+  const auto length = static_cast<std::size_t>(width_);
+  const auto found = index_.find(client);
+  if (found != index_.end()) return {found->second, length};
+  float* data = width_ > 0 ? slab_with_room().next_row() : nullptr;
+  index_.emplace(client, data);
+  return {data, length};
+}
+
+std::span<const float> ClientStateStore::existing_row(int64_t client) const {
+  return {index_.at(client), static_cast<std::size_t>(width_)};
+}
+
+ClientStateStore::Slab& ClientStateStore::slab_with_room() {
+  if (!slabs_.empty() && !slabs_.back()->full()) return *slabs_.back();
+  const int64_t stride = row_stride_bytes(width_);
+  int64_t rows = std::max<int64_t>(1, kSlabBytes / stride);
+  const auto rows_so_far = static_cast<int64_t>(index_.size());
+  if (rows_so_far < rows_in_memory_) {
+    rows = std::min(rows, rows_in_memory_ - rows_so_far);
+    slabs_.push_back(std::make_unique<Slab>(rows, stride, whole_pages(rows * stride), -1, 0));
+    return *slabs_.back();
+  }
+  const int64_t bytes = whole_pages(rows * stride);
+  grow_file(bytes);
+  slabs_.push_back(std::make_unique<Slab>(rows, stride, bytes, file_, file_bytes_));
+  file_bytes_ += bytes;
+  return *slabs_.back();
+}
+
+// Reserves the blocks now: a store to a mapped hole of a full disk would be a SIGBUS.
+void ClientStateStore::grow_file(int64_t bytes) {
+  if (file_ < 0) file_ = open_unlinked(folder_);
+  int code = 0;
+  do {
+    code = posix_fallocate(file_, file_bytes_, bytes);
+  } while (code == EINTR);
+  if (code == 0) return;
+  errno = code;
+  throw IoError(fmt::format("no room for client states: {} bytes needed beyond {}: {}", bytes,
+                            file_bytes_, errno_text()),
+                folder_, "raise client.state-memory or make room on the disk");
+}
+
+std::vector<int64_t> ClientStateStore::clients() const {
+  std::vector<int64_t> result;
+  result.reserve(index_.size());
+  for (const auto& [client, row] : index_) result.push_back(client);
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+int64_t ClientStateStore::memory_bytes() const {
+  int64_t total = 0;
+  for (const auto& slab : slabs_) total += slab->in_file ? 0 : slab->bytes;
+  return total;
+}
+
+int64_t ClientStateStore::file_bytes() const { return file_bytes_; }
+
+}  // namespace hanse

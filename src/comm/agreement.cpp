@@ -1,0 +1,56 @@
+#include "hanse/comm/agreement.hpp"
+
+#include <string>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+struct Failure {
+  std::string what;
+  ExitStatus status = ExitStatus::kFailed;
+};
+
+Failure describe(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return {error.what(), error.exit_status()};
+  } catch (const AgreedError& error) {
+    return {error.what(), error.exit_status()};
+  } catch (const std::bad_alloc&) {
+    return {"out of memory", ExitStatus::kFailed};
+  } catch (const std::exception& error) {
+    return {error.what(), ExitStatus::kFailed};
+  }
+}
+
+}  // namespace
+
+void agree(Communicator& comm, std::exception_ptr failure) {
+  const int64_t mine = failure ? comm.rank() : comm.size();
+  const int64_t first = comm.allreduce_one(mine, ReduceOp::kMin);
+  if (first == comm.size()) return;
+  Failure agreed;
+  if (failure && first == comm.rank()) agreed = describe(failure);
+  auto status = static_cast<int64_t>(agreed.status);
+  comm.bcast(std::span(&status, 1), static_cast<int>(first));
+  const std::string what = bcast_text(comm, agreed.what, static_cast<int>(first));
+  throw AgreedError(what, static_cast<ExitStatus>(status));
+}
+
+void agree_on(Communicator& comm, const std::function<void()>& work) {
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (const CommError&) {
+    throw;  // the collectives themselves are broken
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  agree(comm, failure);
+}
+
+}  // namespace hanse

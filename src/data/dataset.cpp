@@ -1,0 +1,108 @@
+#include "hanse/data/dataset.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
+namespace hanse {
+
+namespace {
+
+Dataset read_source(const DataOptions& options, int64_t samples, uint64_t seed) {
+  if (options.kind == "idx") return read_idx_folder(options.path);
+  if (options.kind == "csv") return read_csv(options.path, options);
+  if (options.kind == "random") {
+    return make_random(options.shape, options.classes, samples, seed);
+  }
+  const std::array<std::string, 3> known = {"idx", "csv", "random"};
+  throw InvalidArgument(
+      fmt::format("unknown data.kind '{}'", options.kind), "data.kind",
+      fmt::format("did you mean '{}'? known: {}", nearest(options.kind, known), join(known, ", ")));
+}
+
+// new_label[old label], -1 for those that go.
+std::vector<int32_t> renumbering(int64_t classes, const std::vector<int64_t>& labels) {
+  std::vector<int32_t> new_label(static_cast<std::size_t>(classes), -1);
+  int32_t next = 0;
+  for (const int64_t label : labels) {
+    if (label < 0 || label >= classes) {
+      throw InvalidArgument(fmt::format("class {} is not in the data", label), "data.labels",
+                            fmt::format("the classes are 0 to {}", classes - 1));
+    }
+    int32_t& entry = new_label[static_cast<std::size_t>(label)];
+    if (entry >= 0) {
+      throw InvalidArgument(fmt::format("class {} stands twice", label), "data.labels",
+                            "name every class once");
+    }
+    entry = next++;
+  }
+  return new_label;
+}
+
+// Moves the i-th of the kept elements, each `width` wide, to place i.
+template <class T>
+void compact(std::vector<T>& values, const std::vector<int64_t>& kept, int64_t width) {
+  if (values.empty()) return;
+  const auto stride = static_cast<std::size_t>(width);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const auto from = static_cast<std::size_t>(kept[i]);
+    if (from != i) {
+      std::memcpy(&values[i * stride], &values[from * stride], stride * sizeof(T));
+    }
+  }
+  values.resize(kept.size() * stride);
+  values.shrink_to_fit();
+}
+
+// Takes out the groups that no sample is left of; the others keep their order.
+void drop_empty_groups(Dataset& dataset) {
+  std::vector<int64_t> new_group(dataset.group_names.size(), -1);
+  for (const int64_t group : dataset.groups) new_group[static_cast<std::size_t>(group)] = 0;
+  std::vector<std::string> names;
+  for (std::size_t g = 0; g < new_group.size(); ++g) {
+    if (new_group[g] < 0) continue;
+    new_group[g] = static_cast<int64_t>(names.size());
+    names.push_back(std::move(dataset.group_names[g]));
+  }
+  for (int64_t& group : dataset.groups) group = new_group[static_cast<std::size_t>(group)];
+  dataset.group_names = std::move(names);
+}
+
+}  // namespace
+
+Dataset read_dataset(const DataOptions& options, int64_t samples, uint64_t seed) {
+  Dataset dataset = read_source(options, samples, seed);
+  return options.labels.empty() ? dataset : keep_labels(std::move(dataset), options.labels);
+}
+
+Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
+  if (dataset.labels.empty()) {
+    throw InvalidArgument("regression data have no classes to keep", "data.labels",
+                          "leave data.labels empty");
+  }
+  const auto new_label = renumbering(dataset.classes, labels);
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    int32_t& label = dataset.labels[static_cast<std::size_t>(i)];
+    label = new_label[static_cast<std::size_t>(label)];
+    if (label >= 0) kept.push_back(i);
+  }
+  if (kept.empty()) {
+    throw InvalidArgument("no sample has one of these classes", "data.labels",
+                          "name classes that the data have");
+  }
+  compact(dataset.features, kept, dataset.sample_bytes());
+  compact(dataset.labels, kept, 1);
+  compact(dataset.groups, kept, 1);
+  dataset.classes = static_cast<int64_t>(labels.size());
+  drop_empty_groups(dataset);
+  return dataset;
+}
+
+}  // namespace hanse

@@ -1,0 +1,150 @@
+// The IDX files of MNIST and its relatives; data/README.md has the grammar.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/data/dataset.hpp"
+#include "input_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr uint32_t kImagesMagic = 0x803;  // unsigned bytes, 3 dimensions
+constexpr uint32_t kLabelsMagic = 0x801;  // unsigned bytes, 1 dimension
+constexpr const char* kIncomplete = "the file is incomplete or corrupt; fetch it again";
+
+std::string place(const InputFile& file, const std::string& field) {
+  return fmt::format("{}, field '{}'", file.path(), field);
+}
+
+uint32_t read_word(InputFile& file, const std::string& field) {
+  uint8_t bytes[4] = {};
+  const int64_t got = file.read(field, bytes, 4);
+  if (got < 4) {
+    throw InvalidArgument(fmt::format("truncated file: {} of 4 bytes", got), place(file, field),
+                          kIncomplete);
+  }
+  return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
+}
+
+void check_magic(InputFile& file, uint32_t expected) {
+  const uint32_t magic = read_word(file, "magic");
+  if (magic == expected) return;
+  const bool swapped = magic == kImagesMagic || magic == kLabelsMagic;
+  throw InvalidArgument(
+      fmt::format("magic number is 0x{:08x}, expected 0x{:08x}", magic, expected),
+      place(file, "magic"),
+      swapped ? "images and labels have changed places" : "the file is not in the IDX format");
+}
+
+int64_t read_extent(InputFile& file, const std::string& field) {
+  const uint32_t extent = read_word(file, field);
+  if (extent == 0 || extent > INT32_MAX) {
+    throw InvalidArgument(fmt::format("{} is {}, expected 1 to {}", field, extent, INT32_MAX),
+                          place(file, field), kIncomplete);
+  }
+  return extent;
+}
+
+// Appends the last field of the file, which must end there.
+void append_bytes(InputFile& file, const std::string& field, int64_t count, int64_t bytes_each,
+                  std::vector<std::byte>& out) {
+  const auto truncated = [&](const std::string& found) {
+    return InvalidArgument(
+        fmt::format("truncated file: the header promises {} x {} bytes, found {}", count,
+                    bytes_each, found),
+        place(file, field), kIncomplete);
+  };
+  if (bytes_each > file.most_bytes() / count) throw truncated("far fewer");
+  const int64_t bytes = count * bytes_each;
+  const std::size_t start = out.size();
+  out.resize(start + static_cast<std::size_t>(bytes));
+  const int64_t got = file.read(field, out.data() + start, bytes);
+  if (got < bytes) throw truncated(fmt::format("{}", got));
+  std::byte extra;
+  if (file.read(field, &extra, 1) != 0) {
+    throw InvalidArgument(fmt::format("bytes follow the {} x {} bytes the header promises", count,
+                                      bytes_each),
+                          place(file, field), "the count in the header is wrong; fetch it again");
+  }
+}
+
+// Appends the images of a file and returns their number. The first file sets the shape.
+int64_t append_images(const std::string& path, Dataset& dataset) {
+  InputFile file(path);
+  check_magic(file, kImagesMagic);
+  const int64_t count = read_extent(file, "images");
+  const int64_t rows = read_extent(file, "rows");
+  const int64_t columns = read_extent(file, "columns");
+  const std::vector<int64_t> shape = {1, rows, columns};
+  if (!dataset.shape.empty() && dataset.shape != shape) {
+    throw InvalidArgument(fmt::format("images are {} x {}, those of the training file {} x {}",
+                                      rows, columns, dataset.shape[1], dataset.shape[2]),
+                          place(file, "rows, columns"), "the files are of different data sets");
+  }
+  dataset.shape = shape;
+  append_bytes(file, "pixels", count, rows * columns, dataset.features);
+  return count;
+}
+
+int64_t append_labels(const std::string& path, Dataset& dataset) {
+  InputFile file(path);
+  check_magic(file, kLabelsMagic);
+  const int64_t count = read_extent(file, "labels");
+  std::vector<std::byte> bytes;
+  append_bytes(file, "labels", count, 1, bytes);
+  for (const std::byte label : bytes) dataset.labels.push_back(static_cast<int32_t>(label));
+  return count;
+}
+
+// FOLDER/NAME, else FOLDER/NAME.gz.
+std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
+  for (const char* ending : {"", ".gz"}) {
+    const auto path = std::filesystem::path(folder) / (name + ending);
+    std::error_code code;
+    if (std::filesystem::exists(path, code)) return path.string();
+  }
+  return std::nullopt;
+}
+
+std::string require_file(const std::string& folder, const std::string& name) {
+  const auto found = find_file(folder, name);
+  if (!found) {
+    throw InvalidArgument(fmt::format("neither {} nor {}.gz is in the folder", name, name), folder,
+                          "set data.path to a folder with the four IDX files; on Debian the "
+                          "package dataset-fashion-mnist has them");
+  }
+  return *found;
+}
+
+// Images and labels of one part, "train" or "t10k".
+void append_part(const std::string& folder, const std::string& part, Dataset& dataset) {
+  const std::string images = require_file(folder, part + "-images-idx3-ubyte");
+  const std::string labels = require_file(folder, part + "-labels-idx1-ubyte");
+  const int64_t n_images = append_images(images, dataset);
+  const int64_t n_labels = append_labels(labels, dataset);
+  if (n_images != n_labels) {
+    throw InvalidArgument(fmt::format("{} labels for {} images", n_labels, n_images),
+                          fmt::format("{}, field 'labels'; {}", labels, images),
+                          "the files are of different data sets");
+  }
+}
+
+}  // namespace
+
+Dataset read_idx_folder(const std::string& folder) {
+  Dataset dataset;
+  dataset.storage = Storage::kByte;
+  append_part(folder, "train", dataset);
+  if (find_file(folder, "t10k-images-idx3-ubyte") || find_file(folder, "t10k-labels-idx1-ubyte")) {
+    append_part(folder, "t10k", dataset);
+  }
+  dataset.classes = 1 + *std::max_element(dataset.labels.begin(), dataset.labels.end());
+  return dataset;
+}
+
+}  // namespace hanse

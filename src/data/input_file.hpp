@@ -1,0 +1,38 @@
+// A plain or gzip file, read once from its start to its end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct gzFile_s;
+
+namespace hanse {
+
+class InputFile {
+ public:
+  // Throws InvalidArgument when the file cannot be opened or is a folder.
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // Reads up to `bytes` bytes; fewer only at the end of the file. `field` names, for the message,
+  // what is being read. Throws InvalidArgument when the file is damaged or cut.
+  int64_t read(const std::string& field, void* out, int64_t bytes);
+
+  // The most bytes that the rest of the file can hold, compressed or not; a header that asks for
+  // more is wrong, and must not make us allocate them.
+  int64_t most_bytes() const;
+
+ private:
+  std::string path_;
+  int64_t file_bytes_ = 0;
+  gzFile_s* file_ = nullptr;
+};
+
+// All bytes of a plain or gzip file.
+std::string read_text(const std::string& path);
+
+}  // namespace hanse

@@ -1,0 +1,179 @@
+#include "loss.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kBlock = 64;  // rows whose sums stand on the stack
+using RowSums = std::array<double, kBlock>;
+
+// e^x for x <= 0, relative error below 2e-7; e^-87 below -87. Branch-free, so that loops vectorize.
+// Cephes expf: e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2. NaN stays NaN.
+inline float exp_nonpositive(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  x = x < -87.0f ? -87.0f : x;
+  const float shifted = x * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float mantissa = p * (r * r) + r + 1.0f;
+  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u;
+  return mantissa * std::bit_cast<float>(exponent);  // 2^n e^r
+}
+
+// ln x for x >= 1, relative error below 1e-15. ln x = k ln 2 + 2 artanh((m - 1) / (m + 1)),
+// x = 2^k m with m in [sqrt(1/2), sqrt(2)). NaN stays NaN.
+inline double log_from_one(double x) {
+  constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcdull;  // bits of sqrt(1/2)
+  const uint64_t bits = std::bit_cast<uint64_t>(x);
+  const uint64_t k = (bits - kRootHalf) >> 52;
+  const double m = std::bit_cast<double>(bits - (k << 52));
+  const double exponent = std::bit_cast<double>(k | 0x4330000000000000ull) - 0x1p52;
+  const double s = (m - 1.0) / (m + 1.0);
+  const double s2 = s * s;
+  double p = 1.0 / 21.0;
+  p = p * s2 + 1.0 / 19.0;
+  p = p * s2 + 1.0 / 17.0;
+  p = p * s2 + 1.0 / 15.0;
+  p = p * s2 + 1.0 / 13.0;
+  p = p * s2 + 1.0 / 11.0;
+  p = p * s2 + 1.0 / 9.0;
+  p = p * s2 + 1.0 / 7.0;
+  p = p * s2 + 1.0 / 5.0;
+  p = p * s2 + 1.0 / 3.0;
+  const double artanh = s + s * s2 * p;
+  return exponent * 0.6931471805599453 + 2.0 * artanh + (x - x);  // x - x carries NaN and Inf on
+}
+
+// Largest of n values, in four lanes whatever the vector width.
+float lane_max(const float* values, int64_t n) {
+  if (n < 4) return *std::max_element(values, values + n);
+  std::array<float, 4> lane{values[0], values[1], values[2], values[3]};
+  int64_t i = 4;
+  for (; i + 4 <= n; i += 4) {
+    for (int64_t j = 0; j < 4; ++j) {
+      lane[static_cast<std::size_t>(j)] =
+          std::max(lane[static_cast<std::size_t>(j)], values[i + j]);
+    }
+  }
+  for (; i < n; ++i) lane[0] = std::max(lane[0], values[i]);
+  return std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3]));
+}
+
+// Sum of n values, in four lanes whatever the vector width.
+float lane_sum(const float* values, int64_t n) {
+  std::array<float, 4> lane{};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (int64_t j = 0; j < 4; ++j) lane[static_cast<std::size_t>(j)] += values[i + j];
+  }
+  for (; i < n; ++i) lane[0] += values[i];
+  return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+// loss = ln(sum_c e^{z_c - m}) - (z_y - m), delta_c = (softmax(z)_c - [c = y]) / B
+double cross_entropy(const int32_t* labels, int64_t rows, int64_t outputs, float inverse_batch,
+                     float* z) {
+  RowSums sums;
+  double loss = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = z + r * outputs;
+    const float largest = lane_max(row, outputs);
+    for (int64_t c = 0; c < outputs; ++c) row[c] -= largest;
+    loss -= static_cast<double>(row[labels[r]]);
+  }
+  for (int64_t i = 0; i < rows * outputs; ++i) z[i] = exp_nonpositive(z[i]);
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = z + r * outputs;
+    const float sum = lane_sum(row, outputs);
+    sums[static_cast<std::size_t>(r)] = static_cast<double>(sum);
+    const float factor = inverse_batch / sum;
+    for (int64_t c = 0; c < outputs; ++c) row[c] *= factor;
+    row[labels[r]] -= inverse_batch;
+  }
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) sums[r] = log_from_one(sums[r]);
+  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) loss += sums[r];
+  return loss;
+}
+
+// loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B
+double binary_logistic(const int32_t* labels, int64_t rows, float inverse_batch, float* z) {
+  double loss = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float y = labels[r] == 1 ? 1.0f : 0.0f;
+    const float e = exp_nonpositive(-std::abs(z[r]));
+    loss += static_cast<double>(std::max(z[r], 0.0f)) - static_cast<double>(y * z[r]) +
+            log_from_one(1.0 + static_cast<double>(e));
+    const float sigma = (z[r] >= 0.0f ? 1.0f : e) / (1.0f + e);
+    z[r] = (sigma - y) * inverse_batch;
+  }
+  return loss;
+}
+
+// loss = (z - y)^2 / 2, delta = (z - y) / B
+double squared_error(const float* targets, int64_t rows, float inverse_batch, float* z) {
+  double loss = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double error = static_cast<double>(z[r]) - static_cast<double>(targets[r]);
+    loss += 0.5 * error * error;
+    z[r] = static_cast<float>(error) * inverse_batch;
+  }
+  return loss;
+}
+
+int64_t count_correct(LossKind kind, const Batch& batch, int64_t outputs, const float* logits) {
+  int64_t correct = 0;
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    const float* row = logits + r * outputs;
+    const int64_t guess = kind == LossKind::kBinaryLogistic
+                              ? (row[0] > 0.0f ? 1 : 0)
+                              : std::max_element(row, row + outputs) - row;  // the first of equals
+    correct += guess == batch.labels[r] ? 1 : 0;
+  }
+  return correct;
+}
+
+}  // namespace
+
+int64_t loss_outputs(LossKind kind, int64_t classes) {
+  return kind == LossKind::kCrossEntropy ? classes : 1;
+}
+
+double loss_and_delta(LossKind kind, const Batch& batch, int64_t outputs, float* logits) {
+  const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+  if (kind == LossKind::kBinaryLogistic) {
+    return binary_logistic(batch.labels, batch.rows, inverse_batch, logits);
+  }
+  if (kind == LossKind::kSquaredError) {
+    return squared_error(batch.targets, batch.rows, inverse_batch, logits);
+  }
+  double loss = 0;
+  for (int64_t r = 0; r < batch.rows; r += kBlock) {
+    loss += cross_entropy(batch.labels + r, std::min(kBlock, batch.rows - r), outputs,
+                          inverse_batch, logits + r * outputs);
+  }
+  return loss;
+}
+
+EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits) {
+  EvaluationSums sums;
+  sums.samples = batch.rows;
+  if (kind != LossKind::kSquaredError) {
+    sums.correct = static_cast<double>(count_correct(kind, batch, outputs, logits));
+  }
+  sums.loss = loss_and_delta(kind, batch, outputs, logits);
+  return sums;
+}
+
+}  // namespace hanse

@@ -1,0 +1,25 @@
+// Losses of the last layer, the same for every model.
+//
+// Logits and their deltas are float32, loss sums float64. exp and log are our own polynomials and
+// every sum has a fixed order, so the bits depend neither on the compiler's vector width nor on the
+// version of the C library.
+#pragma once
+
+#include <cstdint>
+
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// Values a sample that the last layer has.
+int64_t loss_outputs(LossKind kind, int64_t classes);
+
+// Overwrites logits [rows, outputs] with d(mean loss)/d(logits); returns the sum of the losses.
+// A logit that is NaN makes the result NaN. REQUIRES: labels in [0, classes).
+double loss_and_delta(LossKind kind, const Batch& batch, int64_t outputs, float* logits);
+
+// Sums for evaluation. Overwrites the logits.
+// Correct is the largest logit, the first of equals (binary-logistic: class 1 when z > 0).
+EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits);
+
+}  // namespace hanse

@@ -1,0 +1,32 @@
+#include "hanse/model/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gradient_target.hpp"
+
+namespace hanse {
+
+void Model::initialize(std::span<float> row, RandomStream& stream) const {
+  if (initialization_ == Initialization::kZeros) {
+    std::fill(row.begin(), row.end(), 0.0f);
+    return;
+  }
+  for (const ParameterSlot& slot : layout_.slots()) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(slot.fan_in));
+    for (float& w : row.subspan(static_cast<std::size_t>(slot.offset),
+                                static_cast<std::size_t>(slot.size))) {
+      w = static_cast<float>((2.0 * stream.uniform() - 1.0) * bound);
+    }
+  }
+}
+
+double Model::sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
+                       double weight_decay) {
+  gradient_.resize(row.size());
+  const double loss = loss_and_gradient(row, batch, noise, gradient_);
+  GradientTarget::step(row, lr, weight_decay).add(0, gradient_.data(), n_params());
+  return loss;
+}
+
+}  // namespace hanse

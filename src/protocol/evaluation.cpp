@@ -1,0 +1,207 @@
+#include "hanse/protocol/evaluation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+#include "hanse/protocol/schedule.hpp"
+
+namespace hanse {
+
+EvaluationSums evaluate_range(const Federation& federation, Model& model,
+                              std::span<const float> row, SampleRange range,
+                              std::vector<float>& buffer) {
+  EvaluationSums sums;
+  const int64_t longest = model.evaluation_rows();
+  for (int64_t begin = range.begin; begin < range.end; begin += longest) {
+    const SampleRange part{begin, std::min(begin + longest, range.end)};
+    buffer.resize(std::max(buffer.size(),
+                           static_cast<std::size_t>(part.size() * federation.sample_values())));
+    federation.copy(part, buffer.data());
+    const auto labels = federation.labels();
+    const auto targets = federation.targets();
+    const auto found = model.evaluate(
+        row, {.features = buffer.data(),
+              .labels = labels.empty() ? nullptr : labels.data() + part.begin,
+              .targets = targets.empty() ? nullptr : targets.data() + part.begin,
+              .rows = part.size()});
+    sums.loss += found.loss;
+    sums.correct += found.correct;
+    sums.samples += found.samples;
+  }
+  return sums;
+}
+
+namespace {
+
+ClientEvaluation evaluate_client(const Federation& federation, Model& model,
+                                 std::span<const float> row, int64_t client,
+                                 std::vector<float>& buffer) {
+  const SampleRange train = federation.train(client);
+  const SampleRange test = federation.test(client);
+  const EvaluationSums on_train = evaluate_range(federation, model, row, train, buffer);
+  const EvaluationSums on_test = test.begin == train.begin
+                                     ? on_train
+                                     : evaluate_range(federation, model, row, test, buffer);
+  const auto n_test = static_cast<double>(on_test.samples);
+  const auto n_train = static_cast<double>(on_train.samples);
+  return {.samples = n_test,
+          .loss = on_test.loss / n_test,
+          .accuracy = on_test.correct / n_test,
+          .train_samples = n_train,
+          .train_loss = on_train.loss / n_train};
+}
+
+}  // namespace
+
+std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
+                                               Model& model, std::span<const float> row) {
+  std::vector<int64_t> sizes(static_cast<std::size_t>(federation.clients()));
+  for (std::size_t c = 0; c < sizes.size(); ++c) {
+    const auto client = static_cast<int64_t>(c);
+    sizes[c] = federation.train(client).size() + federation.test(client).size();
+  }
+  const auto borders = cut_evenly(sizes, comm.size());
+  const auto rank = static_cast<std::size_t>(comm.rank());
+  std::vector<ClientEvaluation> mine;
+  std::vector<float> buffer;
+  for (int64_t client = borders[rank]; client < borders[rank + 1]; ++client) {
+    mine.push_back(evaluate_client(federation, model, row, client, buffer));
+  }
+  return comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
+}
+
+namespace {
+
+double mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double weighted_mean(std::span<const double> values, std::span<const double> weights) {
+  double sum = 0;
+  double total = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum += weights[i] * values[i];
+    total += weights[i];
+  }
+  return sum / total;
+}
+
+// Unweighted mean of the max(1, floor(share n)) first values.
+double head_mean(std::span<const double> sorted, double share) {
+  const auto n = static_cast<double>(sorted.size());
+  const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(share * n)));
+  return mean(sorted.subspan(0, count));
+}
+
+// sum_i (2i - n - 1) x_(i) / (n sum x), x ascending, i from 1.
+double gini(std::span<const double> sorted) {
+  const auto n = static_cast<double>(sorted.size());
+  double weighted = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    weighted += (2.0 * static_cast<double>(i + 1) - n - 1.0) * sorted[i];
+    sum += sorted[i];
+  }
+  return sum > 0 ? weighted / (n * sum) : 0;
+}
+
+// -sum u ln u with u = a / sum a; ln n when all are zero.
+double entropy(std::span<const double> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  if (!(sum > 0)) return std::log(static_cast<double>(values.size()));
+  double result = 0;
+  for (const double a : values) {
+    if (a > 0) result -= a / sum * std::log(a / sum);
+  }
+  return result;
+}
+
+// Degrees between the vector and all-ones: acos(sum x / (|x| sqrt n)).
+double angle_to_ones(std::span<const double> values) {
+  double sum = 0;
+  double squares = 0;
+  for (const double x : values) {
+    sum += x;
+    squares += x * x;
+  }
+  if (!(squares > 0)) return 0;
+  const double cosine = sum / std::sqrt(squares * static_cast<double>(values.size()));
+  return std::acos(std::clamp(cosine, -1.0, 1.0)) * 180.0 / std::numbers::pi;
+}
+
+double deviation(std::span<const double> values) {
+  const double center = mean(values);
+  double squares = 0;
+  for (const double x : values) squares += (x - center) * (x - center);
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+std::vector<double> sorted_copy(std::span<const double> values, bool falling) {
+  std::vector<double> sorted(values.begin(), values.end());
+  if (falling) {
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  } else {
+    std::sort(sorted.begin(), sorted.end());
+  }
+  return sorted;
+}
+
+void add_accuracy(std::span<const double> accuracy, std::span<const double> samples,
+                  Metrics& metrics) {
+  const auto low = sorted_copy(accuracy, false);
+  const auto high = sorted_copy(accuracy, true);
+  const double h = entropy(accuracy);
+  const double worst10 = head_mean(low, 0.10);
+  const double best10 = head_mean(high, 0.10);
+  metrics.emplace_back("accuracy_mean", mean(accuracy));
+  metrics.emplace_back("accuracy_weighted", weighted_mean(accuracy, samples));
+  metrics.emplace_back("accuracy_std", deviation(accuracy));
+  metrics.emplace_back("accuracy_worst10", worst10);
+  metrics.emplace_back("accuracy_best10", best10);
+  metrics.emplace_back("accuracy_worst5", head_mean(low, 0.05));
+  metrics.emplace_back("accuracy_best5", head_mean(high, 0.05));
+  metrics.emplace_back("accuracy_gini", gini(low));
+  metrics.emplace_back("accuracy_gap", best10 - worst10);
+  metrics.emplace_back("accuracy_entropy", h);
+  metrics.emplace_back("accuracy_kl", std::log(static_cast<double>(accuracy.size())) - h);
+  metrics.emplace_back("accuracy_angle", angle_to_ones(accuracy));
+}
+
+// Share of clients whose training loss fell; NaN without an evaluation before.
+double improved_share(std::span<const double> now, std::span<const double> before) {
+  if (before.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double improved = 0;
+  for (std::size_t i = 0; i < now.size(); ++i) improved += now[i] < before[i] ? 1 : 0;
+  return improved / static_cast<double>(now.size());
+}
+
+}  // namespace
+
+Metrics summarize(std::span<const ClientEvaluation> clients,
+                  std::span<const double> previous_train_loss, bool classification) {
+  std::vector<double> loss, accuracy, samples, train_loss, train_samples;
+  for (const auto& client : clients) {
+    loss.push_back(client.loss);
+    accuracy.push_back(client.accuracy);
+    samples.push_back(client.samples);
+    train_loss.push_back(client.train_loss);
+    train_samples.push_back(client.train_samples);
+  }
+  const auto low = sorted_copy(loss, false);
+  const auto high = sorted_copy(loss, true);
+  Metrics metrics{{"loss_mean", mean(loss)},
+                  {"loss_weighted", weighted_mean(loss, samples)},
+                  {"loss_std", deviation(loss)},
+                  {"loss_worst10", head_mean(high, 0.10)},
+                  {"loss_best10", head_mean(low, 0.10)},
+                  {"train_loss_mean", mean(train_loss)},
+                  {"train_loss_weighted", weighted_mean(train_loss, train_samples)}};
+  if (classification) add_accuracy(accuracy, samples, metrics);
+  metrics.emplace_back("improved", improved_share(train_loss, previous_train_loss));
+  return metrics;
+}
+
+}  // namespace hanse

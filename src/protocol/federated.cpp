@@ -1,0 +1,288 @@
+#include "hanse/protocol/federated.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "hanse/base/clock.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/protocol/evaluation.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kUnknown = -std::numeric_limits<double>::infinity();
+
+bool hosts_all_ranks(const FederatedTrainer::Parts& parts) {
+  return parts.host.size() == parts.comm.size();
+}
+
+// Does rank 0 train clients beside serving?
+bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::string& role) {
+  if (parts.comm.size() == 1) return true;
+  return role == "auto" ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)},
+                                                   ReduceOp::kMin) == 1
+                        : role == "shared";
+}
+
+}  // namespace
+
+struct FederatedTrainer::Findings {
+  enum Field { kLoss, kSquaredNorm, kSeconds, kFields };
+  enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
+
+  explicit Findings(std::size_t participants)
+      : table(participants * kFields + kRankFields, kUnknown) {}
+
+  double& of(std::size_t entry, Field field) { return table[entry * kFields + field]; }
+  double of(std::size_t entry, Field field) const { return table[entry * kFields + field]; }
+  double& rank(RankField field) { return table[table.size() - kRankFields + field]; }
+
+  std::vector<double> table;
+};
+
+FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
+    : parts_(parts),
+      settings_(std::move(settings)),
+      sum_(parts.model.n_params(), settings_.max_participants,
+           settings_.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact) {
+  const auto n = static_cast<std::size_t>(parts_.model.n_params());
+  theta_.resize(n);
+  row_.resize(n);
+  if (is_server()) step_.resize(n);
+  const bool shared = server_hosts_clients(parts_, settings_.server.role);
+  workers_ = parts_.comm.size() - (shared ? 0 : 1);
+  my_worker_ = parts_.comm.rank() - (shared ? 0 : 1);
+  const bool stateful = parts_.update.state_width() > 0;
+  if (stateful) {
+    states_ = std::make_unique<ClientStateStore>(parts_.update.state_width(),
+                                                 settings_.client.state_memory << 20,
+                                                 settings_.state_folder);
+  }
+  // A shared counter needs one host, states that stay nowhere, and a sum that ignores grouping.
+  const bool can_share = hosts_all_ranks(parts_) && parts_.comm.size() > 1 && !stateful &&
+                         settings_.comm.reduction == "exact";
+  if (can_share && settings_.comm.dispatch != "planned") {
+    queue_ = std::make_unique<WorkQueue>(parts_.host, workers_);
+  }
+}
+
+void FederatedTrainer::initialize_model() {
+  RandomStream stream(settings_.seed, Purpose::kInitialize);
+  parts_.model.initialize(theta_, stream);
+}
+
+bool FederatedTrainer::keeps_state_of(int64_t client) const {
+  return my_worker_ >= 0 && client % workers_ == my_worker_;
+}
+
+RoundRecord FederatedTrainer::round(bool stop_requested) {
+  const double start_s = monotonic_seconds();
+  const double comm_before_s = parts_.comm.seconds();
+  const int64_t bytes_before = parts_.comm.bytes_moved();
+  const bool losses_first = parts_.aggregator.needs().losses;
+
+  if (is_server()) draw_participants();
+  if (is_server() && !losses_first) mix({});
+  share_plan();
+  share_model();
+  if (losses_first) gather_losses();
+
+  Findings findings(plan_.size());
+  double train_s = 0;
+  double wait_s = 0;
+  {
+    const PhaseTimer timer(train_s);
+    train_participants(findings);
+  }
+  {
+    const PhaseTimer timer(wait_s);
+    parts_.comm.barrier();
+  }
+  sum_.reduce(parts_.comm, 0);
+
+  findings.rank(Findings::kTrainSeconds) = train_s;
+  findings.rank(Findings::kWaitSeconds) = wait_s;
+  findings.rank(Findings::kCommSeconds) = parts_.comm.seconds() - comm_before_s - wait_s;
+  findings.rank(Findings::kStop) = stop_requested;
+  findings.rank(Findings::kFailed) = failure_ != nullptr;
+  parts_.comm.reduce(std::span(findings.table), ReduceOp::kMax, 0);
+
+  RoundRecord record{.round = completed_ + 1,
+                     .participants = static_cast<int64_t>(plan_.size()),
+                     .train_s = findings.rank(Findings::kTrainSeconds),
+                     .comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)),
+                     .wait_s = findings.rank(Findings::kWaitSeconds),
+                     .bytes_sent = parts_.comm.bytes_moved() - bytes_before,
+                     .stop_requested = findings.rank(Findings::kStop) > 0,
+                     .failed = findings.rank(Findings::kFailed) > 0};
+  if (is_server() && !record.failed) {
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+      record.loss += findings.of(i, Findings::kLoss) / static_cast<double>(plan_.size());
+    }
+    step(findings);
+  } else {
+    sum_.clear();
+  }
+  ++completed_;
+  record.seconds = monotonic_seconds() - start_s;
+  return record;
+}
+
+// Rank 0: who takes part, and on which rank.
+void FederatedTrainer::draw_participants() {
+  const int64_t round = completed_ + 1;
+  RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round));
+  draw_ = parts_.sampler->draw(round, stream);
+  std::vector<double> costs(draw_.size());
+  lambda_.resize(draw_.size());
+  for (std::size_t i = 0; i < draw_.size(); ++i) {
+    const int64_t samples = parts_.federation.train(draw_.clients[i]).size();
+    lambda_[i] = static_cast<double>(samples) /
+                 static_cast<double>(parts_.federation.train_samples());
+    const int64_t steps = local_steps(settings_.client, samples);
+    costs[i] = costs_.predict(draw_.clients[i], static_cast<double>(steps));
+  }
+  const auto order = longest_first(costs);
+  const auto worker_of = balance(costs, workers_);
+  plan_.clear();
+  for (const int64_t position : order) {
+    const auto i = static_cast<std::size_t>(position);
+    const int64_t worker = states_ ? draw_.clients[i] % workers_ : worker_of[i];
+    plan_.push_back({draw_.clients[i], position, worker, 0});
+  }
+}
+
+// Rank 0: what each participant's update counts. `losses` is in the draw's order.
+void FederatedTrainer::mix(std::span<const double> losses) {
+  mix_ = parts_.aggregator.mix({.round = completed_ + 1,
+                                .clients = draw_.clients,
+                                .lambda = lambda_,
+                                .draw_weights = draw_.weights,
+                                .losses = losses});
+  for (auto& assignment : plan_) {
+    assignment.coefficient = mix_.coefficients[static_cast<std::size_t>(assignment.position)];
+  }
+}
+
+void FederatedTrainer::share_plan() {
+  auto length = static_cast<int64_t>(plan_.size());
+  parts_.comm.bcast(std::span(&length, 1), 0);
+  plan_.resize(static_cast<std::size_t>(length));
+  parts_.comm.bcast(std::as_writable_bytes(std::span(plan_)), 0);
+}
+
+void FederatedTrainer::share_model() { parts_.comm.bcast(std::span(theta_), 0); }
+
+// Calls work(entry) for the entries of the plan that fall to this rank.
+template <class Work>
+void FederatedTrainer::for_my_participants(Work work) {
+  if (queue_) {
+    queue_->start(static_cast<int64_t>(plan_.size()));
+    if (my_worker_ < 0) return;
+    for (int64_t entry; (entry = queue_->next()) >= 0;) work(static_cast<std::size_t>(entry));
+    return;
+  }
+  for (std::size_t entry = 0; entry < plan_.size(); ++entry) {
+    if (plan_[entry].worker == my_worker_) work(entry);
+  }
+}
+
+// F_i at the received model, on the participants' training samples; then the mix needs them.
+void FederatedTrainer::gather_losses() {
+  std::vector<double> losses(plan_.size(), kUnknown);  // in the draw's order
+  for_my_participants([&](std::size_t entry) {
+    const SampleRange range = parts_.federation.train(plan_[entry].client);
+    const auto sums =
+        evaluate_range(parts_.federation, parts_.model, theta_, range, evaluation_buffer_);
+    losses[static_cast<std::size_t>(plan_[entry].position)] =
+        sums.loss / static_cast<double>(sums.samples);
+  });
+  parts_.comm.reduce(std::span(losses), ReduceOp::kMax, 0);
+  if (is_server()) mix(losses);
+  share_plan();
+}
+
+void FederatedTrainer::train_participants(Findings& findings) {
+  std::copy(theta_.begin(), theta_.end(), row_.begin());
+  for_my_participants([&](std::size_t entry) {
+    if (failure_) return;
+    try {
+      train_one(entry, findings);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  });
+}
+
+void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
+  const Assignment& mine = plan_[entry];
+  const double start_s = monotonic_seconds();
+  const ClientTask task{.client = mine.client,
+                        .round = completed_ + 1,
+                        .seed = settings_.seed,
+                        .row = row_,
+                        .state = states_ ? states_->row(mine.client) : std::span<float>()};
+  const ClientOutcome outcome = parts_.update.train(task);
+  const FoldResult folded = sum_.fold(row_, theta_, mine.coefficient);
+  if (!folded.in_range || !std::isfinite(outcome.loss)) {
+    throw TrainingError(
+        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
+                    sum_.limit(), outcome.loss),
+        mine.client, task.round, "a smaller client.lr or client.clip may help");
+  }
+  findings.of(entry, Findings::kLoss) = outcome.loss;
+  findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
+  findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
+}
+
+// Rank 0: the server steps, and the rules learn what happened.
+void FederatedTrainer::step(const Findings& findings) {
+  sum_.take(step_);
+  if (mix_.step != 1) {
+    for (float& value : step_) value *= static_cast<float>(mix_.step);
+  }
+  parts_.optimizer->step(theta_, step_);
+
+  std::vector<double> losses(plan_.size());
+  std::vector<double> squared_norms(plan_.size());
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    const auto position = static_cast<std::size_t>(plan_[i].position);
+    losses[position] = findings.of(i, Findings::kLoss);
+    squared_norms[position] = findings.of(i, Findings::kSquaredNorm);
+    const int64_t samples = parts_.federation.train(plan_[i].client).size();
+    costs_.observe(plan_[i].client,
+                   static_cast<double>(local_steps(settings_.client, samples)),
+                   findings.of(i, Findings::kSeconds));
+  }
+  parts_.sampler->observe(draw_, {.squared_norms = squared_norms, .losses = losses});
+}
+
+void FederatedTrainer::save(State& state) const {
+  state.put("model", std::span(theta_));
+  state.put("rounds", completed_);
+  const auto put = [&](const char* name, const auto& part) {
+    State own;
+    part.save(own);
+    state.put_part(name, own);
+  };
+  put("sampler", *parts_.sampler);
+  put("aggregator", parts_.aggregator);
+  put("optimizer", *parts_.optimizer);
+}
+
+void FederatedTrainer::load(const State& state) {
+  if (is_server()) {
+    state.get_into<float>("model", theta_);
+    completed_ = state.get_one<int64_t>("rounds");
+    parts_.sampler->load(state.part("sampler"));
+    parts_.aggregator.load(state.part("aggregator"));
+    parts_.optimizer->load(state.part("optimizer"));
+  }
+  parts_.comm.bcast(std::span(&completed_, 1), 0);
+}
+
+}  // namespace hanse

@@ -1,0 +1,60 @@
+#include "hanse/protocol/schedule.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+namespace hanse {
+
+std::vector<int64_t> longest_first(std::span<const double> costs) {
+  std::vector<int64_t> order(costs.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return costs[static_cast<std::size_t>(a)] > costs[static_cast<std::size_t>(b)];
+  });
+  return order;
+}
+
+std::vector<int64_t> balance(std::span<const double> costs, int64_t workers) {
+  using Load = std::pair<double, int64_t>;  // load, worker: ties go to the lowest worker
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (int64_t w = 0; w < workers; ++w) loads.emplace(0.0, w);
+  std::vector<int64_t> worker_of(costs.size());
+  for (const int64_t item : longest_first(costs)) {
+    const auto [load, worker] = loads.top();
+    loads.pop();
+    worker_of[static_cast<std::size_t>(item)] = worker;
+    loads.emplace(load + costs[static_cast<std::size_t>(item)], worker);
+  }
+  return worker_of;
+}
+
+double CostModel::predict(int64_t client, double units) const {
+  const auto found = seconds_of_.find(client);
+  if (found != seconds_of_.end()) return found->second;
+  return units_ > 0 ? units * seconds_ / units_ : units;
+}
+
+void CostModel::observe(int64_t client, double units, double seconds) {
+  seconds_of_[client] = seconds;
+  units_ += units;
+  seconds_ += seconds;
+}
+
+std::vector<int64_t> cut_evenly(std::span<const int64_t> sizes, int64_t parts) {
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  std::vector<int64_t> borders{0};
+  int64_t at = 0;
+  int64_t sum = 0;
+  for (int64_t part = 1; part <= parts; ++part) {
+    const int64_t goal = total * part / parts;
+    while (at < static_cast<int64_t>(sizes.size()) && (part == parts || sum < goal)) {
+      sum += sizes[static_cast<std::size_t>(at++)];
+    }
+    borders.push_back(at);
+  }
+  return borders;
+}
+
+}  // namespace hanse

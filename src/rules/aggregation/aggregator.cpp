@@ -1,0 +1,33 @@
+#include "hanse/rules/aggregation/aggregator.hpp"
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+void Aggregator::save(State&) const {}
+void Aggregator::load(const State&) {}
+
+Estimator parse_estimator(const std::string& name) {
+  return name == "unbiased" ? Estimator::kUnbiased : Estimator::kNormalized;
+}
+
+std::vector<double> estimate(std::span<const double> shares, std::span<const double> draw_weights,
+                             Estimator estimator) {
+  std::vector<double> coefficients(shares.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    coefficients[i] = shares[i] * draw_weights[i];  // q_i w_i
+    sum += coefficients[i];
+  }
+  if (estimator == Estimator::kUnbiased) return coefficients;
+  if (!(sum > 0)) {
+    throw InvalidArgument(fmt::format("the participants' weights sum to {}", sum), "aggregator",
+                          "every participant needs a training sample");
+  }
+  for (double& coefficient : coefficients) coefficient /= sum;
+  return coefficients;
+}
+
+}  // namespace hanse

@@ -1,0 +1,55 @@
+// A file that appears under its name complete and on the disk, or not at all. Private to run/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hanse {
+
+// A file descriptor that closes itself; every failure is an IoError with the path.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int64_t size() const;
+  // Gives the first `bytes` bytes blocks on the disk and makes the file at least that long. Keeps
+  // what is there. Returns false where the file system cannot promise blocks.
+  bool reserve(int64_t bytes);
+  void write_at(int64_t offset, const std::string& bytes);
+  void sync();
+
+ private:
+  std::string path_;
+  int descriptor_;
+};
+
+// The temporary file under construction; removed in the destructor unless it was published.
+class TemporaryFile {
+ public:
+  // Creates it, or empties one that a killed run has left.
+  explicit TemporaryFile(const std::string& path);
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // Throws IoError when the disk has no room for `bytes`. Takes nothing: the file is empty again.
+  // (Where the file system cannot promise blocks, its free space is looked at; a quota shows later,
+  // in the writes.)
+  void require_room(int64_t bytes);
+  // Flushes the contents, renames it to `name` in the same folder and flushes the folder.
+  void publish(const std::string& name);
+
+ private:
+  std::string path_;
+  bool published_ = false;
+};
+
+// Flushes what this host holds of the file to the disk.
+void sync_file(const std::string& path);
+
+}  // namespace hanse

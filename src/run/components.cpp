@@ -1,0 +1,71 @@
+#include "hanse/run/components.hpp"
+
+#include <fmt/format.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/model/threads.hpp"
+#include "hanse/run/catalog.hpp"
+
+namespace hanse {
+
+void require_same(Communicator& comm, const std::string& what, const std::string& text,
+                  const std::string& hint) {
+  const std::string first = bcast_text(comm, text, 0);
+  agree_on(comm, [&] {
+    if (text == first) return;
+    const auto brief = [](const std::string& value) {
+      return value.size() <= 60 ? value : "digest " + digest_hex(std::as_bytes(std::span(value)));
+    };
+    throw InvalidArgument(fmt::format("ranks have different {}: '{}' and '{}'", what, brief(first),
+                                      brief(text)),
+                          fmt::format("rank {}", comm.rank()), hint);
+  });
+}
+
+namespace {
+
+FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
+  return {.seed = static_cast<uint64_t>(job.run.seed),
+          .max_participants = max_participants,
+          .client = job.client,
+          .server = job.server,
+          .comm = job.comm,
+          .state_folder = job.run.out};
+}
+
+}  // namespace
+
+Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_host()) {
+  set_model_threads(job.run.threads);
+  require_same(comm, "kernels", kernel_family(),
+               "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
+  federation = Federation::load(job.data, job.federation, static_cast<uint64_t>(job.run.seed),
+                                *host);
+  require_same(comm, "data", fmt::format("{:016x}", federation.digest()),
+               "every host needs the same files");
+  int64_t max_participants = 0;
+  agree_on(comm, [&] {
+    model = make_model(job.model, federation.sample_shape(), federation.classes());
+    update = make_update(job, federation, *model);
+    aggregator = make_aggregator(job.aggregator, federation.clients());
+    if (comm.rank() != 0) return;
+    sampler = make_sampler(job, federation);
+    optimizer = make_server_optimizer(job.server, model->n_params());
+    max_participants = sampler->max_participants();
+  });
+  comm.bcast(std::span(&max_participants, 1), 0);
+  trainer = std::make_unique<FederatedTrainer>(
+      FederatedTrainer::Parts{.comm = comm,
+                              .host = *host,
+                              .federation = federation,
+                              .model = *model,
+                              .update = *update,
+                              .sampler = sampler.get(),
+                              .aggregator = *aggregator,
+                              .optimizer = optimizer.get()},
+      trainer_settings(job, max_participants));
+}
+
+}  // namespace hanse

@@ -1,0 +1,304 @@
+#include "hanse/run/execute.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "hanse/base/clock.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/base/progress.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/run/checkpoint.hpp"
+#include "hanse/run/components.hpp"
+#include "hanse/run/model_file.hpp"
+#include "hanse/run/run_directory.hpp"
+#include "hanse/run/stop_request.hpp"
+#include "hanse/run/summary.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Where a resumed run goes on.
+struct ResumePoint {
+  std::string folder;  // of the run so far
+  std::string file;    // checkpoint
+  int64_t round = 0;
+};
+
+// What the ranks do after a round; rank 0 decides.
+enum class Verdict : int64_t { kGoOn, kStop, kFail };
+
+class Execution {
+ public:
+  Execution(Job& job, Communicator& comm, double start_s, std::optional<ResumePoint> resume)
+      : job_(job), comm_(comm), start_s_(start_s), resume_(std::move(resume)), parts_(job, comm) {}
+
+  ExitStatus run();
+
+ private:
+  bool is_server() const { return comm_.rank() == 0; }
+  int64_t completed() const { return parts_.trainer->completed_rounds(); }
+  FederatedTrainer& trainer() { return *parts_.trainer; }
+
+  void open();
+  void greet() const;
+  Verdict decide(const RoundRecord& record) const;
+  void after_round(const RoundRecord& record, Verdict verdict, Progress& progress);
+  void evaluate();
+  void checkpoint();
+  void load_checkpoint();
+  void finish();
+  bool due(int64_t every) const {
+    return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
+  }
+
+  Job& job_;
+  Communicator& comm_;
+  double start_s_;
+  double setup_s_ = 0;
+  std::optional<ResumePoint> resume_;
+  Components parts_;
+  std::unique_ptr<RunDirectory> directory_;  // rank 0
+  std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
+  std::vector<double> train_losses_;         // rank 0: of the last evaluation
+  Metrics metrics_;                          // rank 0: of the last evaluation
+  int64_t evaluated_round_ = -1;             // of metrics_
+  double flushed_s_ = 0;
+};
+
+ExitStatus Execution::run() {
+  open();
+  greet();
+  Progress progress(stderr, completed(), is_server());
+  setup_s_ = monotonic_seconds() - start_s_;
+  Verdict verdict = Verdict::kGoOn;
+  while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
+    const RoundRecord record = trainer().round(stop_requested());
+    verdict = decide(record);
+    if (verdict == Verdict::kFail) agree(comm_, trainer().failure());
+    after_round(record, verdict, progress);
+  }
+  if (completed() < job_.run.rounds) {
+    notice(fmt::format("stopped after round {}; go on with: hanse resume {}", completed(),
+                       job_.run.out));
+    return ExitStatus::kStopped;
+  }
+  finish();
+  return ExitStatus::kDone;
+}
+
+void Execution::open() {
+  if (resume_) {
+    load_checkpoint();
+  } else {
+    trainer().initialize_model();
+  }
+  agree_on(comm_, [&] {
+    if (!is_server()) return;
+    const std::string text = job_text(job_);
+    directory_ = std::make_unique<RunDirectory>(
+        resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text)
+                : RunDirectory::create(job_.run.out, text));
+  });
+}
+
+void Execution::greet() const {
+  const auto& federation = parts_.federation;
+  notice(fmt::format("{}: {} with {} parameters, {} clients with {} training samples, {} rank{}",
+                     job_.run.name, job_.model.kind, parts_.model->n_params(),
+                     federation.clients(), federation.train_samples(), comm_.size(),
+                     comm_.size() == 1 ? "" : "s"));
+  const auto ignored = job_.table.ignored();
+  if (!ignored.empty()) notice("not used by this job: " + join(ignored, ", "));
+}
+
+Verdict Execution::decide(const RoundRecord& record) const {
+  auto verdict = Verdict::kGoOn;
+  const bool out_of_time =
+      job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
+  if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
+  if (record.failed) verdict = Verdict::kFail;
+  auto code = static_cast<int64_t>(verdict);
+  comm_.bcast(std::span(&code, 1), 0);
+  return static_cast<Verdict>(code);
+}
+
+void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
+  if (is_server()) directory_->append_round(record);
+  if (due(job_.evaluate.every)) evaluate();
+  if (verdict == Verdict::kStop || due(job_.checkpoint.every)) checkpoint();
+  if (!is_server()) return;
+  ProgressStatus status{.round = completed(), .rounds = job_.run.rounds, .loss = record.loss};
+  for (const auto& [name, value] : metrics_) {
+    if (name == "accuracy_mean") status.accuracy = value;
+  }
+  if (monotonic_seconds() - flushed_s_ > 1) {
+    directory_->flush();
+    flushed_s_ = monotonic_seconds();
+  }
+  if (completed() == job_.run.rounds || verdict == Verdict::kStop) {
+    progress.finish(status);
+  } else {
+    progress.update(status);
+  }
+}
+
+void Execution::evaluate() {
+  trainer().share_model();
+  auto found = evaluate_clients(comm_, parts_.federation, *parts_.model, trainer().model_row());
+  evaluated_round_ = completed();
+  if (!is_server()) return;
+  clients_ = std::move(found);
+  metrics_ = summarize(clients_, train_losses_, parts_.federation.classes() > 0);
+  train_losses_.clear();
+  for (const auto& client : clients_) train_losses_.push_back(client.train_loss);
+  if (completed() > directory_->last_evaluation()) {
+    directory_->append_evaluation(completed(), metrics_);
+  }
+}
+
+// A checkpoint that cannot be written leaves the older ones; the job says whether to go on.
+void Execution::checkpoint() {
+  State state;
+  if (is_server()) {
+    State training;
+    trainer().save(training);
+    state.put_part("training", training);
+    state.put("train_losses", std::span(train_losses_));
+    state.put_text("job", job_text(job_));
+    directory_->flush();
+  }
+  const std::string folder = job_.run.out + "/checkpoints";
+  try {
+    write_checkpoint(folder, completed(), state, trainer().client_states(), comm_);
+  } catch (const IoError& error) {
+    if (job_.checkpoint.on_error == "stop") {
+      throw AgreedError(error.what(), ExitStatus::kFailed);
+    }
+    warning(fmt::format("no checkpoint of round {}: {}; the run goes on", completed(),
+                        error.what()));
+    return;
+  }
+  if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
+}
+
+void Execution::load_checkpoint() {
+  State state;
+  agree_on(comm_, [&] {
+    if (is_server()) state = read_checkpoint_state(resume_->file);
+    if (trainer().client_states()) {
+      read_checkpoint_clients(
+          resume_->file, [&](int64_t client) { return trainer().keeps_state_of(client); },
+          *trainer().client_states());
+    }
+  });
+  if (is_server()) train_losses_ = state.get<double>("train_losses");
+  trainer().load(state.part("training"));
+}
+
+void Execution::finish() {
+  if (evaluated_round_ != completed()) evaluate();
+  const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
+  agree_on(comm_, [&] {
+    if (!is_server()) return;
+    directory_->flush();
+    directory_->write_clients(clients_, parts_.federation.classes() > 0);
+    write_model(directory_->file("model.h5"), parts_.model->layout(), trainer().model_row());
+    const Summary summary{.name = job_.run.name,
+                          .seed = job_.run.seed,
+                          .rounds = completed(),
+                          .ranks = comm_.size(),
+                          .row = trainer().model_row(),
+                          .setup_seconds = setup_s_,
+                          .seconds = directory_->seconds(),
+                          .seconds_per_round_median = directory_->round_seconds_median(),
+                          .bytes_per_round = directory_->bytes_per_round(),
+                          .peak_memory_bytes = peak,
+                          .metrics = metrics_};
+    directory_->write_summary(summary_json(summary));
+    print_summary(summary, job_.run.out);
+  });
+}
+
+constexpr const char* kMayChange[] = {"run.rounds",    "run.max-seconds", "run.out",
+                                      "run.overwrite", "checkpoint.",     "evaluate.",
+                                      "server.role",   "comm.reduction",  "comm.dispatch"};
+
+void check_changes(const Overrides& overrides) {
+  for (const auto& [key, value] : overrides) {
+    const bool allowed = std::any_of(std::begin(kMayChange), std::end(kMayChange),
+                                     [&key = key](const std::string& may) {
+                                       return may.back() == '.' ? key.rfind(may, 0) == 0
+                                                                : key == may;
+                                     });
+    if (!allowed) {
+      throw InvalidArgument(
+          fmt::format("a resumed run cannot change {}", key), "--" + key,
+          fmt::format("it may change {}", join(std::vector<std::string>(std::begin(kMayChange),
+                                                                        std::end(kMayChange)),
+                                               ", ")));
+    }
+  }
+}
+
+ResumePoint find_resume_point(const std::string& folder) {
+  const auto found = newest_checkpoint(
+      folder + "/checkpoints", [](const std::string& file, const std::string& why) {
+        warning(fmt::format("checkpoint {} is damaged ({}); trying an older one", file, why));
+      });
+  if (!found) {
+    throw InvalidArgument("no complete checkpoint", folder + "/checkpoints",
+                          "start again with `hanse run " + folder + "/job.cfg`");
+  }
+  return {.folder = folder, .file = found->file, .round = found->round};
+}
+
+}  // namespace
+
+ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
+                   double start_s) {
+  Job job;
+  agree_on(comm, [&] {
+    load_job(job_file, overrides, job);
+    check_job(job);
+    if (comm.rank() == 0) check_output(job.run.out, job.run.overwrite);
+  });
+  require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
+  return Execution(job, comm, start_s, std::nullopt).run();
+}
+
+ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
+                      Communicator& comm, double start_s) {
+  Job job;
+  ResumePoint point;
+  agree_on(comm, [&] {
+    check_changes(overrides);
+    load_job(run_directory + "/job.cfg", {}, job);
+    const int64_t rounds_before = job.run.rounds;
+    job.run.out = run_directory;
+    job.run.max_seconds = 0;
+    for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
+    check_job(job);
+    if (comm.rank() != 0) return;
+    point = find_resume_point(run_directory);
+    if (job.run.rounds < point.round) {
+      throw InvalidArgument(fmt::format("the checkpoint is behind round {}", job.run.rounds),
+                            "run.rounds",
+                            fmt::format("it has completed {} of {}", point.round, rounds_before));
+    }
+    std::filesystem::create_directories(job.run.out);
+    if (!std::filesystem::equivalent(job.run.out, run_directory)) {
+      check_output(job.run.out, job.run.overwrite);
+    }
+  });
+  point.folder = bcast_text(comm, point.folder, 0);
+  point.file = bcast_text(comm, point.file, 0);
+  comm.bcast(std::span(&point.round, 1), 0);
+  notice(fmt::format("resuming {} after round {}", run_directory, point.round));
+  return Execution(job, comm, start_s, point).run();
+}
+
+}  // namespace hanse

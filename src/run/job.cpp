@@ -1,0 +1,208 @@
+#include "hanse/run/job.hpp"
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/run/catalog.hpp"
+
+namespace hanse {
+
+namespace {
+
+void bind_run(OptionTable& table, RunOptions& run) {
+  table.add_choice("run.protocol", run.protocol, known_names("run.protocol"),
+                   "how ranks work together");
+  table.add("run.name", run.name, "name of the run; default: the job file's name");
+  table.add("run.seed", run.seed, at_least(0), "seed of every random stream");
+  table.add("run.out", run.out, "run directory; default: runs/NAME");
+  table.add("run.rounds", run.rounds, at_least(1), "rounds in all");
+  table.add("run.threads", run.threads, between(1, 1024),
+            "threads of each rank's kernels; part of what fixes the bits of a result");
+  table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"}, "where clients are trained");
+  table.add("run.max-seconds", run.max_seconds, at_least(0),
+            "seconds after which the run stops with a checkpoint and status 75; 0: no limit");
+  table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out");
+}
+
+void bind_data(OptionTable& table, DataOptions& data) {
+  table.add_choice("data.kind", data.kind, known_names("data.kind"), "source of the samples");
+  table.add("data.path", data.path, "folder (idx) or file (csv)").only_for({"idx", "csv"});
+  table.add("data.labels", data.labels, at_least(0),
+            "classes to keep, renumbered 0, 1, ... in this order; empty: all");
+  table.add("data.test-fraction", data.test_fraction, from_below(0, 1),
+            "share of each client's samples kept for testing, stratified by label; 0: evaluate on "
+            "the training samples");
+  table.add("data.label-column", data.label_column, "column of the label; empty: the last")
+      .only_for({"csv"});
+  table.add("data.client-column", data.client_column,
+            "column that names the client, for federation.partition = by-column; empty: none")
+      .only_for({"csv"});
+  table.add_choice("data.task", data.task, {"classification", "regression"},
+                   "what the label column holds")
+      .only_for({"csv"});
+  table.add("data.shape", data.shape, at_least(1), "shape of one sample").only_for({"random"});
+  table.add("data.classes", data.classes, at_least(0), "classes; 0: regression")
+      .only_for({"random"});
+}
+
+void bind_federation(OptionTable& table, FederationOptions& federation) {
+  table.add_choice("federation.partition", federation.partition,
+                   known_names("federation.partition"), "how samples are given to clients");
+  table.add("federation.clients", federation.clients, at_least(1),
+            "number of clients; by-column: taken from the data");
+  table.add("federation.samples", federation.samples, at_least(1),
+            "mean samples a client that data.kind = random makes");
+  table.add("federation.alpha", federation.alpha, above(0),
+            "concentration; small: few classes a client, large: all alike")
+      .only_for({"dirichlet"});
+  table.add("federation.min-samples", federation.min_samples, at_least(1),
+            "samples of the smallest client")
+      .only_for({"dirichlet", "power-law"});
+  table.add("federation.labels-per-client", federation.labels_per_client, at_least(1),
+            "shards a client (shards), classes a group (by-label)")
+      .only_for({"shards", "by-label"});
+  table.add("federation.sizes", federation.sizes, at_least(1), "possible sizes of a client")
+      .only_for({"sizes"});
+  table.add("federation.size-probabilities", federation.size_probabilities, between(0, 1),
+            "probability of each size")
+      .only_for({"sizes"});
+  table.add("federation.power", federation.power, above(1),
+            "exponent of the density of client sizes; close to 1: most unequal")
+      .only_for({"power-law"});
+}
+
+void bind_model(OptionTable& table, ModelOptions& model) {
+  table.add_choice("model.kind", model.kind, known_names("model.kind"), "network");
+  table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
+                   "loss of one sample; the mean over a batch is minimised");
+  table.add("model.hidden", model.hidden, at_least(1), "widths of the hidden layers")
+      .only_for({"mlp"});
+  table.add_choice("model.init", model.init, {"uniform", "zeros"},
+                   "initial parameters; uniform: +-1/sqrt(inputs of the unit)");
+}
+
+void bind_client(OptionTable& table, ClientOptions& client) {
+  table.add_choice("client.update", client.kind, known_names("client.update"),
+                   "what a participant does with the model");
+  table.add("client.epochs", client.epochs, at_least(1),
+            "passes over the client's samples a round; not used when client.steps > 0");
+  table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
+  table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
+  table.add("client.lr", client.lr, above(0), "step size in the first round");
+  table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
+  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1), "... every so many rounds");
+  table.add("client.momentum", client.momentum, from_below(0, 1), "heavy ball, from rest each round");
+  table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
+  table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
+  table.add("client.state-memory", client.state_memory, at_least(0),
+            "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
+}
+
+void bind_rules(OptionTable& table, SamplerOptions& sampler, AggregatorOptions& aggregator) {
+  table.add_choice("sampler.kind", sampler.kind, known_names("sampler.kind"), "who takes part");
+  table.add("sampler.per-round", sampler.per_round, at_least(1), "participants a round")
+      .only_for({"uniform", "weighted"});
+  table.add_choice("aggregator.kind", aggregator.kind, known_names("aggregator.kind"),
+                   "how much each participant counts");
+  table.add_choice("aggregator.weights", aggregator.fedavg.weights, {"samples", "uniform"},
+                   "share of a client: by its training samples, or the same for all")
+      .only_for({"fedavg"});
+  table.add_choice("aggregator.estimator", aggregator.fedavg.estimator, {"normalized", "unbiased"},
+                   "normalized: coefficients sum to 1; unbiased: share times the draw's weight")
+      .only_for({"fedavg"});
+}
+
+void bind_rest(OptionTable& table, Job& job) {
+  table.add_choice("server.optimizer", job.server.optimizer, known_names("server.optimizer"),
+                   "how the server steps along the mixed update");
+  table.add("server.lr", job.server.lr, above(0), "step size of the server");
+  table.add("server.beta", job.server.beta, from_below(0, 1), "share of the velocity that stays")
+      .only_for({"momentum"});
+  table.add_choice("server.role", job.server.role, {"auto", "dedicated", "shared"},
+                   "does rank 0 train clients too? auto: when it runs alone or on one host");
+  table.add_choice("comm.reduction", job.comm.reduction, {"exact", "fast"},
+                   "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
+                   "half the bytes");
+  table.add_choice("comm.dispatch", job.comm.dispatch, {"auto", "planned", "shared"},
+                   "planned: longest first from measured cost; shared: free ranks of one host take "
+                   "the next client (auto, where it can)");
+  table.add("evaluate.every", job.evaluate.every, at_least(0),
+            "rounds between evaluations of all clients; 0: after the last round only");
+  table.add("checkpoint.every", job.checkpoint.every, at_least(0),
+            "rounds between checkpoints; 0: after the last round and when stopped");
+  table.add("checkpoint.keep", job.checkpoint.keep, at_least(0), "newest kept; 0: all");
+  table.add_choice("checkpoint.on-error", job.checkpoint.on_error, {"continue", "stop"},
+                   "when a checkpoint cannot be written");
+}
+
+}  // namespace
+
+Job::Job() {
+  bind_run(table, run);
+  bind_data(table, data);
+  bind_federation(table, federation);
+  bind_model(table, model);
+  bind_client(table, client);
+  bind_rules(table, sampler, aggregator);
+  bind_rest(table, *this);
+}
+
+std::string job_text(const Job& job) {
+  std::string text = "# Every option of the run; `hanse run` accepts this file.\n";
+  std::string section;
+  for (const Option& option : job.table.options()) {
+    if (option.section() != section) {
+      section = option.section();
+      text += fmt::format("\n[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", option.key.substr(section.size() + 1), option.format());
+  }
+  return text;
+}
+
+namespace {
+
+void check_sizes(const FederationOptions& federation) {
+  if (federation.partition != "sizes") return;
+  if (federation.sizes.empty() ||
+      federation.sizes.size() != federation.size_probabilities.size()) {
+    throw InvalidArgument(
+        fmt::format("{} sizes but {} probabilities", federation.sizes.size(),
+                    federation.size_probabilities.size()),
+        "federation.sizes, federation.size-probabilities", "name one probability a size");
+  }
+  double sum = 0;
+  for (const double p : federation.size_probabilities) sum += p;
+  if (std::abs(sum - 1) > 1e-9) {
+    throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum),
+                          "federation.size-probabilities");
+  }
+}
+
+}  // namespace
+
+void check_job(const Job& job) {
+  if (job.run.device == "cuda") {
+    throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+  }
+  if (job.data.kind != "random" && !std::filesystem::exists(job.data.path)) {
+    throw InvalidArgument(fmt::format("no such file or folder: {}", job.data.path), "data.path",
+                          "scripts/setup installs Fashion-MNIST; data/README.md tells the formats");
+  }
+  if (job.data.kind == "random" && job.data.shape.empty()) {
+    throw InvalidArgument("a sample needs a shape", "data.shape", "for example 1,28,28");
+  }
+  if (job.model.kind == "mlp" && job.model.hidden.empty()) {
+    throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
+  }
+  if (job.comm.reduction == "fast" && job.comm.dispatch == "shared") {
+    throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
+                          "use comm.dispatch=planned or comm.reduction=exact");
+  }
+  check_sizes(job.federation);
+}
+
+}  // namespace hanse

@@ -1,0 +1,76 @@
+#include "hanse/run/model_file.hpp"
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "atomic_file.hpp"
+#include "hanse/base/error.hpp"
+#include "hdf5_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+const std::string kRow = "/row";
+
+// Room for the whole file. HDF5's own part is bounded from above: about 1 KiB a dataset.
+int64_t estimated_bytes(const ParameterLayout& layout) {
+  return 65536 + 2048 * static_cast<int64_t>(layout.slots().size()) + 8 * layout.n_params();
+}
+
+void put(hdf5::File& file, const std::string& name, const std::vector<int64_t>& shape,
+         const float* data) {
+  hdf5::Dataset dataset = file.create_dataset(name, hdf5::Kind::kFloat, shape);
+  dataset.write(data);
+  dataset.close();
+}
+
+std::vector<float> read_row(const std::string& path, int64_t n_params) {
+  const hdf5::Section section;
+  const hdf5::File file = hdf5::File::open_to_read(path);
+  const hdf5::Dataset dataset = file.dataset(kRow);
+  if (dataset.kind() != hdf5::Kind::kFloat || dataset.shape().size() != 1) {
+    throw InvalidArgument(kRow + " is no row of float32", path);
+  }
+  if (dataset.size() != n_params) {
+    throw InvalidArgument(
+        fmt::format("{} has {} parameters, the model has {}", kRow, dataset.size(), n_params), path,
+        "the file was written by a job with another model");
+  }
+  std::vector<float> row(static_cast<std::size_t>(n_params));
+  dataset.read(row.data());
+  return row;
+}
+
+}  // namespace
+
+void write_model(const std::string& path, const ParameterLayout& layout,
+                 std::span<const float> row) {
+  if (static_cast<int64_t>(row.size()) != layout.n_params()) {
+    throw std::logic_error(fmt::format("write_model: a row of {} for a layout of {} parameters",
+                                       row.size(), layout.n_params()));
+  }
+  TemporaryFile temporary(path + ".tmp");
+  temporary.require_room(estimated_bytes(layout));
+  {
+    const hdf5::Section section;
+    hdf5::File file = hdf5::File::create(temporary.path(), 0);
+    for (const auto& slot : layout.slots()) {
+      put(file, "/" + slot.name, slot.shape, row.data() + slot.offset);
+    }
+    put(file, kRow, {layout.n_params()}, row.data());
+    file.close();
+  }
+  temporary.publish(path);
+}
+
+std::vector<float> read_model_row(const std::string& path, int64_t n_params) {
+  try {
+    return read_row(path, n_params);
+  } catch (const IoError& error) {
+    throw InvalidArgument(std::string("no usable model file: ") + error.what());
+  }
+}
+
+}  // namespace hanse

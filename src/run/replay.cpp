@@ -1,0 +1,146 @@
+#include "hanse/run/replay.hpp"
+
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "hanse/base/error.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& field(const Json& object, const std::string& name, const std::string& where) {
+  if (!object.is_object() || !object.contains(name)) {
+    throw InvalidArgument(fmt::format("field '{}' is missing", name), where);
+  }
+  return object.at(name);
+}
+
+double number(const Json& value, const std::string& where) {
+  if (!value.is_number() || !std::isfinite(value.get<double>())) {
+    throw InvalidArgument(fmt::format("{} is not a finite number", value.dump()), where);
+  }
+  return value.get<double>();
+}
+
+// A number of items, each >= `low`, from an array of `expected` of them.
+std::vector<double> numbers(const Json& object, const std::string& name, std::size_t expected,
+                            double low, const std::string& where) {
+  const Json& array = field(object, name, where);
+  const std::string here = where + "." + name;
+  if (!array.is_array() || array.size() != expected) {
+    throw InvalidArgument(fmt::format("expected an array of {} numbers", expected), here);
+  }
+  std::vector<double> values;
+  for (const Json& item : array) {
+    values.push_back(number(item, here));
+    if (!(values.back() >= low)) {
+      throw InvalidArgument(fmt::format("{} is below {}", values.back(), low), here);
+    }
+  }
+  return values;
+}
+
+int64_t integer(const Json& value, int64_t low, int64_t high, const std::string& where) {
+  if (!value.is_number_integer() || value.get<int64_t>() < low || value.get<int64_t>() >= high) {
+    throw InvalidArgument(fmt::format("{} is no integer in [{}, {})", value.dump(), low, high),
+                          where);
+  }
+  return value.get<int64_t>();
+}
+
+std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where) {
+  if (!round.contains("participants")) {
+    std::vector<int64_t> all(static_cast<std::size_t>(clients));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return all;
+  }
+  std::vector<int64_t> ids;
+  const Json& array = round.at("participants");
+  if (!array.is_array() || array.empty()) {
+    throw InvalidArgument("expected an array of client ids", where + ".participants");
+  }
+  for (const Json& item : array) {
+    ids.push_back(integer(item, 0, clients, where + ".participants"));
+  }
+  return ids;
+}
+
+// The rule's options, set in a job as a job file would.
+void set_options(const Json& rule, Job& job) {
+  if (!rule.is_object()) throw InvalidArgument("expected an object of options", "rule");
+  for (const auto& [key, value] : rule.items()) {
+    job.table.set(key, value.is_string() ? value.get<std::string>() : value.dump(), "rule." + key);
+  }
+}
+
+std::string to_text(const Json& value);
+
+std::string join_items(const Json& value) {
+  std::string text;
+  for (const Json& item : value) text += (text.empty() ? "" : ", ") + to_text(item);
+  return text;
+}
+
+// JSON with 17 significant digits a number: each double parses back to itself.
+std::string to_text(const Json& value) {
+  if (value.is_number_float()) return fmt::format("{:.17g}", value.get<double>());
+  if (value.is_array()) return "[" + join_items(value) + "]";
+  if (!value.is_object()) return value.dump();
+  std::string text;
+  for (const auto& [key, item] : value.items()) {
+    text += (text.empty() ? "\"" : ", \"") + key + "\": " + to_text(item);
+  }
+  return "{" + text + "}";
+}
+
+Json replay_aggregator(const Json& trace, const Job& job) {
+  const int64_t clients =
+      integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
+  const auto rule = make_aggregator(job.aggregator, clients);
+  Json result = {{"rounds", Json::array()}};
+  int64_t t = 0;
+  for (const Json& round : field(trace, "rounds", "trace")) {
+    const auto where = fmt::format("rounds[{}]", t);
+    const auto ids = participants(round, clients, where);
+    const auto sizes = numbers(round, "sizes", ids.size(), 0, where);
+    std::vector<double> losses;
+    if (rule->needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
+    std::vector<double> draw_weights(ids.size(), 1.0);
+    if (round.contains("draw_weights")) {
+      draw_weights = numbers(round, "draw_weights", ids.size(), 0, where);
+    }
+    const Mix mix = rule->mix({.round = ++t,
+                               .clients = ids,
+                               .lambda = sizes,
+                               .draw_weights = draw_weights,
+                               .losses = losses});
+    result["rounds"].push_back({{"weights", mix.coefficients}, {"step", mix.step}});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string replay(const std::string& trace) {
+  const Json parsed = Json::parse(trace, nullptr, false);
+  if (parsed.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
+  Job job;
+  const Json& rule = field(parsed, "rule", "trace");
+  set_options(rule, job);
+  if (!rule.contains("aggregator.kind")) {
+    throw InvalidArgument("no rule that can be replayed", "rule",
+                          "name an aggregator.kind: " +
+                              join(known_names("aggregator.kind"), ", "));
+  }
+  return to_text(replay_aggregator(parsed, job)) + "\n";
+}
+
+}  // namespace hanse

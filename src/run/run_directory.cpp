@@ -1,0 +1,198 @@
+#include "hanse/run/run_directory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "atomic_file.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
+namespace hanse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kResults[] = {"job.cfg",      "rounds.csv", "evaluations.csv", "clients.csv",
+                                    "summary.json", "model.h5",   "checkpoints",     "plots"};
+constexpr const char* kRoundsHeader =
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n";
+
+void write_text(const std::string& path, const std::string& text) {
+  TemporaryFile file(path + ".tmp");
+  Descriptor(file.path(), O_WRONLY).write_at(0, text);
+  file.publish(path);
+}
+
+// Keeps the header and the lines whose first field is at most `last`; a torn last line goes.
+void cut_csv(const std::string& path, int64_t last) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;
+  std::string kept;
+  std::string line;
+  for (bool header = true; std::getline(file, line) && !file.eof(); header = false) {
+    if (!header) {
+      try {
+        if (parse_integer(line.substr(0, line.find(','))) > last) break;
+      } catch (const InvalidArgument&) {
+        break;
+      }
+    }
+    kept += line + "\n";
+  }
+  file.close();
+  write_text(path, kept);
+}
+
+std::FILE* open_append(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "ae");
+  if (!file) throw IoError("cannot write: " + errno_text(), path);
+  return file;
+}
+
+void check_written(std::FILE* file, const std::string& path) {
+  if (std::fflush(file) != 0 || std::ferror(file)) {
+    throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
+  }
+}
+
+}  // namespace
+
+void check_output(const std::string& path, bool overwrite) {
+  std::error_code code;
+  if (fs::exists(path) && !fs::is_directory(path)) {
+    throw InvalidArgument("the output is a file, not a folder", path, "choose another run.out");
+  }
+  if (!overwrite) {
+    for (const char* name : kResults) {
+      if (fs::exists(fs::path(path) / name)) {
+        throw InvalidArgument("the output directory holds a run's results", path,
+                              "choose another run.out, go on with `hanse resume`, or pass "
+                              "--run.overwrite=true");
+      }
+    }
+  }
+  fs::create_directories(path, code);
+  if (code || access(path.c_str(), W_OK | X_OK) != 0) {
+    throw InvalidArgument("cannot write to the output directory: " +
+                              (code ? code.message() : errno_text()),
+                          path, "choose another run.out");
+  }
+}
+
+RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text) {
+  for (const char* name : kResults) fs::remove_all(fs::path(path) / name);
+  RunDirectory directory(path);
+  fs::create_directories(directory.checkpoints());
+  write_text(directory.file("job.cfg"), job_text);
+  write_text(directory.file("rounds.csv"), kRoundsHeader);
+  directory.open_logs();
+  return directory;
+}
+
+RunDirectory RunDirectory::reopen(const std::string& path, const std::string& from,
+                                  int64_t completed, const std::string& job_text) {
+  RunDirectory directory(path);
+  fs::create_directories(directory.checkpoints());
+  if (!fs::equivalent(path, from)) {
+    for (const char* name : {"rounds.csv", "evaluations.csv", "clients.csv"}) {
+      const auto source = fs::path(from) / name;
+      if (fs::exists(source)) {
+        fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
+      }
+    }
+  }
+  fs::remove(directory.file("summary.json"));
+  cut_csv(directory.file("rounds.csv"), completed);
+  cut_csv(directory.file("evaluations.csv"), completed);
+  write_text(directory.file("job.cfg"), job_text);
+  directory.read_rounds();
+  directory.open_logs();
+  return directory;
+}
+
+void RunDirectory::open_logs() {
+  rounds_.reset(open_append(file("rounds.csv")));
+  std::ifstream lines(file("evaluations.csv"));
+  for (std::string line; std::getline(lines, line);) {
+    if (!evaluations_empty_) last_evaluation_ = parse_integer(line.substr(0, line.find(',')));
+    evaluations_empty_ = false;
+  }
+  evaluations_.reset(open_append(file("evaluations.csv")));
+}
+
+// Seconds and bytes of the rounds before a resume.
+void RunDirectory::read_rounds() {
+  std::ifstream lines(file("rounds.csv"));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    const auto fields = split_list(line);
+    if (fields.size() < 8) continue;
+    round_seconds_.push_back(static_cast<float>(parse_number(fields[2])));
+    bytes_ += parse_number(fields[6]);
+  }
+}
+
+void RunDirectory::append_round(const RoundRecord& record) {
+  fmt::print(rounds_.get(), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g}\n", record.round,
+             record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
+             record.bytes_sent, record.loss);
+  round_seconds_.push_back(static_cast<float>(record.seconds));
+  bytes_ += static_cast<double>(record.bytes_sent);
+}
+
+void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
+  std::string header = "round";
+  std::string line = fmt::format("{}", round);
+  for (const auto& [name, value] : metrics) {
+    header += "," + name;
+    line += std::isnan(value) ? "," : fmt::format(",{:.9g}", value);
+  }
+  if (evaluations_empty_) fmt::print(evaluations_.get(), "{}\n", header);
+  evaluations_empty_ = false;
+  fmt::print(evaluations_.get(), "{}\n", line);
+  flush();
+}
+
+void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {
+  std::string text = "client,samples,loss,accuracy\n";
+  for (std::size_t c = 0; c < clients.size(); ++c) {
+    text += fmt::format("{},{},{:.9g},{}\n", c, static_cast<int64_t>(clients[c].samples),
+                        clients[c].loss,
+                        classification ? fmt::format("{:.9g}", clients[c].accuracy) : "");
+  }
+  write_text(file("clients.csv"), text);
+}
+
+void RunDirectory::write_summary(const std::string& json) { write_text(file("summary.json"), json); }
+
+void RunDirectory::flush() {
+  check_written(rounds_.get(), file("rounds.csv"));
+  check_written(evaluations_.get(), file("evaluations.csv"));
+}
+
+double RunDirectory::round_seconds_median() const {
+  if (round_seconds_.empty()) return 0;
+  auto sorted = round_seconds_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+double RunDirectory::seconds() const {
+  return std::accumulate(round_seconds_.begin(), round_seconds_.end(), 0.0);
+}
+
+double RunDirectory::bytes_per_round() const {
+  return round_seconds_.empty() ? 0 : bytes_ / static_cast<double>(round_seconds_.size());
+}
+
+}  // namespace hanse

@@ -1,0 +1,68 @@
+#include "hanse/run/summary.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/progress.hpp"
+#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/config.hpp"
+#include "hanse/model/threads.hpp"
+
+namespace hanse {
+
+std::vector<std::pair<std::string, std::string>> versions() {
+  return {{"hanse", kVersion},
+          {"mpi", MpiEnvironment::library_version()},
+          {"libtorch", torch_version()},
+          {"hdf5", kHdf5Version},
+          {"nccl", kHasCuda ? "yes" : "not in this build"},
+          {"kernels", kernel_family()}};
+}
+
+std::string summary_json(const Summary& summary) {
+  nlohmann::ordered_json json{
+      {"name", summary.name},
+      {"seed", summary.seed},
+      {"rounds", summary.rounds},
+      {"ranks", summary.ranks},
+      {"model_digest", digest_hex(std::as_bytes(summary.row))},
+      {"setup_seconds", summary.setup_seconds},
+      {"seconds", summary.seconds},
+      {"seconds_per_round_median", summary.seconds_per_round_median},
+      {"bytes_per_round", summary.bytes_per_round},
+      {"peak_memory_bytes", summary.peak_memory_bytes}};
+  for (const auto& [name, value] : summary.metrics) {
+    if (std::isfinite(value)) json["metrics"][name] = value;
+  }
+  for (const auto& [name, version] : versions()) json["versions"][name] = version;
+  return json.dump(2) + "\n";
+}
+
+void print_summary(const Summary& summary, const std::string& run_directory) {
+  const auto line = [](const std::string& label, const std::string& value) {
+    fmt::print("{:<28} {}\n", label, value);
+  };
+  fmt::print("\n");
+  for (const auto& [name, value] : summary.metrics) {
+    if (name == "accuracy_mean") line("accuracy, mean of clients", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_worst10") line("accuracy, worst 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_best10") line("accuracy, best 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "loss_mean") line("test loss, mean of clients", fmt::format("{:.4f}", value));
+  }
+  line("rounds", fmt::format("{} in {}", summary.rounds, duration_text(summary.seconds)));
+  line("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
+  line("model digest", digest_hex(std::as_bytes(summary.row)));
+  line("run directory", run_directory);
+}
+
+double peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+}  // namespace hanse

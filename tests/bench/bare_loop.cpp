@@ -1,0 +1,73 @@
+// What a round costs without a framework: the same kernels, steps, shuffle and batch gather for the
+// same participants, and a float32 average; no ranks, no exact sum, no records.
+//   hanse-bare-loop JOB.cfg [--section.key=value ...]
+// prints {"rounds": n, "seconds_per_round_median": x}.
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hanse/base/clock.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/run/components.hpp"
+
+namespace {
+
+using namespace hanse;
+
+double round_seconds(const Job& job, Components& parts, int64_t round, std::vector<float>& theta,
+                     std::vector<float>& row, std::vector<float>& average) {
+  const double start_s = monotonic_seconds();
+  const auto seed = static_cast<uint64_t>(job.run.seed);
+  RandomStream stream(seed, Purpose::kSampling, static_cast<uint64_t>(round));
+  const Draw draw = parts.sampler->draw(round, stream);
+  double samples = 0;
+  for (const int64_t client : draw.clients) {
+    samples += static_cast<double>(parts.federation.train(client).size());
+  }
+  std::fill(average.begin(), average.end(), 0.0F);
+  for (const int64_t client : draw.clients) {
+    std::copy(theta.begin(), theta.end(), row.begin());
+    parts.update->train({.client = client, .round = round, .seed = seed, .row = row, .state = {}});
+    const auto weight =
+        static_cast<float>(static_cast<double>(parts.federation.train(client).size()) / samples);
+    for (std::size_t i = 0; i < row.size(); ++i) average[i] += weight * row[i];
+  }
+  theta.swap(average);
+  return monotonic_seconds() - start_s;
+}
+
+}  // namespace
+
+extern "C" int hanse_main(int argc, char** argv, double) try {
+  Job job;
+  Overrides overrides;
+  for (int i = 2; i < argc; ++i) {
+    const std::string option(argv[i] + 2);
+    overrides.emplace_back(option.substr(0, option.find('=')), option.substr(option.find('=') + 1));
+  }
+  if (argc < 2) throw InvalidArgument("hanse-bare-loop needs a job file");
+  load_job(argv[1], overrides, job);
+  check_job(job);
+  const auto comm = make_single_communicator();
+  Components parts(job, *comm);
+  parts.trainer->initialize_model();
+  const auto initial = parts.trainer->model_row();
+  std::vector<float> theta(initial.begin(), initial.end());
+  std::vector<float> row(theta.size());
+  std::vector<float> average(theta.size());
+  std::vector<double> seconds;
+  for (int64_t round = 1; round <= job.run.rounds; ++round) {
+    seconds.push_back(round_seconds(job, parts, round, theta, row, average));
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                   seconds.end());
+  fmt::print("{{\"rounds\": {}, \"seconds_per_round_median\": {:.9g}}}\n", job.run.rounds,
+             seconds[seconds.size() / 2]);
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "hanse-bare-loop: error: %s\n", error.what());
+  return 2;
+}

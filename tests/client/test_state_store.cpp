@@ -1,0 +1,134 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/client/state_store.hpp"
+#include "run/file_size_limit.hpp"
+#include "run/scratch_folder.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// Distinct for every client and column, and exact in float32.
+float value_of(int64_t client, int64_t column) {
+  return static_cast<float>(client * 1000 + column % 1000 + 1);
+}
+
+void fill(ClientStateStore& store, int64_t client) {
+  const auto row = store.row(client);
+  for (int64_t i = 0; i < store.width(); ++i) row[i] = value_of(client, i);
+}
+
+// Index of the first wrong value; -1: none.
+int64_t first_wrong(std::span<const float> row, int64_t client) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (row[i] != value_of(client, static_cast<int64_t>(i))) return static_cast<int64_t>(i);
+  }
+  return -1;
+}
+
+TEST(StateStore, TakesNothingBeforeTheFirstRow) {
+  const ScratchFolder folder;
+  const ClientStateStore store(1'000'000'000'000, 1024 * kMiB, folder.path());
+  EXPECT_EQ(store.memory_bytes(), 0);
+  EXPECT_EQ(store.file_bytes(), 0);
+  EXPECT_TRUE(store.clients().empty());
+  EXPECT_TRUE(folder.names().empty());
+}
+
+class StateStoreWidth : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(StateStoreWidth, RowsAreZeroDistinctAndStable) {
+  const ScratchFolder folder;
+  const int64_t width = GetParam();
+  const int64_t clients = width > 100'000 ? 5 : 3000;
+  ClientStateStore store(width, 2 * kMiB, folder.path());  // a part in memory, a part in the file
+  std::vector<const float*> first;
+  for (int64_t i = 0; i < clients; ++i) {
+    const int64_t client = (i * 7919) % 100'003;  // not in order
+    const auto row = store.row(client);
+    ASSERT_EQ(static_cast<int64_t>(row.size()), width);
+    for (const float value : row) ASSERT_EQ(value, 0.0F);
+    first.push_back(row.data());
+    fill(store, client);
+  }
+  for (int64_t i = 0; i < clients; ++i) {
+    const int64_t client = (i * 7919) % 100'003;
+    EXPECT_EQ(store.row(client).data(), first[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(store.existing_row(client).data(), first[static_cast<std::size_t>(i)]);
+    ASSERT_EQ(first_wrong(store.existing_row(client), client), -1) << "client " << client;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first[static_cast<std::size_t>(i)]) % 64, 0U);
+  }
+  EXPECT_EQ(static_cast<int64_t>(store.clients().size()), clients);
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, StateStoreWidth,
+                         ::testing::Values(0, 1, 3, 16, 17, 1025, 300'001, 2'000'000));
+
+TEST(StateStore, MemoryUpToTheLimitThenOneUnlinkedFile) {
+  const ScratchFolder folder;
+  constexpr int64_t kWidth = 1024;                          // rows of 4 KiB
+  ClientStateStore store(kWidth, 6 * kMiB, folder.path());  // 1536 of them
+  for (int64_t client = 0; client < 1536; ++client) fill(store, client);
+  EXPECT_EQ(store.memory_bytes(), 6 * kMiB);
+  EXPECT_EQ(store.file_bytes(), 0);
+  for (int64_t client = 1536; client < 4000; ++client) fill(store, client);
+  EXPECT_EQ(store.memory_bytes(), 6 * kMiB);
+  EXPECT_GE(store.file_bytes(), (4000 - 1536) * 4096);
+  EXPECT_LE(store.file_bytes(), (4000 - 1536) * 4096 + 4 * kMiB);
+  EXPECT_TRUE(folder.names().empty()) << "the file has a name: it would outlive a killed run";
+  for (int64_t client = 0; client < 4000; ++client) {
+    ASSERT_EQ(first_wrong(store.existing_row(client), client), -1) << "client " << client;
+  }
+}
+
+TEST(StateStore, NoMemoryAllowedMeansFileOnly) {
+  const ScratchFolder folder;
+  ClientStateStore store(5, 0, folder.path());
+  fill(store, 12);
+  EXPECT_EQ(store.memory_bytes(), 0);
+  EXPECT_GT(store.file_bytes(), 0);
+  EXPECT_EQ(first_wrong(store.existing_row(12), 12), -1);
+}
+
+TEST(StateStore, ListsClientsInOrder) {
+  const ScratchFolder folder;
+  ClientStateStore store(2, kMiB, folder.path());
+  for (const int64_t client : {9, 2, 5, 2, 9}) store.row(client);
+  EXPECT_EQ(store.clients(), (std::vector<int64_t>{2, 5, 9}));
+  EXPECT_TRUE(store.contains(5));
+  EXPECT_FALSE(store.contains(4));
+}
+
+TEST(StateStore, AFullDiskIsAnErrorAndTheRowsStay) {
+  const ScratchFolder folder;
+  ClientStateStore store(1024, 0, folder.path());
+  const FileSizeLimit full(9 * kMiB);  // two slabs fit
+  int64_t client = 0;
+  std::string message;
+  try {
+    for (; client < 10'000; ++client) fill(store, client);
+  } catch (const IoError& error) {
+    message = error.what();
+  }
+  EXPECT_EQ(client, 2048);
+  EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
+  EXPECT_NE(message.find("4194304 bytes"), std::string::npos) << message;
+  EXPECT_NE(message.find("client.state-memory"), std::string::npos) << message;
+  EXPECT_FALSE(store.contains(client));
+  for (int64_t i = 0; i < client; ++i) ASSERT_EQ(first_wrong(store.existing_row(i), i), -1);
+}
+
+TEST(StateStore, AMissingFolderIsAnError) {
+  ClientStateStore store(4, 0, "/nonexistent/folder");
+  EXPECT_THROW(store.row(0), IoError);
+  EXPECT_FALSE(store.contains(0));
+}
+
+}  // namespace
+}  // namespace hanse
