@@ -14,7 +14,7 @@ namespace hanse {
 bool Range::contains(double x) const {
   const bool above_low = low_open ? x > low : x >= low;
   const bool below_high = high_open ? x < high : x <= high;
-  return above_low && below_high;  // false for NaN
+  return above_low && below_high && std::isfinite(x);
 }
 
 std::string Range::text() const {
@@ -42,7 +42,7 @@ int64_t parse_integer(std::string_view text) {
 
 double parse_number(std::string_view text) {
   std::string_view digits = text;
-  if (!digits.empty() && digits.front() == '+') digits.remove_prefix(1);
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
   double value = 0;
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (code != std::errc() || end != digits.data() + digits.size() || std::isnan(value)) {
@@ -96,9 +96,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 void check_range(double value, std::string_view text, const Range& range) {
-  if (!range.contains(value)) {
-    throw InvalidArgument(fmt::format("{} is out of range {}", text, range.text()));
-  }
+  if (range.contains(value)) return;
+  const std::string allowed = range.text();
+  throw InvalidArgument(
+      fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
 }
 
 // A value of type T from text, range checked.

@@ -11,10 +11,10 @@ namespace hanse {
 
 std::string duration_text(double seconds) {
   if (!(seconds < 1e9)) return "unknown";
-  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
-  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));
-  if (seconds < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 

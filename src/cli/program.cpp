@@ -1,6 +1,7 @@
 #include "hanse/cli/program.hpp"
 
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <sstream>
 
@@ -8,6 +9,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/run/execute.hpp"
@@ -27,6 +29,19 @@ std::string read_file(const std::string& path) {
     throw InvalidArgument("cannot read the file: " + errno_text(), path);
   }
   return text.str();
+}
+
+Command read_command(const std::vector<std::string>& arguments, std::exception_ptr& misread) {
+  try {
+    return parse_command(arguments);
+  } catch (const InvalidArgument&) {
+    misread = std::current_exception();
+    return {};
+  }
+}
+
+bool runs_on_ranks(const Command& command) {
+  return command.verb == "run" || command.verb == "resume" || command.verb == "plan";
 }
 
 ExitStatus execute_alone(const Command& command) {
@@ -50,11 +65,14 @@ ExitStatus execute_together(const Command& command, Communicator& comm, double s
 }
 
 // Agreed errors are told by rank 0, and every rank finalizes; any other error means that the ranks
-// are out of step, so this rank speaks and ends them all.
-ExitStatus execute_on_ranks(const Command& command, Communicator& comm, double start_s) {
+// are out of step, so this rank speaks and ends them all. `misread` is why the command line cannot
+// be read: null when it can.
+ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& misread,
+                            Communicator& comm, double start_s) {
   set_speaker(comm.rank() == 0);
   catch_stop_signals();
   try {
+    agree(comm, misread);
     return execute_together(command, comm, start_s);
   } catch (const AgreedError& error) {
     if (comm.rank() == 0) report_error(error.what());
@@ -71,17 +89,16 @@ ExitStatus execute_on_ranks(const Command& command, Communicator& comm, double s
 
 ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s) {
   try {
-    const Command command = parse_command(arguments);
-    if (command.verb != "run" && command.verb != "resume" && command.verb != "plan") {
-      return execute_alone(command);
-    }
+    std::exception_ptr misread;
+    const Command command = read_command(arguments, misread);
+    if (!misread && !runs_on_ranks(command)) return execute_alone(command);
     if (!MpiEnvironment::launched()) {
       const auto comm = make_single_communicator();
-      return execute_on_ranks(command, *comm, start_s);
+      return execute_on_ranks(command, misread, *comm, start_s);
     }
     const MpiEnvironment mpi;
     const auto comm = make_mpi_communicator();
-    return execute_on_ranks(command, *comm, start_s);
+    return execute_on_ranks(command, misread, *comm, start_s);
   } catch (const Error& error) {
     report_error(error.what());
     return error.exit_status();

@@ -43,10 +43,11 @@ class BatchStream {
       shuffle_.shuffle(std::span(order_));
       next_ = 0;
     }
-    const int64_t rows = std::min(batch_, range_.size() - next_);
-    const std::span<const int32_t> chosen(order_.data() + next_, static_cast<std::size_t>(rows));
-    next_ += rows;
+    const auto chosen = upcoming();
+    const auto rows = static_cast<int64_t>(chosen.size());
     federation_.gather(range_.begin, chosen, features_.data());
+    next_ += rows;
+    federation_.prefetch(range_.begin, upcoming());  // arrives while this batch is computed
     pick(federation_.labels(), chosen, labels_);
     pick(federation_.targets(), chosen, targets_);
     return {.features = features_.data(),
@@ -56,6 +57,12 @@ class BatchStream {
   }
 
  private:
+  // The rows of order_ that come next in this pass.
+  std::span<const int32_t> upcoming() const {
+    const int64_t rows = std::min(batch_, range_.size() - next_);
+    return {order_.data() + next_, static_cast<std::size_t>(rows)};
+  }
+
   template <class T>
   void pick(std::span<const T> all, std::span<const int32_t> chosen, std::vector<T>& out) const {
     if (all.empty()) return;

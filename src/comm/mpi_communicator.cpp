@@ -47,7 +47,7 @@ MPI_Datatype mpi_type(ElementType type) {
     case ElementType::kInt64: return MPI_INT64_T;
     case ElementType::kDouble: return MPI_DOUBLE;
     case ElementType::kFloat: return MPI_FLOAT;
-    case ElementType::kByte: return MPI_BYTE;
+    case ElementType::kByte: return MPI_UINT8_T;  // MPI has no sum of MPI_BYTE
   }
   return MPI_DATATYPE_NULL;
 }

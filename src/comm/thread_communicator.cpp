@@ -35,10 +35,22 @@ class Meeting {
     if (generation_ == generation) throw CommError("another rank has failed", rank, 0);
   }
 
+  // Breaks this meeting and those split from it.
   void give_up() {
     const std::lock_guard lock(mutex_);
     broken_ = true;
     changed_.notify_all();
+    for (const auto& part : parts_) {
+      if (const auto alive = part.lock()) alive->give_up();
+    }
+  }
+
+  std::shared_ptr<Meeting> split() {
+    const std::lock_guard lock(mutex_);
+    auto part = std::make_shared<Meeting>(ranks_);
+    part->broken_ = broken_;
+    parts_.push_back(part);
+    return part;
   }
 
   struct View {
@@ -56,6 +68,7 @@ class Meeting {
   int64_t generation_ = 0;
   bool broken_ = false;
   std::vector<View> shown_;
+  std::vector<std::weak_ptr<Meeting>> parts_;
 };
 
 template <class T>
@@ -97,9 +110,11 @@ class ThreadCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split_by_host() override {
     // All ranks are on one host; a second meeting keeps the two communicators' steps apart.
     std::shared_ptr<Meeting> second;
-    if (rank_ == 0) second = std::make_shared<Meeting>(size());
+    if (rank_ == 0) second = meeting_->split();
     show(&second, 0);
-    second = *static_cast<const std::shared_ptr<Meeting>*>(meeting_->shown(0).data);
+    if (rank_ != 0) {
+      second = *static_cast<const std::shared_ptr<Meeting>*>(meeting_->shown(0).data);
+    }
     meeting_->wait(rank_);
     return std::make_unique<ThreadCommunicator>(second, rank_);
   }

@@ -42,7 +42,7 @@ class CsvScanner {
   const std::string& file_;
   std::string_view text_;
   std::size_t at_ = 0;
-  int64_t line_ = 0;       // where the record starts, from 1
+  int64_t line_ = 0;  // where the record starts, from 1
   int64_t next_line_ = 1;
   std::vector<std::string> fields_;  // longer than the record: the strings' memory is used again
   std::size_t n_fields_ = 0;
@@ -137,10 +137,10 @@ Columns read_header(CsvScanner& scanner, const DataOptions& options) {
     throw InvalidArgument("the file is empty", scanner.where(), "its first line names the columns");
   }
   Columns columns{.names = column_names(scanner)};
-  columns.label = options.label_column.empty()
-                      ? columns.names.size() - 1
-                      : find_column(scanner, columns.names, options.label_column,
-                                    "data.label-column");
+  columns.label =
+      options.label_column.empty()
+          ? columns.names.size() - 1
+          : find_column(scanner, columns.names, options.label_column, "data.label-column");
   if (!options.client_column.empty()) {
     columns.client =
         find_column(scanner, columns.names, options.client_column, "data.client-column");

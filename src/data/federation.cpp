@@ -5,9 +5,8 @@
 #include <cstring>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "convert.hpp"
 #include "hanse/base/error.hpp"
@@ -25,9 +24,9 @@ struct Source {
 
 Source make_source(const DataOptions& data, const FederationOptions& federation, uint64_t seed) {
   if (federation.clients < 1 || federation.samples < 1) {
-    throw InvalidArgument(fmt::format("{} clients of {} samples", federation.clients,
-                                      federation.samples),
-                          "federation.clients, federation.samples", "both are at least 1");
+    throw InvalidArgument(
+        fmt::format("{} clients of {} samples", federation.clients, federation.samples),
+        "federation.clients, federation.samples", "both are at least 1");
   }
   int64_t samples = 0;
   if (__builtin_mul_overflow(federation.clients, federation.samples, &samples)) {
@@ -213,6 +212,15 @@ void Federation::gather(int64_t begin, std::span<const int32_t> order, float* ou
   for (const int32_t row : order) {
     std::memcpy(out, rows + row * values, row_bytes);
     out += values;
+  }
+}
+
+void Federation::prefetch(int64_t begin, std::span<const int32_t> order) const {
+  constexpr int64_t kLine = 64;
+  const int64_t row_bytes = sample_values_ * storage_bytes(storage_);
+  for (const int32_t row : order) {
+    const std::byte* sample = features_ + (begin + row) * row_bytes;
+    for (int64_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(sample + at, 0, 2);
   }
 }
 

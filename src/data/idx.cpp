@@ -67,9 +67,9 @@ void append_bytes(InputFile& file, const std::string& field, int64_t count, int6
   if (got < bytes) throw truncated(fmt::format("{}", got));
   std::byte extra;
   if (file.read(field, &extra, 1) != 0) {
-    throw InvalidArgument(fmt::format("bytes follow the {} x {} bytes the header promises", count,
-                                      bytes_each),
-                          place(file, field), "the count in the header is wrong; fetch it again");
+    throw InvalidArgument(
+        fmt::format("bytes follow the {} x {} bytes the header promises", count, bytes_each),
+        place(file, field), "the count in the header is wrong; fetch it again");
   }
 }
 

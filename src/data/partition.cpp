@@ -43,11 +43,10 @@ Partition from_owners(std::span<const int64_t> owners, int64_t clients) {
 void require_min_samples(const Dataset& dataset, const FederationOptions& options) {
   const int64_t most = dataset.size() / options.clients;
   if (options.min_samples >= 1 && options.min_samples <= most) return;
-  throw InvalidArgument(
-      fmt::format("{} clients cannot have at least {} of {} samples each", options.clients,
-                  options.min_samples, dataset.size()),
-      "federation.min-samples",
-      fmt::format("1 to {} are possible with {} clients", most, options.clients));
+  throw InvalidArgument(fmt::format("{} clients cannot have at least {} of {} samples each",
+                                    options.clients, options.min_samples, dataset.size()),
+                        "federation.min-samples",
+                        fmt::format("1 to {} are possible with {} clients", most, options.clients));
 }
 
 namespace {

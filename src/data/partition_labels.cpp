@@ -13,10 +13,9 @@ namespace hanse {
 
 void require_labels(const Dataset& dataset, const FederationOptions& options) {
   if (!dataset.labels.empty()) return;
-  throw InvalidArgument(
-      fmt::format("partition {} needs class labels, the data are for regression",
-                  options.partition),
-      "federation.partition", "use iid, sizes, power-law or by-column");
+  throw InvalidArgument(fmt::format("partition {} needs class labels, the data are for regression",
+                                    options.partition),
+                        "federation.partition", "use iid, sizes, power-law or by-column");
 }
 
 ClassOrder order_by_class(const Dataset& dataset, uint64_t seed) {
@@ -122,8 +121,7 @@ Partition move_to_small(std::vector<int64_t> owners, int64_t clients, int64_t le
       const auto [donor_size, donor] = largest.top();
       largest.pop();
       largest.emplace(donor_size - 1, donor);
-      int64_t* own = &partition.order[static_cast<std::size_t>(
-          partition.offsets[static_cast<std::size_t>(donor)])];
+      int64_t* own = partition.order.data() + partition.offsets[static_cast<std::size_t>(donor)];
       const int64_t given = stream.below(donor_size);
       owners[static_cast<std::size_t>(own[given])] = c;
       own[given] = own[donor_size - 1];
@@ -191,12 +189,11 @@ int64_t count_groups(const Dataset& dataset, const FederationOptions& options) {
   }
   const int64_t groups = (dataset.classes + each - 1) / each;
   if (options.clients % groups != 0) {
-    throw InvalidArgument(
-        fmt::format("{} clients cannot share {} classes in groups of {}", options.clients,
-                    dataset.classes, each),
-        "federation.clients",
-        fmt::format("use {}, {}, {} or another multiple of {}", groups, 2 * groups, 3 * groups,
-                    groups));
+    throw InvalidArgument(fmt::format("{} clients cannot share {} classes in groups of {}",
+                                      options.clients, dataset.classes, each),
+                          "federation.clients",
+                          fmt::format("use {}, {}, {} or another multiple of {}", groups,
+                                      2 * groups, 3 * groups, groups));
   }
   return groups;
 }

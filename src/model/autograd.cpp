@@ -52,8 +52,8 @@ double AutogradModel::descend(const float* row, const Batch& batch, RandomStream
   float* logits = head_->forward(row, flat.data_ptr<float>(), batch.rows, &noise);
   const double loss = loss_and_delta(loss_, batch, head_->outputs(), logits);
   float* delta = head_->backward(row, target);
-  const auto gradients = torch::autograd::grad(
-      {output}, leaves_, {at::from_blob(delta, output.sizes(), at::kFloat)});
+  const auto gradients =
+      torch::autograd::grad({output}, leaves_, {at::from_blob(delta, output.sizes(), at::kFloat)});
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const ParameterSlot& slot = layout_.slots()[i];
     target.add(slot.offset, gradients[i].contiguous().data_ptr<float>(), slot.size);

@@ -107,8 +107,7 @@ void DenseStack::layer_forward(const Layer& layer, const float* row, const float
 
 // dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r dy_r.
 void DenseStack::layer_backward(const Layer& layer, const float* row, const float* x,
-                                const float* delta, const GradientTarget& target,
-                                float* delta_x) {
+                                const float* delta, const GradientTarget& target, float* delta_x) {
   for_each_tile(weight_tiles(rows_, layer.out, layer.in), layer.out, layer.in,
                 [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
                   const int64_t tile = layer.weight + o * layer.in + i;

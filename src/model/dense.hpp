@@ -45,9 +45,9 @@ class DenseStack {
  private:
   struct Layer {
     int64_t in, out;
-    int64_t weight, bias;        // offsets in the row
-    std::vector<float> output;   // [rows, out], after ReLU and dropout if hidden
-    float backward_scale = 1;    // what dropout multiplied the kept outputs with
+    int64_t weight, bias;       // offsets in the row
+    std::vector<float> output;  // [rows, out], after ReLU and dropout if hidden
+    float backward_scale = 1;   // what dropout multiplied the kept outputs with
   };
 
   void layer_forward(const Layer& layer, const float* row, const float* x, float* y) const;
@@ -59,9 +59,9 @@ class DenseStack {
   std::vector<Layer> layers_;
   std::vector<float> rectified_;  // [rows, inputs], with rectify_input
   float rectified_scale_ = 1;
-  std::vector<float> delta_[2];     // of a layer's input, by turns
-  std::vector<float> bias_delta_;   // [widest layer]
-  std::vector<uint16_t> noise_;     // 16 random bits a unit
+  std::vector<float> delta_[2];    // of a layer's input, by turns
+  std::vector<float> bias_delta_;  // [widest layer]
+  std::vector<uint16_t> noise_;    // 16 random bits a unit
   const float* input_ = nullptr;
   int64_t rows_ = 0;
 };

@@ -14,8 +14,8 @@ void Model::initialize(std::span<float> row, RandomStream& stream) const {
   }
   for (const ParameterSlot& slot : layout_.slots()) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(slot.fan_in));
-    for (float& w : row.subspan(static_cast<std::size_t>(slot.offset),
-                                static_cast<std::size_t>(slot.size))) {
+    for (float& w :
+         row.subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(slot.size))) {
       w = static_cast<float>((2.0 * stream.uniform() - 1.0) * bound);
     }
   }

@@ -60,8 +60,7 @@ class ConvolutionalModel : public AutogradModel {
       const ConvolutionStage& stage = stages_[s];
       const std::string name = "conv" + std::to_string(s + 1);
       const int64_t fan_in = channels * stage.kernel * stage.kernel;
-      layout_.add(name + ".weight", {stage.channels, channels, stage.kernel, stage.kernel},
-                  fan_in);
+      layout_.add(name + ".weight", {stage.channels, channels, stage.kernel, stage.kernel}, fan_in);
       layout_.add(name + ".bias", {stage.channels}, fan_in);
       channels = stage.channels;
       height = stage.output_side(height);
@@ -110,9 +109,9 @@ std::unique_ptr<Model> make_network(const std::string& kind,
   int64_t needed = 1;
   for (std::size_t s = spec.stages.size(); s-- > 0;) needed = spec.stages[s].input_side(needed);
   if (!image || shorter_side < needed) {
-    throw InvalidArgument(kind + " needs samples of shape {channels, height, width} with sides of " +
-                              std::to_string(needed) + " or more, not " +
-                              shape_text(sample_shape),
+    throw InvalidArgument(kind +
+                              " needs samples of shape {channels, height, width} with sides of " +
+                              std::to_string(needed) + " or more, not " + shape_text(sample_shape),
                           "model.kind");
   }
   return std::make_unique<ConvolutionalModel>(spec, sample_shape, loss, outputs);

@@ -19,9 +19,9 @@ namespace {
 LossKind loss_kind(const std::string& name, int64_t classes) {
   if (name == "cross-entropy") {
     if (classes >= 2) return LossKind::kCrossEntropy;
-    throw InvalidArgument("cross-entropy needs two classes or more, the data has " +
-                              std::to_string(classes),
-                          "model.loss", classes == 0 ? "squared-error is for regression" : "");
+    throw InvalidArgument(
+        "cross-entropy needs two classes or more, the data has " + std::to_string(classes),
+        "model.loss", classes == 0 ? "squared-error is for regression" : "");
   }
   if (name == "binary-logistic") {
     if (classes == 2) return LossKind::kBinaryLogistic;
@@ -82,7 +82,8 @@ const std::vector<ModelKind>& model_kinds() {
       {"linear", "one dense layer: logistic or linear regression"},
       {"mlp", "dense layers with ReLU, widths model.hidden"},
       {"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
-      {"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
+      {"cnn-cifar",
+       "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
       {"lenet", "LeNet-5 with ReLU and max pooling"},
   };
   return kinds;

@@ -206,9 +206,9 @@ void write_block(const std::string& path, const Block& block, const std::vector<
   file.close();
 }
 
-// All ranks' rows through the memory of rank 0, a piece at a time: over threads, and for short rows,
-// which would be one small write each because neighbours lie on different ranks. A failure waits until all pieces
-// are through: the other ranks count on the gathers.
+// All ranks' rows through the memory of rank 0, a piece at a time: over threads, and for short
+// rows, each of which would be a small write of its own since neighbours lie on different ranks. A
+// failure waits until all pieces are through: the other ranks count on the gathers.
 void write_rows_through_root(const std::string& path, const Directory& directory,
                              const ClientStateStore* clients, Communicator& comm) {
   std::exception_ptr failure;

@@ -48,7 +48,7 @@ class Execution {
   Verdict decide(const RoundRecord& record) const;
   void after_round(const RoundRecord& record, Verdict verdict, Progress& progress);
   void evaluate();
-  void checkpoint();
+  void checkpoint(bool required);
   void load_checkpoint();
   void finish();
   bool due(int64_t every) const {
@@ -129,7 +129,8 @@ Verdict Execution::decide(const RoundRecord& record) const {
 void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
   if (is_server()) directory_->append_round(record);
   if (due(job_.evaluate.every)) evaluate();
-  if (verdict == Verdict::kStop || due(job_.checkpoint.every)) checkpoint();
+  const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
+  if (stops || due(job_.checkpoint.every)) checkpoint(stops);
   if (!is_server()) return;
   ProgressStatus status{.round = completed(), .rounds = job_.run.rounds, .loss = record.loss};
   for (const auto& [name, value] : metrics_) {
@@ -160,8 +161,9 @@ void Execution::evaluate() {
   }
 }
 
-// A checkpoint that cannot be written leaves the older ones; the job says whether to go on.
-void Execution::checkpoint() {
+// A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
+// `required` one, on which a stopped run relies, is an error in any case.
+void Execution::checkpoint(bool required) {
   State state;
   if (is_server()) {
     State training;
@@ -175,7 +177,7 @@ void Execution::checkpoint() {
   try {
     write_checkpoint(folder, completed(), state, trainer().client_states(), comm_);
   } catch (const IoError& error) {
-    if (job_.checkpoint.on_error == "stop") {
+    if (required || job_.checkpoint.on_error == "stop") {
       throw AgreedError(error.what(), ExitStatus::kFailed);
     }
     warning(fmt::format("no checkpoint of round {}: {}; the run goes on", completed(),
@@ -265,6 +267,7 @@ ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Comm
     load_job(job_file, overrides, job);
     check_job(job);
     if (comm.rank() == 0) check_output(job.run.out, job.run.overwrite);
+    job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
   });
   require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
   return Execution(job, comm, start_s, std::nullopt).run();
@@ -289,11 +292,12 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
                             "run.rounds",
                             fmt::format("it has completed {} of {}", point.round, rounds_before));
     }
-    std::filesystem::create_directories(job.run.out);
-    if (!std::filesystem::equivalent(job.run.out, run_directory)) {
+    std::error_code code;  // set when run.out is not there yet
+    if (!std::filesystem::equivalent(job.run.out, run_directory, code)) {
       check_output(job.run.out, job.run.overwrite);
     }
   });
+  job.run.overwrite = false;
   point.folder = bcast_text(comm, point.folder, 0);
   point.file = bcast_text(comm, point.file, 0);
   comm.bcast(std::span(&point.round, 1), 0);

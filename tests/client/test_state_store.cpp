@@ -1,8 +1,10 @@
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/client/state_store.hpp"
@@ -85,6 +87,28 @@ TEST(StateStore, MemoryUpToTheLimitThenOneUnlinkedFile) {
   for (int64_t client = 0; client < 4000; ++client) {
     ASSERT_EQ(first_wrong(store.existing_row(client), client), -1) << "client " << client;
   }
+}
+
+// Bytes on the disk of this process's open files without a name in `folder`.
+int64_t unnamed_bytes(const std::string& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    struct stat status {};
+    if (target.rfind(folder, 0) != 0 || stat(entry.path().c_str(), &status) != 0) continue;
+    bytes += status.st_blocks * 512;
+  }
+  return bytes;
+}
+
+// A hole would be a SIGBUS on a full disk.
+TEST(StateStore, TheFileHasItsBlocksBeforeItIsUsed) {
+  const ScratchFolder folder;
+  ClientStateStore store(3'000'000, 0, folder.path());
+  store.row(1);
+  EXPECT_GE(store.file_bytes(), 12'000'000);
+  EXPECT_GE(unnamed_bytes(folder.path()), store.file_bytes());
 }
 
 TEST(StateStore, NoMemoryAllowedMeansFileOnly) {

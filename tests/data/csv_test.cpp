@@ -163,7 +163,8 @@ TEST_F(CsvTest, LargerThanOneBuffer) {
   std::string content = "x,y,label\n";
   constexpr int64_t kRows = 200000;  // 3 MB
   for (int64_t i = 0; i < kRows; ++i) {
-    content += std::to_string(i) + "," + std::to_string(-2 * i) + "," + std::to_string(i % 3) + "\n";
+    content +=
+        std::to_string(i) + "," + std::to_string(-2 * i) + "," + std::to_string(i % 3) + "\n";
   }
   const Dataset dataset = read(content);
   ASSERT_EQ(dataset.size(), kRows);

@@ -1,5 +1,3 @@
-#include "hanse/data/federation.hpp"
-
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -8,6 +6,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/data/federation.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -174,8 +173,9 @@ class NoRoom final : public Communicator {
                                       : bcast_as<int64_t>(buffer, root);
   }
   void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
-    comm_.reduce(std::span(static_cast<int64_t*>(buffer.data),
-                           static_cast<std::size_t>(buffer.count)), op, root);
+    comm_.reduce(
+        std::span(static_cast<int64_t*>(buffer.data), static_cast<std::size_t>(buffer.count)), op,
+        root);
   }
   std::vector<std::byte> gatherv_impl(std::span<const std::byte>, int,
                                       std::vector<int64_t>&) override {
@@ -218,8 +218,8 @@ TEST(Federation, GatherTakesRowsInOrder) {
 }
 
 TEST(Federation, GatherWritesNothingElse) {
-  const Federation federation = load_alone(
-      random_data({1, 5, 13}), {.clients = 2, .partition = "iid", .samples = 10}, 3);
+  const Federation federation =
+      load_alone(random_data({1, 5, 13}), {.clients = 2, .partition = "iid", .samples = 10}, 3);
   std::vector<float> out(3 * 65 + 2, -7);
   federation.gather(0, std::vector<int32_t>{2, 1, 0}, out.data() + 1);
   EXPECT_EQ(out.front(), -7);

@@ -1,5 +1,3 @@
-#include "hanse/data/partition.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/data/partition.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -66,17 +65,15 @@ TEST_P(EveryPartition, IsDisjointCoveringAndPure) {
 
 INSTANTIATE_TEST_SUITE_P(
     AwkwardSizes, EveryPartition,
-    testing::Values(Case{"iid", 1, 1, 1}, Case{"iid", 101, 3, 1}, Case{"iid", 101, 3, 101},
-                    Case{"iid", 101, 3, 7}, Case{"dirichlet", 1, 1, 1},
-                    Case{"dirichlet", 101, 3, 1}, Case{"dirichlet", 101, 3, 101},
-                    Case{"dirichlet", 1001, 7, 13}, Case{"shards", 2, 1, 1},
-                    Case{"shards", 101, 3, 1}, Case{"shards", 101, 3, 50},
-                    Case{"shards", 1001, 10, 13, 3}, Case{"shards", 101, 5, 101, 1},
-                    Case{"sizes", 2, 1, 1}, Case{"sizes", 101, 3, 50}, Case{"sizes", 1001, 3, 13},
-                    Case{"power-law", 1, 1, 1}, Case{"power-law", 101, 3, 101},
-                    Case{"power-law", 1001, 3, 13}, Case{"by-label", 101, 5, 3},
-                    Case{"by-label", 101, 5, 9}, Case{"by-label", 100, 10, 100, 1},
-                    Case{"by-label", 23, 23, 23, 1}),
+    testing::Values(
+        Case{"iid", 1, 1, 1}, Case{"iid", 101, 3, 1}, Case{"iid", 101, 3, 101},
+        Case{"iid", 101, 3, 7}, Case{"dirichlet", 1, 1, 1}, Case{"dirichlet", 101, 3, 1},
+        Case{"dirichlet", 101, 3, 101}, Case{"dirichlet", 1001, 7, 13}, Case{"shards", 2, 1, 1},
+        Case{"shards", 101, 3, 1}, Case{"shards", 101, 3, 50}, Case{"shards", 1001, 10, 13, 3},
+        Case{"shards", 101, 5, 101, 1}, Case{"sizes", 2, 1, 1}, Case{"sizes", 101, 3, 50},
+        Case{"sizes", 1001, 3, 13}, Case{"power-law", 1, 1, 1}, Case{"power-law", 101, 3, 101},
+        Case{"power-law", 1001, 3, 13}, Case{"by-label", 101, 5, 3}, Case{"by-label", 101, 5, 9},
+        Case{"by-label", 100, 10, 100, 1}, Case{"by-label", 23, 23, 23, 1}),
     case_name);
 
 TEST(PartitionSamples, DependsOnTheSeed) {

@@ -45,8 +45,7 @@ TEST(SplitTrainTest, IsStratified) {
 
 TEST(SplitTrainTest, LeftoversGoToTheLargestRemainders) {
   // 0.25 of 7, 5, 4 is 1.75, 1.25, 1: round(0.25 * 16) = 4.
-  const Dataset dataset =
-      numbered_dataset({0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2}, 3);
+  const Dataset dataset = numbered_dataset({0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2}, 3);
   for (const uint64_t seed : {1, 2, 3}) {
     EXPECT_EQ(test_counts(dataset, 0.25, seed), (LabelCounts{{0, 2}, {1, 1}, {2, 1}}));
   }
@@ -88,13 +87,15 @@ TEST_P(SplitOfClients, CountsAreExactAndNobodyLosesSamples) {
   ASSERT_EQ(after.offsets, before.offsets);
   for (std::size_t c = 0; c < 40; ++c) {
     const int64_t begin = before.offsets[c], end = before.offsets[c + 1];
-    const auto test = static_cast<int64_t>(std::llround(fraction * static_cast<double>(end - begin)));
+    const auto test =
+        static_cast<int64_t>(std::llround(fraction * static_cast<double>(end - begin)));
     EXPECT_EQ(end - after.train_end[c], std::min(test, end - begin - 1)) << c;
     const auto all = label_counts(dataset, before, begin, end);
     const auto tested = label_counts(dataset, after, after.train_end[c], end);
     for (const auto& [label, count] : tested) {
-      EXPECT_LT(std::abs(static_cast<double>(count) -
-                         fraction * static_cast<double>(all.at(label))), 1.0);
+      EXPECT_LT(
+          std::abs(static_cast<double>(count) - fraction * static_cast<double>(all.at(label))),
+          1.0);
     }
     auto was = client_samples(before, static_cast<int64_t>(c));
     auto is = client_samples(after, static_cast<int64_t>(c));

@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,10 @@ struct Shape {
   int64_t clients;
   int64_t width;
 };
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+  *out << shape.clients << " clients of " << shape.width;
+}
 
 class CheckpointShape : public ::testing::TestWithParam<Shape> {};
 

@@ -3,7 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -155,6 +159,67 @@ TEST(FullDisk, TheOldCheckpointStaysAndNothingElse) {
       EXPECT_EQ(checkpoint_damage(folder / "round-000010.h5"), std::nullopt);
     }
   }
+}
+
+// Hands everything on to another communicator, and calls `before_gather` first.
+class Interposed final : public Communicator {
+ public:
+  Interposed(Communicator& inner, std::function<void()> before_gather)
+      : inner_(inner), before_gather_(std::move(before_gather)) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void barrier() override { inner_.barrier(); }
+  std::unique_ptr<Communicator> split_by_host() override { return inner_.split_by_host(); }
+  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
+    return inner_.allocate_shared(bytes);
+  }
+
+ private:
+  void bcast_impl(Buffer buffer, int root) override {
+    inner_.bcast(std::span(static_cast<std::byte*>(buffer.data), bytes(buffer)), root);
+  }
+  void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
+    ASSERT_EQ(buffer.type, ElementType::kInt64) << "a checkpoint reduces nothing else";
+    inner_.reduce(std::span(static_cast<int64_t*>(buffer.data), bytes(buffer) / 8), op, root);
+  }
+  std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
+                                      std::vector<int64_t>& bytes_of) override {
+    before_gather_();
+    return inner_.gatherv(data, root, &bytes_of);
+  }
+  static std::size_t bytes(const Buffer& buffer) {
+    return static_cast<std::size_t>(buffer.bytes());
+  }
+
+  Communicator& inner_;
+  std::function<void()> before_gather_;
+};
+
+// The first gather is of the ids, the others are of rows: the space was reserved, and still a write
+// fails.
+TEST(FullDisk, AFailureAmidTheRowsIsToldByAllRanks) {
+  const ScratchFolder folder;
+  std::vector<std::string> messages(3);
+  run_threads(3, [&](Communicator& inner) {
+    int gathers = 0;
+    std::optional<FileSizeLimit> full;
+    Interposed comm(inner, [&] {
+      if (++gathers == 3 && inner.rank() == 0) full.emplace(600'000);
+    });
+    ClientStateStore store(1'500'000, kMemory, folder.path());
+    fill_clients(store, 6, comm.rank(), comm.size());
+    try {
+      write_checkpoint(folder.path(), 20, State(), &store, comm);
+    } catch (const IoError& error) {
+      messages[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+    comm.barrier();
+  });
+  for (const auto& message : messages) {
+    EXPECT_TRUE(contains(message, "cannot write /clients/rows: File too large")) << message;
+  }
+  EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(FullDisk, TheNextCheckpointWorksAgain) {

@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// Allowed numbers: low <(=) x <(=) high. NaN is in no range.
+// Allowed numbers: low <(=) x <(=) high. NaN and the infinities are in no range.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -22,7 +22,7 @@ struct Range {
   bool high_open = false;
 
   bool contains(double x) const;
-  std::string text() const;  // "(0, 1]"; empty when everything is allowed
+  std::string text() const;  // "(0, 1]"; empty when every finite number is allowed
 };
 
 inline Range at_least(double low) { return {.low = low}; }

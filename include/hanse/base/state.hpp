@@ -1,6 +1,6 @@
 // Named arrays: what a component must keep to go on bit for bit after a resume.
 //
-// A component writes its fields with put() and reads the same names with get(); prefix() nests
+// A component writes its fields with put() and reads the same names with get(); put_part() nests
 // components. The checkpoint stores the whole map as HDF5 datasets of the same names.
 #pragma once
 

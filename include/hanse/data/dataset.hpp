@@ -17,7 +17,7 @@ enum class Storage : int64_t {
 constexpr int64_t storage_bytes(Storage storage) { return storage == Storage::kByte ? 1 : 4; }
 
 struct Dataset {
-  std::vector<int64_t> shape;      // of one sample: {1, 28, 28} (channels, height, width) or {d}
+  std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
   std::vector<std::byte> features;  // [size, product of shape], stored as `storage` says
   std::vector<int32_t> labels;      // [size] in [0, classes); empty for regression
@@ -38,15 +38,15 @@ struct Dataset {
 };
 
 struct DataOptions {
-  std::string kind = "idx";                // idx | csv | random
+  std::string kind = "idx";                                // idx | csv | random
   std::string path = "/usr/share/datasets/fashion-mnist";  // folder (idx) or file (csv)
-  std::vector<int64_t> labels;             // classes to keep, renumbered in this order; empty: all
-  double test_fraction = 0.2;              // of every client's samples; 0: evaluate on training data
-  std::string label_column = "label";      // csv: name of the column; empty: the last one
-  std::string client_column;               // csv: name of the column; empty: none
-  std::string task = "classification";     // csv: classification | regression
+  std::vector<int64_t> labels;          // classes to keep, renumbered in this order; empty: all
+  double test_fraction = 0.2;           // of every client's samples; 0: evaluate on training data
+  std::string label_column = "label";   // csv: name of the column; empty: the last one
+  std::string client_column;            // csv: name of the column; empty: none
+  std::string task = "classification";  // csv: classification | regression
   std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
-  int64_t classes = 10;                    // random: classes
+  int64_t classes = 10;                      // random: classes
 };
 
 // Reads the samples of `options`. `samples` is the number that kind = random makes.

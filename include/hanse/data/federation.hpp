@@ -37,9 +37,7 @@ class Federation {
   int64_t classes() const { return classes_; }  // 0: regression
 
   // REQUIRES: 0 <= client < clients().
-  SampleRange train(int64_t client) const {
-    return {offsets_[client], train_end_[client]};
-  }
+  SampleRange train(int64_t client) const { return {offsets_[client], train_end_[client]}; }
   // The client's own test samples; its training samples when data.test-fraction is 0, or when the
   // client is too small to have any.
   SampleRange test(int64_t client) const {
@@ -50,6 +48,8 @@ class Federation {
 
   // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
   void gather(int64_t begin, std::span<const int32_t> order, float* out) const;
+  // Asks for the same samples to be brought near the processor, for a gather() that comes soon.
+  void prefetch(int64_t begin, std::span<const int32_t> order) const;
   // Writes the samples of the range as floats into out [range.size(), sample_values()].
   void copy(SampleRange range, float* out) const;
 

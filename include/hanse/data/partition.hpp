@@ -19,7 +19,7 @@ struct FederationOptions {
   int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group
   std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
-  double power = 2.0;             // power-law: exponent of the density of sizes, above 1
+  double power = 2.0;  // power-law: exponent of the density of sizes, above 1
 };
 
 // Client c owns order[offsets[c] .. offsets[c+1]): its training samples first, from train_end[c]

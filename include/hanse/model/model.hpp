@@ -22,8 +22,8 @@ struct Batch {
 
 // Sums over samples, so that they can be added over batches in a fixed order.
 struct EvaluationSums {
-  double loss = 0;      // sum of per-sample losses
-  double correct = 0;   // samples classified correctly; for regression 0
+  double loss = 0;     // sum of per-sample losses
+  double correct = 0;  // samples classified correctly; for regression 0
   int64_t samples = 0;
 };
 
@@ -70,10 +70,10 @@ class Model {
 };
 
 struct ModelOptions {
-  std::string kind = "linear";         // linear | mlp | cnn-leaf | cnn-cifar | lenet
-  std::string loss = "cross-entropy";  // cross-entropy | binary-logistic | squared-error
+  std::string kind = "linear";          // linear | mlp | cnn-leaf | cnn-cifar | lenet
+  std::string loss = "cross-entropy";   // cross-entropy | binary-logistic | squared-error
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
-  std::string init = "uniform";        // uniform | zeros
+  std::string init = "uniform";         // uniform | zeros
 };
 
 // Loss of the last layer. Outputs a sample: classes (cross-entropy), 1 (the others).

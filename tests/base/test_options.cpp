@@ -1,0 +1,208 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST(ParseInteger, TheWholeTextIsOneValue) {
+  EXPECT_EQ(parse_integer("0"), 0);
+  EXPECT_EQ(parse_integer("-17"), -17);
+  EXPECT_EQ(parse_integer("9223372036854775807"), std::numeric_limits<int64_t>::max());
+  for (const char* bad : {"", " 1", "1 ", "1.0", "1e3", "0x10", "--1", "9223372036854775808", "12a"}) {
+    EXPECT_THROW(parse_integer(bad), InvalidArgument) << bad;
+  }
+}
+
+TEST(ParseNumber, TheWholeTextIsOneValue) {
+  EXPECT_EQ(parse_number("0.1"), 0.1);
+  EXPECT_EQ(parse_number("+2.5e-3"), 2.5e-3);
+  EXPECT_EQ(parse_number("-4"), -4.0);
+  EXPECT_EQ(parse_number("inf"), kInf);
+  for (const char* bad : {"", "+", "nan", "NaN", "-nan", "nan(1)", "1,5", "0.1x", "1e999", " 1",
+                          "+-1", "++1", "0x10"}) {
+    EXPECT_THROW(parse_number(bad), InvalidArgument) << bad;
+  }
+}
+
+TEST(ParseBool, KnowsEightWords) {
+  for (const char* yes : {"true", "1", "yes", "on"}) EXPECT_TRUE(parse_bool(yes));
+  for (const char* no : {"false", "0", "no", "off"}) EXPECT_FALSE(parse_bool(no));
+  for (const char* bad : {"", "True", "2", "y", "true "}) {
+    EXPECT_THROW(parse_bool(bad), InvalidArgument) << bad;
+  }
+}
+
+TEST(SplitList, TrimsItemsAndKeepsEmptyOnes) {
+  using Items = std::vector<std::string>;
+  EXPECT_EQ(split_list(""), Items{});
+  EXPECT_EQ(split_list("  "), Items{});
+  EXPECT_EQ(split_list(" a , b"), (Items{"a", "b"}));
+  EXPECT_EQ(split_list("a,,b,"), (Items{"a", "", "b", ""}));
+  EXPECT_EQ(split_list("a;b,c", ';'), (Items{"a", "b,c"}));
+}
+
+TEST(NumberText, ParsesBackToTheSameDouble) {
+  for (const double x : {0.1, 1.0 / 3.0, -0.0, 1e300, 5e-324, 100.0}) {
+    EXPECT_EQ(parse_number(number_text(x)), x) << number_text(x);
+  }
+  EXPECT_EQ(number_text(0.1), "0.1");
+}
+
+TEST(Range, OpenAndClosedEnds) {
+  EXPECT_TRUE(at_least(2).contains(2));
+  EXPECT_FALSE(above(2).contains(2));
+  EXPECT_TRUE(above(2).contains(2.0000001));
+  EXPECT_TRUE(between(0, 1).contains(0) && between(0, 1).contains(1));
+  EXPECT_FALSE(between(0, 1).contains(-1e-9) || between(0, 1).contains(1 + 1e-9));
+  EXPECT_FALSE(above_to(0, 1).contains(0));
+  EXPECT_TRUE(above_to(0, 1).contains(1));
+  EXPECT_TRUE(from_below(0, 1).contains(0));
+  EXPECT_FALSE(from_below(0, 1).contains(1));
+}
+
+TEST(Range, NanAndInfinitiesAreInNone) {
+  for (const Range& range : {Range{}, at_least(0), above(0), between(0, 1), from_below(0, 1)}) {
+    for (const double x : {kNan, kInf, -kInf}) EXPECT_FALSE(range.contains(x)) << range.text();
+  }
+}
+
+TEST(Range, Text) {
+  EXPECT_EQ(Range{}.text(), "");
+  EXPECT_EQ(at_least(1).text(), "[1, inf)");
+  EXPECT_EQ(above_to(0, 0.5).text(), "(0, 0.5]");
+  EXPECT_EQ(from_below(0, 1).text(), "[0, 1)");
+}
+
+TEST(Nearest, SmallestEditDistance) {
+  const std::vector<std::string> known{"uniform", "weighted", "full"};
+  EXPECT_EQ(nearest("unifrom", known), "uniform");
+  EXPECT_EQ(nearest("ful", known), "full");
+  EXPECT_EQ(nearest("wieghted", known), "weighted");
+  EXPECT_EQ(nearest("x", {}), "");
+}
+
+// A table with every type of field.
+struct Fields {
+  int64_t rounds = 3;
+  double rate = 0.5;
+  bool trace = false;
+  std::string name = "run";
+  std::vector<int64_t> sizes = {1, 2};
+  std::vector<double> shares = {0.25, 0.75};
+  std::string kind = "uniform";
+  OptionTable table;
+
+  Fields() {
+    table.add("run.rounds", rounds, at_least(1), "rounds");
+    table.add("run.trace", trace, "trace");
+    table.add("run.name", name, "name");
+    table.add_choice("sampler.kind", kind, {"uniform", "osmd", "full"}, "who");
+    table.add("sampler.rate", rate, above_to(0, 1), "rate").only_for({"osmd"});
+    table.add("sampler.sizes", sizes, at_least(1), "sizes").only_for({"uniform", "osmd"});
+    table.add("sampler.shares", shares, between(0, 1), "shares");
+  }
+};
+
+TEST(OptionTable, SetsEveryType) {
+  Fields f;
+  f.table.set("run.rounds", "7", "here");
+  f.table.set("run.trace", "yes", "here");
+  f.table.set("run.name", "  a name ", "here");
+  f.table.set("sampler.rate", "1", "here");
+  f.table.set("sampler.sizes", "4, 5,6", "here");
+  f.table.set("sampler.shares", "", "here");
+  f.table.set("sampler.kind", " full ", "here");
+  EXPECT_EQ(f.rounds, 7);
+  EXPECT_TRUE(f.trace);
+  EXPECT_EQ(f.name, "a name");
+  EXPECT_EQ(f.rate, 1.0);
+  EXPECT_EQ(f.sizes, (std::vector<int64_t>{4, 5, 6}));
+  EXPECT_TRUE(f.shares.empty());
+  EXPECT_EQ(f.kind, "full");
+}
+
+TEST(OptionTable, ParseOfFormatIsIdentity) {
+  Fields f;
+  f.rate = 1.0 / 3.0;
+  f.shares = {0.1, 1e-17};
+  for (const Option& option : f.table.options()) {
+    const std::string text = option.format();
+    f.table.set(option.key, text, "");
+    EXPECT_EQ(option.format(), text) << option.key;
+  }
+  EXPECT_EQ(f.rate, 1.0 / 3.0);
+  EXPECT_EQ(f.shares[1], 1e-17);
+}
+
+TEST(OptionTable, KeepsDefaultsGivenAndWhere) {
+  Fields f;
+  EXPECT_FALSE(f.table.at("run.rounds").given);
+  f.table.set("run.rounds", "9", "job.cfg:4");
+  const Option& option = f.table.at("run.rounds");
+  EXPECT_TRUE(option.given);
+  EXPECT_EQ(option.where, "job.cfg:4");
+  EXPECT_EQ(option.default_text, "3");
+  EXPECT_EQ(option.format(), "9");
+  EXPECT_EQ(option.range, "[1, inf)");
+  EXPECT_FALSE(f.table.at("run.trace").given);
+}
+
+TEST(OptionTable, RefusesWhatIsOutOfRangeAndKeepsTheField) {
+  Fields f;
+  const auto refused = [&](const std::string& key, const std::string& text) {
+    expect_error<InvalidArgument>([&] { f.table.set(key, text, "job.cfg:2"); },
+                                  {key + ": ", "(job.cfg:2)"});
+    EXPECT_FALSE(f.table.at(key).given);
+  };
+  for (const char* text : {"0", "-1", "1.5", "x"}) refused("run.rounds", text);
+  for (const char* text : {"0", "1.01", "nan", "inf", "-inf"}) refused("sampler.rate", text);
+  for (const char* text : {"1,0", "1,,2", "1,x"}) refused("sampler.sizes", text);
+  refused("sampler.shares", "0.5,nan");
+  refused("run.trace", "maybe");
+  EXPECT_EQ(f.rounds, 3);
+  EXPECT_EQ(f.rate, 0.5);
+  EXPECT_EQ(f.sizes, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(f.shares, (std::vector<double>{0.25, 0.75}));
+}
+
+TEST(OptionTable, NamesTheNearestOfWhatItKnows) {
+  Fields f;
+  expect_error<InvalidArgument>([&] { f.table.set("run.round", "1", "job.cfg:3"); },
+                                {"unknown key 'run.round'", "job.cfg:3", "did you mean 'run.rounds'",
+                                 "rounds, trace, name"});
+  expect_error<InvalidArgument>([&] { f.table.set("sampel.kind", "1", "--sampel.kind"); },
+                                {"unknown section 'sampel'", "did you mean 'sampler'",
+                                 "known sections: run, sampler"});
+  expect_error<InvalidArgument>([&] { f.table.set("sampler.kind", "unifrm", "x"); },
+                                {"sampler.kind", "'unifrm'", "did you mean 'uniform'",
+                                 "uniform, osmd, full"});
+  expect_error<InvalidArgument>([&] { f.table.set("rounds", "1", "job.cfg:1"); }, {"'rounds'"});
+}
+
+TEST(OptionTable, IgnoredAreGivenKeysOfOtherKinds) {
+  Fields f;
+  EXPECT_TRUE(f.table.ignored().empty());
+  f.table.set("sampler.rate", "0.5", "");
+  f.table.set("sampler.sizes", "1", "");
+  f.table.set("sampler.shares", "1", "");
+  EXPECT_EQ(f.table.ignored(), (std::vector<std::string>{"sampler.rate (sampler.kind=uniform)"}));
+  f.table.set("sampler.kind", "osmd", "");
+  EXPECT_TRUE(f.table.ignored().empty());
+  f.table.set("sampler.kind", "full", "");
+  EXPECT_EQ(f.table.ignored().size(), 2U);
+  EXPECT_EQ(f.table.selector("sampler")->key, "sampler.kind");
+  EXPECT_EQ(f.table.selector("run"), nullptr);
+}
+
+}  // namespace
+}  // namespace hanse

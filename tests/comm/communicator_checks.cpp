@@ -1,0 +1,310 @@
+#include "comm/communicator_checks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/work_queue.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kLengths[] = {0, 1, 2, 17, 1000, 100003};
+
+// Distinct for the ranks at every index, with another order of ranks from index to index; sums over
+// four ranks fit a byte, and every type holds them exactly.
+template <class T>
+T value(int rank, int64_t i) {
+  return static_cast<T>((rank * 3 + i * 5) % 13 + (rank + i) % 4);
+}
+
+template <class T>
+std::vector<T> values(int rank, int64_t length) {
+  std::vector<T> result(static_cast<std::size_t>(length));
+  for (int64_t i = 0; i < length; ++i) result[static_cast<std::size_t>(i)] = value<T>(rank, i);
+  return result;
+}
+
+// Element by element over the ranks, the slow way.
+template <class T>
+std::vector<T> reduced(int size, int64_t length, ReduceOp op) {
+  std::vector<T> result;
+  for (int64_t i = 0; i < length; ++i) {
+    int64_t sum = 0;
+    int64_t low = 1000;
+    int64_t high = -1;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto x = static_cast<int64_t>(value<T>(rank, i));
+      sum += x;
+      low = std::min(low, x);
+      high = std::max(high, x);
+    }
+    result.push_back(static_cast<T>(op == ReduceOp::kSum ? sum : op == ReduceOp::kMin ? low : high));
+  }
+  return result;
+}
+
+template <class T>
+void bcast_type(Communicator& comm) {
+  for (int root = 0; root < comm.size(); ++root) {
+    for (const int64_t length : kLengths) {
+      auto data = values<T>(comm.rank(), length);
+      comm.bcast(std::span(data), root);
+      EXPECT_EQ(data, values<T>(root, length)) << "root " << root << ", length " << length;
+    }
+  }
+}
+
+void check_bcast(Communicator& comm) {
+  bcast_type<int64_t>(comm);
+  bcast_type<double>(comm);
+  bcast_type<float>(comm);
+  bcast_type<std::byte>(comm);
+}
+
+template <class T>
+void reduce_type(Communicator& comm) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax}) {
+    for (int root = 0; root < comm.size(); ++root) {
+      for (const int64_t length : kLengths) {
+        auto data = values<T>(comm.rank(), length);
+        comm.reduce(std::span(data), op, root);
+        if (comm.rank() == root) {
+          EXPECT_EQ(data, reduced<T>(comm.size(), length, op))
+              << "root " << root << ", length " << length << ", op " << static_cast<int>(op);
+        }
+      }
+    }
+  }
+}
+
+void check_reduce(Communicator& comm) {
+  reduce_type<int64_t>(comm);
+  reduce_type<double>(comm);
+  reduce_type<float>(comm);
+  reduce_type<std::byte>(comm);
+}
+
+void check_allreduce(Communicator& comm) {
+  auto data = values<double>(comm.rank(), 33);
+  comm.allreduce(std::span(data), ReduceOp::kSum);
+  EXPECT_EQ(data, reduced<double>(comm.size(), 33, ReduceOp::kSum));
+  const int64_t size = comm.size();
+  EXPECT_EQ(comm.allreduce_one(int64_t{comm.rank() + 1}, ReduceOp::kSum), size * (size + 1) / 2);
+  EXPECT_EQ(comm.allreduce_one(10.5 + comm.rank(), ReduceOp::kMin), 10.5);
+  EXPECT_EQ(comm.allreduce_one(int64_t{-comm.rank()}, ReduceOp::kMax), 0);
+}
+
+// Rank r sends (r * 7 + 3) % 5 elements: 3, 0, 2, 4; so one rank sends none.
+void check_gatherv(Communicator& comm) {
+  const auto length = [](int rank) { return int64_t{(rank * 7 + 3) % 5}; };
+  for (int root = 0; root < comm.size(); ++root) {
+    const auto mine = values<int64_t>(comm.rank(), length(comm.rank()));
+    std::vector<int64_t> counts{-1};
+    const auto all = comm.gatherv(std::span<const int64_t>(mine), root, &counts);
+    std::vector<int64_t> expected, expected_counts;
+    for (int rank = 0; comm.rank() == root && rank < comm.size(); ++rank) {
+      for (const int64_t x : values<int64_t>(rank, length(rank))) expected.push_back(x);
+      expected_counts.push_back(length(rank));
+    }
+    EXPECT_EQ(all, expected) << "root " << root;
+    EXPECT_EQ(counts, expected_counts) << "root " << root;
+    EXPECT_TRUE(comm.gatherv(std::span<const float>(), root).empty());
+  }
+}
+
+void check_text(Communicator& comm) {
+  for (int root = 0; root < comm.size(); ++root) {
+    const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank), 'a') + "\0b"; };
+    EXPECT_EQ(bcast_text(comm, text_of(comm.rank()), root), text_of(root));
+    EXPECT_EQ(bcast_text(comm, comm.rank() == root ? "" : "other", root), "");
+  }
+}
+
+// Above 64 MiB a message is cut in pieces; once, for it takes memory.
+void check_long_messages(Communicator& comm) {
+  if (comm.size() != 2) return;
+  constexpr int64_t kLength = (int64_t{70} << 20) / 8 + 1;
+  std::vector<int64_t> data(kLength);
+  const auto fill = [&] {
+    std::iota(data.begin(), data.end(), int64_t{1} << (40 * comm.rank()));
+  };
+  const auto holds = [](std::span<const int64_t> all, int64_t first, int64_t step) {
+    for (const int64_t x : all) {
+      if (x != first) return false;
+      first += step;
+    }
+    return true;
+  };
+  const int64_t zero = 1;
+  const int64_t one = int64_t{1} << 40;
+  fill();
+  comm.bcast(std::span(data), 1);
+  EXPECT_TRUE(holds(data, one, 1));
+  fill();
+  comm.reduce(std::span(data), ReduceOp::kSum, 0);
+  EXPECT_TRUE(comm.rank() != 0 || holds(data, zero + one, 2));
+  fill();
+  const auto all = comm.gatherv(std::span<const int64_t>(data), 0);
+  if (comm.rank() != 0) return;
+  EXPECT_EQ(static_cast<int64_t>(all.size()), 2 * kLength);
+  EXPECT_TRUE(holds(std::span(all).first(data.size()), zero, 1));
+  EXPECT_TRUE(holds(std::span(all).last(data.size()), one, 1));
+}
+
+void check_bytes_moved(Communicator& comm) {
+  const int64_t peers = comm.size() - 1;
+  const auto moved = [&](auto collective) {
+    const int64_t before = comm.bytes_moved();
+    collective();
+    return comm.bytes_moved() - before;
+  };
+  std::vector<double> data(5);
+  std::vector<float> mine(static_cast<std::size_t>(comm.rank()));
+  const int last = comm.size() - 1;
+  const bool is_last = comm.rank() == last;
+  EXPECT_EQ(moved([&] { comm.bcast(std::span(data), last); }), is_last ? 40 * peers : 0);
+  EXPECT_EQ(moved([&] { comm.reduce(std::span(data), ReduceOp::kMax, last); }),
+            is_last ? 40 * peers : 0);
+  // Rank r sends 4 r bytes; the root's own do not move.
+  EXPECT_EQ(moved([&] { comm.gatherv(std::span<const float>(mine), last); }),
+            is_last ? 4 * (last - 1) * last / 2 : 0);
+  EXPECT_EQ(moved([&] { comm.barrier(); }), 0);
+  const double before_s = comm.seconds();
+  for (int i = 0; i < 100; ++i) comm.barrier();
+  EXPECT_TRUE(comm.size() == 1 || comm.seconds() > before_s);
+}
+
+// A collective of the host's communicator may stand between two of the other one.
+void check_split_by_host(Communicator& comm) {
+  const auto host = comm.split_by_host();
+  EXPECT_EQ(host->size(), comm.size());  // the tests run on one host
+  EXPECT_EQ(host->rank(), comm.rank());
+  int64_t rank = host->rank();
+  host->bcast(std::span(&rank, 1), host->size() - 1);
+  EXPECT_EQ(rank, host->size() - 1);
+  EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
+  EXPECT_EQ(host->allreduce_one(int64_t{2}, ReduceOp::kSum), 2 * host->size());
+}
+
+void check_allocate_shared(Communicator& comm) {
+  for (const int64_t bytes : {1, 8, 4097, 1000000}) {
+    const auto memory = comm.allocate_shared(bytes);
+    EXPECT_TRUE(std::all_of(memory.get(), memory.get() + bytes,
+                            [](std::byte b) { return b == std::byte{0}; }));
+    comm.barrier();
+    const auto byte_of = [](int64_t i) { return static_cast<std::byte>(i % 251 + 1); };
+    for (int64_t i = comm.rank(); i < bytes; i += comm.size()) memory.get()[i] = byte_of(i);
+    comm.barrier();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < bytes; ++i) wrong += memory.get()[i] != byte_of(i);
+    EXPECT_EQ(wrong, 0) << bytes << " bytes";
+    comm.barrier();
+  }
+  const auto first = comm.allocate_shared(64);
+  const auto second = comm.allocate_shared(64);
+  EXPECT_NE(first.get(), second.get());
+  comm.barrier();
+}
+
+std::exception_ptr failure_of(int rank) {
+  switch (rank % 3) {
+    case 0: return std::make_exception_ptr(InvalidArgument("bad 0", "there"));
+    case 1: return std::make_exception_ptr(std::runtime_error("broken 1"));
+    default: return std::make_exception_ptr(AgreedError("stopped 2", ExitStatus::kStopped));
+  }
+}
+
+// Every set of failing ranks: all hear of the lowest, and are in step afterwards.
+void check_agree(Communicator& comm) {
+  const char* texts[] = {"bad 0 (there)", "broken 1", "stopped 2", "bad 0 (there)"};
+  const ExitStatus statuses[] = {ExitStatus::kBadInput, ExitStatus::kFailed, ExitStatus::kStopped,
+                                 ExitStatus::kBadInput};
+  for (unsigned failing = 0; failing < 1U << comm.size(); ++failing) {
+    std::string heard;
+    auto status = ExitStatus::kDone;
+    try {
+      agree(comm, failing >> comm.rank() & 1U ? failure_of(comm.rank()) : nullptr);
+    } catch (const AgreedError& error) {
+      heard = error.what();
+      status = error.exit_status();
+    }
+    int lowest = 0;
+    while (failing != 0 && !(failing >> lowest & 1U)) ++lowest;
+    EXPECT_EQ(heard, failing == 0 ? "" : texts[lowest]) << failing;
+    EXPECT_EQ(status, failing == 0 ? ExitStatus::kDone : statuses[lowest]) << failing;
+    EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
+  }
+}
+
+void check_agree_on(Communicator& comm) {
+  int done = 0;
+  agree_on(comm, [&] { ++done; });
+  EXPECT_EQ(done, 1);
+  const int last = comm.size() - 1;
+  std::string heard;
+  try {
+    agree_on(comm, [&] {
+      if (comm.rank() == last) throw std::bad_alloc();
+    });
+  } catch (const AgreedError& error) {
+    heard = error.what();
+  }
+  EXPECT_EQ(heard, "out of memory");
+}
+
+// Every piece of every phase is taken by exactly one rank; ranks below `first_taker` take none.
+void take_all_pieces(Communicator& comm, int first_taker) {
+  const auto host = comm.split_by_host();
+  WorkQueue queue(*host, comm.size() - first_taker);
+  for (const int64_t items : {5, 0, 1, 200, 0, 3}) {
+    queue.start(items);
+    std::vector<int64_t> mine;
+    if (comm.rank() >= first_taker) {
+      for (int64_t piece; (piece = queue.next()) >= 0;) mine.push_back(piece);
+    }
+    auto taken = comm.gatherv(std::span<const int64_t>(mine), 0);
+    comm.barrier();
+    if (comm.rank() != 0) continue;
+    std::sort(taken.begin(), taken.end());
+    std::vector<int64_t> expected(static_cast<std::size_t>(items));
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(taken, expected) << items << " items from rank " << first_taker;
+  }
+}
+
+void check_work_queue(Communicator& comm) {
+  for (int first_taker = 0; first_taker < comm.size(); ++first_taker) {
+    take_all_pieces(comm, first_taker);
+  }
+}
+
+}  // namespace
+
+const std::vector<CommunicatorCheck>& communicator_checks() {
+  static const std::vector<CommunicatorCheck> checks{
+      {"Bcast", check_bcast},
+      {"Reduce", check_reduce},
+      {"Allreduce", check_allreduce},
+      {"Gatherv", check_gatherv},
+      {"BcastText", check_text},
+      {"LongMessages", check_long_messages},
+      {"BytesMoved", check_bytes_moved},
+      {"SplitByHost", check_split_by_host},
+      {"AllocateShared", check_allocate_shared},
+      {"Agree", check_agree},
+      {"AgreeOn", check_agree_on},
+      {"WorkQueue", check_work_queue},
+  };
+  return checks;
+}
+
+}  // namespace hanse

@@ -1,0 +1,26 @@
+// mpirun -n N test_mpi_communicator
+#include "hanse/comm/mpi_communicator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "comm/communicator_checks.hpp"
+#include "support/mpi_world.hpp"
+
+namespace hanse {
+namespace {
+
+class MpiCommunicator : public testing::TestWithParam<CommunicatorCheck> {};
+
+TEST_P(MpiCommunicator, Check) { GetParam().run(mpi_world()); }
+
+INSTANTIATE_TEST_SUITE_P(All, MpiCommunicator, testing::ValuesIn(communicator_checks()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(MpiEnvironment, KnowsThatItWasLaunched) {
+  EXPECT_TRUE(MpiEnvironment::launched());
+  EXPECT_NE(MpiEnvironment::library_version(), "");
+  EXPECT_NE(mpi_world().native(), nullptr);
+}
+
+}  // namespace
+}  // namespace hanse

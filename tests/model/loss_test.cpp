@@ -1,0 +1,132 @@
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/random.hpp"
+#include "model/loss.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct Softmax {
+  double loss = 0;             // sum over rows
+  std::vector<double> deltas;  // [rows, outputs], of the mean loss
+};
+
+Softmax slow_cross_entropy(const std::vector<float>& z, const std::vector<int32_t>& labels,
+                           std::size_t outputs) {
+  Softmax result;
+  const std::size_t rows = labels.size();
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* row = z.data() + r * outputs;
+    long double largest = row[0], sum = 0;
+    for (std::size_t c = 0; c < outputs; ++c) largest = std::max<long double>(largest, row[c]);
+    for (std::size_t c = 0; c < outputs; ++c) sum += std::exp(row[c] - largest);
+    const auto label = static_cast<std::size_t>(labels[r]);
+    result.loss += static_cast<double>(std::log(sum) + largest - row[label]);
+    for (std::size_t c = 0; c < outputs; ++c) {
+      const long double p = std::exp(row[c] - largest) / sum - (c == label ? 1 : 0);
+      result.deltas.push_back(static_cast<double>(p) / static_cast<double>(rows));
+    }
+  }
+  return result;
+}
+
+Batch labelled(const std::vector<int32_t>& labels) {
+  return {nullptr, labels.data(), nullptr, static_cast<int64_t>(labels.size())};
+}
+
+TEST(CrossEntropy, MatchesLongDouble) {
+  RandomStream stream(3, Purpose::kData);
+  for (const std::size_t outputs : {2u, 3u, 4u, 5u, 10u, 62u, 1001u}) {
+    for (const std::size_t rows : {1u, 7u, 64u, 65u, 200u}) {
+      for (const double spread : {0.01, 3.0, 100.0}) {
+        std::vector<float> z(rows * outputs);
+        for (float& v : z) v = static_cast<float>(spread * stream.normal());
+        std::vector<int32_t> labels(rows);
+        for (int32_t& y : labels) {
+          y = static_cast<int32_t>(stream.below(static_cast<int64_t>(outputs)));
+        }
+        const Softmax expected = slow_cross_entropy(z, labels, outputs);
+        const double loss = loss_and_delta(LossKind::kCrossEntropy, labelled(labels),
+                                           static_cast<int64_t>(outputs), z.data());
+        EXPECT_NEAR(loss, expected.loss, 1e-6 * expected.loss + 1e-7 * static_cast<double>(rows));
+        for (std::size_t i = 0; i < z.size(); ++i) {
+          ASSERT_NEAR(z[i], expected.deltas[i], 1e-6 / static_cast<double>(rows));
+        }
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, StandsHugeLogits) {
+  std::vector<float> z = {1e30f, -1e30f, 0.0f, 3e38f, -3e38f, -kInf};
+  const std::vector<int32_t> labels = {0, 0};
+  EXPECT_EQ(loss_and_delta(LossKind::kCrossEntropy, labelled(labels), 3, z.data()), 0.0);
+  for (const float delta : z) EXPECT_NEAR(delta, 0.0f, 1e-30f);
+}
+
+TEST(CrossEntropy, PassesNanOn) {
+  for (const float bad : {kNan, kInf}) {
+    for (std::size_t at = 0; at < 3; ++at) {
+      std::vector<float> z = {0.0f, 1.0f, 2.0f};
+      z[at] = bad;
+      const std::vector<int32_t> labels = {1};
+      EXPECT_TRUE(
+          std::isnan(loss_and_delta(LossKind::kCrossEntropy, labelled(labels), 3, z.data())));
+      EXPECT_TRUE(std::isnan(z[at]));
+    }
+  }
+}
+
+TEST(BinaryLogistic, MatchesClosedForm) {
+  for (const float value : {-200.0f, -20.0f, -1.5f, -1e-6f, 0.0f, 1e-6f, 0.7f, 20.0f, 200.0f}) {
+    for (const int32_t label : {0, 1}) {
+      float z = value;
+      const std::vector<int32_t> labels = {label};
+      const double loss = loss_and_delta(LossKind::kBinaryLogistic, labelled(labels), 1, &z);
+      const double margin = (label == 1 ? 1.0 : -1.0) * static_cast<double>(value);
+      const double expected =
+          margin > 0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
+      EXPECT_NEAR(loss, expected, 1e-7 * std::max(1.0, expected));
+      EXPECT_NEAR(z, 1 / (1 + std::exp(-static_cast<double>(value))) - label, 1e-7);
+    }
+  }
+  float z = kNan;
+  const std::vector<int32_t> labels = {1};
+  EXPECT_TRUE(std::isnan(loss_and_delta(LossKind::kBinaryLogistic, labelled(labels), 1, &z)));
+}
+
+TEST(SquaredError, MatchesClosedForm) {
+  std::vector<float> z = {1.0f, -2.0f};
+  const std::vector<float> targets = {3.0f, 4.0f};
+  const Batch batch{nullptr, nullptr, targets.data(), 2};
+  EXPECT_EQ(loss_and_delta(LossKind::kSquaredError, batch, 1, z.data()), 2.0 + 18.0);
+  EXPECT_EQ(z, (std::vector<float>{-1.0f, -3.0f}));
+}
+
+TEST(Evaluation, TakesTheFirstOfEqualLogits) {
+  std::vector<float> z = {1, 5, 5, 1, 1, 1, 0, 2, 9};
+  const std::vector<int32_t> labels = {2, 0, 2};
+  const EvaluationSums sums =
+      evaluate_logits(LossKind::kCrossEntropy, labelled(labels), 3, z.data());
+  EXPECT_EQ(sums.correct, 2);  // 1 (wrong), 0, 2
+  EXPECT_EQ(sums.samples, 3);
+}
+
+TEST(Evaluation, BinaryClassOneNeedsAPositiveLogit) {
+  std::vector<float> z = {0.0f, 0.0f, 1.0f, -1.0f};
+  const std::vector<int32_t> labels = {0, 1, 1, 1};
+  const EvaluationSums sums =
+      evaluate_logits(LossKind::kBinaryLogistic, labelled(labels), 1, z.data());
+  EXPECT_EQ(sums.correct, 2);
+}
+
+}  // namespace
+}  // namespace hanse

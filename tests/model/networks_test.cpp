@@ -1,0 +1,175 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "reference.hpp"
+#include "support.hpp"
+
+namespace hanse {
+namespace {
+
+struct NetworkCase {
+  std::string kind, loss;
+  std::vector<int64_t> shape;
+  int64_t classes, rows;
+};
+
+std::ostream& operator<<(std::ostream& out, const NetworkCase& c) {
+  return out << c.kind << " " << c.loss << " C=" << c.shape[0] << " H=" << c.shape[1]
+             << " B=" << c.rows;
+}
+
+// Without dropout, so that the reference is the same function.
+std::vector<NetworkCase> plain_cases() {
+  return {{"cnn-leaf", "cross-entropy", {1, 28, 28}, 62, 3},
+          {"cnn-leaf", "cross-entropy", {1, 9, 6}, 5, 1},
+          {"cnn-leaf", "squared-error", {3, 7, 8}, 0, 5},
+          {"lenet", "cross-entropy", {1, 28, 28}, 10, 7},
+          {"lenet", "cross-entropy", {3, 32, 32}, 10, 2},
+          {"lenet", "binary-logistic", {2, 13, 15}, 2, 4}};
+}
+
+std::vector<NetworkCase> all_cases() {
+  std::vector<NetworkCase> cases = plain_cases();
+  cases.push_back({"cnn-cifar", "cross-entropy", {3, 32, 32}, 10, 2});
+  cases.push_back({"cnn-cifar", "squared-error", {1, 7, 10}, 0, 5});
+  cases.push_back({"cnn-cifar", "binary-logistic", {3, 8, 6}, 2, 1});
+  return cases;
+}
+
+std::unique_ptr<Model> make_case(const NetworkCase& c) {
+  return make_model(model_options(c.kind, c.loss), c.shape, c.classes);
+}
+
+TEST(Networks, GradientMatchesPlainAutograd) {
+  for (const NetworkCase& c : plain_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto model = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows);
+    const std::vector<float> row = initial_row(*model);
+    const LossAndGradient actual = loss_and_gradient(*model, row, samples.batch());
+    const Reference expected = reference(c.kind, c.loss, *model, c.shape, row, samples.batch());
+    EXPECT_NEAR(actual.loss, expected.loss, 2e-6 * std::max(1.0, expected.loss));
+    expect_close(model->layout(), actual.gradient, expected.gradient, 2e-5);
+  }
+}
+
+TEST(Networks, EvaluationHasNoDropout) {
+  for (const NetworkCase& c : all_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto model = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows);
+    const std::vector<float> row = initial_row(*model);
+    const Reference expected = reference(c.kind, c.loss, *model, c.shape, row, samples.batch());
+    const EvaluationSums sums = model->evaluate(row, samples.batch());
+    EXPECT_NEAR(sums.loss / static_cast<double>(c.rows), expected.loss,
+                2e-6 * std::max(1.0, expected.loss));
+    EXPECT_EQ(sums.correct, expected.correct);
+  }
+}
+
+// Along the gradient of each tensor the loss rises by the gradient's norm; the dropout masks are
+// the same on both sides, because the noise stream is.
+TEST(Networks, GradientMatchesFiniteDifferences) {
+  for (const NetworkCase& c : all_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto model = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows);
+    const std::vector<float> row = initial_row(*model);
+    const LossAndGradient center = loss_and_gradient(*model, row, samples.batch());
+    for (const ParameterSlot& slot : model->layout().slots()) {
+      const auto begin = static_cast<std::size_t>(slot.offset);
+      const auto end = begin + static_cast<std::size_t>(slot.size);
+      double square = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        square += static_cast<double>(center.gradient[i]) * static_cast<double>(center.gradient[i]);
+      }
+      const double norm = std::sqrt(square), h = std::min(2e-3, 2e-4 / norm);
+      std::vector<float> up = row, down = row;
+      for (std::size_t i = begin; i < end; ++i) {
+        const double step = h * static_cast<double>(center.gradient[i]) / norm;
+        up[i] = static_cast<float>(static_cast<double>(row[i]) + step);
+        down[i] = static_cast<float>(static_cast<double>(row[i]) - step);
+      }
+      const double slope = (loss_and_gradient(*model, up, samples.batch()).loss -
+                            loss_and_gradient(*model, down, samples.batch()).loss) /
+                           (2 * h);
+      EXPECT_NEAR(slope, norm, 0.02 * norm + 2e-4) << slot.name;
+    }
+  }
+}
+
+TEST(Networks, StepIsGradientAndUpdate) {
+  for (const NetworkCase& c : all_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto model = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows);
+    expect_step_is_update(*model, samples.batch(), 0.0);
+    expect_step_is_update(*model, samples.batch(), 0.25);
+  }
+}
+
+TEST(Networks, SameBitsOnEveryCallAndInEveryObject) {
+  for (const NetworkCase& c : all_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto first = make_case(c), second = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows), other(c.shape, c.classes, c.rows + 3, 2);
+    const std::vector<float> row = initial_row(*first), other_row = initial_row(*first, 2);
+    const LossAndGradient expected = loss_and_gradient(*first, row, samples.batch());
+    const EvaluationSums sums = first->evaluate(row, samples.batch());
+    for (int i = 0; i < 2; ++i) {
+      loss_and_gradient(*first, other_row, other.batch());  // binds another row
+      for (Model* model : {first.get(), second.get()}) {
+        const LossAndGradient again = loss_and_gradient(*model, row, samples.batch());
+        EXPECT_EQ(again.loss, expected.loss);
+        EXPECT_EQ(again.gradient, expected.gradient);
+        EXPECT_EQ(model->evaluate(row, samples.batch()).loss, sums.loss);
+      }
+    }
+  }
+}
+
+// The leaves are bound to the row's memory once: what is written there must be seen.
+TEST(Networks, SeesWritesToABoundRow) {
+  const NetworkCase c{"lenet", "cross-entropy", {1, 16, 16}, 4, 6};
+  const auto model = make_case(c), fresh = make_case(c);
+  const Samples samples(c.shape, c.classes, c.rows);
+  std::vector<float> row = initial_row(*model);
+  RandomStream noise = noise_stream();
+  for (int i = 0; i < 3; ++i) model->sgd_step(row, samples.batch(), noise, 0.1, 0.0);
+  row = initial_row(*model, 7);
+  const std::vector<float> copy = row;
+  const LossAndGradient actual = loss_and_gradient(*model, row, samples.batch());
+  const LossAndGradient expected = loss_and_gradient(*fresh, copy, samples.batch());
+  EXPECT_EQ(actual.loss, expected.loss);
+  EXPECT_EQ(actual.gradient, expected.gradient);
+}
+
+TEST(Networks, StepsLowerTheLoss) {
+  for (const NetworkCase& c : all_cases()) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const auto model = make_case(c);
+    const Samples samples(c.shape, c.classes, c.rows);
+    std::vector<float> row = initial_row(*model);
+    RandomStream noise = noise_stream();
+    const double before = model->evaluate(row, samples.batch()).loss;
+    for (int i = 0; i < 10; ++i) model->sgd_step(row, samples.batch(), noise, 0.02, 0.0);
+    EXPECT_LT(model->evaluate(row, samples.batch()).loss, before);
+  }
+}
+
+TEST(Networks, DropoutFollowsTheNoiseStream) {
+  const NetworkCase c{"cnn-cifar", "cross-entropy", {3, 8, 8}, 10, 4};
+  const auto model = make_case(c);
+  const Samples samples(c.shape, c.classes, c.rows);
+  const std::vector<float> row = initial_row(*model);
+  const LossAndGradient first = loss_and_gradient(*model, row, samples.batch(), 1);
+  EXPECT_EQ(first.gradient, loss_and_gradient(*model, row, samples.batch(), 1).gradient);
+  EXPECT_NE(first.gradient, loss_and_gradient(*model, row, samples.batch(), 2).gradient);
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,119 @@
+// Samples and comparisons for the tests of the models.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// Normal features, uniform labels, normal targets.
+struct Samples {
+  Samples(const std::vector<int64_t>& shape, int64_t classes, int64_t n_rows, uint64_t seed = 1)
+      : rows(n_rows) {
+    RandomStream stream(seed, Purpose::kData);
+    int64_t values = rows;
+    for (const int64_t extent : shape) values *= extent;
+    for (int64_t i = 0; i < values; ++i) features.push_back(static_cast<float>(stream.normal()));
+    for (int64_t i = 0; i < rows; ++i) {
+      if (classes > 0) labels.push_back(static_cast<int32_t>(stream.below(classes)));
+      if (classes == 0) targets.push_back(static_cast<float>(stream.normal()));
+    }
+  }
+  Batch batch() const {
+    return {features.data(), labels.empty() ? nullptr : labels.data(),
+            targets.empty() ? nullptr : targets.data(), rows};
+  }
+
+  int64_t rows;
+  std::vector<float> features;  // [rows, product of the shape]
+  std::vector<int32_t> labels;  // [rows] or empty
+  std::vector<float> targets;   // [rows] or empty
+};
+
+inline ModelOptions model_options(const std::string& kind, const std::string& loss,
+                                  const std::vector<int64_t>& hidden = {200}) {
+  ModelOptions options;
+  options.kind = kind;
+  options.loss = loss;
+  options.hidden = hidden;
+  return options;
+}
+
+inline int64_t classes_for(const std::string& loss, int64_t classes) {
+  if (loss == "squared-error") return 0;
+  return loss == "binary-logistic" ? 2 : classes;
+}
+
+inline std::vector<float> initial_row(const Model& model, uint64_t seed = 1) {
+  std::vector<float> row(static_cast<std::size_t>(model.n_params()));
+  RandomStream stream(seed, Purpose::kInitialize);
+  model.initialize(row, stream);
+  return row;
+}
+
+inline RandomStream noise_stream(uint64_t client = 0) {
+  return RandomStream(1, Purpose::kDropout, 0, client);
+}
+
+struct LossAndGradient {
+  double loss = 0;              // mean over the batch
+  std::vector<float> gradient;  // [P]
+};
+
+inline LossAndGradient loss_and_gradient(Model& model, const std::vector<float>& row,
+                                         const Batch& batch, uint64_t client = 0) {
+  LossAndGradient result;
+  result.gradient.assign(row.size(), std::numeric_limits<float>::quiet_NaN());  // all is written
+  RandomStream noise = noise_stream(client);
+  result.loss = model.loss_and_gradient(row, batch, noise, result.gradient);
+  return result;
+}
+
+// Every tensor of the layout agrees within `tolerance` of the largest value that it has in `scale`.
+inline void expect_close(const ParameterLayout& layout, const std::vector<float>& actual,
+                         const std::vector<float>& expected, double tolerance,
+                         const std::vector<float>& scale) {
+  for (const ParameterSlot& slot : layout.slots()) {
+    double largest = 1e-6, error = 0;
+    for (int64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      largest = std::max(largest, std::abs(static_cast<double>(scale[at])));
+      const double difference = static_cast<double>(actual[at]) - static_cast<double>(expected[at]);
+      error = std::abs(difference) <= error ? error : std::abs(difference);  // NaN stays
+      if (std::isnan(error)) break;
+    }
+    EXPECT_LE(error, tolerance * largest) << slot.name;
+  }
+}
+
+inline void expect_close(const ParameterLayout& layout, const std::vector<float>& actual,
+                         const std::vector<float>& expected, double tolerance) {
+  expect_close(layout, actual, expected, tolerance, expected);
+}
+
+// sgd_step is the gradient and then the update, within a few units in the last place.
+inline void expect_step_is_update(Model& model, const Batch& batch, double weight_decay) {
+  const double lr = 0.125;
+  std::vector<float> row = initial_row(model);
+  const LossAndGradient expected = loss_and_gradient(model, row, batch);
+  std::vector<float> updated(row.size()), scale(row.size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    updated[i] = static_cast<float>((1.0 - lr * weight_decay) * static_cast<double>(row[i]) -
+                                    lr * static_cast<double>(expected.gradient[i]));
+    scale[i] = std::max(std::abs(row[i]), std::abs(expected.gradient[i]));
+  }
+  RandomStream noise = noise_stream();
+  EXPECT_EQ(model.sgd_step(row, batch, noise, lr, weight_decay), expected.loss);
+  expect_close(model.layout(), row, updated, 4e-7, scale);
+}
+
+}  // namespace hanse

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "support.hpp"
+
+namespace hanse {
+namespace {
+
+struct Size {
+  std::string kind;
+  std::vector<int64_t> shape;
+  int64_t classes, n_params;
+};
+
+TEST(Zoo, ParameterCounts) {
+  const std::vector<Size> sizes = {{"linear", {784}, 10, 7850},
+                                   {"linear", {1, 28, 28}, 10, 7850},
+                                   {"mlp", {784}, 10, 159010},
+                                   {"lenet", {1, 28, 28}, 10, 61706},
+                                   {"lenet", {3, 32, 32}, 10, 62006},
+                                   {"cnn-cifar", {3, 32, 32}, 10, 1626442},
+                                   {"cnn-leaf", {1, 28, 28}, 62, 6603710}};
+  for (const Size& size : sizes) {
+    const auto model =
+        make_model(model_options(size.kind, "cross-entropy"), size.shape, size.classes);
+    EXPECT_EQ(model->n_params(), size.n_params) << size.kind;
+  }
+}
+
+TEST(Zoo, LayoutHasNoGaps) {
+  for (const ModelKind& kind : model_kinds()) {
+    const auto model =
+        make_model(model_options(kind.name, "cross-entropy", {7, 5}), {3, 16, 16}, 4);
+    int64_t offset = 0;
+    for (const ParameterSlot& slot : model->layout().slots()) {
+      EXPECT_EQ(slot.offset, offset) << kind.name << " " << slot.name;
+      int64_t product = 1;
+      for (const int64_t extent : slot.shape) product *= extent;
+      EXPECT_EQ(slot.size, product);
+      offset += slot.size;
+    }
+    EXPECT_EQ(model->n_params(), offset);
+    EXPECT_FALSE(kind.summary.empty());
+  }
+}
+
+TEST(Zoo, NamesAndFanIn) {
+  const auto model = make_model(model_options("cnn-cifar", "cross-entropy"), {3, 32, 32}, 10);
+  const std::vector<std::string> names = {"conv1.weight", "conv1.bias", "conv2.weight",
+                                          "conv2.bias",   "fc1.weight", "fc1.bias",
+                                          "fc2.weight",   "fc2.bias"};
+  const std::vector<int64_t> fan_ins = {27, 27, 288, 288, 12544, 12544, 128, 128};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(model->layout().slots()[i].name, names[i]);
+    EXPECT_EQ(model->layout().slots()[i].fan_in, fan_ins[i]);
+  }
+}
+
+TEST(Initialize, IsUniformWithinTheBound) {
+  const auto model = make_model(model_options("mlp", "cross-entropy"), {784}, 10);
+  const std::vector<float> row = initial_row(*model);
+  for (const ParameterSlot& slot : model->layout().slots()) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(slot.fan_in));
+    double largest = 0, sum = 0, squares = 0;
+    for (int64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
+      const double w = static_cast<double>(row[static_cast<std::size_t>(i)]) / bound;
+      largest = std::max(largest, std::abs(w));
+      sum += w;
+      squares += w * w;
+    }
+    const double n = static_cast<double>(slot.size);
+    EXPECT_LE(largest, 1.0 + 1e-6) << slot.name;
+    EXPECT_GT(largest, 1.0 - 7.0 / n) << slot.name;
+    EXPECT_NEAR(sum / n, 0.0, 4 * std::sqrt(1.0 / 3.0 / n)) << slot.name;
+    EXPECT_NEAR(squares / n, 1.0 / 3.0, 4 * std::sqrt(4.0 / 45.0 / n)) << slot.name;
+  }
+}
+
+TEST(Initialize, DependsOnTheStreamOnly) {
+  const auto a = make_model(model_options("lenet", "cross-entropy"), {1, 28, 28}, 10);
+  const auto b = make_model(model_options("lenet", "cross-entropy"), {1, 28, 28}, 10);
+  EXPECT_EQ(initial_row(*a, 3), initial_row(*b, 3));
+  EXPECT_NE(initial_row(*a, 3), initial_row(*a, 4));
+}
+
+TEST(Initialize, ZerosDrawNothing) {
+  for (const ModelKind& kind : model_kinds()) {
+    ModelOptions options = model_options(kind.name, "cross-entropy");
+    options.init = "zeros";
+    const auto model = make_model(options, {1, 12, 12}, 3);
+    std::vector<float> row(static_cast<std::size_t>(model->n_params()), 1.0f);
+    RandomStream used(1, Purpose::kInitialize), untouched(1, Purpose::kInitialize);
+    model->initialize(row, used);
+    EXPECT_EQ(row, std::vector<float>(row.size(), 0.0f)) << kind.name;
+    EXPECT_EQ(used.next(), untouched.next());
+  }
+}
+
+// The message of the InvalidArgument that make_model throws.
+std::string refusal(const ModelOptions& options, const std::vector<int64_t>& shape,
+                    int64_t classes) {
+  try {
+    make_model(options, shape, classes);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Errors, SayWhatTheModelNeeds) {
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << "\"" << message << "\" lacks " << part;
+  };
+  const std::string ce = "cross-entropy";
+  expect(refusal(model_options("cnn", ce), {5}, 2), "cnn-leaf, cnn-cifar, lenet");
+  expect(refusal(model_options("linear", "hinge"), {5}, 2), "binary-logistic");
+  expect(refusal(model_options("linear", ce), {5}, 0), "squared-error is for regression");
+  expect(refusal(model_options("linear", ce), {5}, 1), "two classes");
+  expect(refusal(model_options("linear", "binary-logistic"), {5}, 3), "the data has 3");
+  expect(refusal(model_options("linear", "squared-error"), {5}, 3), "regression targets");
+  expect(refusal(model_options("mlp", ce, {}), {5}, 2), "hidden");
+  expect(refusal(model_options("mlp", ce, {3, 0}), {5}, 2), "hidden");
+  expect(refusal(model_options("linear", ce), {}, 2), "positive");
+  expect(refusal(model_options("linear", ce), {3, 0}, 2), "positive");
+  ModelOptions options = model_options("linear", ce);
+  options.init = "ones";
+  expect(refusal(options, {5}, 2), "uniform, zeros");
+}
+
+TEST(Errors, NetworksNameTheShapeTheyNeed) {
+  struct Smallest {
+    std::string kind;
+    int64_t side;
+  };
+  for (const Smallest& s : {Smallest{"cnn-leaf", 4}, {"cnn-cifar", 6}, {"lenet", 12}}) {
+    const ModelOptions options = model_options(s.kind, "cross-entropy");
+    EXPECT_EQ(refusal(options, {1, s.side, s.side}, 3), "");
+    const std::string needs = "{channels, height, width} with sides of " + std::to_string(s.side);
+    for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{
+             {1, s.side - 1, 40}, {1, 40, s.side - 1}, {784}, {28, 28}, {1, 1, 28, 28}}) {
+      EXPECT_NE(refusal(options, shape, 3).find(needs), std::string::npos) << s.kind;
+    }
+    const auto model = make_model(options, {1, s.side, s.side}, 3);
+    const Samples samples({1, s.side, s.side}, 3, 2);
+    EXPECT_TRUE(
+        std::isfinite(loss_and_gradient(*model, initial_row(*model), samples.batch()).loss));
+  }
+}
+
+}  // namespace
+}  // namespace hanse

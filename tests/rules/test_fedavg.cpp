@@ -1,0 +1,77 @@
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Mix mix(const FedAvgOptions& options, int64_t clients, const std::vector<int64_t>& ids,
+        const Numbers& lambda, const Numbers& draw_weights) {
+  const auto rule = make_fedavg(options, clients);
+  EXPECT_FALSE(rule->needs().losses);
+  return rule->mix({.round = 1, .clients = ids, .lambda = lambda, .draw_weights = draw_weights});
+}
+
+void expect_near(const Numbers& values, const Numbers& expected) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-15) << i;
+}
+
+// Clients 4, 0, 2 of five, drawn with weights 3, 1, 0.5.
+TEST(FedAvg, ClosedFormOfAllFourKinds) {
+  const auto with = [](const char* weights, const char* estimator) {
+    const Mix result = mix({weights, estimator}, 5, {4, 0, 2}, {0.1, 0.4, 0.2}, {3, 1, 0.5});
+    EXPECT_EQ(result.step, 1.0);
+    return result.coefficients;
+  };
+  expect_near(with("samples", "unbiased"), {0.3, 0.4, 0.1});
+  expect_near(with("samples", "normalized"), {0.3 / 0.8, 0.4 / 0.8, 0.1 / 0.8});
+  expect_near(with("uniform", "unbiased"), {0.6, 0.2, 0.1});
+  expect_near(with("uniform", "normalized"), {3 / 4.5, 1 / 4.5, 0.5 / 4.5});
+}
+
+TEST(FedAvg, DefaultsToSamplesNormalized) {
+  expect_near(mix({}, 4, {1, 3}, {0.1, 0.3}, {2, 2}).coefficients, {0.25, 0.75});
+}
+
+// Over all six pairs of four clients, drawn uniformly: w_i = 4 / 2.
+TEST(FedAvg, UnbiasedCoefficientsAverageToTheShares) {
+  const Numbers lambda{0.1, 0.2, 0.3, 0.4};
+  for (const char* weights : {"samples", "uniform"}) {
+    Numbers average(4);
+    for (std::size_t a = 0; a < 4; ++a) {
+      for (std::size_t b = a + 1; b < 4; ++b) {
+        const auto pair = mix({weights, "unbiased"}, 4,
+                              {static_cast<int64_t>(a), static_cast<int64_t>(b)},
+                              {lambda[a], lambda[b]}, {2, 2})
+                              .coefficients;
+        average[a] += pair[0] / 6;
+        average[b] += pair[1] / 6;
+      }
+    }
+    expect_near(average, weights[0] == 's' ? lambda : Numbers(4, 0.25));
+  }
+}
+
+TEST(FedAvg, NormalizedWithoutAnyWeightIsAnError) {
+  for (const double lambda : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    expect_error<InvalidArgument>([&] { mix({}, 2, {0}, {lambda}, {1}); },
+                                  {"sum to", "aggregator", "hint: "});
+  }
+  expect_near(mix({"samples", "unbiased"}, 2, {0}, {0}, {1}).coefficients, {0});
+}
+
+TEST(FedAvg, NamesOfEstimators) {
+  EXPECT_EQ(parse_estimator("unbiased"), Estimator::kUnbiased);
+  EXPECT_EQ(parse_estimator("normalized"), Estimator::kNormalized);
+}
+
+}  // namespace
+}  // namespace hanse

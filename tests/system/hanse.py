@@ -1,0 +1,276 @@
+"""Runs the real program, alone and under mpirun, for the tests of this folder.
+
+Every process that a test starts carries the test's mark in its environment. So a test finds its
+ranks by their number, and knows afterwards that none is left.
+"""
+
+import concurrent.futures
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import uuid
+
+MARK = "HANSE_SYSTEM_TEST"
+PATIENCE_S = 120  # for one run; a busy machine is slow, a hanging program is slower
+STOPPED = 75
+
+# A job that takes milliseconds. Tests change what they are about.
+SMALL_JOB = {
+    "run.rounds": 12,
+    "run.seed": 5,
+    "data.kind": "random",
+    "data.shape": "1,8,8",
+    "data.classes": 5,
+    "federation.clients": 23,
+    "federation.samples": 20,
+    "model.kind": "linear",
+    "client.batch": 6,
+    "client.lr": 0.1,
+    "sampler.per-round": 5,
+    "evaluate.every": 4,
+    "checkpoint.every": 0,
+}
+
+
+def program():
+    path = os.environ.get("HANSE_PROGRAM_PATH", "build/hanse")
+    return os.path.abspath(path)
+
+
+def mpirun(ranks):
+    command = [os.environ.get("HANSE_MPIEXEC", "mpirun")]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    return command + ["--oversubscribe", "-q", "-n", str(ranks)]
+
+
+def options(changes):
+    return [f"--{key}={value}" for key, value in changes.items()]
+
+
+class Process:
+    """A started program. Its output goes to files, so that it never waits for a reader."""
+
+    def __init__(self, arguments, ranks, folder, mark, file_bytes=None):
+        self.mark = mark
+        self.output = os.path.join(folder, ".output-" + uuid.uuid4().hex)
+        self.command = [program(), *map(str, arguments)]
+        if ranks is not None:
+            self.command = mpirun(ranks) + self.command
+        if file_bytes is not None:  # a disk that is full behind so many bytes of each file
+            limited = f"ulimit -f {file_bytes // 512}; exec \"$@\""
+            self.command = ["/bin/sh", "-c", limited, "sh", *self.command]
+        with open(self.output + ".out", "wb") as out, open(self.output + ".err", "wb") as err:
+            self.popen = subprocess.Popen(self.command, cwd=folder, stdin=subprocess.DEVNULL,
+                                          stdout=out, stderr=err, start_new_session=True,
+                                          env={**os.environ, MARK: mark})
+
+    def stdout(self):
+        return text(self.output + ".out")
+
+    def stderr(self):
+        return text(self.output + ".err")
+
+    def ranks(self):
+        """{rank: process id} of the ranks that live."""
+        found = {}
+        for pid, environment in marked(self.mark):
+            if b"OMPI_COMM_WORLD_RANK" in environment:
+                found[int(environment[b"OMPI_COMM_WORLD_RANK"])] = pid
+        return found
+
+    def signal(self, number, rank=None):
+        """To the started process itself (mpirun, or the program alone), or to one rank."""
+        os.kill(self.popen.pid if rank is None else self.ranks()[rank], number)
+
+    def wait_until(self, condition, what):
+        """Waits while the program runs; fails when it ends before."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            if self.popen.poll() is not None:
+                raise AssertionError(f"the program ended before {what}\n{self.describe()}")
+            if time.monotonic() > end_s:
+                self.kill()
+                raise AssertionError(f"waited in vain: {what}\n{self.describe()}")
+            time.sleep(0.01)
+
+    def wait(self, timeout_s=PATIENCE_S):
+        try:
+            self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {timeout_s} s\n{self.describe()}") from None
+        return self
+
+    def kill(self):
+        for pid, _ in marked(self.mark):
+            kill(pid)
+        self.popen.wait()
+
+    @property
+    def status(self):
+        return self.popen.returncode
+
+    def lines(self):
+        return [line for line in self.stderr().splitlines() if line.strip()]
+
+    def errors(self):
+        return [line for line in self.lines() if line.startswith("hanse: error: ")]
+
+    def describe(self):
+        return (f"command: {' '.join(self.command)}\nstatus: {self.popen.poll()}\n"
+                f"stderr:\n{self.stderr()}\nstdout:\n{self.stdout()[-2000:]}")
+
+
+def marked(mark):
+    """(process id, environment) of the living processes of a test."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                pairs = [entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry]
+        except OSError:
+            continue
+        environment = dict(pairs)
+        if environment.get(MARK.encode()) == mark.encode():
+            found.append((int(name), environment))
+    return found
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, where the program runs too."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="hanse-")
+        self.mark = uuid.uuid4().hex
+
+    def tearDown(self):
+        end_s = time.monotonic() + 10
+        while marked(self.mark) and time.monotonic() < end_s:
+            time.sleep(0.05)
+        left = [pid for pid, _ in marked(self.mark)]
+        for pid in left:
+            kill(pid)
+        shutil.rmtree(self.folder)
+        self.assertEqual(left, [], "the test left processes")
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, data):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def job(self, changes=None, name="job.cfg"):
+        """Writes SMALL_JOB with changes (None removes a key) and returns its path."""
+        keys = {**SMALL_JOB, **(changes or {})}
+        lines = []
+        for section in dict.fromkeys(key.split(".")[0] for key in keys):
+            lines.append(f"[{section}]")
+            for key, value in keys.items():
+                if key.startswith(section + ".") and value is not None:
+                    lines.append(f"{key[len(section) + 1:]} = {value}")
+        return self.write(name, "\n".join(lines) + "\n")
+
+    def start(self, *arguments, ranks=None, file_bytes=None):
+        return Process(arguments, ranks, self.folder, self.mark, file_bytes)
+
+    def hanse(self, *arguments, ranks=None, expect=0, file_bytes=None):
+        """Runs to the end; `expect` is the exit status that must come (None: any)."""
+        process = self.start(*arguments, ranks=ranks, file_bytes=file_bytes).wait()
+        if expect is not None:
+            self.assertEqual(process.status, expect, process.describe())
+        return process
+
+    def train(self, job, out, ranks=None, changes=None, **more):
+        """`hanse run` into the folder `out` of the test; returns the run directory's path."""
+        self.hanse("run", job, f"--run.out={self.path(out)}", *options(changes or {}),
+                   ranks=ranks, **more)
+        return self.path(out)
+
+    def rounds(self, run):
+        return [int(row["round"]) for row in table(run, "rounds.csv")]
+
+    def wait_for_rounds(self, process, run, count):
+        process.wait_until(lambda: len(table(run, "rounds.csv")) >= count, f"round {count}")
+
+    def checkpoints(self, run):
+        """Names in checkpoints/, oldest first; also those that should not be there."""
+        folder = os.path.join(run, "checkpoints")
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+    def assert_digest(self, run, expected, what=""):
+        self.assertEqual(digest(run), digest(expected), f"the models differ {what}")
+
+    def assert_one_error(self, process, status, *parts):
+        """One error line on stderr, which holds all of `parts`."""
+        self.assertEqual(process.status, status, process.describe())
+        errors = process.errors()
+        self.assertEqual(len(errors), 1, f"not one error line\n{process.describe()}")
+        for part in parts:
+            self.assertIn(str(part), errors[0], process.describe())
+
+
+def together(calls, at_once=3):
+    """Results of the calls in order. Runs of a few ranks wait more than they compute."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(call) for call in calls]
+        return [future.result() for future in futures]
+
+
+def summary(run):
+    return json.loads(text(run, "summary.json"))
+
+
+def digest(run):
+    return summary(run)["model_digest"]
+
+
+def table(run, name):
+    """Whole lines of a CSV file as dictionaries; none when it is not there yet."""
+    try:
+        content = text(run, name)
+    except FileNotFoundError:
+        return []
+    return list(csv.DictReader(content[:content.rfind("\n") + 1].splitlines()))
+
+
+def column(run, name, field):
+    return [row[field] for row in table(run, name)]
+
+
+def text(*names):
+    with open(os.path.join(*names), errors="replace") as file:
+        return file.read()
+
+
+def main():
+    """unittest's main, after --program=PATH and --mpiexec=PATH."""
+    rest = []
+    for argument in sys.argv[1:]:
+        if argument.startswith("--program="):
+            os.environ["HANSE_PROGRAM_PATH"] = argument.split("=", 1)[1]
+        elif argument.startswith("--mpiexec="):
+            os.environ["HANSE_MPIEXEC"] = argument.split("=", 1)[1]
+        else:
+            rest.append(argument)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -1,0 +1,204 @@
+"""A run that was stopped and resumed ends as if it had never stopped."""
+
+import os
+import re
+import signal
+
+import hanse
+
+# Rounds without end: a test stops such a run, resumes it to END rounds more, and compares with a
+# run that was never stopped. So nothing depends on how fast the machine is.
+ENDLESS = {"run.rounds": 10000000, "evaluate.every": 10, "server.optimizer": "momentum"}
+MLP = {"model.kind": "mlp", "model.hidden": "16", "client.momentum": 0.5}
+CNN = {"data.shape": "3,8,8", "model.kind": "cnn-cifar", "federation.clients": 8,
+       "sampler.per-round": 3, "evaluate.every": 3}
+END = 7
+
+
+class StopAndResume(hanse.Case):
+    def stopped(self, process, run):
+        """The last round of a run that must have stopped as the contract says."""
+        process.wait()
+        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.errors(), [], process.describe())
+        said = re.search(r"hanse: stopped after round (\d+); go on with: hanse resume (\S+)",
+                         process.stderr())
+        self.assertTrue(said, f"does not say how to go on\n{process.describe()}")
+        self.assertEqual(said[2], run)
+        last = int(said[1])
+        self.assertEqual(self.rounds(run), list(range(1, last + 1)))
+        self.assertEqual(self.checkpoints(run)[-1], f"round-{last:06d}.h5")
+        self.assertFalse(os.path.exists(os.path.join(run, "summary.json")), process.describe())
+        return last
+
+    def start_run(self, changes, ranks):
+        job = self.job({**ENDLESS, **changes})
+        run = self.path("run")
+        process = self.start("run", job, f"--run.out={run}", ranks=ranks)
+        self.wait_for_rounds(process, run, 3)
+        return job, run, process
+
+    def finish(self, job, run, last, ranks):
+        """Resumes to the end, and compares with a run that was never stopped."""
+        rounds = last + END
+        self.hanse("resume", run, f"--run.rounds={rounds}", ranks=ranks)
+        straight = self.train(job, "straight", changes={"run.rounds": rounds})
+        self.assert_digest(run, straight, f"after a stop at round {last}")
+        self.assertEqual(self.rounds(run), list(range(1, rounds + 1)))
+        self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
+                         hanse.column(straight, "rounds.csv", "loss"))
+        self.assertEqual(hanse.text(run, "evaluations.csv"),
+                         hanse.text(straight, "evaluations.csv"))
+        self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(straight, "clients.csv"))
+
+    def check(self, changes, ranks, number, to_rank, ranks_after):
+        job, run, process = self.start_run(changes, ranks)
+        process.signal(number, to_rank)
+        self.finish(job, run, self.stopped(process, run), ranks_after)
+
+    def test_usr1_to_mpirun(self):
+        self.check(MLP, 3, signal.SIGUSR1, None, None)
+
+    def test_usr1_to_a_rank(self):
+        self.check({"server.role": "dedicated"}, 2, signal.SIGUSR1, 1, 4)
+
+    def test_usr1_to_a_run_without_mpirun(self):
+        self.check(CNN, None, signal.SIGUSR1, None, 3)
+
+    def test_term_to_a_rank(self):
+        self.check({"sampler.kind": "weighted"}, 2, signal.SIGTERM, 1, None)
+
+    def test_term_to_a_run_without_mpirun(self):
+        self.check({}, None, signal.SIGTERM, None, 1)
+
+    def test_interrupt_of_a_run_without_mpirun(self):
+        self.check({"sampler.kind": "full"}, None, signal.SIGINT, None, 2)
+
+    def test_stopped_twice_on_different_ranks(self):
+        job, run, process = self.start_run({"client.lr-decay": 0.999}, None)
+        process.signal(signal.SIGUSR1)
+        first = self.stopped(process, run)
+        process = self.start("resume", run, ranks=2)
+        self.wait_for_rounds(process, run, first + 3)
+        process.signal(signal.SIGUSR1)
+        second = self.stopped(process, run)
+        self.assertGreater(second, first)
+        self.finish(job, run, second, None)
+
+    def test_max_seconds(self):
+        job = self.job(ENDLESS)
+        run = self.path("run")
+        process = self.start("run", job, f"--run.out={run}", "--run.max-seconds=2", ranks=2)
+        last = self.stopped(process, run)
+        # The limit is of one start: a resumed run does not stop at once.
+        self.finish(job, run, last, None)
+
+    def test_max_seconds_of_a_resumed_run(self):
+        run = self.path("run")
+        changes = ["--run.max-seconds=1e-3"]
+        process = self.start("run", self.job(ENDLESS), f"--run.out={run}", *changes)
+        self.assertEqual(self.stopped(process, run), 1)
+        self.assertEqual(self.stopped(self.start("resume", run, *changes), run), 2)
+
+
+class Resume(hanse.Case):
+    """What needs no signal."""
+
+    def stop_after_one_round(self, changes=None):
+        job = self.job(changes)
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        return job, run
+
+    def test_same_options(self):
+        job, run = self.stop_after_one_round()
+        straight = self.train(job, "straight")
+        process = self.hanse("resume", run)
+        self.assertIn("after round 1", process.stderr())
+        self.assert_digest(run, straight)
+        self.assertEqual(self.rounds(run), list(range(1, 13)))
+
+    def test_finished_run(self):
+        run = self.train(self.job(), "run")
+        before = hanse.digest(run)
+        self.hanse("resume", run, ranks=2)
+        self.assertEqual(hanse.digest(run), before)
+        self.assertEqual(self.rounds(run), list(range(1, 13)))
+        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+
+    def test_more_rounds(self):
+        job = self.job()
+        run = self.train(job, "run")
+        self.hanse("resume", run, "--run.rounds=17")
+        self.assert_digest(run, self.train(job, "longer", changes={"run.rounds": 17}))
+        self.assertEqual(self.rounds(run), list(range(1, 18)))
+        self.assertEqual(hanse.summary(run)["rounds"], 17)
+
+    def test_fewer_rounds_than_done(self):
+        run = self.train(self.job(), "run")
+        self.assert_one_error(self.hanse("resume", run, "--run.rounds=5", expect=None), 2,
+                              "run.rounds", "12")
+
+    def test_other_folder(self):
+        job, run = self.stop_after_one_round()
+        files = {name: hanse.text(run, name) for name in ("job.cfg", "rounds.csv")}
+        other = self.path("other", "place")
+        self.hanse("resume", run, f"--run.out={other}", ranks=2)
+        self.assert_digest(other, self.train(job, "straight"))
+        self.assertEqual(self.rounds(other), list(range(1, 13)))
+        for name, content in files.items():
+            self.assertEqual(hanse.text(run, name), content, f"{name} of the old folder changed")
+        self.assertFalse(os.path.exists(os.path.join(run, "summary.json")))
+        self.assert_one_error(self.hanse("resume", run, f"--run.out={other}", expect=None), 2,
+                              other, "hint")
+
+    def test_other_folder_that_cannot_be_written(self):
+        _, run = self.stop_after_one_round()
+        self.assert_one_error(self.hanse("resume", run, "--run.out=/dev/null/x", expect=None), 2,
+                              "/dev/null/x", "hint")
+
+    def test_options_that_may_change(self):
+        job, run = self.stop_after_one_round()
+        changes = {"server.role": "dedicated", "comm.dispatch": "planned", "evaluate.every": 5,
+                   "checkpoint.every": 2, "checkpoint.keep": 3, "run.max-seconds": 1000}
+        self.hanse("resume", run, *hanse.options(changes), ranks=2)
+        self.assert_digest(run, self.train(job, "straight"))
+        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["5", "10", "12"])
+        self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in (8, 10, 12)])
+
+    def test_forbidden_keys(self):
+        _, run = self.stop_after_one_round()
+        keys = {"client.lr": 0.5, "run.seed": 6, "model.kind": "mlp"}
+        calls = [lambda key=key, value=value, ranks=ranks: (
+            key, self.hanse("resume", run, f"--{key}={value}", ranks=ranks, expect=None))
+            for key, value in keys.items() for ranks in (None, 2)]
+        for key, process in hanse.together(calls):
+            self.assert_one_error(process, 2, key, "run.rounds")
+        self.assertEqual(self.rounds(run), [1])
+
+    def test_folder_without_a_run(self):
+        self.assert_one_error(self.hanse("resume", self.path("none"), expect=None), 2,
+                              self.path("none"))
+
+    def test_run_without_a_checkpoint(self):
+        _, run = self.stop_after_one_round()
+        os.remove(os.path.join(run, "checkpoints", "round-000001.h5"))
+        for ranks in (None, 2):
+            self.assert_one_error(self.hanse("resume", run, ranks=ranks, expect=None), 2,
+                                  os.path.join(run, "checkpoints"), "hint")
+
+    def test_lines_behind_the_checkpoint_are_cut(self):
+        job, run = self.stop_after_one_round({"evaluate.every": 1})
+        for name in ("rounds.csv", "evaluations.csv"):
+            with open(os.path.join(run, name), "a") as file:
+                file.write("2,5,0.1,0.1,0,0,0,9.9\n3,5,0.1,0")  # a later round, a torn line
+        self.hanse("resume", run)
+        straight = self.train(job, "straight")
+        self.assert_digest(run, straight)
+        self.assertEqual(hanse.text(run, "evaluations.csv"),
+                         hanse.text(straight, "evaluations.csv"))
+        self.assertEqual(hanse.column(run, "rounds.csv", "loss"),
+                         hanse.column(straight, "rounds.csv", "loss"))
+
+
+if __name__ == "__main__":
+    hanse.main()

@@ -1,0 +1,134 @@
+"""The trained model has the same bits wherever its clients were trained."""
+
+import unittest
+
+import hanse
+
+MODELS = {
+    "linear": {
+        "federation.partition": "dirichlet",
+        "federation.alpha": 0.3,
+        "server.optimizer": "momentum",
+        "server.lr": 0.7,
+    },
+    "mlp": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "federation.partition": "power-law",
+        "sampler.kind": "weighted",
+        "aggregator.estimator": "unbiased",
+        "client.momentum": 0.5,
+        "client.clip": 1,
+        "client.lr-decay": 0.9,
+    },
+    "cnn-cifar": {  # with dropout
+        "run.rounds": 4,
+        "evaluate.every": 2,
+        "data.shape": "3,8,8",
+        "model.kind": "cnn-cifar",
+        "federation.clients": 7,
+        "federation.partition": "shards",
+        "sampler.kind": "full",
+    },
+}
+
+# ranks, changes of the job
+PLACES = [
+    (1, {}),
+    (2, {}),
+    (3, {"server.role": "dedicated"}),
+    (4, {"comm.dispatch": "planned"}),
+]
+MORE_PLACES = [
+    (2, {"server.role": "dedicated", "comm.dispatch": "shared"}),
+    (3, {"server.role": "shared", "comm.dispatch": "shared"}),
+    (3, {"server.role": "dedicated", "comm.dispatch": "planned"}),
+    (4, {"server.role": "shared", "run.threads": 1}),
+]
+
+
+class SameBits(hanse.Case):
+    def compare(self, changes, places):
+        job = self.job(changes)
+        alone = self.train(job, "alone")
+        runs = hanse.together([
+            lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
+            for i, (ranks, more) in enumerate(places)])
+        for run, place in zip(runs, places):
+            what = f"at (ranks, options) {place}"
+            self.assert_digest(run, alone, what)
+            self.assertEqual(hanse.text(run, "evaluations.csv"),
+                             hanse.text(alone, "evaluations.csv"), what)
+            self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(alone, "clients.csv"), what)
+            for field in ("round", "clients", "loss"):
+                self.assertEqual(hanse.column(run, "rounds.csv", field),
+                                 hanse.column(alone, "rounds.csv", field), what)
+            self.assertEqual(hanse.summary(run)["ranks"], place[0])
+
+    def test_linear(self):
+        self.compare(MODELS["linear"], PLACES + MORE_PLACES)
+
+    def test_mlp(self):
+        self.compare(MODELS["mlp"], PLACES)
+
+    def test_cnn_with_dropout(self):
+        self.compare(MODELS["cnn-cifar"], PLACES)
+
+    def test_more_ranks_than_participants(self):
+        self.compare({"sampler.per-round": 1, "run.rounds": 20},
+                     [(2, {}), (4, {}), (4, {"server.role": "dedicated"}),
+                      (3, {"comm.dispatch": "planned"})])
+
+    def test_more_ranks_than_clients(self):
+        self.compare({"federation.clients": 2, "sampler.kind": "full"},
+                     [(4, {}), (4, {"comm.dispatch": "planned"})])
+
+    def test_seed_matters(self):
+        job = self.job()
+        self.assertNotEqual(hanse.digest(self.train(job, "one")),
+                            hanse.digest(self.train(job, "other", changes={"run.seed": 6})))
+
+
+class SameBitsOfPartitions(hanse.Case):
+    def compare(self, changes):
+        job = self.job(changes)
+        alone, three = hanse.together([lambda: self.train(job, "alone"),
+                                       lambda: self.train(job, "three", 3)])
+        self.assert_digest(three, alone)
+        self.assertEqual(hanse.text(three, "clients.csv"), hanse.text(alone, "clients.csv"))
+
+    def test_iid(self):
+        self.compare({"federation.partition": "iid", "data.test-fraction": 0})
+
+    def test_sizes(self):
+        self.compare({"federation.partition": "sizes", "federation.sizes": "1,7,40",
+                      "federation.size-probabilities": "0.5,0.3,0.2"})
+
+    def test_by_label(self):
+        self.compare({"federation.partition": "by-label", "federation.labels-per-client": 2,
+                      "federation.clients": 6})
+
+    def test_by_column(self):
+        lines = ["label,site,a,b,c"]
+        for i in range(200):
+            site = f"site {i * i % 11}"
+            lines.append(f"{i % 3},{site},{i % 7},{(i * 13) % 17 / 4},{-i / 50}")
+        table = self.write("sites.csv", "\n".join(lines) + "\n")
+        self.compare({"federation.partition": "by-column", "data.kind": "csv", "data.path": table,
+                      "data.client-column": "site", "sampler.per-round": 3,
+                      "client.lr": 0.01})
+
+
+class FastReduction(hanse.Case):
+    def test_is_close_to_exact(self):
+        job = self.job({"run.rounds": 30})
+        exact = self.train(job, "exact")
+        fast = self.train(job, "fast", 3, {"comm.reduction": "fast"})
+        for name, value in hanse.summary(exact)["metrics"].items():
+            if "loss" in name:
+                self.assertAlmostEqual(hanse.summary(fast)["metrics"][name], value, places=4,
+                                       msg=name)
+
+
+if __name__ == "__main__":
+    hanse.main()
