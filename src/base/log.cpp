@@ -14,8 +14,8 @@ std::atomic<bool> speaks_here{true};
 
 spdlog::logger& logger() {
   static const auto instance = [] {
-    auto created =
-        std::make_shared<spdlog::logger>("hanse", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto created = std::make_shared<spdlog::logger>(
+        "hanse", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     created->set_pattern("hanse: %v");
     created->flush_on(spdlog::level::info);
     return created;

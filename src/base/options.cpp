@@ -236,10 +236,9 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                            fmt::format("did you mean '{}'? known sections: {}",
                                        nearest(section, sections), join(sections, ", ")));
   }
-  return InvalidArgument(
-      fmt::format("unknown key '{}'", key), where,
-      fmt::format("did you mean '{}'? known keys of [{}]: {}", nearest(key, all), section,
-                  join(siblings, ", ")));
+  return InvalidArgument(fmt::format("unknown key '{}'", key), where,
+                         fmt::format("did you mean '{}'? known keys of [{}]: {}", nearest(key, all),
+                                     section, join(siblings, ", ")));
 }
 
 }  // namespace

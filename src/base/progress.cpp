@@ -1,8 +1,11 @@
 #include "hanse/base/progress.hpp"
 
 #include <cmath>
+#include <fstream>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
@@ -18,11 +21,33 @@ std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
+namespace {
+
+// mpirun reads its ranks' stderr through a pipe and writes it to its own: then that one decides.
+bool launcher_shows_terminal() {
+  const auto folder = fmt::format("/proc/{}/", getppid());
+  std::ifstream file(folder + "comm");
+  std::string name;
+  std::getline(file, name);
+  if (name != "mpirun" && name != "orterun" && name != "mpiexec" && name != "prterun") return false;
+  struct stat status = {};
+  const bool found = stat((folder + "fd/2").c_str(), &status) == 0;
+  constexpr unsigned kFirstPty = 136, kLastPty = 143, kConsole = 4;  // major device numbers
+  const unsigned device = found && S_ISCHR(status.st_mode) ? major(status.st_rdev) : 0;
+  return device == kConsole || (device >= kFirstPty && device <= kLastPty);
+}
+
+bool is_terminal(std::FILE* out) {
+  return isatty(fileno(out)) != 0 || (out == stderr && launcher_shows_terminal());
+}
+
+}  // namespace
+
 Progress::Progress(std::FILE* out, int64_t first_round, bool enabled)
     : out_(out),
       first_round_(first_round),
       enabled_(enabled),
-      terminal_(isatty(fileno(out)) != 0),
+      terminal_(is_terminal(out)),
       start_s_(monotonic_seconds()),
       printed_s_(start_s_) {}
 
@@ -46,8 +71,8 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   const auto done = static_cast<double>(status.round - first_round_);
   const double rate = elapsed_s > 0 ? done / elapsed_s : 0;
   const auto left = static_cast<double>(status.rounds - status.round);
-  std::string line = fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds,
-                                 status.loss);
+  std::string line =
+      fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds, status.loss);
   if (status.accuracy >= 0) line += fmt::format("  accuracy {:.2f}%", 100 * status.accuracy);
   line += fmt::format("  {:.1f} rounds/s", rate);
   line += last ? fmt::format("  {} in all", duration_text(elapsed_s))

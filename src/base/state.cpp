@@ -17,9 +17,7 @@ void State::put(const std::string& name, std::span<const double> values) {
 void State::put(const std::string& name, std::span<const float> values) {
   arrays_[name] = std::vector<float>(values.begin(), values.end());
 }
-void State::put_text(const std::string& name, std::string text) {
-  arrays_[name] = std::move(text);
-}
+void State::put_text(const std::string& name, std::string text) { arrays_[name] = std::move(text); }
 
 const StateArray& State::at(const std::string& name) const {
   const auto found = arrays_.find(name);

@@ -19,12 +19,10 @@ struct Verb {
   const char* missing;
 };
 
-constexpr Verb kVerbs[] = {{"run", 1, 1, true, "a job file"},
-                           {"resume", 1, 1, true, "a run directory"},
-                           {"plan", 1, 1, true, "a job file"},
-                           {"replay", 1, 1, false, "a trace file"},
-                           {"list", 0, 1, false, ""},
-                           {"inspect", 1, 1, false, "an HDF5 file"}};
+constexpr Verb kVerbs[] = {
+    {"run", 1, 1, true, "a job file"},  {"resume", 1, 1, true, "a run directory"},
+    {"plan", 1, 1, true, "a job file"}, {"replay", 1, 1, false, "a trace file"},
+    {"list", 0, 1, false, ""},          {"inspect", 1, 1, false, "an HDF5 file"}};
 
 const Verb& find_verb(const std::string& name) {
   const auto* found = std::find_if(std::begin(kVerbs), std::end(kVerbs),
@@ -32,9 +30,9 @@ const Verb& find_verb(const std::string& name) {
   if (found != std::end(kVerbs)) return *found;
   std::vector<std::string> known;
   for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
-  throw InvalidArgument(fmt::format("unknown command '{}'", name), "",
-                        fmt::format("did you mean '{}'? known: {}", nearest(name, known),
-                                    join(known, ", ")));
+  throw InvalidArgument(
+      fmt::format("unknown command '{}'", name), "",
+      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -64,7 +62,9 @@ void take_option(const po::basic_option<char>& option, Command& command) {
   } else if (key == "version") {
     command.verb = "version";
   } else if (key == "ranks") {
-    command.ranks = parse_integer(option.value.front());
+    OptionTable table;
+    table.add("ranks", command.ranks, at_least(1), "");
+    table.set("ranks", option.value.front(), "--ranks");
   } else if (!option.unregistered && !option.value.empty()) {
     command.overrides.emplace_back(key, option.value.front());
   } else {
@@ -112,6 +112,10 @@ Command parse_command(const std::vector<std::string>& arguments) {
   }
   const Verb& verb = find_verb(command.verb);
   check_words(verb, command.words);
+  if (command.ranks > 0 && command.verb != "plan") {
+    throw InvalidArgument("only hanse plan takes this option", "--ranks",
+                          "mpirun -n N sets the ranks of a run");
+  }
   if (!verb.takes_options && !command.overrides.empty()) {
     throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),
                           "--" + command.overrides.front().first);

@@ -49,8 +49,8 @@ std::string option_lines(const OptionTable& table, const std::string& section,
   for (const Option& option : table.options()) {
     if (option.section() != section) continue;
     const auto& kinds = option.kinds;
-    const bool mine = kind.empty() ? kinds.empty()
-                                   : std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    const bool mine =
+        kind.empty() ? kinds.empty() : std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
     if (mine) text += option_line(option);
   }
   return text;
@@ -90,9 +90,9 @@ std::string list_text(const std::string& kind) {
     }
   }
   if (text.empty()) {
-    throw InvalidArgument(fmt::format("unknown kind '{}'", kind), "hanse list",
-                          fmt::format("did you mean '{}'? known: {}", nearest(kind, names),
-                                      join(names, ", ")));
+    throw InvalidArgument(
+        fmt::format("unknown kind '{}'", kind), "hanse list",
+        fmt::format("did you mean '{}'? known: {}", nearest(kind, names), join(names, ", ")));
   }
   return text;
 }

@@ -76,10 +76,10 @@ class BatchStream {
   int64_t batch_ = 1;
   int64_t next_ = 0;  // first sample of order_ not handed out in this pass
   RandomStream shuffle_{0, Purpose::kShuffle};
-  std::vector<int32_t> order_;     // [samples of the client]
-  std::vector<float> features_;    // [batch, values of a sample]
-  std::vector<int32_t> labels_;    // [batch]
-  std::vector<float> targets_;     // [batch]
+  std::vector<int32_t> order_;   // [samples of the client]
+  std::vector<float> features_;  // [batch, values of a sample]
+  std::vector<int32_t> labels_;  // [batch]
+  std::vector<float> targets_;   // [batch]
 };
 
 class Sgd final : public LocalUpdate {

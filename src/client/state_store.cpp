@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include <fcntl.h>
@@ -141,5 +142,23 @@ int64_t ClientStateStore::memory_bytes() const {
 }
 
 int64_t ClientStateStore::file_bytes() const { return file_bytes_; }
+
+void require_state_room(int64_t width, int64_t clients, int64_t ranks, int64_t memory_limit_bytes,
+                        const std::string& folder) {
+  // In floating point: 10^8 clients x 10^7 floats are beyond 64 bits of bytes soon.
+  const double needed = 4.0 * static_cast<double>(width) * static_cast<double>(clients);
+  const double in_memory = static_cast<double>(ranks) * static_cast<double>(memory_limit_bytes);
+  if (needed <= in_memory) return;
+  auto place = std::filesystem::absolute(folder);
+  while (!std::filesystem::exists(place)) place = place.parent_path();
+  const auto free = static_cast<double>(std::filesystem::space(place).available);
+  if (needed - in_memory <= free) return;
+  throw InvalidArgument(
+      fmt::format(
+          "the states of {} clients need {:.1f} GB; client.state-memory holds {:.1f} GB and "
+          "the disk {:.1f} GB",
+          clients, needed / 1e9, in_memory / 1e9, free / 1e9),
+      place.string(), "use fewer clients, a smaller model, or a larger disk for run.out");
+}
 
 }  // namespace hanse

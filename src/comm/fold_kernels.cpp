@@ -30,9 +30,11 @@ namespace {
 #define HANSE_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
 
 // Eight entries of which `used` count; the lanes are those of fold_plain.
-HANSE_AVX512 inline __attribute__((always_inline)) void fold_eight(
-    float* row, const float* theta, int64_t* fixed, __mmask8 used, __m512d scale, __m512d limit,
-    __m512d& squared, __mmask8& fitted) {
+HANSE_AVX512 inline __attribute__((always_inline)) void fold_eight(float* row, const float* theta,
+                                                                   int64_t* fixed, __mmask8 used,
+                                                                   __m512d scale, __m512d limit,
+                                                                   __m512d& squared,
+                                                                   __mmask8& fitted) {
   const __m256 base = _mm256_maskz_loadu_ps(used, theta);
   const __m512d delta = _mm512_sub_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_maskz_loadu_ps(used, row)),
                                       _mm512_maskz_cvtps_pd(0xff, base));

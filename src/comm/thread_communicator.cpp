@@ -122,7 +122,8 @@ class ThreadCommunicator final : public Communicator {
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     if (rank_ == 0) {
       const auto aligned = (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
-      auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(aligned, 64)));
+      auto* memory =
+          static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(aligned, 64)));
       if (memory) std::memset(memory, 0, aligned);
       meeting_->shared = std::shared_ptr<std::byte>(memory, [](std::byte* p) { std::free(p); });
     }
@@ -145,7 +146,8 @@ class ThreadCommunicator final : public Communicator {
     const PhaseTimer timer(seconds_);
     show(buffer.data, buffer.bytes());
     if (rank_ != root && buffer.bytes() > 0) {
-      std::memcpy(buffer.data, meeting_->shown(root).data, static_cast<std::size_t>(buffer.bytes()));
+      std::memcpy(buffer.data, meeting_->shown(root).data,
+                  static_cast<std::size_t>(buffer.bytes()));
     }
     if (rank_ == root) bytes_moved_ += buffer.bytes() * (size() - 1);
     meeting_->wait(rank_);

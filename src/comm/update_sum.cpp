@@ -15,8 +15,10 @@ void fold_fast(std::span<float> row, std::span<const float> theta, std::span<flo
                float coefficient, FoldSums& sums) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     const float delta = row[i] - theta[i];
+    const float addend = coefficient * delta;
     sums.squared[i % FoldSums::kLanes] += static_cast<double>(delta) * static_cast<double>(delta);
-    sum[i] += coefficient * delta;
+    sums.in_range = sums.in_range && std::isfinite(addend);
+    sum[i] += addend;
     row[i] = theta[i];
   }
 }
@@ -35,8 +37,7 @@ UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
   }
 }
 
-FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta,
-                           double coefficient) {
+FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient) {
   static const FoldKernel fold_exact = best_fold_kernel();
   FoldSums sums;
   if (reduction_ == Reduction::kExact) {

@@ -7,6 +7,7 @@
 #include <ATen/Version.h>
 #include <c10/util/Exception.h>
 #include <cblas.h>
+#include <malloc.h>
 #include <torch/version.h>
 
 #include "hanse/base/error.hpp"
@@ -24,6 +25,13 @@ std::string word_after(const std::string& text, const std::string& label) {
   return word;
 }
 
+void keep_freed_blocks() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
+#endif
+}
+
 }  // namespace
 
 void set_model_threads(int64_t threads) {
@@ -35,6 +43,7 @@ void set_model_threads(int64_t threads) {
   } catch (const c10::Error&) {
     // LibTorch takes the value once and before its first parallel work; models never use this pool.
   }
+  keep_freed_blocks();
 }
 
 std::string kernel_family() {

@@ -22,11 +22,11 @@ EvaluationSums evaluate_range(const Federation& federation, Model& model,
     federation.copy(part, buffer.data());
     const auto labels = federation.labels();
     const auto targets = federation.targets();
-    const auto found = model.evaluate(
-        row, {.features = buffer.data(),
-              .labels = labels.empty() ? nullptr : labels.data() + part.begin,
-              .targets = targets.empty() ? nullptr : targets.data() + part.begin,
-              .rows = part.size()});
+    const auto found =
+        model.evaluate(row, {.features = buffer.data(),
+                             .labels = labels.empty() ? nullptr : labels.data() + part.begin,
+                             .targets = targets.empty() ? nullptr : targets.data() + part.begin,
+                             .rows = part.size()});
     sums.loss += found.loss;
     sums.correct += found.correct;
     sums.samples += found.samples;
@@ -42,9 +42,8 @@ ClientEvaluation evaluate_client(const Federation& federation, Model& model,
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
   const EvaluationSums on_train = evaluate_range(federation, model, row, train, buffer);
-  const EvaluationSums on_test = test.begin == train.begin
-                                     ? on_train
-                                     : evaluate_range(federation, model, row, test, buffer);
+  const EvaluationSums on_test =
+      test.begin == train.begin ? on_train : evaluate_range(federation, model, row, test, buffer);
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
   return {.samples = n_test,

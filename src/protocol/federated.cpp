@@ -23,9 +23,9 @@ bool hosts_all_ranks(const FederatedTrainer::Parts& parts) {
 // Does rank 0 train clients beside serving?
 bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::string& role) {
   if (parts.comm.size() == 1) return true;
-  return role == "auto" ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)},
-                                                   ReduceOp::kMin) == 1
-                        : role == "shared";
+  return role == "auto"
+             ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)}, ReduceOp::kMin) == 1
+             : role == "shared";
 }
 
 }  // namespace
@@ -58,9 +58,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   my_worker_ = parts_.comm.rank() - (shared ? 0 : 1);
   const bool stateful = parts_.update.state_width() > 0;
   if (stateful) {
-    states_ = std::make_unique<ClientStateStore>(parts_.update.state_width(),
-                                                 settings_.client.state_memory << 20,
-                                                 settings_.state_folder);
+    states_ = std::make_unique<ClientStateStore>(
+        parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
   // A shared counter needs one host, states that stay nowhere, and a sum that ignores grouping.
   const bool can_share = hosts_all_ranks(parts_) && parts_.comm.size() > 1 && !stateful &&
@@ -85,8 +84,12 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   const int64_t bytes_before = parts_.comm.bytes_moved();
   const bool losses_first = parts_.aggregator.needs().losses;
 
-  if (is_server()) draw_participants();
-  if (is_server() && !losses_first) mix({});
+  if (is_server()) {
+    attempt([&] {
+      draw_participants();
+      if (!losses_first) mix({});
+    });
+  }
   share_plan();
   share_model();
   if (losses_first) gather_losses();
@@ -132,6 +135,20 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   return record;
 }
 
+// Runs `work` unless this rank has failed in this round; a failure waits for the round's end, where
+// all ranks hear of it: a rank that threw here would leave the others waiting.
+template <class Work>
+void FederatedTrainer::attempt(Work work) {
+  if (failure_) return;
+  try {
+    work();
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
 // Rank 0: who takes part, and on which rank.
 void FederatedTrainer::draw_participants() {
   const int64_t round = completed_ + 1;
@@ -141,8 +158,8 @@ void FederatedTrainer::draw_participants() {
   lambda_.resize(draw_.size());
   for (std::size_t i = 0; i < draw_.size(); ++i) {
     const int64_t samples = parts_.federation.train(draw_.clients[i]).size();
-    lambda_[i] = static_cast<double>(samples) /
-                 static_cast<double>(parts_.federation.train_samples());
+    lambda_[i] =
+        static_cast<double>(samples) / static_cast<double>(parts_.federation.train_samples());
     const int64_t steps = local_steps(settings_.client, samples);
     costs[i] = costs_.predict(draw_.clients[i], static_cast<double>(steps));
   }
@@ -191,31 +208,34 @@ void FederatedTrainer::for_my_participants(Work work) {
   }
 }
 
+double FederatedTrainer::training_loss(int64_t client) {
+  const SampleRange range = parts_.federation.train(client);
+  const auto sums =
+      evaluate_range(parts_.federation, parts_.model, theta_, range, evaluation_buffer_);
+  const double loss = sums.loss / static_cast<double>(sums.samples);
+  if (!std::isfinite(loss)) {
+    throw TrainingError(fmt::format("the model's loss on a client's samples is {}", loss), client,
+                        completed_ + 1, "a smaller client.lr or client.clip may help");
+  }
+  return loss;
+}
+
 // F_i at the received model, on the participants' training samples; then the mix needs them.
 void FederatedTrainer::gather_losses() {
   std::vector<double> losses(plan_.size(), kUnknown);  // in the draw's order
   for_my_participants([&](std::size_t entry) {
-    const SampleRange range = parts_.federation.train(plan_[entry].client);
-    const auto sums =
-        evaluate_range(parts_.federation, parts_.model, theta_, range, evaluation_buffer_);
-    losses[static_cast<std::size_t>(plan_[entry].position)] =
-        sums.loss / static_cast<double>(sums.samples);
+    double& loss = losses[static_cast<std::size_t>(plan_[entry].position)];
+    loss = 1;  // stands in after a failure; the round is dropped then
+    attempt([&] { loss = training_loss(plan_[entry].client); });
   });
   parts_.comm.reduce(std::span(losses), ReduceOp::kMax, 0);
-  if (is_server()) mix(losses);
+  if (is_server()) attempt([&] { mix(losses); });
   share_plan();
 }
 
 void FederatedTrainer::train_participants(Findings& findings) {
   std::copy(theta_.begin(), theta_.end(), row_.begin());
-  for_my_participants([&](std::size_t entry) {
-    if (failure_) return;
-    try {
-      train_one(entry, findings);
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-  });
+  for_my_participants([&](std::size_t entry) { attempt([&] { train_one(entry, findings); }); });
 }
 
 void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
@@ -254,8 +274,7 @@ void FederatedTrainer::step(const Findings& findings) {
     losses[position] = findings.of(i, Findings::kLoss);
     squared_norms[position] = findings.of(i, Findings::kSquaredNorm);
     const int64_t samples = parts_.federation.train(plan_[i].client).size();
-    costs_.observe(plan_[i].client,
-                   static_cast<double>(local_steps(settings_.client, samples)),
+    costs_.observe(plan_[i].client, static_cast<double>(local_steps(settings_.client, samples)),
                    findings.of(i, Findings::kSeconds));
   }
   parts_.sampler->observe(draw_, {.squared_norms = squared_norms, .losses = losses});

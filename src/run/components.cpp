@@ -18,9 +18,9 @@ void require_same(Communicator& comm, const std::string& what, const std::string
     const auto brief = [](const std::string& value) {
       return value.size() <= 60 ? value : "digest " + digest_hex(std::as_bytes(std::span(value)));
     };
-    throw InvalidArgument(fmt::format("ranks have different {}: '{}' and '{}'", what, brief(first),
-                                      brief(text)),
-                          fmt::format("rank {}", comm.rank()), hint);
+    throw InvalidArgument(
+        fmt::format("ranks have different {}: '{}' and '{}'", what, brief(first), brief(text)),
+        fmt::format("rank {}", comm.rank()), hint);
   });
 }
 
@@ -41,14 +41,16 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
   set_model_threads(job.run.threads);
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
-  federation = Federation::load(job.data, job.federation, static_cast<uint64_t>(job.run.seed),
-                                *host);
+  federation =
+      Federation::load(job.data, job.federation, static_cast<uint64_t>(job.run.seed), *host);
   require_same(comm, "data", fmt::format("{:016x}", federation.digest()),
                "every host needs the same files");
   int64_t max_participants = 0;
   agree_on(comm, [&] {
     model = make_model(job.model, federation.sample_shape(), federation.classes());
     update = make_update(job, federation, *model);
+    require_state_room(update->state_width(), federation.clients(), comm.size(),
+                       job.client.state_memory << 20, job.run.out);
     aggregator = make_aggregator(job.aggregator, federation.clients());
     if (comm.rank() != 0) return;
     sampler = make_sampler(job, federation);
@@ -56,16 +58,16 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
     max_participants = sampler->max_participants();
   });
   comm.bcast(std::span(&max_participants, 1), 0);
-  trainer = std::make_unique<FederatedTrainer>(
-      FederatedTrainer::Parts{.comm = comm,
-                              .host = *host,
-                              .federation = federation,
-                              .model = *model,
-                              .update = *update,
-                              .sampler = sampler.get(),
-                              .aggregator = *aggregator,
-                              .optimizer = optimizer.get()},
-      trainer_settings(job, max_participants));
+  trainer =
+      std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
+                                                                 .host = *host,
+                                                                 .federation = federation,
+                                                                 .model = *model,
+                                                                 .update = *update,
+                                                                 .sampler = sampler.get(),
+                                                                 .aggregator = *aggregator,
+                                                                 .optimizer = optimizer.get()},
+                                         trainer_settings(job, max_participants));
 }
 
 }  // namespace hanse

@@ -108,11 +108,11 @@ void Execution::open() {
 void Execution::greet() const {
   const auto& federation = parts_.federation;
   notice(fmt::format("{}: {} with {} parameters, {} clients with {} training samples, {} rank{}",
-                     job_.run.name, job_.model.kind, parts_.model->n_params(),
-                     federation.clients(), federation.train_samples(), comm_.size(),
-                     comm_.size() == 1 ? "" : "s"));
+                     job_.run.name, job_.model.kind, parts_.model->n_params(), federation.clients(),
+                     federation.train_samples(), comm_.size(), comm_.size() == 1 ? "" : "s"));
   const auto ignored = job_.table.ignored();
-  if (!ignored.empty()) notice("not used by this job: " + join(ignored, ", "));
+  // A resumed run's job.cfg gives every key.
+  if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
 }
 
 Verdict Execution::decide(const RoundRecord& record) const {
@@ -180,8 +180,8 @@ void Execution::checkpoint(bool required) {
     if (required || job_.checkpoint.on_error == "stop") {
       throw AgreedError(error.what(), ExitStatus::kFailed);
     }
-    warning(fmt::format("no checkpoint of round {}: {}; the run goes on", completed(),
-                        error.what()));
+    warning(
+        fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
     return;
   }
   if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
@@ -231,17 +231,16 @@ constexpr const char* kMayChange[] = {"run.rounds",    "run.max-seconds", "run.o
 
 void check_changes(const Overrides& overrides) {
   for (const auto& [key, value] : overrides) {
-    const bool allowed = std::any_of(std::begin(kMayChange), std::end(kMayChange),
-                                     [&key = key](const std::string& may) {
-                                       return may.back() == '.' ? key.rfind(may, 0) == 0
-                                                                : key == may;
-                                     });
+    const bool allowed = std::any_of(
+        std::begin(kMayChange), std::end(kMayChange), [&key = key](const std::string& may) {
+          return may.back() == '.' ? key.rfind(may, 0) == 0 : key == may;
+        });
     if (!allowed) {
       throw InvalidArgument(
           fmt::format("a resumed run cannot change {}", key), "--" + key,
-          fmt::format("it may change {}", join(std::vector<std::string>(std::begin(kMayChange),
-                                                                        std::end(kMayChange)),
-                                               ", ")));
+          fmt::format(
+              "it may change {}",
+              join(std::vector<std::string>(std::begin(kMayChange), std::end(kMayChange)), ", ")));
     }
   }
 }

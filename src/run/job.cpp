@@ -37,11 +37,13 @@ void bind_data(OptionTable& table, DataOptions& data) {
             "the training samples");
   table.add("data.label-column", data.label_column, "column of the label; empty: the last")
       .only_for({"csv"});
-  table.add("data.client-column", data.client_column,
-            "column that names the client, for federation.partition = by-column; empty: none")
+  table
+      .add("data.client-column", data.client_column,
+           "column that names the client, for federation.partition = by-column; empty: none")
       .only_for({"csv"});
-  table.add_choice("data.task", data.task, {"classification", "regression"},
-                   "what the label column holds")
+  table
+      .add_choice("data.task", data.task, {"classification", "regression"},
+                  "what the label column holds")
       .only_for({"csv"});
   table.add("data.shape", data.shape, at_least(1), "shape of one sample").only_for({"random"});
   table.add("data.classes", data.classes, at_least(0), "classes; 0: regression")
@@ -55,22 +57,27 @@ void bind_federation(OptionTable& table, FederationOptions& federation) {
             "number of clients; by-column: taken from the data");
   table.add("federation.samples", federation.samples, at_least(1),
             "mean samples a client that data.kind = random makes");
-  table.add("federation.alpha", federation.alpha, above(0),
-            "concentration; small: few classes a client, large: all alike")
+  table
+      .add("federation.alpha", federation.alpha, above(0),
+           "concentration; small: few classes a client, large: all alike")
       .only_for({"dirichlet"});
-  table.add("federation.min-samples", federation.min_samples, at_least(1),
-            "samples of the smallest client")
+  table
+      .add("federation.min-samples", federation.min_samples, at_least(1),
+           "samples of the smallest client")
       .only_for({"dirichlet", "power-law"});
-  table.add("federation.labels-per-client", federation.labels_per_client, at_least(1),
-            "shards a client (shards), classes a group (by-label)")
+  table
+      .add("federation.labels-per-client", federation.labels_per_client, at_least(1),
+           "shards a client (shards), classes a group (by-label)")
       .only_for({"shards", "by-label"});
   table.add("federation.sizes", federation.sizes, at_least(1), "possible sizes of a client")
       .only_for({"sizes"});
-  table.add("federation.size-probabilities", federation.size_probabilities, between(0, 1),
-            "probability of each size")
+  table
+      .add("federation.size-probabilities", federation.size_probabilities, between(0, 1),
+           "probability of each size")
       .only_for({"sizes"});
-  table.add("federation.power", federation.power, above(1),
-            "exponent of the density of client sizes; close to 1: most unequal")
+  table
+      .add("federation.power", federation.power, above(1),
+           "exponent of the density of client sizes; close to 1: most unequal")
       .only_for({"power-law"});
 }
 
@@ -93,12 +100,15 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.lr", client.lr, above(0), "step size in the first round");
   table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
-  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1), "... every so many rounds");
-  table.add("client.momentum", client.momentum, from_below(0, 1), "heavy ball, from rest each round");
+  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1),
+            "... every so many rounds");
+  table.add("client.momentum", client.momentum, from_below(0, 1),
+            "heavy ball, from rest each round");
   table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
-  table.add("client.state-memory", client.state_memory, at_least(0),
-            "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
+  table.add(
+      "client.state-memory", client.state_memory, at_least(0),
+      "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
 }
 
 void bind_rules(OptionTable& table, SamplerOptions& sampler, AggregatorOptions& aggregator) {
@@ -107,11 +117,13 @@ void bind_rules(OptionTable& table, SamplerOptions& sampler, AggregatorOptions& 
       .only_for({"uniform", "weighted"});
   table.add_choice("aggregator.kind", aggregator.kind, known_names("aggregator.kind"),
                    "how much each participant counts");
-  table.add_choice("aggregator.weights", aggregator.fedavg.weights, {"samples", "uniform"},
-                   "share of a client: by its training samples, or the same for all")
+  table
+      .add_choice("aggregator.weights", aggregator.fedavg.weights, {"samples", "uniform"},
+                  "share of a client: by its training samples, or the same for all")
       .only_for({"fedavg"});
-  table.add_choice("aggregator.estimator", aggregator.fedavg.estimator, {"normalized", "unbiased"},
-                   "normalized: coefficients sum to 1; unbiased: share times the draw's weight")
+  table
+      .add_choice("aggregator.estimator", aggregator.fedavg.estimator, {"normalized", "unbiased"},
+                  "normalized: coefficients sum to 1; unbiased: share times the draw's weight")
       .only_for({"fedavg"});
 }
 
@@ -167,12 +179,11 @@ namespace {
 
 void check_sizes(const FederationOptions& federation) {
   if (federation.partition != "sizes") return;
-  if (federation.sizes.empty() ||
-      federation.sizes.size() != federation.size_probabilities.size()) {
-    throw InvalidArgument(
-        fmt::format("{} sizes but {} probabilities", federation.sizes.size(),
-                    federation.size_probabilities.size()),
-        "federation.sizes, federation.size-probabilities", "name one probability a size");
+  if (federation.sizes.empty() || federation.sizes.size() != federation.size_probabilities.size()) {
+    throw InvalidArgument(fmt::format("{} sizes but {} probabilities", federation.sizes.size(),
+                                      federation.size_probabilities.size()),
+                          "federation.sizes, federation.size-probabilities",
+                          "name one probability a size");
   }
   double sum = 0;
   for (const double p : federation.size_probabilities) sum += p;

@@ -39,7 +39,8 @@ std::map<std::string, int> scan_lines(const std::string& text, const std::string
   for (int number = 1; std::getline(lines, line); ++number) {
     const auto where = fmt::format("{}:{}", path, number);
     const auto hash = line.find('#');
-    if (hash != std::string::npos && hash > 0 && !std::isspace(static_cast<unsigned char>(line[hash - 1]))) {
+    if (hash != std::string::npos && hash > 0 &&
+        !std::isspace(static_cast<unsigned char>(line[hash - 1]))) {
       throw InvalidArgument("'#' inside a value", where, "a comment needs a space before its '#'");
     }
     const std::string content(trim(std::string_view(line).substr(0, hash)));
@@ -50,7 +51,8 @@ std::map<std::string, int> scan_lines(const std::string& text, const std::string
     }
     const auto equals = content.find('=');
     if (equals == std::string::npos) {
-      throw InvalidArgument(fmt::format("'{}' is neither [section] nor key = value", content), where);
+      throw InvalidArgument(fmt::format("'{}' is neither [section] nor key = value", content),
+                            where);
     }
     const std::string key = section + std::string(trim(content.substr(0, equals)));
     if (!line_of.emplace(key, number).second) {
@@ -67,6 +69,15 @@ po::options_description describe(const OptionTable& table) {
     description.add_options()(option.key.c_str(), po::value<std::string>());
   }
   return description;
+}
+
+// The run's job.cfg is read again by a resume.
+void require_writable(const OptionTable& table) {
+  for (const Option& option : table.options()) {
+    if (option.format().find_first_of("#\r\n") == std::string::npos) continue;
+    throw InvalidArgument("a value with '#' or a line break cannot stand in a job file", option.key,
+                          "choose another name");
+  }
 }
 
 }  // namespace
@@ -88,6 +99,7 @@ void load_job(const std::string& path, const Overrides& overrides, Job& job) {
   for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
   if (job.run.name.empty()) job.run.name = std::filesystem::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
+  require_writable(job.table);
 }
 
 }  // namespace hanse

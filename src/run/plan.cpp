@@ -17,9 +17,9 @@ namespace hanse {
 namespace {
 
 struct Estimate {
-  double step_s = 0;   // one local step
-  double fold_s = 0;   // one update folded into the sum
-  double steps = 0;    // local steps of a mean client
+  double step_s = 0;  // one local step
+  double fold_s = 0;  // one update folded into the sum
+  double steps = 0;   // local steps of a mean client
 };
 
 // Trains the client of median size on scratch rows, twice (the first run warms caches).
@@ -48,9 +48,8 @@ Estimate calibrate(const Job& job, Components& parts) {
     const double trained_s = monotonic_seconds();
     sum.fold(row, theta, 0.5);
     estimate.fold_s = monotonic_seconds() - trained_s;
-    estimate.step_s = (trained_s - start_s) /
-                      static_cast<double>(
-                          local_steps(job.client, federation.train(*middle).size()));
+    estimate.step_s = (trained_s - start_s) / static_cast<double>(local_steps(
+                                                  job.client, federation.train(*middle).size()));
   }
   return estimate;
 }

@@ -92,7 +92,7 @@ std::string join_items(const Json& value) {
 // JSON with 17 significant digits a number: each double parses back to itself.
 std::string to_text(const Json& value) {
   if (value.is_number_float()) return fmt::format("{:.17g}", value.get<double>());
-  if (value.is_array()) return "[" + join_items(value) + "]";
+  if (value.is_array()) return fmt::format("[{}]", join_items(value));
   if (!value.is_object()) return value.dump();
   std::string text;
   for (const auto& [key, item] : value.items()) {
@@ -102,12 +102,13 @@ std::string to_text(const Json& value) {
 }
 
 Json replay_aggregator(const Json& trace, const Job& job) {
-  const int64_t clients =
-      integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
+  const int64_t clients = integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
   const auto rule = make_aggregator(job.aggregator, clients);
   Json result = {{"rounds", Json::array()}};
+  const Json& rounds = field(trace, "rounds", "trace");
+  if (!rounds.is_array()) throw InvalidArgument("expected an array of rounds", "rounds");
   int64_t t = 0;
-  for (const Json& round : field(trace, "rounds", "trace")) {
+  for (const Json& round : rounds) {
     const auto where = fmt::format("rounds[{}]", t);
     const auto ids = participants(round, clients, where);
     const auto sizes = numbers(round, "sizes", ids.size(), 0, where);
@@ -137,8 +138,7 @@ std::string replay(const std::string& trace) {
   set_options(rule, job);
   if (!rule.contains("aggregator.kind")) {
     throw InvalidArgument("no rule that can be replayed", "rule",
-                          "name an aggregator.kind: " +
-                              join(known_names("aggregator.kind"), ", "));
+                          "name an aggregator.kind: " + join(known_names("aggregator.kind"), ", "));
   }
   return to_text(replay_aggregator(parsed, job)) + "\n";
 }

@@ -57,6 +57,12 @@ std::FILE* open_append(const std::string& path) {
   return file;
 }
 
+void append(std::FILE* file, const std::string& path, const std::string& text) {
+  if (std::fputs(text.c_str(), file) < 0) {
+    throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
+  }
+}
+
 void check_written(std::FILE* file, const std::string& path) {
   if (std::fflush(file) != 0 || std::ferror(file)) {
     throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
@@ -81,9 +87,9 @@ void check_output(const std::string& path, bool overwrite) {
   }
   fs::create_directories(path, code);
   if (code || access(path.c_str(), W_OK | X_OK) != 0) {
-    throw InvalidArgument("cannot write to the output directory: " +
-                              (code ? code.message() : errno_text()),
-                          path, "choose another run.out");
+    throw InvalidArgument(
+        "cannot write to the output directory: " + (code ? code.message() : errno_text()), path,
+        "choose another run.out");
   }
 }
 
@@ -92,7 +98,6 @@ RunDirectory RunDirectory::create(const std::string& path, const std::string& jo
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   write_text(directory.file("job.cfg"), job_text);
-  write_text(directory.file("rounds.csv"), kRoundsHeader);
   directory.open_logs();
   return directory;
 }
@@ -119,6 +124,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
 }
 
 void RunDirectory::open_logs() {
+  if (!fs::exists(file("rounds.csv"))) write_text(file("rounds.csv"), kRoundsHeader);
   rounds_.reset(open_append(file("rounds.csv")));
   std::ifstream lines(file("evaluations.csv"));
   for (std::string line; std::getline(lines, line);) {
@@ -142,9 +148,10 @@ void RunDirectory::read_rounds() {
 }
 
 void RunDirectory::append_round(const RoundRecord& record) {
-  fmt::print(rounds_.get(), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g}\n", record.round,
-             record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
-             record.bytes_sent, record.loss);
+  append(rounds_.get(), file("rounds.csv"),
+         fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g}\n", record.round,
+                     record.participants, record.seconds, record.train_s, record.comm_s,
+                     record.wait_s, record.bytes_sent, record.loss));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }
@@ -156,9 +163,9 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
     header += "," + name;
     line += std::isnan(value) ? "," : fmt::format(",{:.9g}", value);
   }
-  if (evaluations_empty_) fmt::print(evaluations_.get(), "{}\n", header);
+  const std::string text = evaluations_empty_ ? header + "\n" + line : line;
   evaluations_empty_ = false;
-  fmt::print(evaluations_.get(), "{}\n", line);
+  append(evaluations_.get(), file("evaluations.csv"), text + "\n");
   flush();
 }
 
@@ -172,7 +179,9 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool
   write_text(file("clients.csv"), text);
 }
 
-void RunDirectory::write_summary(const std::string& json) { write_text(file("summary.json"), json); }
+void RunDirectory::write_summary(const std::string& json) {
+  write_text(file("summary.json"), json);
+}
 
 void RunDirectory::flush() {
   check_written(rounds_.get(), file("rounds.csv"));
@@ -184,7 +193,9 @@ double RunDirectory::round_seconds_median() const {
   auto sorted = round_seconds_;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
+  const double upper = *middle;
+  if (sorted.size() % 2 == 1) return upper;
+  return (*std::max_element(sorted.begin(), middle) + upper) / 2;
 }
 
 double RunDirectory::seconds() const {

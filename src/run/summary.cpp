@@ -24,17 +24,16 @@ std::vector<std::pair<std::string, std::string>> versions() {
 }
 
 std::string summary_json(const Summary& summary) {
-  nlohmann::ordered_json json{
-      {"name", summary.name},
-      {"seed", summary.seed},
-      {"rounds", summary.rounds},
-      {"ranks", summary.ranks},
-      {"model_digest", digest_hex(std::as_bytes(summary.row))},
-      {"setup_seconds", summary.setup_seconds},
-      {"seconds", summary.seconds},
-      {"seconds_per_round_median", summary.seconds_per_round_median},
-      {"bytes_per_round", summary.bytes_per_round},
-      {"peak_memory_bytes", summary.peak_memory_bytes}};
+  nlohmann::ordered_json json{{"name", summary.name},
+                              {"seed", summary.seed},
+                              {"rounds", summary.rounds},
+                              {"ranks", summary.ranks},
+                              {"model_digest", digest_hex(std::as_bytes(summary.row))},
+                              {"setup_seconds", summary.setup_seconds},
+                              {"seconds", summary.seconds},
+                              {"seconds_per_round_median", summary.seconds_per_round_median},
+                              {"bytes_per_round", summary.bytes_per_round},
+                              {"peak_memory_bytes", summary.peak_memory_bytes}};
   for (const auto& [name, value] : summary.metrics) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }
@@ -48,9 +47,12 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
   };
   fmt::print("\n");
   for (const auto& [name, value] : summary.metrics) {
-    if (name == "accuracy_mean") line("accuracy, mean of clients", fmt::format("{:.2f} %", 100 * value));
-    if (name == "accuracy_worst10") line("accuracy, worst 10 %", fmt::format("{:.2f} %", 100 * value));
-    if (name == "accuracy_best10") line("accuracy, best 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_mean")
+      line("accuracy, mean of clients", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_worst10")
+      line("accuracy, worst 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_best10")
+      line("accuracy, best 10 %", fmt::format("{:.2f} %", 100 * value));
     if (name == "loss_mean") line("test loss, mean of clients", fmt::format("{:.4f}", value));
   }
   line("rounds", fmt::format("{} in {}", summary.rounds, duration_text(summary.seconds)));

@@ -18,7 +18,8 @@ TEST(ParseInteger, TheWholeTextIsOneValue) {
   EXPECT_EQ(parse_integer("0"), 0);
   EXPECT_EQ(parse_integer("-17"), -17);
   EXPECT_EQ(parse_integer("9223372036854775807"), std::numeric_limits<int64_t>::max());
-  for (const char* bad : {"", " 1", "1 ", "1.0", "1e3", "0x10", "--1", "9223372036854775808", "12a"}) {
+  for (const char* bad :
+       {"", " 1", "1 ", "1.0", "1e3", "0x10", "--1", "9223372036854775808", "12a"}) {
     EXPECT_THROW(parse_integer(bad), InvalidArgument) << bad;
   }
 }
@@ -177,15 +178,15 @@ TEST(OptionTable, RefusesWhatIsOutOfRangeAndKeepsTheField) {
 
 TEST(OptionTable, NamesTheNearestOfWhatItKnows) {
   Fields f;
-  expect_error<InvalidArgument>([&] { f.table.set("run.round", "1", "job.cfg:3"); },
-                                {"unknown key 'run.round'", "job.cfg:3", "did you mean 'run.rounds'",
-                                 "rounds, trace, name"});
-  expect_error<InvalidArgument>([&] { f.table.set("sampel.kind", "1", "--sampel.kind"); },
-                                {"unknown section 'sampel'", "did you mean 'sampler'",
-                                 "known sections: run, sampler"});
-  expect_error<InvalidArgument>([&] { f.table.set("sampler.kind", "unifrm", "x"); },
-                                {"sampler.kind", "'unifrm'", "did you mean 'uniform'",
-                                 "uniform, osmd, full"});
+  expect_error<InvalidArgument>(
+      [&] { f.table.set("run.round", "1", "job.cfg:3"); },
+      {"unknown key 'run.round'", "job.cfg:3", "did you mean 'run.rounds'", "rounds, trace, name"});
+  expect_error<InvalidArgument>(
+      [&] { f.table.set("sampel.kind", "1", "--sampel.kind"); },
+      {"unknown section 'sampel'", "did you mean 'sampler'", "known sections: run, sampler"});
+  expect_error<InvalidArgument>(
+      [&] { f.table.set("sampler.kind", "unifrm", "x"); },
+      {"sampler.kind", "'unifrm'", "did you mean 'uniform'", "uniform, osmd, full"});
   expect_error<InvalidArgument>([&] { f.table.set("rounds", "1", "job.cfg:1"); }, {"'rounds'"});
 }
 

@@ -61,7 +61,7 @@ TEST(State, PartsNestAndComeOutAgain) {
   part.put("weights", std::vector<double>{1, 2});
   part.put_part("inner", inner);
   State state;
-  state.put("sampler", int64_t{0});    // a name that is a prefix of the part's
+  state.put("sampler", int64_t{0});  // a name that is a prefix of the part's
   state.put("sampler0", int64_t{0});
   state.put_part("sampler", part);
   EXPECT_EQ(state.get<double>("sampler/weights").size(), 2U);

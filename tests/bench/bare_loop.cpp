@@ -62,7 +62,8 @@ extern "C" int hanse_main(int argc, char** argv, double) try {
   for (int64_t round = 1; round <= job.run.rounds; ++round) {
     seconds.push_back(round_seconds(job, parts, round, theta, row, average));
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+  std::nth_element(seconds.begin(),
+                   seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
                    seconds.end());
   fmt::print("{{\"rounds\": {}, \"seconds_per_round_median\": {:.9g}}}\n", job.run.rounds,
              seconds[seconds.size() / 2]);

@@ -154,5 +154,23 @@ TEST(StateStore, AMissingFolderIsAnError) {
   EXPECT_FALSE(store.contains(0));
 }
 
+TEST(StateRoom, WhatFitsIsAccepted) {
+  const ScratchFolder folder;
+  require_state_room(1000, 1'000'000, 4, int64_t{1} << 30, folder.path());  // 4 GB in memory
+  require_state_room(0, int64_t{1} << 40, 1, 0, folder.path());
+  require_state_room(1024, 1, 1, 0, folder.path() + "/made/later");
+}
+
+TEST(StateRoom, WhatCannotFitIsRefusedWithTheNumbers) {
+  try {
+    require_state_room(10'000'000, 100'000'000, 2, int64_t{1} << 30, "/nonexistent/run");
+    FAIL() << "4 PB were accepted";
+  } catch (const InvalidArgument& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("100000000 clients need 4000000.0 GB"), std::string::npos) << message;
+    EXPECT_NE(message.find("client.state-memory"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace hanse

@@ -47,7 +47,9 @@ std::vector<T> reduced(int size, int64_t length, ReduceOp op) {
       low = std::min(low, x);
       high = std::max(high, x);
     }
-    result.push_back(static_cast<T>(op == ReduceOp::kSum ? sum : op == ReduceOp::kMin ? low : high));
+    result.push_back(static_cast<T>(op == ReduceOp::kSum   ? sum
+                                    : op == ReduceOp::kMin ? low
+                                                           : high));
   }
   return result;
 }
@@ -123,7 +125,9 @@ void check_gatherv(Communicator& comm) {
 
 void check_text(Communicator& comm) {
   for (int root = 0; root < comm.size(); ++root) {
-    const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(rank), 'a') + "\0b"; };
+    const auto text_of = [](int rank) {
+      return std::string(static_cast<std::size_t>(rank), 'a') + "\0b";
+    };
     EXPECT_EQ(bcast_text(comm, text_of(comm.rank()), root), text_of(root));
     EXPECT_EQ(bcast_text(comm, comm.rank() == root ? "" : "other", root), "");
   }
@@ -134,9 +138,7 @@ void check_long_messages(Communicator& comm) {
   if (comm.size() != 2) return;
   constexpr int64_t kLength = (int64_t{70} << 20) / 8 + 1;
   std::vector<int64_t> data(kLength);
-  const auto fill = [&] {
-    std::iota(data.begin(), data.end(), int64_t{1} << (40 * comm.rank()));
-  };
+  const auto fill = [&] { std::iota(data.begin(), data.end(), int64_t{1} << (40 * comm.rank())); };
   const auto holds = [](std::span<const int64_t> all, int64_t first, int64_t step) {
     for (const int64_t x : all) {
       if (x != first) return false;

@@ -1,5 +1,3 @@
-#include "hanse/comm/thread_communicator.hpp"
-
 #include <atomic>
 #include <functional>
 #include <stdexcept>
@@ -11,6 +9,7 @@
 #include "comm/communicator_checks.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/thread_communicator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -75,7 +74,8 @@ void expect_no_hang(const std::function<void(Communicator&, Communicator&)>& wai
 
 TEST(RunThreads, OneThatThrowsEndsTheOthersCollectives) {
   expect_no_hang([](Communicator& comm, Communicator&) { comm.barrier(); });
-  expect_no_hang([](Communicator& comm, Communicator&) { comm.allreduce_one(1.0, ReduceOp::kSum); });
+  expect_no_hang(
+      [](Communicator& comm, Communicator&) { comm.allreduce_one(1.0, ReduceOp::kSum); });
   expect_no_hang([](Communicator& comm, Communicator&) { comm.allocate_shared(8); });
   expect_no_hang([](Communicator& comm, Communicator&) { comm.split_by_host(); });
 }

@@ -1,5 +1,3 @@
-#include "hanse/comm/update_sum.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/fold_kernels.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/update_sum.hpp"
 
 namespace hanse {
 namespace {
@@ -110,6 +110,31 @@ TEST(UpdateSum, ExactNormIsThatOfDoubles) {
   UpdateSum sum(3, 1, Reduction::kExact);
   const double first = static_cast<double>(4e-3F) - static_cast<double>(1e-3F);
   EXPECT_DOUBLE_EQ(sum.fold(row, theta, 100).squared_norm, first * first + 0.25 + 1);
+}
+
+// Halves round to even, negative ones too; a tail reads and writes nothing behind its end.
+TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
+  for (std::size_t n = 0; n <= 40; ++n) {
+    const Row theta = random_row(41, 7, 1);
+    Row plain_row = random_row(41, 8, 1);
+    if (n > 0) plain_row[n - 1] = theta[n - 1] + 0.5F;
+    Row fast_row = plain_row;
+    std::vector<int64_t> plain(41, 5);
+    std::vector<int64_t> fast = plain;
+    for (const double scale : {1.0, -3.0, 0x1p44}) {
+      for (const double limit : {0x1p62, 0.5}) {
+        const FoldSums a =
+            fold_plain(plain_row.data(), theta.data(), plain.data(), n, scale, limit);
+        const FoldSums b =
+            best_fold_kernel()(fast_row.data(), theta.data(), fast.data(), n, scale, limit);
+        EXPECT_EQ(a.in_range, b.in_range) << n << " " << scale << " " << limit;
+        EXPECT_TRUE(std::equal(a.squared, a.squared + FoldSums::kLanes, b.squared));
+        EXPECT_EQ(plain, fast) << n << " " << scale << " " << limit;
+        expect_same_bits(plain_row, fast_row);
+        plain_row = fast_row = random_row(41, n + 9, 1);
+      }
+    }
+  }
 }
 
 TEST(UpdateSum, TakeAndClearLeaveZeros) {

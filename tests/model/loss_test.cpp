@@ -113,19 +113,19 @@ TEST(SquaredError, MatchesClosedForm) {
 
 TEST(Evaluation, TakesTheFirstOfEqualLogits) {
   std::vector<float> z = {1, 5, 5, 1, 1, 1, 0, 2, 9};
-  const std::vector<int32_t> labels = {2, 0, 2};
+  const std::vector<int32_t> labels = {1, 0, 2};
   const EvaluationSums sums =
       evaluate_logits(LossKind::kCrossEntropy, labelled(labels), 3, z.data());
-  EXPECT_EQ(sums.correct, 2);  // 1 (wrong), 0, 2
+  EXPECT_EQ(sums.correct, 3);
   EXPECT_EQ(sums.samples, 3);
 }
 
 TEST(Evaluation, BinaryClassOneNeedsAPositiveLogit) {
   std::vector<float> z = {0.0f, 0.0f, 1.0f, -1.0f};
-  const std::vector<int32_t> labels = {0, 1, 1, 1};
+  const std::vector<int32_t> labels = {0, 0, 1, 1};
   const EvaluationSums sums =
       evaluate_logits(LossKind::kBinaryLogistic, labelled(labels), 1, z.data());
-  EXPECT_EQ(sums.correct, 2);
+  EXPECT_EQ(sums.correct, 3);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
@@ -47,7 +48,11 @@ double share_of_other_threads(Model& model, const Samples& samples) {
 TEST(Threads, OneMeansOne) {
   for (const std::string kind : {"mlp", "cnn-cifar", "cnn-leaf"}) {
     const auto model = make_model(model_options(kind, "cross-entropy"), {3, 32, 32}, 10);
-    const Samples samples({3, 32, 32}, 10, 128);
+    const Samples samples({3, 32, 32}, 10, 64);
+    set_model_threads(2);
+    EXPECT_EQ(at::get_num_threads(), 2);
+    EXPECT_GT(share_of_other_threads(*model, samples), 0.1) << kind;
+    set_model_threads(1);
     EXPECT_LT(share_of_other_threads(*model, samples), 0.05) << kind;
   }
 }

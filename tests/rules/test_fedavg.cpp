@@ -48,10 +48,10 @@ TEST(FedAvg, UnbiasedCoefficientsAverageToTheShares) {
     Numbers average(4);
     for (std::size_t a = 0; a < 4; ++a) {
       for (std::size_t b = a + 1; b < 4; ++b) {
-        const auto pair = mix({weights, "unbiased"}, 4,
-                              {static_cast<int64_t>(a), static_cast<int64_t>(b)},
-                              {lambda[a], lambda[b]}, {2, 2})
-                              .coefficients;
+        const auto pair =
+            mix({weights, "unbiased"}, 4, {static_cast<int64_t>(a), static_cast<int64_t>(b)},
+                {lambda[a], lambda[b]}, {2, 2})
+                .coefficients;
         average[a] += pair[0] / 6;
         average[b] += pair[1] / 6;
       }

@@ -55,8 +55,8 @@ TEST(UniformSampler, EverySubsetOfThreeOfSix) {
 }
 
 TEST(UniformSampler, DistinctClientsAndEqualWeights) {
-  for (const auto& [clients, per_round] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 1}, {7, 1}, {7, 6}, {7, 7}, {1000000, 40}}) {
+  for (const auto& [clients, per_round] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 1}, {7, 6}, {7, 7}, {1000000, 40}}) {
     const auto sampler = make_uniform_sampler(clients, per_round);
     EXPECT_EQ(sampler->max_participants(), per_round);
     draw_rounds(*sampler, 50, [&, m = clients, k = per_round](const Draw& draw) {
@@ -73,9 +73,8 @@ TEST(UniformSampler, DistinctClientsAndEqualWeights) {
 TEST(UniformSampler, OneOfMIsUniformAndAllOfMComeInAnyOrder) {
   const auto one = make_uniform_sampler(4, 1);
   std::vector<int64_t> counts(4);
-  draw_rounds(*one, 8000, [&](const Draw& draw) {
-    ++counts[static_cast<std::size_t>(draw.clients.front())];
-  });
+  draw_rounds(*one, 8000,
+              [&](const Draw& draw) { ++counts[static_cast<std::size_t>(draw.clients.front())]; });
   expect_equally_likely(counts);
   const auto all = make_uniform_sampler(3, 3);
   std::map<std::vector<int64_t>, int64_t> orders;
@@ -107,9 +106,9 @@ Draw slow_weighted(const std::vector<double>& lambda, int64_t per_round, RandomS
     }
   }
   for (std::size_t i = 0; i < draw.size(); ++i) {  // N_i / (K lambda_i)
-    draw.weights.push_back(static_cast<double>(draw.counts[i]) /
-                           (static_cast<double>(per_round) *
-                            lambda[static_cast<std::size_t>(draw.clients[i])]));
+    draw.weights.push_back(
+        static_cast<double>(draw.counts[i]) /
+        (static_cast<double>(per_round) * lambda[static_cast<std::size_t>(draw.clients[i])]));
   }
   return draw;
 }

@@ -30,8 +30,8 @@ inline void expect_frequencies(const std::vector<int64_t>& counts,
 }
 
 inline void expect_equally_likely(const std::vector<int64_t>& counts) {
-  expect_frequencies(counts, std::vector<double>(counts.size(),
-                                                 1.0 / static_cast<double>(counts.size())));
+  expect_frequencies(counts,
+                     std::vector<double>(counts.size(), 1.0 / static_cast<double>(counts.size())));
 }
 
 }  // namespace hanse

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import uuid
@@ -110,9 +111,14 @@ class Process:
         return self
 
     def kill(self):
-        for pid, _ in marked(self.mark):
-            kill(pid)
-        self.popen.wait()
+        """mpirun first, in peace: it removes its ranks and their shared files."""
+        self.popen.terminate()
+        try:
+            self.popen.wait(10)
+        except subprocess.TimeoutExpired:
+            for pid, _ in marked(self.mark):
+                kill(pid)
+            self.popen.wait()
 
     @property
     def status(self):
@@ -137,10 +143,10 @@ def marked(mark):
             continue
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
-                pairs = [entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry]
+                entries = file.read().split(b"\0")
         except OSError:
             continue
-        environment = dict(pairs)
+        environment = dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
         if environment.get(MARK.encode()) == mark.encode():
             found.append((int(name), environment))
     return found
@@ -230,8 +236,8 @@ class Case(unittest.TestCase):
             self.assertIn(str(part), errors[0], process.describe())
 
 
-def together(calls, at_once=3):
-    """Results of the calls in order. Runs of a few ranks wait more than they compute."""
+def together(calls, at_once=2):
+    """Results of the calls in order."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         futures = [pool.submit(call) for call in calls]
         return [future.result() for future in futures]
@@ -263,8 +269,64 @@ def text(*names):
         return file.read()
 
 
+class Suite(unittest.TestSuite):
+    """Runs some tests at once: the processes of one wait for each other most of the time."""
+
+    AT_ONCE = 4
+
+    def run(self, result, debug=False):
+        tests = list(self.flat(self))
+        with concurrent.futures.ThreadPoolExecutor(self.AT_ONCE) as pool:
+            list(pool.map(lambda test: test.run(result), tests))
+        return result
+
+    @staticmethod
+    def flat(suite):
+        for test in suite:
+            if isinstance(test, unittest.TestSuite):
+                yield from Suite.flat(test)
+            else:
+                yield test
+
+
+class Result(unittest.TextTestResult):
+    """A line a test, when it has ended."""
+
+    def __init__(self, stream, descriptions, verbosity):
+        super().__init__(stream, descriptions, 0)
+        self.lock = threading.Lock()
+        self.started = {}
+
+    def startTest(self, test):
+        with self.lock:
+            super().startTest(test)
+            self.started[test.id()] = time.monotonic()
+
+    def tell(self, test, word):
+        with self.lock:
+            seconds = time.monotonic() - self.started[test.id()]
+            self.stream.writeln(f"{word:<7} {seconds:5.1f} s  {test.id()}")
+            self.stream.flush()
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.tell(test, "ok")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.tell(test, "FAILED")
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.tell(test, "ERROR")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.tell(test, "skipped")
+
+
 def main():
-    """unittest's main, after --program=PATH and --mpiexec=PATH."""
+    """unittest's main, after --program=PATH and --mpiexec=PATH; names behind them choose tests."""
     rest = []
     for argument in sys.argv[1:]:
         if argument.startswith("--program="):
@@ -273,4 +335,7 @@ def main():
             os.environ["HANSE_MPIEXEC"] = argument.split("=", 1)[1]
         else:
             rest.append(argument)
-    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+    loader = unittest.TestLoader()
+    loader.suiteClass = Suite
+    unittest.main(argv=[sys.argv[0], *rest], testLoader=loader,
+                  testRunner=unittest.TextTestRunner(resultclass=Result))

@@ -1,4 +1,4 @@
-"""What a run leaves when something breaks: a whole checkpoint, one line that says why, no process."""
+"""What a run leaves when something breaks: whole checkpoints, a line that says why, no process."""
 
 import glob
 import os
@@ -47,6 +47,19 @@ class KilledRank(hanse.Case):
         self.assert_digest(run, self.train(job, "straight", changes={"run.rounds": last + 5}))
         self.assertEqual(self.rounds(run), list(range(1, last + 6)))
         self.assertEqual(leftovers(run), [])
+
+    def test_terminated_mpirun(self):
+        # Open MPI kills its ranks about a second later, whatever they are about to do.
+        run = self.path("run")
+        process = self.start("run", self.job({**ENDLESS, "checkpoint.every": 20}),
+                             f"--run.out={run}", ranks=2)
+        process.wait_until(lambda: len(self.checkpoints(run)) >= 2, "the second checkpoint")
+        process.signal(signal.SIGTERM)
+        process.wait(SECONDS_TO_END)
+        self.assertNotEqual(process.status, 0, process.describe())
+        last = len(self.rounds(run))
+        self.hanse("resume", run, f"--run.rounds={last + 50}")
+        self.assertEqual(self.rounds(run), list(range(1, last + 51)))
 
     def test_server(self):
         self.check(0, 2, 3)

@@ -114,6 +114,7 @@ class Resume(hanse.Case):
         straight = self.train(job, "straight")
         process = self.hanse("resume", run)
         self.assertIn("after round 1", process.stderr())
+        self.assertNotIn("not used", process.stderr(), "its job.cfg gives every key")
         self.assert_digest(run, straight)
         self.assertEqual(self.rounds(run), list(range(1, 13)))
 

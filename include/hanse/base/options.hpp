@@ -36,9 +36,9 @@ inline Range from_below(double low, double high) {
 }
 
 struct Option {
-  std::string key;                 // "client.lr"
-  std::string help;                // meaning, unit, trade-off
-  std::string range;               // "(0, inf)" or "a | b | c"; may be empty
+  std::string key;    // "client.lr"
+  std::string help;   // meaning, unit, trade-off
+  std::string range;  // "(0, inf)" or "a | b | c"; may be empty
   std::string default_text;
   std::vector<std::string> kinds;  // values of the section's selector that use it; empty: all
   std::vector<std::string> choices;

@@ -28,9 +28,9 @@ struct ClientOptions {
 // One participation.
 struct ClientTask {
   int64_t client = 0;
-  int64_t round = 0;      // from 1
-  uint64_t seed = 0;      // run.seed
-  std::span<float> row;   // [P]: the received model on entry, the local model on return
+  int64_t round = 0;       // from 1
+  uint64_t seed = 0;       // run.seed
+  std::span<float> row;    // [P]: the received model on entry, the local model on return
   std::span<float> state;  // [state_width()] of this client, zero at its first participation
 };
 

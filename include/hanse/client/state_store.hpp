@@ -51,4 +51,10 @@ class ClientStateStore {
   std::unordered_map<int64_t, float*> index_;
 };
 
+// Throws InvalidArgument, with the numbers, when the states of all `clients` could not be kept:
+// they exceed the memory of `ranks` stores and the room on the disk of `folder` (or of its nearest
+// parent that is there). To be asked before the first round.
+void require_state_room(int64_t width, int64_t clients, int64_t ranks, int64_t memory_limit_bytes,
+                        const std::string& folder);
+
 }  // namespace hanse

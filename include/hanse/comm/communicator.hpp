@@ -22,13 +22,21 @@ enum class ElementType { kInt64, kDouble, kFloat, kByte };
 template <class T>
 constexpr ElementType element_type_of();
 template <>
-constexpr ElementType element_type_of<int64_t>() { return ElementType::kInt64; }
+constexpr ElementType element_type_of<int64_t>() {
+  return ElementType::kInt64;
+}
 template <>
-constexpr ElementType element_type_of<double>() { return ElementType::kDouble; }
+constexpr ElementType element_type_of<double>() {
+  return ElementType::kDouble;
+}
 template <>
-constexpr ElementType element_type_of<float>() { return ElementType::kFloat; }
+constexpr ElementType element_type_of<float>() {
+  return ElementType::kFloat;
+}
 template <>
-constexpr ElementType element_type_of<std::byte>() { return ElementType::kByte; }
+constexpr ElementType element_type_of<std::byte>() {
+  return ElementType::kByte;
+}
 
 constexpr int64_t element_bytes(ElementType type) {
   return type == ElementType::kByte ? 1 : type == ElementType::kFloat ? 4 : 8;
@@ -91,7 +99,8 @@ class Communicator {
   // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
-  // Address of the MPI_Comm behind this object, for libraries that need it; null when there is none.
+  // Address of the MPI_Comm behind this object, for libraries that need it; null when there is
+  // none.
   virtual const void* native() const { return nullptr; }
 
   // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes and for

@@ -24,7 +24,7 @@ class WorkQueue {
   std::shared_ptr<std::byte> memory_;
   std::atomic<int64_t>* counter_;
   int64_t takers_;
-  int64_t base_ = 0;   // the counter's value at the start of the phase
+  int64_t base_ = 0;  // the counter's value at the start of the phase
   int64_t items_ = 0;
   bool first_ = true;
 };

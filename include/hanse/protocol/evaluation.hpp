@@ -15,11 +15,11 @@ namespace hanse {
 
 // One client, evaluated on its own data.
 struct ClientEvaluation {
-  double samples = 0;        // test samples
-  double loss = 0;           // mean test loss
-  double accuracy = 0;       // share of test samples classified correctly
+  double samples = 0;   // test samples
+  double loss = 0;      // mean test loss
+  double accuracy = 0;  // share of test samples classified correctly
   double train_samples = 0;
-  double train_loss = 0;     // mean loss over the training samples
+  double train_loss = 0;  // mean loss over the training samples
 };
 
 // Evaluates the samples of one range; batches never leave it. `buffer` is reused between calls.

@@ -36,11 +36,11 @@ struct RoundRecord {
   int64_t round = 0;
   int64_t participants = 0;
   double seconds = 0;
-  double train_s = 0;       // the most of any rank
-  double comm_s = 0;        // moving data, the most of any rank
-  double wait_s = 0;        // for other ranks to end their training, the most of any rank
-  int64_t bytes_sent = 0;   // payload sent by all ranks
-  double loss = 0;          // mean over participants of their mean mini-batch loss
+  double train_s = 0;           // the most of any rank
+  double comm_s = 0;            // moving data, the most of any rank
+  double wait_s = 0;            // for other ranks to end their training, the most of any rank
+  int64_t bytes_sent = 0;       // payload sent by all ranks
+  double loss = 0;              // mean over participants of their mean mini-batch loss
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the model is then as before the round
 };
@@ -53,7 +53,7 @@ class FederatedTrainer {
     const Federation& federation;
     Model& model;
     LocalUpdate& update;
-    ClientSampler* sampler;      // rank 0; null elsewhere
+    ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
     ServerOptimizer* optimizer;  // rank 0; null elsewhere
   };
@@ -103,17 +103,20 @@ class FederatedTrainer {
   void mix(std::span<const double> losses);
   void share_plan();
   void gather_losses();
+  double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
   void step(const Findings& findings);
   template <class Work>
   void for_my_participants(Work work);
+  template <class Work>
+  void attempt(Work work);
   bool is_server() const { return parts_.comm.rank() == 0; }
 
   Parts parts_;
   Settings settings_;
-  int64_t workers_ = 1;     // ranks that host clients
-  int64_t my_worker_ = 0;   // -1: this rank hosts none
+  int64_t workers_ = 1;    // ranks that host clients
+  int64_t my_worker_ = 0;  // -1: this rank hosts none
   int64_t completed_ = 0;
   std::vector<float> theta_;  // [P] the model
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients

@@ -27,7 +27,8 @@ class ServerOptimizer {
 };
 
 // sgd:      theta <- theta + lr u
-// momentum: v <- beta v + u;  theta <- theta + lr v   (FedAvgM, Hsu et al. 2019, eq. in section 4.3)
+// momentum: v <- beta v + u;  theta <- theta + lr v   (FedAvgM, Hsu et al. 2019, eq. in
+// section 4.3)
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params);
 

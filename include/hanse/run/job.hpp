@@ -19,13 +19,13 @@ namespace hanse {
 
 struct RunOptions {
   std::string protocol = "federated";
-  std::string name;           // default: the job file's name
+  std::string name;  // default: the job file's name
   int64_t seed = 1;
-  std::string out;            // default: runs/NAME
+  std::string out;  // default: runs/NAME
   int64_t rounds = 100;
-  int64_t threads = 1;        // of each rank
+  int64_t threads = 1;          // of each rank
   std::string device = "auto";  // auto | cpu | cuda
-  double max_seconds = 0;     // 0: no limit
+  double max_seconds = 0;       // 0: no limit
   bool overwrite = false;
 };
 
@@ -44,8 +44,8 @@ struct EvaluateOptions {
 };
 
 struct CheckpointOptions {
-  int64_t every = 100;  // rounds; 0: after the last round, and when stopped
-  int64_t keep = 2;     // newest; 0: all
+  int64_t every = 100;                // rounds; 0: after the last round, and when stopped
+  int64_t keep = 2;                   // newest; 0: all
   std::string on_error = "continue";  // continue | stop
 };
 

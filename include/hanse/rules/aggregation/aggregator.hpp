@@ -17,11 +17,11 @@ struct AggregatorNeeds {
 
 // Statistics of a round's participants; arrays are per participant, in the draw's order.
 struct RoundReport {
-  int64_t round = 0;                    // from 1
-  std::span<const int64_t> clients;     // ids
-  std::span<const double> lambda;       // n_i / sum over the federation of n_j
+  int64_t round = 0;                     // from 1
+  std::span<const int64_t> clients;      // ids
+  std::span<const double> lambda;        // n_i / sum over the federation of n_j
   std::span<const double> draw_weights;  // w_i of Draw
-  std::span<const double> losses;       // F_i; empty unless asked for
+  std::span<const double> losses;        // F_i; empty unless asked for
 };
 
 // theta <- theta + step * sum_i coefficients[i] (theta_i - theta), before the server optimizer.

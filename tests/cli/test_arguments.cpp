@@ -1,0 +1,90 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/cli/program.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(ParseCommand, VerbsWithTheirWords) {
+  for (const char* verb : {"run", "resume", "plan", "replay", "inspect"}) {
+    const Command command = parse_command({verb, "target"});
+    EXPECT_EQ(command.verb, verb);
+    EXPECT_EQ(command.words, Words{"target"});
+    EXPECT_TRUE(command.overrides.empty());
+    EXPECT_EQ(command.ranks, 0);
+  }
+  EXPECT_EQ(parse_command({"list"}).words, Words{});
+  EXPECT_EQ(parse_command({"list", "samplers"}).words, Words{"samplers"});
+}
+
+TEST(ParseCommand, OptionsInOrderAndAnywhere) {
+  const Command command = parse_command({"--run.rounds=3", "run", "--client.lr", "0.5", "job.cfg",
+                                         "--run.rounds=4", "--run.out=a=b c"});
+  EXPECT_EQ(command.verb, "run");
+  EXPECT_EQ(command.words, Words{"job.cfg"});
+  EXPECT_EQ(
+      command.overrides,
+      (Overrides{
+          {"run.rounds", "3"}, {"client.lr", "0.5"}, {"run.rounds", "4"}, {"run.out", "a=b c"}}));
+}
+
+TEST(ParseCommand, HelpAndVersion) {
+  for (const Words& words : {Words{}, Words{"--help"}, Words{"-h"}, Words{"help"},
+                             Words{"run", "--help"}, Words{"run", "job.cfg", "-h"}}) {
+    EXPECT_EQ(parse_command(words).verb, "help");
+  }
+  EXPECT_EQ(parse_command({"--version"}).verb, "version");
+}
+
+TEST(ParseCommand, RanksOfAPlan) {
+  EXPECT_EQ(parse_command({"plan", "job.cfg", "--ranks=8"}).ranks, 8);
+  for (const char* bad : {"--ranks=x", "--ranks=0", "--ranks=-2"}) {
+    expect_error<InvalidArgument>([&] { parse_command({"plan", "job.cfg", bad}); }, {"--ranks"});
+  }
+  expect_error<InvalidArgument>(
+      [] {
+        parse_command({"run", "job.cfg", "--ranks=8"});
+      },
+      {"--ranks", "plan"});
+}
+
+void expect_refused(const Words& words, std::initializer_list<std::string> parts) {
+  expect_error<InvalidArgument>([&] { parse_command(words); }, parts);
+}
+
+TEST(ParseCommand, SaysWhatIsMissingOrTooMuch) {
+  expect_refused({"run"}, {"hanse run needs a job file", "hint: "});
+  expect_refused({"resume"}, {"needs a run directory"});
+  expect_refused({"replay"}, {"needs a trace file"});
+  expect_refused({"inspect"}, {"needs an HDF5 file"});
+  expect_refused({"run", "a.cfg", "b.cfg"}, {"unexpected argument 'b.cfg'"});
+  expect_refused({"run", "a.cfg", "run.rounds=3"}, {"'run.rounds=3'", "--section.key=value"});
+  expect_refused({"list", "a", "b"}, {"unexpected argument 'b'"});
+  expect_refused({"run", "a.cfg", "--run.rounds"}, {"run.rounds", "hint: "});
+}
+
+TEST(ParseCommand, NamesTheNearestOfWhatItKnows) {
+  expect_refused({"rum", "a.cfg"}, {"unknown command 'rum'", "did you mean 'run'", "inspect"});
+  expect_refused({"run", "a.cfg", "--run.round=3"},
+                 {"unknown key 'run.round'", "(--run.round)", "did you mean 'run.rounds'"});
+  expect_refused({"run", "a.cfg", "--rum.rounds=3"},
+                 {"unknown section 'rum'", "did you mean 'run'"});
+  expect_refused({"run", "a.cfg", "--rounds", "3"}, {"'rounds'"});
+  expect_refused({"run", "a.cfg", "--sampler.k=full"}, {"unknown key 'sampler.k'"});  // no guessing
+  expect_refused({"run", "a.cfg", "-x"}, {"'x'"});
+}
+
+TEST(ParseCommand, VerbsWithoutOptionsRefuseThem) {
+  for (const char* verb : {"replay", "inspect", "list"}) {
+    expect_refused({verb, "x", "--run.rounds=3"}, {verb, "takes no options", "--run.rounds"});
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,106 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/cli/program.hpp"
+#include "hanse/run/catalog.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(ListText, MentionsEveryOptionWithDefaultRangeAndHelp) {
+  const std::string text = list_text("");
+  const Job job;
+  for (const Option& option : job.table.options()) {
+    const std::string value = option.default_text.empty() ? "(empty)" : option.default_text;
+    const std::string range = option.range.empty() ? "" : "  " + option.range;
+    EXPECT_TRUE(has(text, "    " + option.key + " = " + value + range + "\n        " + option.help))
+        << option.key;
+  }
+}
+
+TEST(ListText, MentionsEveryNameOfEveryFamily) {
+  const std::string all = list_text("");
+  for (const KindFamily& family : catalog()) {
+    const std::string section = family.key.substr(0, family.key.find('.'));
+    const std::string own = list_text(family.name);
+    EXPECT_EQ(own, list_text(section));
+    EXPECT_TRUE(has(all, own));
+    for (const auto& entry : family.entries) {
+      EXPECT_TRUE(has(own, "  " + entry.name)) << entry.name;
+      EXPECT_TRUE(has(own, entry.summary)) << entry.name;
+    }
+  }
+  EXPECT_TRUE(has(list_text("comm"), "comm.reduction"));
+  EXPECT_FALSE(has(list_text("comm"), "client.lr"));
+}
+
+TEST(ListText, NamesTheNearestKind) {
+  expect_error<InvalidArgument>([] { list_text("sampler s"); },
+                                {"unknown kind 'sampler s'", "did you mean 'samplers'", "models"});
+}
+
+TEST(UsageText, HasEveryCommandAndStatus) {
+  const std::string text = usage_text();
+  for (const char* verb : {"run", "resume", "plan", "replay", "list", "inspect"}) {
+    EXPECT_TRUE(has(text, std::string("hanse ") + verb)) << verb;
+  }
+  for (const char* status : {"0 done", "1 failed", "2 bad", "75 stopped"}) {
+    EXPECT_TRUE(has(text, status)) << status;
+  }
+}
+
+TEST(VersionText, NamesTheLibraries) {
+  const std::string text = version_text();
+  for (const char* name : {"hanse ", "mpi ", "libtorch ", "hdf5 "})
+    EXPECT_TRUE(has(text, name)) << text;
+}
+
+// What the program prints and returns.
+struct Printed {
+  std::string out;
+  std::string err;
+  ExitStatus status;
+};
+
+Printed execute(const std::vector<std::string>& arguments) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const ExitStatus status = execute_command(arguments, 0);
+  return {testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr(), status};
+}
+
+TEST(ExecuteCommand, TextsGoToStdoutWithoutMpi) {
+  const Printed help = execute({"--help"});
+  EXPECT_EQ(help.out, usage_text());
+  EXPECT_EQ(help.err, "");
+  EXPECT_EQ(help.status, ExitStatus::kDone);
+  EXPECT_EQ(execute({"--version"}).out, version_text());
+  EXPECT_EQ(execute({"list", "samplers"}).out, list_text("samplers"));
+}
+
+TEST(ExecuteCommand, ErrorsAreOneLineAndStatusTwo) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"rum"},
+                                                    {"run"},
+                                                    {"run", "/no/such.cfg"},
+                                                    {"list", "x"},
+                                                    {"inspect", "/no/such.h5"},
+                                                    {"replay", "/no/such.json"},
+                                                    {"resume", "/no/such"},
+                                                    {"plan", "/no/such.cfg"}}) {
+    const Printed printed = execute(arguments);
+    EXPECT_EQ(printed.out, "");
+    EXPECT_EQ(printed.status, ExitStatus::kBadInput) << arguments.front();
+    EXPECT_EQ(printed.err.find("hanse: error: "), 0U) << printed.err;
+    EXPECT_EQ(printed.err.find('\n'), printed.err.size() - 1) << printed.err;
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,32 @@
+// mpirun -n N test_mpi_federated: training over N processes gives the bits of training alone.
+#include <gtest/gtest.h>
+
+#include "protocol/tiny_training.hpp"
+#include "support/mpi_world.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr int64_t kRounds = 8;
+
+TEST(MpiFederated, SameBitsAsAlone) {
+  for (const bool stateful : {false, true}) {
+    for (const bool by_losses : {false, true}) {
+      TinyJob job;
+      job.stateful = stateful;
+      job.by_losses = by_losses;
+      const auto alone = train_threads(1, job, kRounds);
+      for (const char* role : {"shared", "dedicated"}) {
+        for (const char* dispatch : {"planned", "shared"}) {
+          job.server.role = role;
+          job.comm.dispatch = dispatch;
+          const auto together = train_on(mpi_world(), job, kRounds);
+          EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << role << " " << dispatch;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/evaluation.hpp"
+#include "protocol/tiny_training.hpp"
+
+namespace hanse {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// One client's range in one batch.
+EvaluationSums slow_evaluate(const Federation& federation, std::span<const float> row,
+                             SampleRange range) {
+  std::vector<float> x(static_cast<std::size_t>(3 * range.size()));
+  federation.copy(range, x.data());
+  return TinyModel().evaluate(row, {.features = x.data(),
+                                    .labels = federation.labels().data() + range.begin,
+                                    .rows = range.size()});
+}
+
+TEST(EvaluateClients, OneByOneInOrderOnRankZero) {
+  std::vector<float> row(kParams);
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = 0.3F - 0.02F * static_cast<float>(i);
+  for (const double test_fraction : {0.0, 0.25}) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      run_threads(ranks, [&](Communicator& comm) {
+        const Federation federation = tiny_federation(comm, test_fraction);
+        TinyModel model;
+        const auto clients = evaluate_clients(comm, federation, model, row);
+        if (comm.rank() != 0) {
+          EXPECT_TRUE(clients.empty());
+          return;
+        }
+        ASSERT_EQ(clients.size(), static_cast<std::size_t>(kClients));
+        for (int64_t c = 0; c < kClients; ++c) {
+          const auto train = slow_evaluate(federation, row, federation.train(c));
+          const auto test = slow_evaluate(federation, row, federation.test(c));
+          const auto& found = clients[static_cast<std::size_t>(c)];
+          EXPECT_EQ(found.samples, static_cast<double>(test.samples));
+          EXPECT_EQ(found.train_samples, static_cast<double>(train.samples));
+          EXPECT_NEAR(found.loss, test.loss / found.samples, 1e-12);
+          EXPECT_NEAR(found.accuracy, test.correct / found.samples, 1e-12);
+          EXPECT_NEAR(found.train_loss, train.loss / found.train_samples, 1e-12);
+          EXPECT_TRUE(test_fraction > 0 || found.loss == found.train_loss);
+        }
+      });
+    }
+  }
+}
+
+double average(const Numbers& x) {
+  double sum = 0;
+  for (const double v : x) sum += v;
+  return sum / static_cast<double>(x.size());
+}
+
+double weighted(const Numbers& x, const Numbers& w) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * w[i];
+  return sum / (average(w) * static_cast<double>(w.size()));
+}
+
+// sqrt(E[x^2] - E[x]^2)
+double spread(const Numbers& x) {
+  Numbers squares;
+  for (const double v : x) squares.push_back(v * v);
+  return std::sqrt(std::max(0.0, average(squares) - average(x) * average(x)));
+}
+
+// Mean of the max(1, floor(p n / 100)) lowest.
+double lowest(Numbers x, std::size_t percent) {
+  std::sort(x.begin(), x.end());
+  x.resize(std::max<std::size_t>(1, percent * x.size() / 100));
+  return average(x);
+}
+
+double highest(Numbers x, std::size_t percent) {
+  for (double& v : x) v = -v;
+  return -lowest(x, percent);
+}
+
+// Half the relative mean absolute difference over all pairs.
+double pairwise_gini(const Numbers& x) {
+  if (average(x) == 0) return 0;
+  double sum = 0;
+  for (const double a : x) {
+    for (const double b : x) sum += std::abs(a - b);
+  }
+  const auto n = static_cast<double>(x.size());
+  return sum / (2 * n * n * average(x));
+}
+
+// sum u ln(u n), u = x / sum x.
+double divergence(const Numbers& x) {
+  double kl = 0;
+  const auto n = static_cast<double>(x.size());
+  for (const double v : x) {
+    if (v > 0) kl += v / (n * average(x)) * std::log(v / average(x));
+  }
+  return kl;
+}
+
+double angle(const Numbers& x) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  if (squares == 0) return 0;
+  const auto n = static_cast<double>(x.size());
+  const double cosine = n * average(x) / std::sqrt(n * squares);
+  return std::acos(std::min(1.0, cosine)) * 180 / std::numbers::pi;
+}
+
+struct Clients {
+  Numbers samples, loss, accuracy, train_samples, train_loss;
+
+  std::vector<ClientEvaluation> list() const {
+    std::vector<ClientEvaluation> all;
+    for (std::size_t i = 0; i < loss.size(); ++i) {
+      all.push_back({samples[i], loss[i], accuracy[i], train_samples[i], train_loss[i]});
+    }
+    return all;
+  }
+};
+
+// `kind` 0: all different; 1: many ties and zeros; 2: all accuracies zero; 3: all one.
+Clients make_clients(std::size_t n, int kind) {
+  Clients clients;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto mixed = static_cast<double>((i * 37 + 11) % 101);
+    clients.samples.push_back(1 + static_cast<double>(i * i % 7));
+    clients.train_samples.push_back(3 + static_cast<double>(i % 5));
+    clients.loss.push_back(kind == 1 ? std::floor(mixed / 40) : 0.1 + mixed / 50);
+    clients.train_loss.push_back(mixed / 70);
+    clients.accuracy.push_back(kind == 0   ? mixed / 101
+                               : kind == 1 ? std::floor(mixed / 34) / 2
+                                           : kind - 2);
+  }
+  return clients;
+}
+
+TEST(Summarize, EveryMetricByItsDefinition) {
+  for (const std::size_t n : {1, 2, 9, 10, 19, 20, 21, 40}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      const Clients c = make_clients(n, kind);
+      Numbers before = c.train_loss;
+      for (std::size_t i = 0; i < n; ++i) before[i] += static_cast<double>(i % 3) - 1;  // -1, 0, 1
+      const double h = std::log(static_cast<double>(n)) - divergence(c.accuracy);
+      const std::vector<std::pair<std::string, double>> expected{
+          {"loss_mean", average(c.loss)},
+          {"loss_weighted", weighted(c.loss, c.samples)},
+          {"loss_std", spread(c.loss)},
+          {"loss_worst10", highest(c.loss, 10)},
+          {"loss_best10", lowest(c.loss, 10)},
+          {"train_loss_mean", average(c.train_loss)},
+          {"train_loss_weighted", weighted(c.train_loss, c.train_samples)},
+          {"accuracy_mean", average(c.accuracy)},
+          {"accuracy_weighted", weighted(c.accuracy, c.samples)},
+          {"accuracy_std", spread(c.accuracy)},
+          {"accuracy_worst10", lowest(c.accuracy, 10)},
+          {"accuracy_best10", highest(c.accuracy, 10)},
+          {"accuracy_worst5", lowest(c.accuracy, 5)},
+          {"accuracy_best5", highest(c.accuracy, 5)},
+          {"accuracy_gini", pairwise_gini(c.accuracy)},
+          {"accuracy_gap", highest(c.accuracy, 10) - lowest(c.accuracy, 10)},
+          {"accuracy_entropy", h},
+          {"accuracy_kl", divergence(c.accuracy)},
+          {"accuracy_angle", angle(c.accuracy)},
+          {"improved", static_cast<double>(n / 3) / static_cast<double>(n)},  // i = 2, 5, ...
+      };
+      const Metrics metrics = summarize(c.list(), before, true);
+      ASSERT_EQ(metrics.size(), expected.size());
+      for (std::size_t m = 0; m < metrics.size(); ++m) {
+        EXPECT_EQ(metrics[m].first, expected[m].first);
+        // the square root and the arc cosine of rounding errors
+        const bool rough = kind == 3 || n == 1;
+        EXPECT_NEAR(metrics[m].second, expected[m].second, rough ? 1e-5 : 1e-7)
+            << expected[m].first << " of " << n << " clients, kind " << kind;
+      }
+    }
+  }
+}
+
+TEST(Summarize, TenPercentOfAnyNumberOfClients) {
+  for (std::size_t n = 1; n <= 300; ++n) {
+    std::vector<ClientEvaluation> clients(n);
+    for (std::size_t i = 0; i < n; ++i) clients[i] = {1, 0, static_cast<double>(i), 1, 0};
+    const Metrics metrics = summarize(clients, {}, true);
+    const std::map<std::string, double> value(metrics.begin(), metrics.end());
+    const auto mean_of_first = [](std::size_t k) { return (static_cast<double>(k) - 1) / 2; };
+    EXPECT_DOUBLE_EQ(value.at("accuracy_worst10"), mean_of_first(std::max<std::size_t>(1, n / 10)));
+    EXPECT_DOUBLE_EQ(value.at("accuracy_worst5"), mean_of_first(std::max<std::size_t>(1, n / 20)));
+  }
+}
+
+TEST(Summarize, WithoutAnEvaluationBeforeImprovedIsUnknown) {
+  const Metrics metrics = summarize(make_clients(3, 0).list(), {}, true);
+  EXPECT_EQ(metrics.back().first, "improved");
+  EXPECT_TRUE(std::isnan(metrics.back().second));
+}
+
+TEST(Summarize, RegressionHasNoAccuracies) {
+  for (const auto& [name, value] : summarize(make_clients(5, 0).list(), {}, false)) {
+    EXPECT_EQ(name.find("accuracy"), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hanse

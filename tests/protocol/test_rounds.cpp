@@ -1,0 +1,272 @@
+// What a round tells, and how it fails and goes on.
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+#include "protocol/tiny_training.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Payload of a round: the plan's length and entries, the model, the sum and the findings go over
+// each of the other ranks' links once; with losses, those and the plan once more.
+int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses) {
+  const int64_t plan = 8 + 32 * participants;
+  const int64_t model = 4 * kParams;
+  const int64_t sum = (fast ? 4 : 8) * kParams;
+  const int64_t findings = 8 * (3 * participants + 5);
+  const int64_t again = losses ? 8 * participants + plan : 0;
+  return (ranks - 1) * (plan + model + sum + findings + again);
+}
+
+TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const bool fast : {false, true}) {
+      for (const bool losses : {false, true}) {
+        TinyJob job;
+        job.by_losses = losses;
+        job.comm.reduction = fast ? "fast" : "exact";
+        run_threads(ranks, [&](Communicator& comm) {
+          TinyTraining training(comm, job);
+          for (int64_t round = 1; round <= 2; ++round) {
+            const RoundRecord record = training.trainer->round(false);
+            EXPECT_EQ(record.round, round);
+            EXPECT_FALSE(record.failed);
+            if (comm.rank() != 0) continue;
+            EXPECT_EQ(record.participants, 4);
+            EXPECT_EQ(record.bytes_sent, expected_bytes(ranks, 4, fast, losses));
+            EXPECT_GE(record.seconds, record.train_s);
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST(RoundRecord, AnyRanksFlagStops) {
+  for (int flagged = -1; flagged < 3; ++flagged) {
+    run_threads(3, [&](Communicator& comm) {
+      TinyTraining training(comm, {});
+      const RoundRecord record = training.trainer->round(comm.rank() == flagged);
+      EXPECT_TRUE(comm.rank() != 0 || record.stop_requested == (flagged >= 0));
+    });
+  }
+}
+
+// Keeps what it observes.
+class RecordingSampler final : public ClientSampler {
+ public:
+  Draw draw(int64_t round, RandomStream& stream) override { return inner_->draw(round, stream); }
+  void observe(const Draw& draw, const Feedback& feedback) override {
+    clients = draw.clients;
+    norms.assign(feedback.squared_norms.begin(), feedback.squared_norms.end());
+    losses.assign(feedback.losses.begin(), feedback.losses.end());
+  }
+  int64_t max_participants() const override { return inner_->max_participants(); }
+
+  std::vector<int64_t> clients;
+  std::vector<double> norms;
+  std::vector<double> losses;
+
+ private:
+  std::unique_ptr<ClientSampler> inner_ = make_uniform_sampler(kClients, 5);
+};
+
+TEST(RoundRecord, SamplerObservesNormsAndLossesInDrawOrder) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    run_threads(ranks, [&](Communicator& comm) {
+      TinyTraining training(comm, {});
+      RecordingSampler sampler;
+      FederatedTrainer::Settings settings;
+      settings.seed = kSeed;
+      settings.max_participants = 5;
+      FederatedTrainer trainer(
+          {comm, *training.host, training.federation, training.model, training.update,
+           comm.rank() == 0 ? &sampler : nullptr, *training.aggregator, training.optimizer.get()},
+          settings);
+      trainer.initialize_model();
+      for (int64_t round = 1; round <= 3; ++round) {  // later rounds: planned by measured cost
+        const auto model = trainer.model_row();
+        const std::vector<float> before(model.begin(), model.end());
+        const RoundRecord record = trainer.round(false);
+        if (comm.rank() != 0) continue;
+        double mean = 0;
+        for (std::size_t k = 0; k < 5; ++k) {
+          std::vector<float> row = before;
+          const auto outcome = TinyUpdate(false).train(
+              {.client = sampler.clients[k], .round = round, .seed = kSeed, .row = row});
+          double squared = 0;
+          for (std::size_t i = 0; i < row.size(); ++i) {
+            squared += std::pow(static_cast<double>(row[i]) - static_cast<double>(before[i]), 2);
+          }
+          EXPECT_NEAR(sampler.norms[k], squared, 1e-12);
+          EXPECT_EQ(sampler.losses[k], outcome.loss);
+          mean += outcome.loss / 5;
+        }
+        EXPECT_NEAR(record.loss, mean, 1e-12);
+      }
+    });
+  }
+}
+
+// Client 3 is spoilt in round 2 of full participation: the round fails, the model stays, and one
+// rank can say why.
+void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>& spoil,
+                    std::initializer_list<std::string> parts) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const char* role : {"shared", "dedicated"}) {
+      TinyJob job;
+      job.sampler = "full";
+      job.server.role = role;
+      const auto before = train_threads(ranks, job, 1);
+      std::mutex mutex;
+      std::vector<std::exception_ptr> failures;
+      run_threads(ranks, [&](Communicator& comm) {
+        TinyTraining training(comm, job);
+        training.update.spoil = [&](const ClientTask& task, ClientOutcome& outcome) {
+          if (task.client == 3 && task.round == 2) spoil(task, outcome);
+        };
+        EXPECT_FALSE(training.trainer->round(false).failed);
+        const RoundRecord record = training.trainer->round(false);
+        if (comm.rank() == 0) {
+          EXPECT_TRUE(record.failed);
+          const auto row = training.trainer->model_row();
+          EXPECT_EQ(std::vector<float>(row.begin(), row.end()), before);
+        }
+        const std::lock_guard lock(mutex);
+        if (training.trainer->failure()) failures.push_back(training.trainer->failure());
+      });
+      ASSERT_EQ(failures.size(), 1U) << ranks << " ranks, " << role;
+      expect_error<std::runtime_error>([&] { std::rethrow_exception(failures.front()); }, parts);
+    }
+  }
+}
+
+TEST(RoundFailure, NamesClientAndRound) {
+  expect_failure([](const ClientTask& task, ClientOutcome&) { task.row[18] = kNan; },
+                 {"client 3, round 2", "hint: "});
+  expect_failure([](const ClientTask& task, ClientOutcome&) { task.row[0] = -1 / 0.0F; },
+                 {"client 3, round 2"});
+  expect_failure([](const ClientTask& task, ClientOutcome&) { task.row[7] = 1e9F; },
+                 {"client 3, round 2"});
+  expect_failure([](const ClientTask&, ClientOutcome& outcome) { outcome.loss = kNan; },
+                 {"client 3, round 2"});
+  expect_failure([](const ClientTask&, ClientOutcome&) { throw std::runtime_error("no batch"); },
+                 {"no batch"});
+}
+
+TEST(RoundFailure, ALossThatIsNotFiniteNamesClientAndRound) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    TinyJob job;
+    job.sampler = "full";
+    job.by_losses = true;
+    std::mutex mutex;
+    std::vector<std::exception_ptr> failures;
+    run_threads(ranks, [&](Communicator& comm) {
+      TinyTraining training(comm, job);
+      const auto row = training.trainer->model_row();
+      const std::vector<float> before(row.begin(), row.end());
+      const int64_t sample = training.federation.train(5).begin;
+      std::vector<float> x(3);
+      training.federation.copy({sample, sample + 1}, x.data());
+      training.model.broken_feature = x[0];
+      const RoundRecord record = training.trainer->round(false);
+      if (comm.rank() == 0) {
+        EXPECT_TRUE(record.failed);
+        EXPECT_EQ(std::vector<float>(row.begin(), row.end()), before);
+      }
+      const std::lock_guard lock(mutex);
+      if (training.trainer->failure()) failures.push_back(training.trainer->failure());
+    });
+    ASSERT_EQ(failures.size(), 1U) << ranks << " ranks";
+    expect_error<TrainingError>([&] { std::rethrow_exception(failures.front()); },
+                                {"client 5, round 1"});
+  }
+}
+
+// What a checkpoint keeps.
+struct Kept {
+  State server;
+  std::map<int64_t, std::vector<float>> clients;
+};
+
+Kept train_and_keep(int ranks, const TinyJob& job, int64_t rounds) {
+  Kept kept;
+  std::mutex mutex;
+  run_threads(ranks, [&](Communicator& comm) {
+    TinyTraining training(comm, job);
+    for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
+    const std::lock_guard lock(mutex);
+    if (comm.rank() == 0) training.trainer->save(kept.server);
+    auto* states = training.trainer->client_states();
+    for (const int64_t client : states ? states->clients() : std::vector<int64_t>()) {
+      const auto row = states->existing_row(client);
+      EXPECT_TRUE(training.trainer->keeps_state_of(client));
+      EXPECT_TRUE(kept.clients.emplace(client, std::vector<float>(row.begin(), row.end())).second);
+    }
+  });
+  return kept;
+}
+
+std::vector<float> go_on(int ranks, const TinyJob& job, const Kept& kept, int64_t rounds) {
+  std::vector<float> result;
+  run_threads(ranks, [&](Communicator& comm) {
+    TinyTraining training(comm, job);
+    training.trainer->load(comm.rank() == 0 ? kept.server : State());
+    for (const auto& [client, row] : kept.clients) {
+      if (!training.trainer->keeps_state_of(client)) continue;
+      std::copy(row.begin(), row.end(), training.trainer->client_states()->row(client).begin());
+    }
+    for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
+    const auto row = training.trainer->model_row();
+    if (comm.rank() == 0) result.assign(row.begin(), row.end());
+  });
+  return result;
+}
+
+TEST(Resume, GoesOnWithTheSameBitsOnAnyNumberOfRanks) {
+  TinyJob job;
+  job.stateful = true;
+  job.server = {.optimizer = "momentum", .lr = 0.7, .beta = 0.6};
+  for (const char* role : {"shared", "dedicated"}) {
+    job.server.role = role;
+    const auto straight = train_threads(1, job, 7);
+    for (int before = 1; before <= 4; ++before) {
+      const Kept kept = train_and_keep(before, job, 3);
+      EXPECT_GT(kept.clients.size(), 4U);
+      for (int after = 1; after <= 4; ++after) {
+        EXPECT_EQ(go_on(after, job, kept, 4), straight) << before << " to " << after << " ranks";
+      }
+    }
+  }
+}
+
+TEST(Resume, EveryClientHasOneKeeper) {
+  for (const char* role : {"shared", "dedicated"}) {
+    TinyJob job;
+    job.server.role = role;
+    run_threads(3, [&](Communicator& comm) {
+      const TinyTraining training(comm, job);
+      for (int64_t client = 0; client < kClients; ++client) {
+        const int64_t keeps = training.trainer->keeps_state_of(client);
+        EXPECT_EQ(comm.allreduce_one(keeps, ReduceOp::kSum), 1);
+        EXPECT_FALSE(keeps && comm.rank() == 0 && role == std::string("dedicated"));
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/random.hpp"
+#include "hanse/protocol/schedule.hpp"
+
+namespace hanse {
+namespace {
+
+using Costs = std::vector<double>;
+using Items = std::vector<int64_t>;
+
+TEST(LongestFirst, FallingCostsAndEqualOnesByPosition) {
+  EXPECT_EQ(longest_first(Costs{}), Items{});
+  EXPECT_EQ(longest_first(Costs{1, 3, 2, 3, 1}), (Items{1, 3, 2, 0, 4}));
+  EXPECT_EQ(longest_first(Costs{5, 5, 5}), (Items{0, 1, 2}));
+}
+
+double longest_load(const Costs& costs, const Items& worker_of, int64_t workers) {
+  Costs loads(static_cast<std::size_t>(workers));
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    loads[static_cast<std::size_t>(worker_of[i])] += costs[i];
+  }
+  return *std::max_element(loads.begin(), loads.end());
+}
+
+// Over all assignments.
+double shortest_load(const Costs& costs, int64_t workers) {
+  double best = std::accumulate(costs.begin(), costs.end(), 0.0);
+  Items assignment(costs.size());
+  for (;;) {
+    best = std::min(best, longest_load(costs, assignment, workers));
+    std::size_t digit = 0;
+    while (digit < assignment.size() && ++assignment[digit] == workers) assignment[digit++] = 0;
+    if (digit == assignment.size()) return best;
+  }
+}
+
+TEST(Balance, IsWithinFourThirdsOfTheBest) {
+  RandomStream stream(1, Purpose::kData);
+  for (int64_t workers = 1; workers <= 3; ++workers) {
+    for (std::size_t items = 0; items <= 7; ++items) {
+      Costs costs(items);
+      for (double& cost : costs) cost = 1 + static_cast<double>(stream.below(9));
+      const auto worker_of = balance(costs, workers);
+      ASSERT_EQ(worker_of.size(), items);
+      for (const int64_t worker : worker_of) EXPECT_TRUE(worker >= 0 && worker < workers);
+      const double bound = 4.0 / 3.0 - 1.0 / (3.0 * static_cast<double>(workers));
+      EXPECT_LE(longest_load(costs, worker_of, workers),
+                bound * shortest_load(costs, workers) + 1e-12);
+    }
+  }
+}
+
+TEST(Balance, ByHand) {
+  EXPECT_EQ(balance(Costs{}, 3), Items{});
+  EXPECT_EQ(balance(Costs{2, 5, 3}, 1), (Items{0, 0, 0}));
+  EXPECT_EQ(balance(Costs{2, 5, 3}, 2), (Items{1, 0, 1}));
+  EXPECT_EQ(balance(Costs{1, 1}, 4), (Items{0, 1}));                    // ties: the lowest worker
+  EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{0, 1, 0, 1, 0}));  // Graham's worst: 7, not 6
+}
+
+TEST(CostModel, LearnsSecondsAndSecondsAUnit) {
+  CostModel model;
+  EXPECT_EQ(model.predict(1, 4), 4);  // nothing measured: the units
+  model.observe(1, 4, 8);
+  model.observe(2, 1, 7);
+  EXPECT_EQ(model.predict(1, 100), 8);
+  EXPECT_EQ(model.predict(2, 100), 7);
+  EXPECT_DOUBLE_EQ(model.predict(3, 2), 2 * 15.0 / 5.0);
+  model.observe(1, 4, 6);
+  EXPECT_EQ(model.predict(1, 4), 6);
+  EXPECT_DOUBLE_EQ(model.predict(3, 3), 3 * 21.0 / 9.0);
+}
+
+TEST(CutEvenly, CoversWithContiguousRangesOfAboutTheSameSum) {
+  RandomStream stream(2, Purpose::kData);
+  for (int64_t parts = 1; parts <= 5; ++parts) {
+    for (const std::size_t n : {0, 1, 3, 40}) {
+      Items sizes(n);
+      for (int64_t& size : sizes) size = stream.below(10);
+      const auto borders = cut_evenly(sizes, parts);
+      ASSERT_EQ(borders.size(), static_cast<std::size_t>(parts + 1));
+      EXPECT_EQ(borders.front(), 0);
+      EXPECT_EQ(borders.back(), static_cast<int64_t>(n));
+      EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
+      const double total = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), 0));
+      for (std::size_t p = 0; p + 1 < borders.size(); ++p) {
+        const auto sum =
+            std::accumulate(sizes.begin() + borders[p], sizes.begin() + borders[p + 1], int64_t{0});
+        EXPECT_LE(static_cast<double>(sum), total / static_cast<double>(parts) + 10);
+      }
+    }
+  }
+}
+
+TEST(CutEvenly, ByHand) {
+  EXPECT_EQ(cut_evenly(Items{1, 1, 1, 1}, 2), (Items{0, 2, 4}));
+  EXPECT_EQ(cut_evenly(Items{6, 1, 1, 1, 3}, 2), (Items{0, 1, 5}));
+  EXPECT_EQ(cut_evenly(Items{5, 5}, 2), (Items{0, 1, 2}));
+  EXPECT_EQ(cut_evenly(Items{0, 0, 0}, 2).back(), 3);
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,122 @@
+#include "protocol/tiny_training.hpp"
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+
+namespace hanse {
+
+Federation tiny_federation(Communicator& host, double test_fraction) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = {3};
+  data.classes = 2;
+  data.test_fraction = test_fraction;
+  FederationOptions options;
+  options.clients = kClients;
+  options.partition = "power-law";
+  options.samples = 12;
+  return Federation::load(data, options, kSeed, host);
+}
+
+TinyModel::TinyModel() { layout_.add("w", {kParams}, 4); }
+
+double TinyModel::loss_and_gradient(std::span<const float>, const Batch&, RandomStream&,
+                                    std::span<float>) {
+  return 0;
+}
+
+EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch) {
+  EvaluationSums sums{.samples = batch.rows};
+  for (int64_t i = 0; i < batch.rows; ++i) {
+    const float* x = batch.features + 3 * i;
+    const double score = static_cast<double>(row[0] * x[0] + row[1] * x[1] + row[18] * x[2]);
+    const bool broken = broken_feature != 0 && x[0] == broken_feature;
+    sums.loss += broken ? std::numeric_limits<double>::quiet_NaN() : score * score + 0.5;
+    sums.correct += (score > 0) == (batch.labels[i] == 1) ? 1 : 0;
+  }
+  return sums;
+}
+
+ClientOutcome TinyUpdate::train(const ClientTask& task) {
+  RandomStream noise(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
+                     static_cast<uint64_t>(task.client));
+  const auto client = static_cast<double>(task.client);
+  ClientOutcome outcome{.loss = 1 + 0.01 * client + static_cast<double>(task.row[2]), .samples = 1};
+  for (std::size_t i = 0; i < task.row.size(); ++i) {
+    const double target = std::sin(1.3 * client + static_cast<double>(i));
+    const double pull = 0.1 * (target - static_cast<double>(task.row[i]));
+    task.row[i] += static_cast<float>(pull + 0.01 * noise.normal());
+  }
+  for (std::size_t j = 0; j < task.state.size(); ++j) {
+    task.state[j] = 0.5F * task.state[j] + task.row[j] + static_cast<float>(task.client);
+    task.row[j] += 0.01F * task.state[j];
+  }
+  if (spoil) spoil(task, outcome);
+  return outcome;
+}
+
+Mix LossAggregator::mix(const RoundReport& report) {
+  clients.assign(report.clients.begin(), report.clients.end());
+  losses.assign(report.losses.begin(), report.losses.end());
+  const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
+  Mix mix{.step = step};
+  for (const double loss : losses) mix.coefficients.push_back(loss / sum);
+  return mix;
+}
+
+std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation) {
+  if (job.sampler == "full") return make_full_sampler(kClients);
+  if (job.sampler == "uniform") return make_uniform_sampler(kClients, job.per_round);
+  std::vector<double> lambda;
+  for (int64_t client = 0; client < kClients; ++client) {
+    lambda.push_back(static_cast<double>(federation.train(client).size()) /
+                     static_cast<double>(federation.train_samples()));
+  }
+  return make_weighted_sampler(lambda, job.per_round);
+}
+
+TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
+    : host(comm.split_by_host()), federation(tiny_federation(*host)), update(job.stateful) {
+  if (job.by_losses) {
+    aggregator = std::make_unique<LossAggregator>();
+  } else {
+    aggregator = make_fedavg(job.fedavg, kClients);
+  }
+  if (comm.rank() == 0) {
+    sampler = make_tiny_sampler(job, federation);
+    optimizer = make_server_optimizer(job.server, kParams);
+  }
+  FederatedTrainer::Settings settings;
+  settings.seed = kSeed;
+  settings.max_participants = kClients;
+  settings.server = job.server;
+  settings.comm = job.comm;
+  trainer = std::make_unique<FederatedTrainer>(
+      FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
+                              optimizer.get()},
+      settings);
+  trainer->initialize_model();
+}
+
+std::vector<float> train_on(Communicator& comm, const TinyJob& job, int64_t rounds) {
+  TinyTraining training(comm, job);
+  for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
+  if (comm.rank() != 0) return {};
+  const auto row = training.trainer->model_row();
+  return {row.begin(), row.end()};
+}
+
+std::vector<float> train_threads(int ranks, const TinyJob& job, int64_t rounds) {
+  std::vector<float> row;
+  run_threads(ranks, [&](Communicator& comm) {
+    auto mine = train_on(comm, job, rounds);
+    if (comm.rank() == 0) row = std::move(mine);
+  });
+  return row;
+}
+
+}  // namespace hanse

@@ -1,0 +1,96 @@
+// A federation, model and local update small enough to follow by hand, and a trainer over them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/client/local_update.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
+
+namespace hanse {
+
+inline constexpr int64_t kClients = 11;
+inline constexpr int64_t kParams = 19;
+inline constexpr uint64_t kSeed = 7;
+
+// Eleven clients of unequal size with samples of three values and two classes.
+Federation tiny_federation(Communicator& host, double test_fraction = 0.25);
+
+// Squared scores of linear features; evaluates at most five samples at once.
+class TinyModel final : public Model {
+ public:
+  TinyModel();
+  double loss_and_gradient(std::span<const float>, const Batch&, RandomStream&,
+                           std::span<float>) override;
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch) override;
+  int64_t evaluation_rows() const override { return 5; }
+
+  float broken_feature = 0;  // a sample that begins with it has the loss NaN; 0: none
+};
+
+// Pulls the row towards a point of the client's own, with noise of the client's and round's own.
+// With state, also by what the client remembers of earlier rounds.
+class TinyUpdate final : public LocalUpdate {
+ public:
+  explicit TinyUpdate(bool stateful) : stateful_(stateful) {}
+  ClientOutcome train(const ClientTask& task) override;
+  int64_t state_width() const override { return stateful_ ? 3 : 0; }
+
+  // Called behind the training of a client; spoils it.
+  std::function<void(const ClientTask&, ClientOutcome&)> spoil;
+
+ private:
+  bool stateful_;
+};
+
+// Coefficients in proportion to the losses; keeps what it was told.
+class LossAggregator final : public Aggregator {
+ public:
+  AggregatorNeeds needs() const override { return {.losses = true}; }
+  Mix mix(const RoundReport& report) override;
+
+  double step = 0.5;
+  std::vector<int64_t> clients;
+  std::vector<double> losses;
+};
+
+struct TinyJob {
+  std::string sampler = "uniform";  // uniform | weighted | full
+  int64_t per_round = 4;
+  FedAvgOptions fedavg;
+  bool by_losses = false;  // LossAggregator instead of fedavg
+  bool stateful = false;
+  ServerOptions server;
+  CommOptions comm;
+};
+
+std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation);
+
+// One rank's objects.
+struct TinyTraining {
+  TinyTraining(Communicator& comm, const TinyJob& job);
+  TinyTraining(const TinyTraining&) = delete;
+  TinyTraining& operator=(const TinyTraining&) = delete;
+
+  std::unique_ptr<Communicator> host;
+  Federation federation;
+  TinyModel model;
+  TinyUpdate update;
+  std::unique_ptr<ClientSampler> sampler;  // rank 0
+  std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  std::unique_ptr<FederatedTrainer> trainer;   // with an initialized model
+};
+
+// The model on rank 0 after so many rounds on `comm`; empty elsewhere. Collective.
+std::vector<float> train_on(Communicator& comm, const TinyJob& job, int64_t rounds);
+// The same over the threads of this process.
+std::vector<float> train_threads(int ranks, const TinyJob& job, int64_t rounds);
+
+}  // namespace hanse

@@ -1,0 +1,225 @@
+// Job files: what is read, what is refused and where, and that a written one says the same.
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/job.hpp"
+#include "run/scratch_folder.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+// A job file in a folder of its own.
+struct JobFile {
+  explicit JobFile(const std::string& text, const std::string& name = "small.cfg")
+      : path(folder / name) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  ScratchFolder folder;
+  std::string path;
+};
+
+void expect_refused(const std::string& text, std::initializer_list<std::string> parts) {
+  const JobFile file(text);
+  Job job;
+  expect_error<InvalidArgument>([&] { load_job(file.path, {}, job); }, parts);
+}
+
+TEST(LoadJob, ReadsSectionsKeysAndComments) {
+  const JobFile file(
+      "# a comment\n"
+      "\n"
+      "[run]\n"
+      "rounds = 12   # as many\n"
+      "  seed=3\n"
+      "name = two words\r\n"
+      "[federation]\n"
+      "sizes = 2, 4 ,6\n"
+      "size-probabilities = 0.5,0.25,0.25\n"
+      "[data]\n"
+      "path = /a=b/c d\n"
+      "labels =\n"
+      "[run]\n"
+      "threads = 2");  // no newline at the end
+  Job job;
+  load_job(file.path, {}, job);
+  EXPECT_EQ(job.run.rounds, 12);
+  EXPECT_EQ(job.run.seed, 3);
+  EXPECT_EQ(job.run.threads, 2);
+  EXPECT_EQ(job.run.name, "two words");
+  EXPECT_EQ(job.run.out, "runs/two words");
+  EXPECT_EQ(job.federation.sizes, (std::vector<int64_t>{2, 4, 6}));
+  EXPECT_EQ(job.federation.size_probabilities, (std::vector<double>{0.5, 0.25, 0.25}));
+  EXPECT_EQ(job.data.path, "/a=b/c d");
+  EXPECT_TRUE(job.data.labels.empty());
+  EXPECT_EQ(job.table.at("run.rounds").where, file.path + ":4");
+  EXPECT_EQ(job.table.at("run.threads").where, file.path + ":14");
+  EXPECT_FALSE(job.table.at("client.lr").given);
+}
+
+TEST(LoadJob, AnEmptyFileIsTheDefaults) {
+  const JobFile file("", "plain.job.cfg");
+  Job job;
+  load_job(file.path, {}, job);
+  EXPECT_EQ(job.run.name, "plain.job");
+  EXPECT_EQ(job.run.out, "runs/plain.job");
+  EXPECT_EQ(job.run.rounds, RunOptions().rounds);
+  for (const Option& option : job.table.options()) EXPECT_FALSE(option.given) << option.key;
+}
+
+TEST(LoadJob, TheCommandLineWins) {
+  const JobFile file("[run]\nrounds = 12\nout = here\n[client]\nlr = 0.5\n");
+  Job job;
+  load_job(file.path, {{"run.rounds", "7"}, {"run.rounds", "8"}, {"client.momentum", "0.9"}}, job);
+  EXPECT_EQ(job.run.rounds, 8);
+  EXPECT_EQ(job.run.out, "here");
+  EXPECT_EQ(job.client.lr, 0.5);
+  EXPECT_EQ(job.client.momentum, 0.9);
+  EXPECT_EQ(job.table.at("run.rounds").where, "--run.rounds");
+  expect_error<InvalidArgument>(
+      [&] {
+        load_job(file.path, {{"run.round", "7"}}, job);
+      },
+      {"unknown key 'run.round'", "(--run.round)", "run.rounds"});
+  expect_error<InvalidArgument>(
+      [&] {
+        load_job(file.path, {{"client.lr", "0"}}, job);
+      },
+      {"client.lr: 0 is out of range (0, inf)", "(--client.lr)"});
+}
+
+TEST(LoadJob, NamesTheLineOfWhatItRefuses) {
+  expect_refused("[run]\nrounds = 1\n\nrounds = 2\n",
+                 {"'run.rounds' stands twice", "small.cfg:4", "line 2"});
+  expect_refused("[run]\nrounds = 1\n[data]\n[run]\nrounds = 2\n", {"stands twice", "small.cfg:5"});
+  expect_refused("[run]\nout = a#b\n", {"'#' inside a value", "small.cfg:2", "hint: "});
+  expect_refused("\n[run]\nrounds 3\n", {"'rounds 3' is neither", "small.cfg:3"});
+  expect_refused("[run\nrounds = 3\n", {"'[run' is neither", "small.cfg:1"});
+  expect_refused("[run]\nround = 3\n", {"unknown key 'run.round'", "small.cfg:2", "'run.rounds'"});
+  expect_refused("[run]\nroun = 3\n", {"unknown key 'run.roun'", "small.cfg:2"});
+  expect_refused("[sampel]\n\nkind = full\n",
+                 {"unknown section 'sampel'", "small.cfg:3", "'sampler'", "client"});
+  expect_refused("rounds = 3\n", {"'rounds'", "small.cfg:1"});
+  expect_refused("[sampler]\nkind = unifrom\n", {"sampler.kind", "'unifrom'", "small.cfg:2",
+                                                 "did you mean 'uniform'", "weighted"});
+}
+
+TEST(LoadJob, NamesTheLineOfABadValue) {
+  expect_refused("[run]\nrounds = 0\n", {"run.rounds", "out of range [1, inf)", "small.cfg:2"});
+  expect_refused("[run]\nrounds = 1.5\n", {"'1.5' is not an integer", "small.cfg:2"});
+  expect_refused("[run]\nrounds =\n", {"'' is not an integer", "small.cfg:2"});
+  expect_refused("[client]\nlr = nan\n", {"'nan' is not a number", "small.cfg:2"});
+  expect_refused("[client]\nlr = inf\n", {"inf is out of range (0, inf)", "small.cfg:2"});
+  expect_refused("[client]\nlr = 1 2\n", {"'1 2' is not a number"});
+  expect_refused("[federation]\nsizes = 1,0\n", {"federation.sizes", "0 is out of range"});
+}
+
+TEST(LoadJob, RefusesWhatIsNoFile) {
+  Job job;
+  const ScratchFolder folder;
+  expect_error<InvalidArgument>([&] { load_job(folder.path(), {}, job); },
+                                {"is a directory", folder.path()});
+  expect_error<InvalidArgument>([&] { load_job(folder / "none.cfg", {}, job); },
+                                {"cannot read", "No such file", "none.cfg", "hint: "});
+}
+
+// The written job.cfg could not be read again.
+TEST(LoadJob, RefusesValuesThatAJobFileCannotHold) {
+  const JobFile file("");
+  for (const std::string bad : {"a#b", "a #b", "a\nb", "#"}) {
+    Job job;
+    const auto message = message_of<InvalidArgument>([&] {
+      load_job(file.path, {{"run.out", bad}}, job);
+    });
+    expect_parts(message, {"run.out"});
+  }
+  const JobFile odd("", "odd#name.cfg");
+  Job job;
+  expect_error<InvalidArgument>([&] { load_job(odd.path, {}, job); }, {"run.name"});
+}
+
+TEST(JobText, IsAJobThatGivesTheSameText) {
+  const JobFile file(
+      "[run]\nrounds = 12\nname = two words\n[client]\nlr = 0.1\nweight-decay = 1e-5\n"
+      "[data]\nlabels = 3,1\n[federation]\nsize-probabilities = 0.3,0.7\nsizes = 1,2\n"
+      "[sampler]\nkind = full\n");
+  Job job;
+  load_job(file.path, {{"client.momentum", "0.3333333333333333"}}, job);
+  const std::string text = job_text(job);
+  const JobFile written(text, "another.cfg");
+  Job again;
+  load_job(written.path, {}, again);
+  EXPECT_EQ(job_text(again), text);
+  EXPECT_EQ(again.client.momentum, 0.3333333333333333);
+  EXPECT_EQ(again.run.name, "two words");
+}
+
+TEST(JobText, HoldsEveryOptionResolved) {
+  const JobFile file("", "plain.cfg");
+  Job job;
+  load_job(file.path, {}, job);
+  const std::string text = job_text(job);
+  EXPECT_NE(text.find("name = plain\n"), std::string::npos);
+  EXPECT_NE(text.find("out = runs/plain\n"), std::string::npos);
+  std::size_t at = 0;  // the options stand in the table's order
+  for (const Option& option : job.table.options()) {
+    const auto line =
+        fmt::format("\n{} = {}\n", option.key.substr(option.section().size() + 1), option.format());
+    at = text.find(line, at);
+    ASSERT_NE(at, std::string::npos) << option.key;
+    EXPECT_FALSE(option.help.empty()) << option.key;
+  }
+}
+
+// Every name of a choice can be set, and every kind an option is for exists.
+TEST(Job, NamesAreThoseOfTheCatalog) {
+  Job job;
+  for (const KindFamily& family : catalog()) {
+    ASSERT_TRUE(job.table.contains(family.key));
+    EXPECT_EQ(job.table.at(family.key).choices, known_names(family.key));
+    EXPECT_EQ(job.table.selector(job.table.at(family.key).section())->key, family.key);
+    for (const auto& entry : family.entries) job.table.set(family.key, entry.name, "");
+  }
+  for (const Option& option : job.table.options()) {
+    const Option* selector = job.table.selector(option.section());
+    for (const auto& kind : option.kinds) {
+      ASSERT_NE(selector, nullptr) << option.key;
+      EXPECT_EQ(std::count(selector->choices.begin(), selector->choices.end(), kind), 1)
+          << option.key << " for " << kind;
+    }
+  }
+}
+
+TEST(CheckJob, RefusesCombinationsThatCannotWork) {
+  const auto refused = [](const Overrides& overrides, std::initializer_list<std::string> parts) {
+    const JobFile file("[data]\nkind = random\n");
+    Job job;
+    load_job(file.path, overrides, job);
+    expect_error<InvalidArgument>([&] { check_job(job); }, parts);
+  };
+  refused({{"data.kind", "csv"}, {"data.path", "/no/such.csv"}}, {"/no/such.csv", "data.path"});
+  refused({{"data.shape", ""}}, {"data.shape"});
+  refused({{"model.kind", "mlp"}, {"model.hidden", ""}}, {"model.hidden"});
+  refused({{"comm.reduction", "fast"}, {"comm.dispatch", "shared"}}, {"comm.dispatch", "planned"});
+  refused({{"federation.partition", "sizes"}, {"federation.sizes", "1,2"}},
+          {"2 sizes but 4 probabilities"});
+  refused({{"federation.partition", "sizes"},
+           {"federation.size-probabilities", "0.5,0.25,0.03125,0.03125"}},
+          {"sum to 0.8"});
+  const JobFile file("[data]\nkind = random\n[run]\ndevice = cuda\n");
+  Job job;
+  load_job(file.path, {}, job);
+  expect_error<NotCompiled>([&] { check_job(job); }, {"CUDA", "run.device=cpu"});
+  job.table.set("run.device", "cpu", "");
+  check_job(job);
+}
+
+}  // namespace
+}  // namespace hanse

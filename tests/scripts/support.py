@@ -1,0 +1,57 @@
+"""Made-up run directories and calls of the scripts, shared by the tests of scripts/."""
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+ROUNDS = "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n"
+EVALUATIONS = ("round,loss_mean,loss_weighted,train_loss_mean,accuracy_mean,accuracy_worst10,"
+               "accuracy_best10\n")
+
+
+class ScriptTest(unittest.TestCase):
+    """A test with a scratch folder of its own."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hanse-scripts-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, path, text):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def script(self, name, *arguments, **options):
+        command = [SCRIPTS / name, *arguments]
+        return subprocess.run(command, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+                              timeout=120, **options)
+
+    def assert_one_line_error(self, result, *words):
+        """Status 2, and one line on stderr with these words; no traceback."""
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def make_run(self, name, rounds=40, summary=True):
+        """A run directory as the program writes it."""
+        lines = [f"{i},3,0.02,0.012,{0.001 * i},0.002,100,{2 / i}\n" for i in range(1, rounds + 1)]
+        self.write(f"{name}/rounds.csv", ROUNDS + "".join(lines))
+        lines = [f"{i},{2 / (i + 1)},{2 / (i + 1)},{1 / (i + 1)},{i / 100},{i / 200},{i / 90}\n"
+                 for i in range(0, rounds + 1, 4)]
+        self.write(f"{name}/evaluations.csv", EVALUATIONS + "".join(lines))
+        lines = [f"{i},{5 * 2 ** i},{1 / (i + 1)},{i / 10}\n" for i in range(8)]
+        self.write(f"{name}/clients.csv", "client,samples,loss,accuracy\n" + "".join(lines))
+        if summary:
+            self.write(f"{name}/summary.json", json.dumps(make_summary(name, rounds)))
+        return self.folder / name
+
+
+def make_summary(name, rounds):
+    return {"name": name, "rounds": rounds, "ranks": 2, "model_digest": "00ff", "seconds": 12.5,
+            "setup_seconds": 0.5, "seconds_per_round_median": 0.25, "bytes_per_round": 1250000,
+            "metrics": {"accuracy_mean": 0.5, "accuracy_worst10": 0.25, "loss_mean": 1.5}}

@@ -1,0 +1,60 @@
+"""scripts/bench with programs that pretend: the table holds the ratios they imply."""
+import shutil
+import unittest
+
+from support import SCRIPTS, ScriptTest
+
+HANSE = """#!/bin/sh
+for option; do
+  case $option in --run.out=*) out=${option#--run.out=} ;; esac
+done
+echo '{"seconds_per_round_median": 0.011, "setup_seconds": 0.25}' > "$out/summary.json"
+"""
+BARE = """#!/bin/sh
+echo '{"rounds": 1, "seconds_per_round_median": 0.010}'
+"""
+
+
+class BenchTest(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "scripts").mkdir()
+        shutil.copy(SCRIPTS / "bench", self.folder / "scripts")
+        self.make_program("hanse", HANSE)
+        self.make_program("hanse-bare-loop", BARE)
+
+    def make_program(self, name, text):
+        self.write(f"build/{name}", text).chmod(0o755)
+
+    def bench(self, *arguments):
+        return self.script(self.folder / "scripts" / "bench", *arguments)
+
+    def rows(self, *arguments):
+        result = self.bench(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if line}
+
+    def test_ratios_and_limits(self):
+        rows = self.rows("--only", "lr", "cifar", "--pairs", "2")
+        self.assertEqual(rows["lr"], ["11", "10", "1.100", "1.100-1.100", "1.40", "ok"])
+        self.assertEqual(rows["cifar"], ["11", "10", "1.100", "1.100-1.100", "1.06", "over"])
+        self.assertNotIn("mlp", rows)
+
+    def test_start(self):
+        rows = self.rows("--only", "start", "--pairs", "1")
+        self.assertEqual(rows["lr"][0], "0.250")
+
+    def test_markdown(self):
+        result = self.bench("--only", "mlp", "--pairs", "1", "--markdown")
+        self.assertIn("| mlp | 11 | 10 | 1.100 | 1.100-1.100 | 1.20 | ok |", result.stdout)
+
+    def test_program_that_fails(self):
+        self.make_program("hanse", "#!/bin/sh\necho 'hanse: error: no such job' >&2\nexit 2\n")
+        result = self.bench("--only", "lr", "--pairs", "1")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("hanse: error: no such job", result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+"""scripts/plot and scripts/results on made-up run directories: whole, interrupted, broken."""
+import unittest
+
+from support import EVALUATIONS, ROUNDS, ScriptTest
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class PlotTest(ScriptTest):
+    def assert_pictures(self, result, folder, *names):
+        """The script printed exactly these pictures, and each is a PNG file of some size."""
+        self.assertEqual(result.stdout.splitlines(), [str(folder / name) for name in names])
+        for name in names:
+            data = (folder / name).read_bytes()
+            self.assertTrue(data.startswith(PNG), name)
+            self.assertGreater(len(data), 5000, name)
+
+    def assert_drawn(self, run):
+        result = self.script("plot", str(run))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png")
+
+    def test_one_run(self):
+        self.assert_drawn(self.make_run("alone"))
+
+    def test_interrupted_run_with_torn_lines(self):
+        run = self.make_run("torn", summary=False)
+        for name in ("rounds.csv", "evaluations.csv"):
+            with open(run / name, "a") as file:
+                file.write("41,3")
+        self.assert_drawn(run)
+
+    def test_one_round(self):
+        self.assert_drawn(self.make_run("short", rounds=1))
+
+    def test_regression_has_no_accuracy(self):
+        run = self.make_run("regression")
+        self.write("regression/evaluations.csv", "round,loss_mean,accuracy_mean\n0,2,\n4,1,\n")
+        self.write("regression/clients.csv", "client,samples,loss,accuracy\n0,9,0.5,\n1,4,0.7,\n")
+        self.assert_drawn(run)
+
+    def test_several_runs(self):
+        runs = [str(self.make_run(name)) for name in ("a", "b", "deeper/b")]
+        result = self.script("plot", *runs, "--out", str(self.folder / "out"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png")
+
+    def test_missing_file_is_told_and_the_rest_drawn(self):
+        run = self.make_run("part")
+        (run / "clients.csv").unlink()
+        result = self.script("plot", str(run))
+        self.assert_one_line_error(result, "clients.csv", "hint")
+        self.assert_pictures(result, run / "plots", "learning.png", "time.png")
+
+    def test_empty_files(self):
+        for name, text in [("rounds.csv", ROUNDS), ("rounds.csv", ""),
+                           ("evaluations.csv", EVALUATIONS), ("clients.csv", "client,loss\n")]:
+            with self.subTest(name=name, text=text):
+                run = self.make_run("empty")
+                self.write(f"empty/{name}", text)
+                self.assert_one_line_error(self.script("plot", str(run)), name, "empty")
+
+    def test_missing_column(self):
+        run = self.make_run("column")
+        self.write("column/rounds.csv", "round,time\n1,2\n")
+        self.assert_one_line_error(self.script("plot", str(run)), "rounds.csv", "'seconds'")
+
+    def test_no_run_directory(self):
+        result = self.script("plot", str(self.folder / "nowhere"))
+        self.assert_one_line_error(result, "nowhere", "hint")
+
+
+class ResultsTest(ScriptTest):
+    def test_columns_are_runs_and_unknown_values_dashes(self):
+        runs = [str(self.make_run(name)) for name in ("a", "b")]
+        self.write("b/summary.json", '{"rounds": 7, "metrics": {"loss_mean": 0.125}}')
+        result = self.script("results", *runs)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        cells = {line[:34].strip(): line[34:].split() for line in result.stdout.splitlines()}
+        self.assertEqual(cells["accuracy, mean of clients"], ["50.00", "%", "-"])
+        self.assertEqual(cells["test loss, mean of clients"], ["1.5000", "0.1250"])
+        self.assertEqual(cells["rounds"], ["40", "7"])
+        self.assertEqual(cells["sent a round, all ranks"], ["1.25", "MB", "-"])
+
+    def test_unfinished_run(self):
+        run = self.make_run("going", summary=False)
+        self.assert_one_line_error(self.script("results", str(run)), "summary.json", "hint")
+
+    def test_broken_summary(self):
+        self.write("broken/summary.json", '{"rounds": ')
+        self.assert_one_line_error(self.script("results", str(self.folder / "broken")),
+                                   "summary.json")
+
+
+if __name__ == "__main__":
+    unittest.main()

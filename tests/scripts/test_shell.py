@@ -1,0 +1,151 @@
+"""The shell scripts in a made-up repository: their build is left out, their program pretends."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import SCRIPTS, ScriptTest
+
+# Two ranks under the real mpirun. Rank 0 writes the results, or stops when SIGUSR1 reaches it.
+PROGRAM = """#!/usr/bin/env bash
+trap 'exit 75' USR1
+for option; do
+  case $option in --run.out=*) out=${option#--run.out=} ;; --test.sleep=*) sleep=1 ;; esac
+done
+touch "started-$OMPI_COMM_WORLD_RANK"
+if [[ -n ${sleep-} ]]; then
+  for ((i = 0; i < 300; ++i)); do sleep 0.1; done
+fi
+if [[ $OMPI_COMM_WORLD_RANK -eq 0 ]]; then mkdir -p "$out" && cp -r made/. "$out"; fi
+"""
+
+
+class RepositoryTest(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(SCRIPTS, self.folder / "scripts")
+        self.write("scripts/build", "#!/bin/sh\n")
+        self.write("build/hanse", PROGRAM).chmod(0o755)
+
+    def command(self, name, *arguments):
+        return [self.folder / "scripts" / name, *arguments]
+
+
+class QuickstartTest(RepositoryTest):
+    def test_trains_and_shows(self):
+        self.make_run("made")
+        result = self.script(*self.command("quickstart"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("accuracy, mean of clients", result.stdout)
+        last = result.stdout.splitlines()[-3:]
+        self.assertEqual(last, [f"runs/fashion-mnist/plots/{name}.png"
+                                for name in ("learning", "clients", "time")])
+
+    def start_sleeping(self):
+        process = subprocess.Popen(self.command("quickstart", "--test.sleep=1"), text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        for _ in range(300):
+            if (self.folder / "started-0").exists():
+                return process
+            time.sleep(0.1)
+        self.fail("the program was not started")
+
+    def test_interrupt_becomes_a_checkpoint(self):
+        for number, send in [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)]:
+            with self.subTest(signal=number):
+                process = self.start_sleeping()
+                send(process.pid, number)
+                out, err = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, 75, out + err)
+                self.assertRegex(out, r"mpirun.* build/hanse resume runs/fashion-mnist")
+                (self.folder / "started-0").unlink()
+
+    def test_failure_of_the_run(self):
+        self.write("build/hanse", "#!/bin/sh\nexit 2\n")
+        result = self.script(*self.command("quickstart"))
+        self.assertEqual(result.returncode, 2)
+        self.assertNotIn("plots:", result.stdout)
+
+    def test_options_it_does_not_take(self):
+        for option in ("--run.out=here", "--help-me", "word"):
+            result = self.script(*self.command("quickstart", option))
+            self.assert_one_line_error(result, option.split("=")[0], "hint")
+
+
+class TestTest(RepositoryTest):
+    def run_with(self, ctest, check):
+        """scripts/test where ctest and one of the checks end with these statuses."""
+        self.write("scripts/check-includes", "#!/bin/sh\n")
+        self.write("scripts/check-headers", f"#!/bin/sh\nexit {check}\n")
+        self.write("tests/scripts/test_nothing.py", "")
+        self.write("bin/ctest", f"#!/bin/sh\necho 'ran ctest' \"$@\"\nexit {ctest}\n").chmod(0o755)
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        return self.script(*self.command("test", "-R", "comm"), env={**os.environ, "PATH": path})
+
+    def test_runs_everything_whatever_fails(self):
+        for ctest, check, status in [(0, 0, 0), (8, 0, 1), (0, 1, 1)]:
+            with self.subTest(ctest=ctest, check=check):
+                result = self.run_with(ctest, check)
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertRegex(result.stdout, "ran ctest .*-R comm")
+                self.assertEqual("failed: C++" in result.stderr, ctest != 0)
+                self.assertEqual("failed: headers" in result.stderr, check != 0)
+
+
+class SetupTest(RepositoryTest):
+    """setup with an apt that only remembers what it was asked for."""
+
+    def setup_with(self, *installed):
+        known = "".join(f"echo installed {package}\n" for package in installed)
+        self.write("bin/dpkg-query", f"#!/bin/sh\n{known}exit 1\n").chmod(0o755)
+        for name, last in [("apt-get", ""), ("sudo", 'exec "$@"\n')]:
+            record = f'#!/bin/sh\necho {name} "$@" >> "{self.folder}/asked"\n{last}'
+            self.write(f"bin/{name}", record).chmod(0o755)
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        result = self.script(*self.command("setup"), env={**os.environ, "PATH": path})
+        asked = self.folder / "asked"
+        return result, asked.read_text() if asked.exists() else ""
+
+    def packages(self):
+        """Everything that setup wants, learnt from a machine that has nothing."""
+        result, _ = self.setup_with()
+        (self.folder / "asked").unlink()
+        return result.stdout.splitlines()[0].removeprefix("setup: installing ").split()
+
+    def test_installs_what_is_missing_only(self):
+        packages = self.packages()
+        self.assertIn("libtorch-dev", packages)
+        result, asked = self.setup_with(*[p for p in packages if p not in ("cmake", "g++")])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("setup: installing g++ cmake\n", result.stdout)
+        install = [line for line in asked.splitlines() if "apt-get install" in line]
+        self.assertTrue(install[0].endswith(" g++ cmake"), asked)
+
+    def test_asks_for_nothing_when_all_is_there(self):
+        result, asked = self.setup_with(*self.packages())
+        self.assertEqual((result.returncode, result.stdout, asked), (0, "", ""))
+
+
+class HelpTest(ScriptTest):
+    def test_every_script_explains_itself(self):
+        for path in sorted(SCRIPTS.iterdir()):
+            if path.suffix == ".sh" or not path.is_file():
+                continue
+            with self.subTest(script=path.name):
+                self.assertTrue(os.access(path, os.X_OK))
+                result = self.script(path.name, "--help")
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertIn(f"scripts/{path.name}", result.stdout)
+
+    def test_unknown_option(self):
+        for name in ("setup", "build"):
+            self.assert_one_line_error(self.script(name, "--nothing"), "--nothing", "hint")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,299 @@
+"""Whatever is wrong with the input: status 2 before the first round, and one line that names it."""
+
+import gzip
+import os
+import struct
+
+import hanse
+
+IMAGES = "train-images-idx3-ubyte"
+LABELS = "train-labels-idx1-ubyte"
+
+
+def idx_images(count=40, rows=4, columns=4, magic=0x803):
+    pixels = bytes(i * 37 % 256 for i in range(count * rows * columns))
+    return struct.pack(">4I", magic, count, rows, columns) + pixels
+
+
+def idx_labels(count=40, magic=0x801):
+    return struct.pack(">2I", magic, count) + bytes(i % 4 for i in range(count))
+
+
+ALONE = (None,)
+
+
+class BadInput(hanse.Case):
+    def refuse(self, *parts, changes=None, arguments=(), job=None, verb="run", places=(None, 2)):
+        """Without mpirun and on two ranks: status 2, one line with all of `parts`, no results.
+
+        Of those tests whose input fails at the same place in the program, one goes to two ranks.
+        """
+        job = job or self.job(changes)
+
+        def call(ranks):
+            run = self.path(f"run-{ranks}")
+            return run, self.hanse(verb, job, f"--run.out={run}", *arguments, ranks=ranks,
+                                   expect=None)
+
+        for run, process in hanse.together([lambda ranks=ranks: call(ranks) for ranks in places]):
+            self.assertEqual(process.status, 2, process.describe())
+            self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
+            self.assert_one_error(process, 2, *parts)
+            self.assertEqual(process.stdout().strip(), "", process.describe())
+            left = os.listdir(run) if os.path.isdir(run) else []
+            self.assertEqual(left, [], f"the run directory has results\n{process.describe()}")
+
+
+class BadJob(BadInput):
+    def test_unknown_section(self):
+        self.refuse("job.cfg:", "modell", "did you mean 'model'", "federation",
+                    changes={"modell.kind": "mlp"}, places=ALONE)
+
+    def test_unknown_key(self):
+        self.refuse("job.cfg:", "client.learning", "did you mean", "batch",
+                    changes={"client.learning": 1})
+
+    def test_unknown_key_on_the_command_line(self):
+        self.refuse("--client.lrr", "did you mean 'client.lr'", arguments=["--client.lrr=0.1"])
+
+    def test_abbreviated_key_on_the_command_line(self):
+        self.refuse("--client.lr-deca", "did you mean 'client.lr-decay'",
+                    arguments=["--client.lr-deca=0.1"], places=ALONE)
+
+    def test_unknown_value(self):
+        self.refuse("job.cfg:", "sampler.kind", "unifrom", "did you mean 'uniform'", "weighted",
+                    changes={"sampler.kind": "unifrom"}, places=ALONE)
+
+    def test_key_twice(self):
+        self.refuse("job.cfg:3", "run.rounds", "line 2",
+                    job=self.write("job.cfg", "[run]\nrounds = 3\nrounds = 4\n"), places=ALONE)
+
+    def test_line_that_is_no_assignment(self):
+        self.refuse("job.cfg:2", "key = value", job=self.write("job.cfg", "[run]\nrounds 3\n"),
+                    places=ALONE)
+
+    def test_number_sign_in_a_value(self):
+        self.refuse("job.cfg:2", "'#'", job=self.write("job.cfg", "[run]\nname = run#3\n"),
+                    places=ALONE)
+
+    def test_job_that_is_a_directory(self):
+        os.mkdir(self.path("jobs"))
+        self.refuse(self.path("jobs"), "directory", "hint", job=self.path("jobs"))
+
+    def test_job_that_is_missing(self):
+        self.refuse(self.path("none.cfg"), "hint", job=self.path("none.cfg"))
+
+    def test_device_of_another_build(self):
+        if "not in this build" not in self.hanse("--version").stdout():
+            self.skipTest("a build with CUDA")
+        self.refuse("CUDA", "hint", "run.device=cpu", changes={"run.device": "cuda"})
+
+    def test_plan(self):
+        self.refuse("job.cfg:", "client.lr", "out of range", verb="plan",
+                    changes={"client.lr": -1})
+
+
+class BadNumber(BadInput):
+    def test_out_of_range(self):
+        self.refuse("job.cfg:", "client.lr", "-0.1", "(0, inf)", changes={"client.lr": -0.1})
+
+    def test_not_a_number(self):
+        self.refuse("job.cfg:", "client.lr", "nan", changes={"client.lr": "nan"}, places=ALONE)
+
+    def test_infinite(self):
+        self.refuse("job.cfg:", "client.lr", "inf", changes={"client.lr": "inf"}, places=ALONE)
+
+    def test_integer_out_of_range(self):
+        self.refuse("job.cfg:", "run.rounds", "0", "[1, inf)", changes={"run.rounds": 0},
+                    places=ALONE)
+
+    def test_integer_too_large_to_store(self):
+        self.refuse("job.cfg:", "run.seed", "99999999999999999999",
+                    changes={"run.seed": "99999999999999999999"}, places=ALONE)
+
+    def test_no_integer(self):
+        self.refuse("job.cfg:", "client.batch", "2.5", changes={"client.batch": 2.5}, places=ALONE)
+
+    def test_on_the_command_line(self):
+        self.refuse("--data.test-fraction", "[0, 1)", arguments=["--data.test-fraction=1"],
+                    places=ALONE)
+
+
+class BadFederation(BadInput):
+    def test_more_clients_than_samples(self):
+        table = self.write("table.csv", "label,x\n0,1\n1,2\n0,3\n")
+        self.refuse("federation.clients", "3", "4", "hint",
+                    changes={"federation.clients": 4, "data.kind": "csv", "data.path": table})
+
+    def test_more_participants_than_clients(self):
+        self.refuse("sampler.per-round", "24", "23", "hint", changes={"sampler.per-round": 24})
+
+    def test_sizes_without_probabilities(self):
+        self.refuse("federation.size", "hint",
+                    changes={"federation.partition": "sizes", "federation.sizes": "1,2,3",
+                             "federation.size-probabilities": "0.5,0.5"}, places=ALONE)
+
+    def test_column_that_is_not_given(self):
+        self.refuse("data.client-column", "hint", changes={"federation.partition": "by-column"},
+                    places=ALONE)
+
+    def test_model_that_does_not_fit(self):
+        self.refuse("model.kind", "lenet",
+                    changes={"model.kind": "lenet", "data.shape": "3"})
+
+    def test_loss_that_does_not_fit(self):
+        self.refuse("model.loss", "squared-error", "hint",
+                    changes={"model.loss": "squared-error"}, places=ALONE)
+
+
+class BadFiles(BadInput):
+    def refuse_idx(self, *parts, images=None, labels=None, **more):
+        folder = self.path("idx")
+        os.makedirs(folder, exist_ok=True)
+        for name, data in ((IMAGES, images), (LABELS, labels)):
+            if data is not None:
+                self.write(os.path.join("idx", name), data)
+        self.refuse(folder, *parts, "hint",
+                    changes={"data.kind": "idx", "data.path": folder, "federation.clients": 4,
+                             "sampler.per-round": 2}, **more)
+
+    def test_missing_folder(self):
+        self.refuse("data.path", self.path("none"), "hint",
+                    changes={"data.kind": "idx", "data.path": self.path("none")})
+
+    def test_missing_images(self):
+        self.refuse_idx(IMAGES, labels=idx_labels(), places=ALONE)
+
+    def test_missing_labels(self):
+        self.refuse_idx(LABELS, images=idx_images(), places=ALONE)
+
+    def test_truncated_images(self):
+        self.refuse_idx(IMAGES, "pixels", "truncated", images=idx_images()[:-1],
+                        labels=idx_labels())
+
+    def test_truncated_header(self):
+        self.refuse_idx(LABELS, "truncated", images=idx_images(), labels=idx_labels()[:6],
+                        places=ALONE)
+
+    def test_truncated_gzip(self):
+        self.write(os.path.join("idx", IMAGES + ".gz"), gzip.compress(idx_images())[:-20])
+        self.refuse_idx(IMAGES + ".gz", labels=idx_labels(), places=ALONE)
+
+    def test_not_idx(self):
+        self.refuse_idx(IMAGES, "magic", "IDX", images=b"\x89PNG\r\n\x1a\n" + bytes(100),
+                        labels=idx_labels(), places=ALONE)
+
+    def test_images_and_labels_changed_places(self):
+        self.refuse_idx("magic", images=idx_labels(), labels=idx_images(), places=ALONE)
+
+    def test_counts_that_differ(self):
+        self.refuse_idx(LABELS, "39", "40", images=idx_images(), labels=idx_labels(39),
+                        places=ALONE)
+
+    def test_label_outside_the_classes(self):
+        self.write(os.path.join("idx", IMAGES), idx_images())
+        self.write(os.path.join("idx", LABELS), idx_labels())
+        self.refuse("data.labels", "4", "0 to 3", "hint",
+                    changes={"data.kind": "idx", "data.path": self.path("idx"),
+                             "data.labels": "1,4", "federation.clients": 4,
+                             "sampler.per-round": 2})
+
+    def refuse_csv(self, content, *parts, **more):
+        table = self.write("table.csv", content)
+        self.refuse("table.csv:", *parts, "hint",
+                    changes={"data.kind": "csv", "data.path": table, "federation.clients": 1,
+                             "sampler.per-round": 1}, **more)
+
+    def test_nan_in_a_table(self):
+        self.refuse_csv("label,x,y\n0,1,2\n1,nan,4\n", "table.csv:3", "column 'x'", "nan")
+
+    def test_text_in_a_table(self):
+        self.refuse_csv("label,x,y\n0,1,2\n1,2,four\n", "table.csv:3", "column 'y'", "four",
+                        places=ALONE)
+
+    def test_short_row_of_a_table(self):
+        self.refuse_csv("label,x,y\n0,1,2\n1,2\n", "table.csv:3", "2 fields", "3", places=ALONE)
+
+    def test_missing_column(self):
+        self.refuse_csv("lable,x\n0,1\n", "'label'", "data.label-column", "'lable'", places=ALONE)
+
+    def test_empty_table(self):
+        self.refuse_csv("", "empty", places=ALONE)
+
+
+class BadOutput(BadInput):
+    def refuse_output(self, out, *parts, job=None):
+        """The other way round: `out` may exist and must stay as it is."""
+        job = job or self.job()
+        calls = [lambda ranks=ranks: self.hanse("run", job, f"--run.out={out}", ranks=ranks,
+                                                expect=None) for ranks in (None, 2)]
+        for process in hanse.together(calls):
+            self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
+            self.assert_one_error(process, 2, out, "hint", *parts)
+
+    def test_directory_with_results(self):
+        job = self.job()
+        run = self.train(job, "run")
+        before = {name: hanse.text(run, name) for name in os.listdir(run)
+                  if os.path.isfile(os.path.join(run, name))}
+        self.refuse_output(run, "hanse resume", "run.overwrite=true", job=job)
+        for name, content in before.items():
+            self.assertEqual(hanse.text(run, name), content, f"{name} changed")
+
+    def test_directory_with_one_result(self):
+        self.write(os.path.join("run", "rounds.csv"), "round\n")
+        self.refuse_output(self.path("run"))
+        self.assertEqual(os.listdir(self.path("run")), ["rounds.csv"])
+
+    def test_folder_below_a_file(self):
+        self.refuse_output("/dev/null/x")
+
+    def test_file(self):
+        self.refuse_output(self.write("results", "mine"))
+        self.assertEqual(hanse.text(self.path("results")), "mine")
+
+    def test_folder_without_permission(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write everywhere")
+        os.mkdir(self.path("locked"), 0o500)
+        self.refuse_output(self.path("locked"))
+
+
+class BadUsage(hanse.Case):
+    def refuse(self, *arguments, parts=()):
+        process = self.hanse(*arguments, expect=None)
+        self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
+        self.assert_one_error(process, 2, "hint", *parts)
+
+    def test_unknown_command(self):
+        self.refuse("rum", "job.cfg", parts=["'rum'", "did you mean 'run'"])
+
+    def test_missing_job(self):
+        self.refuse("run", parts=["job file"])
+        for process in [self.hanse("run", ranks=2, expect=None)]:
+            self.assertEqual(len(process.lines()), 1, f"not one line\n{process.describe()}")
+            self.assert_one_error(process, 2, "job file")
+
+    def test_too_many_words(self):
+        self.refuse("run", "one.cfg", "two.cfg", parts=["two.cfg"])
+
+    def test_option_without_a_value(self):
+        self.refuse("run", "job.cfg", "--client.lr", parts=["client.lr"])
+
+    def test_unknown_kind(self):
+        self.refuse("list", "modells", parts=["modells", "did you mean 'models'"])
+
+    def test_no_hdf5_file(self):
+        self.refuse("inspect", self.write("model.h5", "text" * 300), parts=["model.h5"])
+
+    def test_missing_hdf5_file(self):
+        process = self.hanse("inspect", self.path("none.h5"), expect=None)
+        self.assert_one_error(process, 2, "none.h5")
+
+    def test_trace_that_is_no_json(self):
+        process = self.hanse("replay", self.write("trace.json", "{"), expect=None)
+        self.assert_one_error(process, 2, "JSON")
+
+
+if __name__ == "__main__":
+    hanse.main()

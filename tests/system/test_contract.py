@@ -1,0 +1,261 @@
+"""What scripts outside the repository rely on: files, columns, keys, exit statuses, output."""
+
+import glob
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import unittest
+
+import hanse
+
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
+ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
+                 "bytes_sent", "loss"]
+SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
+METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
+           [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",
+                                                     "kl", "angle"]] + ["improved"])
+
+
+def header(run, name):
+    return hanse.text(run, name).splitlines()[0].split(",")
+
+
+class RunDirectory(hanse.Case):
+    def test_files(self):
+        run = self.train(self.job({"checkpoint.every": 5}), "run", 2)
+        self.assertEqual(sorted(os.listdir(run)),
+                         ["checkpoints", "clients.csv", "evaluations.csv", "job.cfg", "model.h5",
+                          "rounds.csv", "summary.json"])
+        self.assertEqual(self.checkpoints(run), ["round-000010.h5", "round-000012.h5"])
+
+        self.assertEqual(header(run, "rounds.csv"), ROUND_COLUMNS)
+        self.assertEqual(self.rounds(run), list(range(1, 13)))
+        for row in hanse.table(run, "rounds.csv"):
+            self.assertEqual(row["clients"], "5")
+            self.assertGreater(int(row["bytes_sent"]), 0)
+            self.assertGreater(float(row["loss"]), 0)
+            parts = [float(row[f"seconds_{part}"]) for part in ("train", "comm", "wait")]
+            self.assertGreaterEqual(min(parts), 0)
+            self.assertGreater(float(row["seconds"]), 0)
+
+        self.assertEqual(header(run, "evaluations.csv")[0], "round")
+        self.assertEqual(set(METRICS) - set(header(run, "evaluations.csv")), set())
+        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+
+        self.assertEqual(header(run, "clients.csv"), ["client", "samples", "loss", "accuracy"])
+        self.assertEqual(hanse.column(run, "clients.csv", "client"),
+                         [str(client) for client in range(23)])
+
+    def test_summary(self):
+        run = self.train(self.job(), "run", 2, {"run.name": "a-name"})
+        summary = hanse.summary(run)
+        self.assertEqual((summary["name"], summary["seed"], summary["rounds"], summary["ranks"]),
+                         ("a-name", 5, 12, 2))
+        self.assertRegex(summary["model_digest"], "^[0-9a-f]{32}$")
+        for key in ("setup_seconds", "seconds", "seconds_per_round_median", "bytes_per_round",
+                    "peak_memory_bytes"):
+            self.assertGreater(summary[key], 0, key)
+        self.assertEqual(set(METRICS) - set(summary["metrics"]), set())
+        self.assertEqual(set(("hanse", "mpi", "libtorch", "hdf5")) - set(summary["versions"]),
+                         set())
+        clients = hanse.table(run, "clients.csv")
+        accuracies = [float(row["accuracy"]) for row in clients]
+        losses = [float(row["loss"]) for row in clients]
+        self.assertAlmostEqual(summary["metrics"]["accuracy_mean"],
+                               sum(accuracies) / len(accuracies), places=7)
+        self.assertAlmostEqual(summary["metrics"]["loss_mean"], sum(losses) / len(losses), places=7)
+        self.assertAlmostEqual(summary["metrics"]["accuracy_worst10"],
+                               sum(sorted(accuracies)[:2]) / 2, places=7)
+        last = hanse.table(run, "evaluations.csv")[-1]
+        self.assertAlmostEqual(float(last["loss_mean"]), summary["metrics"]["loss_mean"], places=7)
+
+    def test_regression_has_no_accuracy(self):
+        run = self.train(self.job({"data.classes": 0, "model.loss": "squared-error",
+                                   "client.lr": 0.001}), "run")
+        self.assertEqual(set(hanse.column(run, "clients.csv", "accuracy")), {""})
+        self.assertFalse([key for key in hanse.summary(run)["metrics"] if "accuracy" in key])
+
+    def test_written_job_reproduces_the_run(self):
+        run = self.train(self.job({"client.lr-decay": 0.97, "server.optimizer": "momentum",
+                                   "federation.partition": "dirichlet"}), "run")
+        again = self.train(os.path.join(run, "job.cfg"), "again", 2)
+        self.assert_digest(again, run)
+        different = [line for line in zip(hanse.text(run, "job.cfg").splitlines(),
+                                          hanse.text(again, "job.cfg").splitlines())
+                     if line[0] != line[1]]
+        self.assertEqual(different, [(f"out = {run}", f"out = {again}")])
+
+    def test_overwrite(self):
+        job = self.job({"checkpoint.every": 6, "checkpoint.keep": 0})
+        run = self.train(job, "run")
+        self.write(os.path.join("run", "notes.txt"), "mine")
+        self.train(job, "run", 2, {"run.overwrite": "true", "run.seed": 6, "run.rounds": 4})
+        self.assertEqual(self.rounds(run), [1, 2, 3, 4])
+        self.assertEqual(self.checkpoints(run), ["round-000004.h5"])
+        self.assertEqual(hanse.text(run, "notes.txt"), "mine")
+        self.assert_digest(run, self.train(job, "other",
+                                           changes={"run.seed": 6, "run.rounds": 4}))
+        # The permission was for that start only.
+        self.assert_one_error(self.hanse("run", os.path.join(run, "job.cfg"), expect=None), 2, run)
+
+    def test_defaults(self):
+        self.hanse("run", self.job(name="small.cfg"))
+        self.assertEqual(hanse.summary(self.path("runs", "small"))["name"], "small")
+
+    def test_checkpoints_kept(self):
+        job = self.job({"checkpoint.every": 3})
+        for keep, rounds in ((0, (3, 6, 9, 12)), (1, (12,))):
+            run = self.train(job, f"keep-{keep}", changes={"checkpoint.keep": keep})
+            self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in rounds])
+
+    def test_ignored_keys_are_told_once(self):
+        process = self.hanse("run", self.job({"federation.alpha": 0.1}),
+                             f"--run.out={self.path('run')}", ranks=2)
+        told = [line for line in process.lines() if "federation.alpha" in line]
+        self.assertEqual(len(told), 1, process.describe())
+        self.assertIn("not used", told[0])
+
+    @unittest.skipIf(h5py is None, "h5py is not installed")
+    def test_model_file(self):
+        run = self.train(self.job({"model.kind": "mlp", "model.hidden": "7"}), "run")
+        with h5py.File(os.path.join(run, "model.h5")) as file:
+            row = file["row"][:]
+            shapes = {name: file[name].shape for name in file if name != "row"}
+            values = sorted(value for name in shapes for value in file[name][:].ravel())
+        self.assertEqual(sorted(shapes.values()), [(5,), (5, 7), (7,), (7, 64)])
+        self.assertEqual(row.shape, (64 * 7 + 7 + 7 * 5 + 5,))
+        self.assertEqual(row.dtype.str, "<f4")
+        self.assertEqual(values, sorted(row))
+        with h5py.File(glob.glob(os.path.join(run, "checkpoints", "*.h5"))[0]) as file:
+            self.assertEqual(file.attrs["round"], 12)
+            self.assertEqual(list(file["state/training/model"][:]), list(row))
+
+
+class Commands(hanse.Case):
+    def test_plan_trains_and_writes_nothing(self):
+        job = self.job()
+        for ranks in (None, 2):
+            process = self.hanse("plan", job, f"--run.out={self.path('run')}", ranks=ranks)
+            for part in ("memory", "data", "sent a round", "messages a round"):
+                self.assertIn(part, process.stdout().replace("model rows a rank", "memory"))
+            self.assertEqual(process.stdout().count("messages a round"), 1, process.describe())
+        self.assertIn("8, 8", self.hanse("plan", job, "--ranks=8").stdout())
+        left = [name for name in os.listdir(self.folder) if not name.startswith(".output")]
+        self.assertEqual(left, ["job.cfg"])
+
+    def test_list(self):
+        everything = self.hanse("list").stdout()
+        families = re.findall(r"^(\w+) \(([\w.-]+)\)$", everything, re.MULTILINE)
+        self.assertEqual({"samplers", "aggregators", "optimizers", "models", "data", "protocols"} -
+                         {name for name, _ in families}, set())
+        texts = hanse.together([lambda name=name: self.hanse("list", name).stdout()
+                                for name, _ in families])
+        for (name, key), text in zip(families, texts):
+            self.assertTrue(text.startswith(f"{name} ({key})"), text)
+            self.assertIn(text.strip(), everything)
+        for part in ("uniform", "weighted", "full", "fedavg", "momentum", "cnn-leaf", "idx",
+                     "client.lr = 0.1", "checkpoint.keep = 2"):
+            self.assertIn(part, everything)
+
+    def test_inspect(self):
+        run = self.train(self.job(), "run")
+        checkpoint = glob.glob(os.path.join(run, "checkpoints", "*.h5"))[0]
+        seen = self.hanse("inspect", checkpoint).stdout()
+        for part in ("checkpoint", "round: 12", "digest: ok", "training/model", "[325]"):
+            self.assertIn(part, seen)
+        seen = self.hanse("inspect", os.path.join(run, "model.h5")).stdout()
+        for part in ("model", "parameters: 325", "tensors: 2", "[5, 64]", "[5]"):
+            self.assertIn(part, seen)
+        os.truncate(checkpoint, 1000)
+        self.assertIn("DAMAGED", self.hanse("inspect", checkpoint).stdout())
+
+    def test_replay(self):
+        trace = {"rule": {"aggregator.kind": "fedavg"}, "clients": 4,
+                 "rounds": [{"participants": [0, 2, 3], "sizes": [10, 30, 60]},
+                            {"participants": [1, 3], "sizes": [3, 1]}]}
+        file = self.write("trace.json", json.dumps(trace))
+        rounds = json.loads(self.hanse("replay", file).stdout())["rounds"]
+        for got, expected in zip(rounds, ([0.1, 0.3, 0.6], [0.75, 0.25])):
+            self.assertEqual(len(got["weights"]), len(expected))
+            for weight, value in zip(got["weights"], expected):
+                self.assertAlmostEqual(weight, value, places=15)
+            self.assertEqual(got["step"], 1)
+
+    def test_replay_names_the_field(self):
+        file = self.write("trace.json", json.dumps(
+            {"rule": {"aggregator.kind": "fedavg"}, "clients": 2,
+             "rounds": [{"participants": [0, 2], "sizes": [1, 1]}]}))
+        self.assert_one_error(self.hanse("replay", file, expect=None), 2,
+                              "rounds[0].participants", "2")
+
+    def test_help_and_version(self):
+        for arguments in (["--help"], ["run", "--help"], []):
+            process = self.hanse(*arguments)
+            for verb in ("run", "resume", "plan", "replay", "list", "inspect"):
+                self.assertIn(f"hanse {verb}", process.stdout())
+            self.assertEqual(process.stderr(), "")
+        version = self.hanse("--version").stdout()
+        for library in ("hanse", "mpi", "libtorch", "hdf5", "nccl"):
+            self.assertRegex(version, rf"(?m)^{library} +\S")
+
+
+class ProgressLines(hanse.Case):
+    def watch(self, reader, writer, enough):
+        """What a run writes to stderr until there is enough of it, and then until it stops."""
+        job = self.job({"run.rounds": 10000000})
+        process = subprocess.Popen([hanse.program(), "run", job, f"--run.out={self.path('run')}"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=writer, cwd=self.folder,
+                                   env={**os.environ, hanse.MARK: self.mark})
+        os.close(writer)
+        seen = ""
+        asked = False
+        while True:
+            ready, _, _ = select.select([reader], [], [], hanse.PATIENCE_S)
+            self.assertTrue(ready, f"silent for {hanse.PATIENCE_S} s: {seen}")
+            try:
+                piece = os.read(reader, 65536)
+            except OSError:  # a terminal whose other side is closed
+                break
+            if not piece:
+                break
+            seen += piece.decode()
+            if not asked and enough(seen):
+                process.send_signal(signal.SIGUSR1)
+                asked = True
+        os.close(reader)
+        self.assertEqual(process.wait(hanse.PATIENCE_S), hanse.STOPPED, seen)
+        return seen
+
+    def test_pipe_gets_whole_lines(self):
+        seen = self.watch(*os.pipe(), lambda text: "rounds/s" in text)
+        self.assertNotRegex(seen, "[\r\033]")
+        self.assertTrue(seen.endswith("\n"))
+        lines = [line for line in seen.splitlines() if not line.startswith("hanse: ")]
+        self.assertGreater(len(lines), 1, seen)
+        for line in lines:
+            self.assertRegex(line, r"^round \d+/10000000  loss \S+  (accuracy \S+%  )?"
+                                   r"\S+ rounds/s  .+ (left|in all)$")
+        self.assertTrue(lines[-1].endswith(" in all"), seen)
+
+    def test_terminal_gets_one_line_that_updates(self):
+        seen = self.watch(*pty.openpty(), lambda text: text.count("rounds/s") >= 3)
+        progress = [line for line in seen.split("\n") if "rounds/s" in line]
+        self.assertEqual(len(progress), 1, seen)
+        states = [state for state in progress[0].split("\r") if state]
+        self.assertGreater(len(states), 2, seen)
+        rounds = [int(re.match(r"\033\[Kround (\d+)/", state)[1]) for state in states]
+        self.assertEqual(rounds, sorted(rounds))
+
+
+if __name__ == "__main__":
+    hanse.main()

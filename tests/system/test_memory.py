@@ -1,0 +1,59 @@
+"""Memory of a rank grows neither with its participants nor with the ranks that share the data."""
+
+import signal
+
+import hanse
+
+MB = 1e6
+DATA_BYTES = 204 * MB
+BIG_DATA = {"data.shape": "1,28,28", "data.test-fraction": 0, "federation.clients": 100,
+            "federation.samples": 2600, "client.steps": 1, "evaluate.every": 0}
+
+
+def proportional_bytes(pid):
+    """Resident memory of a process, a shared page divided among those that share it."""
+    for line in hanse.text(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith("Pss:"):
+            return 1024 * int(line.split()[1])
+    raise AssertionError(f"no Pss of process {pid}")
+
+
+class Memory(hanse.Case):
+    def peak(self, job, out, ranks=None, **changes):
+        return hanse.summary(self.train(job, out, ranks, changes))["peak_memory_bytes"]
+
+    def test_peak_of_more_ranks(self):
+        job = self.job({**BIG_DATA, "run.rounds": 3})
+        one = self.peak(job, "one", 1)
+        four = self.peak(job, "four", 4)
+        self.assertGreater(one, DATA_BYTES)
+        self.assertLess(four, one + 0.25 * DATA_BYTES)
+
+    def test_host_of_more_ranks(self):
+        job = self.job({**BIG_DATA, "run.rounds": 10000000})
+        used = {}
+        for ranks in (1, 4):
+            run = self.path(f"run-{ranks}")
+            process = self.start("run", job, f"--run.out={run}", ranks=ranks)
+            self.wait_for_rounds(process, run, 3)
+            self.assertEqual(sorted(process.ranks()), list(range(ranks)))
+            used[ranks] = sum(proportional_bytes(pid) for pid in process.ranks().values())
+            process.signal(signal.SIGUSR1)
+            self.assertEqual(process.wait().status, hanse.STOPPED, process.describe())
+        self.assertGreater(used[1], DATA_BYTES)
+        # Three more copies of the data would be 612 MB.
+        self.assertLess(used[4], used[1] + 1.5 * DATA_BYTES, f"bytes on the host: {used}")
+
+    def test_participants(self):
+        # One row has 9.5 MB; a rank that kept those of all participants would need 460 MB more.
+        job = self.job({"model.kind": "mlp", "model.hidden": "3000", "data.shape": "1,28,28",
+                        "federation.clients": 50, "client.steps": 1, "run.rounds": 2,
+                        "evaluate.every": 0})
+        for ranks in (None, 2):
+            few = self.peak(job, f"few-{ranks}", ranks, **{"sampler.per-round": 2})
+            many = self.peak(job, f"many-{ranks}", ranks, **{"sampler.per-round": 50})
+            self.assertLess(many, few + 50 * MB)
+
+
+if __name__ == "__main__":
+    hanse.main()
