@@ -34,6 +34,39 @@ EvaluationSums evaluate_range(const Federation& federation, Model& model,
   return sums;
 }
 
+EvaluationSums evaluate_sample(const Federation& federation, Model& model,
+                               std::span<const float> row, SampleRange range, int64_t count,
+                               RandomStream stream, std::vector<float>& buffer) {
+  if (count >= range.size()) return evaluate_range(federation, model, row, range, buffer);
+  std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
+  std::iota(order.begin(), order.end(), 0);
+  stream.shuffle(std::span(order));
+  EvaluationSums sums;
+  const int64_t longest = model.evaluation_rows();
+  for (int64_t begin = 0; begin < count; begin += longest) {
+    const int64_t rows = std::min(longest, count - begin);
+    const std::span<const int32_t> chosen(order.data() + begin, static_cast<std::size_t>(rows));
+    buffer.resize(std::max(buffer.size(),
+                           static_cast<std::size_t>(rows * federation.sample_values())));
+    federation.gather(range.begin, chosen, buffer.data());
+    std::vector<int32_t> labels;
+    std::vector<float> targets;
+    for (const int32_t sample : chosen) {
+      const auto at = static_cast<std::size_t>(range.begin + sample);
+      if (!federation.labels().empty()) labels.push_back(federation.labels()[at]);
+      if (!federation.targets().empty()) targets.push_back(federation.targets()[at]);
+    }
+    const auto found = model.evaluate(row, {.features = buffer.data(),
+                                            .labels = labels.empty() ? nullptr : labels.data(),
+                                            .targets = targets.empty() ? nullptr : targets.data(),
+                                            .rows = rows});
+    sums.loss += found.loss;
+    sums.correct += found.correct;
+    sums.samples += found.samples;
+  }
+  return sums;
+}
+
 namespace {
 
 ClientEvaluation evaluate_client(const Federation& federation, Model& model,

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kResults[] = {"job.cfg",      "rounds.csv", "evaluations.csv", "clients.csv",
                                     "summary.json", "model.h5",   "checkpoints",     "plots"};
 constexpr const char* kRoundsHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n";
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
 void write_text(const std::string& path, const std::string& text) {
   TemporaryFile file(path + ".tmp");
@@ -142,9 +142,10 @@ void RunDirectory::read_rounds() {
 }
 
 void RunDirectory::append_round(const RoundRecord& record) {
-  fmt::print(rounds_.get(), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g}\n", record.round,
+  fmt::print(rounds_.get(), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g},{}\n", record.round,
              record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
-             record.bytes_sent, record.loss);
+             record.bytes_sent, record.loss,
+             std::isnan(record.mixed_loss) ? "" : fmt::format("{:.9g}", record.mixed_loss));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }

@@ -27,6 +27,12 @@ EvaluationSums evaluate_range(const Federation& federation, Model& model,
                               std::span<const float> row, SampleRange range,
                               std::vector<float>& buffer);
 
+// The same on `count` samples of the range, a uniform subset drawn from `stream`; all of them when
+// the range has fewer.
+EvaluationSums evaluate_sample(const Federation& federation, Model& model,
+                               std::span<const float> row, SampleRange range, int64_t count,
+                               RandomStream stream, std::vector<float>& buffer);
+
 // All clients in order on rank 0, empty elsewhere; the clients are spread over the ranks by their
 // samples. `row` is read on every rank. Collective. Cost: one forward pass over all data.
 std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
