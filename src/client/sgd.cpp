@@ -128,10 +128,12 @@ class Sgd final : public LocalUpdate {
     return options_.momentum > 0 || options_.clip > 0 || options_.propfair.base > 0 || proximal();
   }
 
-  // g <- s(F) g min(1, clip/|g|) + wd w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
+  // h = s(F) g, the objective's gradient;
+  // g <- h min(1, clip/|h|) + wd w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
   double gradient_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr) {
     const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
-    const auto scale = static_cast<float>(clip_scale() * propfair_slope(options_.propfair, loss));
+    const double slope = propfair_slope(options_.propfair, loss);
+    const auto scale = static_cast<float>(slope * clip_scale(slope));
     const auto rate = static_cast<float>(lr);
     const auto decay = static_cast<float>(options_.weight_decay);
     const auto momentum = static_cast<float>(options_.momentum);
@@ -145,11 +147,11 @@ class Sgd final : public LocalUpdate {
     return loss;
   }
 
-  double clip_scale() const {
+  double clip_scale(double slope) const {
     if (options_.clip <= 0) return 1;
     double squared = 0;
     for (const float g : gradient_) squared += static_cast<double>(g) * static_cast<double>(g);
-    const double norm = std::sqrt(squared);
+    const double norm = slope * std::sqrt(squared);
     return norm > options_.clip ? options_.clip / norm : 1;
   }
 
@@ -157,7 +159,7 @@ class Sgd final : public LocalUpdate {
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
-  std::vector<float> gradient_;  // [P] when momentum or clipping needs it
+  std::vector<float> gradient_;  // [P] when something needs it
   std::vector<float> velocity_;  // [P] when there is momentum
   std::vector<float> origin_;    // [P] the received model, for the proximal term
 };

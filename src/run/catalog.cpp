@@ -76,9 +76,13 @@ struct AggregatorKind {
 
 const std::vector<AggregatorKind> kAggregators{
     {{"fedavg", "by samples or all the same (McMahan et al. 2017)"},
-     [](const AggregatorCase& c) { return make_fedavg(c.options.weights, c.estimator(), c.clients); }},
+     [](const AggregatorCase& c) {
+       return make_fedavg(c.options.weights, c.estimator(), c.clients);
+     }},
     {{"propfair", "fedavg of clients that minimise -log(M - F) (Zhang et al. 2022)"},
-     [](const AggregatorCase& c) { return make_fedavg(c.options.weights, c.estimator(), c.clients); }},
+     [](const AggregatorCase& c) {
+       return make_fedavg(c.options.weights, c.estimator(), c.clients);
+     }},
     {{"afl", "ascent on the weights of the worst-off (Mohri et al. 2019)"},
      [](const AggregatorCase& c) {
        return make_afl(c.options.rate, c.reference(), c.estimator(), c.clients);
@@ -89,7 +93,7 @@ const std::vector<AggregatorKind> kAggregators{
        return make_qfedavg(c.options.q, given > 0 ? given : 1 / c.client_lr);
      }},
     {{"term", "weights ~ exp(t F) (Li et al. 2021)"},
-     [](const AggregatorCase& c) { return make_term(c.options.temperature, c.estimator()); }},
+     [](const AggregatorCase& c) { return make_term(c.options.temperature); }},
     {{"aaggff-s", "online Newton step on the weights, for silos (Hahn et al. 2024)"},
      [](const AggregatorCase& c) {
        return make_aaggff_s(aaggff_options(c, 1.0 / static_cast<double>(c.clients)), c.clients);
@@ -184,9 +188,11 @@ std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients,
                          .clients = clients,
                          .participation = participation,
                          .client_lr = job.client.lr});
-  if (rule->needs().full && participation < 1) {
+  // A sampler with replacement leaves clients out even when it draws as often as there are clients.
+  if (rule->needs().full && (participation < 1 || job.sampler.kind == "weighted")) {
     throw InvalidArgument(
-        fmt::format("{} needs every client in every round, not a share of {}",
+        fmt::format("{} needs every client in every round, not a share of {} or draws with "
+                    "replacement",
                     job.aggregator.kind, participation),
         "aggregator.kind", "use sampler.kind = full, or aaggff-d");
   }

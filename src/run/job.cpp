@@ -44,6 +44,9 @@ void bind_data(OptionTable& table, DataOptions& data) {
   table.add_choice("data.task", data.task, {"classification", "regression"},
                    "what the label column holds")
       .only_for({"csv"});
+  table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
+                   "centre and scale the features of a csv by the training samples of each "
+                   "client, or of all clients");
   table.add("data.shape", data.shape, at_least(1), "shape of one sample").only_for({"random"});
   table.add("data.classes", data.classes, at_least(0), "classes; 0: regression")
       .only_for({"random"});
@@ -94,14 +97,17 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
   table.add("client.lr", client.lr, above(0), "step size in the first round");
   table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
-  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1), "... every so many rounds");
-  table.add("client.momentum", client.momentum, from_below(0, 1), "heavy ball, from rest each round");
+  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1),
+            "... every so many rounds");
+  table.add("client.momentum", client.momentum, from_below(0, 1),
+            "heavy ball, from rest each round");
   table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
   table.add("client.mu", client.mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2")
       .only_for({"prox"});
-  table.add("client.state-memory", client.state_memory, at_least(0),
-            "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
+  table.add(
+      "client.state-memory", client.state_memory, at_least(0),
+      "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
 }
 
 void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
@@ -115,7 +121,7 @@ void bind_aggregator(OptionTable& table, AggregatorOptions& aggregator) {
                    "how much each participant counts");
   table.add_choice("aggregator.estimator", aggregator.estimator, {"normalized", "unbiased"},
                    "normalized: coefficients sum to 1; unbiased: share times the draw's weight")
-      .only_for({"fedavg", "propfair", "afl", "term", "aaggff-s", "aaggff-d"});
+      .only_for({"fedavg", "propfair", "afl", "aaggff-s", "aaggff-d"});
   table.add("aggregator.loss", aggregator.loss,
             "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
             "client.batch samples")

@@ -1,5 +1,6 @@
 #include "hanse/run/replay.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -70,6 +71,12 @@ std::vector<int64_t> participants(const Json& round, int64_t clients, const std:
   for (const Json& item : array) {
     ids.push_back(integer(item, 0, clients, where + ".participants"));
   }
+  auto sorted = ids;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    throw InvalidArgument(fmt::format("client {} stands twice", *twice), where + ".participants");
+  }
   return ids;
 }
 
@@ -123,6 +130,7 @@ std::vector<double> shares_of_sizes(const Json& round, std::size_t count,
 Json replay_round(const Json& round, int64_t t, int64_t clients, double absent_weight,
                   Aggregator& rule) {
   const auto where = fmt::format("rounds[{}]", t - 1);
+  if (!round.is_object()) throw InvalidArgument("expected an object", where);
   const auto ids = participants(round, clients, where);
   const auto lambda = shares_of_sizes(round, ids.size(), where);
   const auto draw_weights = numbers_or(round, "draw_weights", ids.size(), absent_weight, where);
@@ -157,7 +165,9 @@ Json replay_aggregator(const Json& trace, const Job& job, double participation) 
   const auto rule = make_aggregator(job, clients, participation);
   const double absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1;
   Json result = {{"rounds", Json::array()}};
-  for (const Json& round : field(trace, "rounds", "trace")) {
+  const Json& rounds = field(trace, "rounds", "trace");
+  if (!rounds.is_array()) throw InvalidArgument("expected an array of rounds", "rounds");
+  for (const Json& round : rounds) {
     const auto t = static_cast<int64_t>(result["rounds"].size()) + 1;
     result["rounds"].push_back(replay_round(round, t, clients, absent_weight, *rule));
   }

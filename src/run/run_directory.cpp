@@ -20,8 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kResults[] = {"job.cfg",      "rounds.csv", "evaluations.csv", "clients.csv",
-                                    "summary.json", "model.h5",   "checkpoints",     "plots"};
+constexpr const char* kResults[] = {"job.cfg",       "rounds.csv",   "evaluations.csv",
+                                    "decisions.csv", "clients.csv",  "summary.json",
+                                    "model.h5",      "checkpoints",  "plots"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
@@ -55,6 +56,12 @@ std::FILE* open_append(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "ae");
   if (!file) throw IoError("cannot write: " + errno_text(), path);
   return file;
+}
+
+std::string decision_header(std::size_t clients) {
+  std::string header = "round";
+  for (std::size_t c = 0; c < clients; ++c) header += fmt::format(",p_{}", c);
+  return header;
 }
 
 void check_written(std::FILE* file, const std::string& path) {
@@ -102,7 +109,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   if (!fs::equivalent(path, from)) {
-    for (const char* name : {"rounds.csv", "evaluations.csv", "clients.csv"}) {
+    for (const char* name : {"rounds.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
@@ -112,6 +119,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   fs::remove(directory.file("summary.json"));
   cut_csv(directory.file("rounds.csv"), completed);
   cut_csv(directory.file("evaluations.csv"), completed);
+  cut_csv(directory.file("decisions.csv"), completed);
   write_text(directory.file("job.cfg"), job_text);
   directory.read_rounds();
   directory.open_logs();
@@ -161,6 +169,19 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   evaluations_empty_ = false;
   fmt::print(evaluations_.get(), "{}\n", line);
   flush();
+}
+
+void RunDirectory::append_decision(int64_t round, std::span<const double> decision) {
+  const std::string path = file("decisions.csv");
+  if (!decisions_) {
+    const bool is_new = !fs::exists(path);
+    decisions_.reset(open_append(path));
+    if (is_new) fmt::print(decisions_.get(), "{}\n", decision_header(decision.size()));
+  }
+  std::string line = fmt::format("{}", round);
+  for (const double p : decision) line += fmt::format(",{:.9g}", p);
+  fmt::print(decisions_.get(), "{}\n", line);
+  check_written(decisions_.get(), path);
 }
 
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {

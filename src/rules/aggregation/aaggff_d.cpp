@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
@@ -26,8 +26,7 @@ class AaggffD final : public Aggregator {
 
   Mix mix(const RoundReport& report) override {
     const auto n = static_cast<double>(report.losses.size());
-    const double mean_loss =
-        std::accumulate(report.losses.begin(), report.losses.end(), 0.0) / n;
+    const double mean_loss = std::accumulate(report.losses.begin(), report.losses.end(), 0.0) / n;
     const bool from_before = options_.variant == Variant::kCorrected && rounds_ > 0;
     const auto response =
         respond(options_.response, report.losses, from_before ? mean_loss_ : mean_loss);
@@ -35,18 +34,17 @@ class AaggffD final : public Aggregator {
     learn(report, response, from_before ? mean_response_ : mean_response);
     mean_loss_ = mean_loss;
     mean_response_ = mean_response;
-    return {.coefficients = estimate(shares_of(report.clients), report.draw_weights,
-                                     options_.estimator),
+    // Normalized, a common factor cancels.
+    const bool unbiased = options_.estimator == Estimator::kUnbiased;
+    const auto shares = unbiased ? decision_of(report.clients) : shares_of(report.clients);
+    return {.coefficients = estimate(shares, report.draw_weights, options_.estimator),
             .response = response};
   }
 
   std::vector<double> decision() const override {
     std::vector<int64_t> all(static_cast<std::size_t>(clients_));
     std::iota(all.begin(), all.end(), int64_t{0});
-    auto p = shares_of(all);
-    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-    for (double& share : p) share /= sum;
-    return p;
+    return decision_of(all);
   }
 
   void save(State& state) const override;
@@ -56,12 +54,14 @@ class AaggffD final : public Aggregator {
   // Adds the round's gradients. Of g_i = -rd_i / (1 + rbar) + a term that all clients share only
   // what differs from the unsampled clients' gradient is kept: the softmax cancels the rest.
   void learn(const RoundReport& report, std::span<const double> response, double mean) {
+    // A sampler with replacement may leave clients out of as many draws as there are clients.
+    const bool exact = full_ && std::ssize(response) == clients_;
     double growth = 1 + mean;  // eq. (11): 1 + rbar
-    if (full_) growth = 1 + expected(report, response);
+    if (exact) growth = 1 + expected(report, response);
     for (std::size_t i = 0; i < response.size(); ++i) {
       double excess = report.draw_weights[i] * (response[i] - mean);  // rd_i - rbar, eq. (10)
       if (options_.variant == Variant::kReference) excess -= mean;
-      if (full_) excess = response[i];
+      if (exact) excess = response[i];
       gradient_[report.clients[i]] -= excess / growth;
     }
     ++rounds_;
@@ -74,37 +74,58 @@ class AaggffD final : public Aggregator {
            std::accumulate(shares.begin(), shares.end(), 0.0);
   }
 
-  // p_i up to a common factor, eq. (12).
+  // log p_i up to a common term, eq. (12), for the sum of the client's gradients.
+  double exponent(double gradient) const {
+    return -std::sqrt(std::log(static_cast<double>(clients_))) * gradient /
+           (lipschitz_ * std::sqrt(static_cast<double>(rounds_ + 1)));
+  }
+  double exponent_of(int64_t client) const {
+    const auto found = gradient_.find(client);
+    return found == gradient_.end() ? 0 : exponent(found->second);
+  }
+
+  // p_i up to a common factor.
   std::vector<double> shares_of(std::span<const int64_t> clients) const {
-    const double rate = std::sqrt(std::log(static_cast<double>(clients_))) /
-                        (lipschitz_ * std::sqrt(static_cast<double>(rounds_ + 1)));
     std::vector<double> shares;
-    double largest = -INFINITY;
-    for (const int64_t client : clients) {
-      const auto found = gradient_.find(client);
-      shares.push_back(found == gradient_.end() ? 0 : -rate * found->second);
-      largest = std::max(largest, shares.back());
-    }
+    for (const int64_t client : clients) shares.push_back(exponent_of(client));
+    const double largest = *std::max_element(shares.begin(), shares.end());
     for (double& share : shares) share = std::exp(share - largest);
     return shares;
+  }
+
+  // p_i: the common factor needs every client that was ever drawn.
+  std::vector<double> decision_of(std::span<const int64_t> clients) const {
+    const int64_t unseen = clients_ - std::ssize(gradient_);
+    double largest = unseen > 0 ? 0 : -INFINITY;
+    for (const auto& [client, sum] : gradient_) largest = std::max(largest, exponent(sum));
+    double total = static_cast<double>(unseen) * std::exp(-largest);
+    for (const auto& [client, sum] : gradient_) total += std::exp(exponent(sum) - largest);
+    std::vector<double> p;
+    for (const int64_t client : clients) {
+      p.push_back(std::exp(exponent_of(client) - largest) / total);
+    }
+    return p;
   }
 
   AaggffOptions options_;
   int64_t clients_;
   bool full_;
   double lipschitz_;
-  int64_t rounds_ = 0;        // t
-  double mean_loss_ = 0;      // of the round before
+  int64_t rounds_ = 0;    // t
+  double mean_loss_ = 0;  // of the round before
   double mean_response_ = 0;
-  std::unordered_map<int64_t, double> gradient_;  // sum g_i less the unsampled clients' share
+  // By client ever drawn: sum g_i less the unsampled clients' share. In order, so that sums over it
+  // are the same after a resume.
+  std::map<int64_t, double> gradient_;
 };
 
 void AaggffD::save(State& state) const {
   std::vector<int64_t> ids;
-  for (const auto& [client, sum] : gradient_) ids.push_back(client);
-  std::sort(ids.begin(), ids.end());
   std::vector<double> sums;
-  for (const int64_t client : ids) sums.push_back(gradient_.at(client));
+  for (const auto& [client, sum] : gradient_) {
+    ids.push_back(client);
+    sums.push_back(sum);
+  }
   state.put("clients", std::span<const int64_t>(ids));
   state.put("gradients", std::span<const double>(sums));
   state.put("rounds", rounds_);

@@ -35,8 +35,8 @@ class AaggffS final : public Aggregator {
 
   Mix mix(const RoundReport& report) override {
     require_all(report);
-    const double mean = std::accumulate(report.losses.begin(), report.losses.end(), 0.0) /
-                        static_cast<double>(k_);
+    const double mean =
+        std::accumulate(report.losses.begin(), report.losses.end(), 0.0) / static_cast<double>(k_);
     const auto in_order = respond(options_.response, report.losses, mean);
     std::vector<double> response(k_);  // by client
     for (std::size_t i = 0; i < k_; ++i) {

@@ -97,13 +97,16 @@ class QFedAvg final : public Aggregator {
     require_finite(report.losses, 0);
     powers_.clear();
     slopes_.clear();
+    // F^q over the largest of them, which cancels in the step: no power is out of range.
+    const double largest =
+        std::max(kLeast, *std::max_element(report.losses.begin(), report.losses.end()));
     for (const double loss : report.losses) {
-      const double f = std::max(loss, 1e-10);
-      powers_.push_back(std::pow(f, q_));            // F^q
-      slopes_.push_back(q_ * std::pow(f, q_ - 1));   // q F^{q-1}
+      const double f = std::max(loss, kLeast);
+      powers_.push_back(std::pow(f / largest, q_));  // F^q
+      slopes_.push_back(q_ * powers_.back() / f);    // q F^{q-1}
     }
     Mix mix;
-    // Sums to 1, so that large F^q cannot leave the range of the sum; scale() undoes it.
+    // Sums to 1, as every rule's do; scale() undoes it.
     total_ = std::accumulate(powers_.begin(), powers_.end(), 0.0);
     for (const double power : powers_) mix.coefficients.push_back(power / total_);
     return mix;
@@ -119,6 +122,8 @@ class QFedAvg final : public Aggregator {
   }
 
  private:
+  static constexpr double kLeast = 1e-10;  // a loss of 0 counts as this
+
   double q_;
   double lipschitz_;
   double total_ = 1;
@@ -128,8 +133,7 @@ class QFedAvg final : public Aggregator {
 
 class Term final : public Aggregator {
  public:
-  Term(double temperature, Estimator estimator)
-      : temperature_(temperature), estimator_(estimator) {}
+  explicit Term(double temperature) : temperature_(temperature) {}
 
   AggregatorNeeds needs() const override { return {.losses = true}; }
 
@@ -140,14 +144,11 @@ class Term final : public Aggregator {
     for (const double loss : report.losses) {
       shares.push_back(std::exp(temperature_ * (loss - largest)));
     }
-    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-    for (double& share : shares) share /= sum;
-    return {.coefficients = estimate(shares, report.draw_weights, estimator_)};
+    return {.coefficients = estimate(shares, report.draw_weights, Estimator::kNormalized)};
   }
 
  private:
   double temperature_;
-  Estimator estimator_;
 };
 
 }  // namespace
@@ -161,8 +162,8 @@ std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz) {
   return std::make_unique<QFedAvg>(q, lipschitz);
 }
 
-std::unique_ptr<Aggregator> make_term(double temperature, Estimator estimator) {
-  return std::make_unique<Term>(temperature, estimator);
+std::unique_ptr<Aggregator> make_term(double temperature) {
+  return std::make_unique<Term>(temperature);
 }
 
 }  // namespace hanse

@@ -11,7 +11,10 @@
 namespace hanse {
 
 std::vector<double> project_to_simplex(std::span<const double> v) {
+  // Distances to the largest entry: the shift changes nothing, and keeps large entries exact.
+  const double largest = *std::max_element(v.begin(), v.end());
   std::vector<double> falling(v.begin(), v.end());
+  for (double& x : falling) x -= largest;
   std::sort(falling.begin(), falling.end(), std::greater<>());
   double sum = 0;
   double tau = 0;
@@ -21,7 +24,8 @@ std::vector<double> project_to_simplex(std::span<const double> v) {
     if (falling[k] > candidate) tau = candidate;
   }
   std::vector<double> p(v.size());
-  std::transform(v.begin(), v.end(), p.begin(), [&](double x) { return std::max(0.0, x - tau); });
+  std::transform(v.begin(), v.end(), p.begin(),
+                 [&](double x) { return std::max(0.0, (x - largest) - tau); });
   return p;
 }
 
@@ -33,8 +37,8 @@ using Support = std::vector<Eigen::Index>;
 
 // The minimiser with p = 0 off the support, disregarding p >= 0 on it.
 struct Stationary {
-  VectorXd p;   // [K]
-  double level; // the gradient's common value on the support
+  VectorXd p;    // [K]
+  double level;  // the gradient's common value on the support
 };
 
 class Problem {
@@ -100,9 +104,9 @@ Infeasible infeasible(const Problem& problem, const Support& support, const Stat
 }
 
 // Exchanges the infeasible entries: all of them, or only the last one. The latter is Murty's rule,
-// which ends: with H' = H + c 1^T + 1 c^T + s 1 1^T (positive definite for s > c.H^-1 c) the problem is
-// the complementarity problem w = H' y - 1, w >= 0, y >= 0, w.y = 0 with p = y / sum y, and the sets
-// visited here are those of principal pivoting on it.
+// which ends: with H' = H + c 1^T + 1 c^T + s 1 1^T (positive definite for s > c.H^-1 c) the
+// problem is the complementarity problem w = H' y - 1, w >= 0, y >= 0, w.y = 0 with p = y / sum y,
+// and the sets visited here are those of principal pivoting on it.
 void exchange(Support& support, const Infeasible& wrong, bool all) {
   Support drop = wrong.drop;
   Support add = wrong.add;

@@ -12,7 +12,8 @@ namespace hanse {
 
 // paper: as printed. reference: as in the authors' code. corrected: what the lemmas need.
 enum class Variant { kPaper, kReference, kCorrected };
-Variant parse_variant(const std::string& name);  // REQUIRES: one of "paper", "reference", "corrected"
+// REQUIRES: one of "paper", "reference", "corrected".
+Variant parse_variant(const std::string& name);
 
 struct AaggffOptions {
   ResponseOptions response;  // c2 as given; the maker below takes it as it is
@@ -36,8 +37,10 @@ std::unique_ptr<Aggregator> make_aaggff_s(const AaggffOptions& options, int64_t 
 // sqrt(t+1))), on the doubly robust estimate rd_i = rbar + w_i (r_i - rbar), w_i the draw's weight
 // (1/C for uniform sampling, 0 for the unsampled), linearised at rbar. All unsampled clients share
 // one gradient, which the softmax cancels: a round costs O(participants), whatever K; the memory is
-// that of the clients ever drawn. L = C2/(1+C1) + 2 (C2-C1)/(C (1+C1)).
-// participation C = 1: the exact gradient, L = C2/(1+C1) (Theorem 5.2: regret <= 2 L sqrt(T log K)).
+// that of the clients ever drawn, and so is the time of a round when the estimator is unbiased.
+// L = C2/(1+C1) + 2 (C2-C1)/(C (1+C1)).
+// participation C = 1: the exact gradient, L = C2/(1+C1), and regret <= 2 L sqrt(T log K) (Theorem
+// 5.2); rounds that lack clients all the same (draws with replacement) are estimated as above.
 // Known weakness: rbar comes from the same participants, so rd_i is biased towards the mean by
 // (K-m)/(m(K-1)); corrected takes rbar and the mean loss of the round before, without bias.
 // reference: sampled entries lack "+ rbar", L = 2 + C, and the normal distribution falls.

@@ -25,9 +25,10 @@ std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator est
 // REQUIRES: q >= 0, lipschitz (L, mostly 1 / client.lr) > 0. Cost a round: O(participants).
 std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz);
 
-// TERM (Li et al. 2021), the tilted mean over clients: weights ~ exp(t F_i), normalised over the
-// participants; t = `temperature` > 0 leans to the worst-off. The clients' sizes do not enter.
+// TERM (Li et al. 2021), the tilted mean over clients: weights ~ exp(t F_i) times the draw's
+// weight, normalised over the participants, since the sum over all clients is not known.
+// t = `temperature` > 0 leans to the worst-off. The clients' sizes do not enter.
 // Cost a round: O(participants).
-std::unique_ptr<Aggregator> make_term(double temperature, Estimator estimator);
+std::unique_ptr<Aggregator> make_term(double temperature);
 
 }  // namespace hanse
