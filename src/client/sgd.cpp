@@ -18,6 +18,13 @@ double learning_rate(const ClientOptions& options, int64_t round) {
   return options.lr * std::pow(options.lr_decay, static_cast<double>(decays));
 }
 
+double propfair_slope(const PropfairOptions& options, double loss) {
+  if (options.base <= 0) return 1;
+  const double room = options.base - loss;  // M - F
+  if (room >= PropfairOptions::kLeastRoom) return 1 / room;
+  return 1 / (options.reference ? options.base : PropfairOptions::kLeastRoom);
+}
+
 namespace {
 
 // Hands out a client's samples in mini-batches, in a fresh order every pass.
@@ -88,6 +95,7 @@ class Sgd final : public LocalUpdate {
       : options_(options), federation_(federation), model_(model), batches_(federation) {
     const auto n = static_cast<std::size_t>(model.n_params());
     if (options.momentum > 0) velocity_.resize(n);
+    if (proximal()) origin_.resize(n);
     if (needs_gradient()) gradient_.resize(n);
   }
 
@@ -99,6 +107,7 @@ class Sgd final : public LocalUpdate {
     batches_.start(range, options_.batch,
                    RandomStream(task.seed, Purpose::kShuffle, round, client));
     std::fill(velocity_.begin(), velocity_.end(), 0.0F);
+    if (proximal()) std::copy(task.row.begin(), task.row.end(), origin_.begin());
     const double lr = learning_rate(options_, task.round);
     const int64_t steps = local_steps(options_, range.size());
     ClientOutcome outcome;
@@ -114,28 +123,35 @@ class Sgd final : public LocalUpdate {
   }
 
  private:
-  bool needs_gradient() const { return options_.momentum > 0 || options_.clip > 0; }
+  bool proximal() const { return options_.kind == "prox"; }
+  bool needs_gradient() const {
+    return options_.momentum > 0 || options_.clip > 0 || options_.propfair.base > 0 || proximal();
+  }
 
-  // g <- g min(1, clip/|g|) + wd w;  v <- momentum v + g;  w <- w - lr v
+  // h = s(F) g, the objective's gradient;
+  // g <- h min(1, clip/|h|) + wd w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
   double gradient_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr) {
     const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
-    const auto scale = static_cast<float>(clip_scale());
+    const double slope = propfair_slope(options_.propfair, loss);
+    const auto scale = static_cast<float>(slope * clip_scale(slope));
     const auto rate = static_cast<float>(lr);
     const auto decay = static_cast<float>(options_.weight_decay);
     const auto momentum = static_cast<float>(options_.momentum);
+    const auto mu = static_cast<float>(options_.mu);
     for (std::size_t i = 0; i < row.size(); ++i) {
       float direction = scale * gradient_[i] + decay * row[i];
+      if (!origin_.empty()) direction += mu * (row[i] - origin_[i]);
       if (!velocity_.empty()) direction = velocity_[i] = momentum * velocity_[i] + direction;
       row[i] -= rate * direction;
     }
     return loss;
   }
 
-  double clip_scale() const {
+  double clip_scale(double slope) const {
     if (options_.clip <= 0) return 1;
     double squared = 0;
     for (const float g : gradient_) squared += static_cast<double>(g) * static_cast<double>(g);
-    const double norm = std::sqrt(squared);
+    const double norm = slope * std::sqrt(squared);
     return norm > options_.clip ? options_.clip / norm : 1;
   }
 
@@ -143,8 +159,9 @@ class Sgd final : public LocalUpdate {
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
-  std::vector<float> gradient_;  // [P] when momentum or clipping needs it
+  std::vector<float> gradient_;  // [P] when something needs it
   std::vector<float> velocity_;  // [P] when there is momentum
+  std::vector<float> origin_;    // [P] the received model, for the proximal term
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "convert.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/standardize.hpp"
 
 namespace hanse {
 
@@ -36,6 +37,7 @@ Source make_source(const DataOptions& data, const FederationOptions& federation,
   source.dataset = read_dataset(data, samples, seed);
   source.partition = partition_samples(source.dataset, federation, seed);
   split_train_test(source.partition, source.dataset, data.test_fraction, seed);
+  standardize(source.dataset, source.partition, data.standardize);
   return source;
 }
 

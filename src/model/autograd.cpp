@@ -71,12 +71,13 @@ double AutogradModel::sgd_step(std::span<float> row, const Batch& batch, RandomS
   return descend(row.data(), batch, noise, GradientTarget::step(row, lr, weight_decay));
 }
 
-EvaluationSums AutogradModel::evaluate(std::span<const float> row, const Batch& batch) {
+EvaluationSums AutogradModel::evaluate(std::span<const float> row, const Batch& batch,
+                                       float* scores) {
   const at::NoGradGuard no_grad;
   bind(row.data());
   const at::Tensor flat = features(leaves_, input(batch)).contiguous();
   float* logits = head_->forward(row.data(), flat.data_ptr<float>(), batch.rows, nullptr);
-  return evaluate_logits(loss_, batch, head_->outputs(), logits);
+  return evaluate_logits(loss_, batch, head_->outputs(), logits, scores);
 }
 
 }  // namespace hanse

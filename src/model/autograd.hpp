@@ -21,7 +21,7 @@ class AutogradModel : public Model {
                            std::span<float> gradient) override;
   double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                   double weight_decay) override;
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch) override;
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) override;
 
   // Few enough that the activations stay in the cache: 256 rows take 1.5 times longer a sample.
   int64_t evaluation_rows() const override { return 32; }

@@ -207,9 +207,9 @@ class DenseModel : public Model {
     return descend(row.data(), batch, GradientTarget::step(row, lr, weight_decay));
   }
 
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch) override {
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) override {
     float* logits = stack_.forward(row.data(), batch.features, batch.rows, nullptr);
-    return evaluate_logits(loss_, batch, stack_.outputs(), logits);
+    return evaluate_logits(loss_, batch, stack_.outputs(), logits, scores);
   }
 
  private:

@@ -144,6 +144,13 @@ int64_t count_correct(LossKind kind, const Batch& batch, int64_t outputs, const 
   return correct;
 }
 
+void score_class_one(int64_t rows, int64_t outputs, const float* logits, float* scores) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = logits + r * outputs;
+    scores[r] = outputs == 1 ? row[0] : row[1] - row[0];
+  }
+}
+
 }  // namespace
 
 int64_t loss_outputs(LossKind kind, int64_t classes) {
@@ -166,12 +173,14 @@ double loss_and_delta(LossKind kind, const Batch& batch, int64_t outputs, float*
   return loss;
 }
 
-EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits) {
+EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits,
+                               float* scores) {
   EvaluationSums sums;
   sums.samples = batch.rows;
   if (kind != LossKind::kSquaredError) {
     sums.correct = static_cast<double>(count_correct(kind, batch, outputs, logits));
   }
+  if (scores != nullptr) score_class_one(batch.rows, outputs, logits, scores);
   sums.loss = loss_and_delta(kind, batch, outputs, logits);
   return sums;
 }

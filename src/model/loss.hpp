@@ -20,6 +20,8 @@ double loss_and_delta(LossKind kind, const Batch& batch, int64_t outputs, float*
 
 // Sums for evaluation. Overwrites the logits.
 // Correct is the largest logit, the first of equals (binary-logistic: class 1 when z > 0).
-EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits);
+// `scores` [rows] as in Model::evaluate; null: not wanted.
+EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits,
+                               float* scores = nullptr);
 
 }  // namespace hanse

@@ -12,7 +12,7 @@ namespace hanse {
 
 EvaluationSums evaluate_range(const Federation& federation, Model& model,
                               std::span<const float> row, SampleRange range,
-                              std::vector<float>& buffer) {
+                              std::vector<float>& buffer, float* scores) {
   EvaluationSums sums;
   const int64_t longest = model.evaluation_rows();
   for (int64_t begin = range.begin; begin < range.end; begin += longest) {
@@ -23,10 +23,45 @@ EvaluationSums evaluate_range(const Federation& federation, Model& model,
     const auto labels = federation.labels();
     const auto targets = federation.targets();
     const auto found =
-        model.evaluate(row, {.features = buffer.data(),
-                             .labels = labels.empty() ? nullptr : labels.data() + part.begin,
-                             .targets = targets.empty() ? nullptr : targets.data() + part.begin,
-                             .rows = part.size()});
+        model.evaluate(row,
+                       {.features = buffer.data(),
+                        .labels = labels.empty() ? nullptr : labels.data() + part.begin,
+                        .targets = targets.empty() ? nullptr : targets.data() + part.begin,
+                        .rows = part.size()},
+                       scores == nullptr ? nullptr : scores + (part.begin - range.begin));
+    sums.loss += found.loss;
+    sums.correct += found.correct;
+    sums.samples += found.samples;
+  }
+  return sums;
+}
+
+EvaluationSums evaluate_sample(const Federation& federation, Model& model,
+                               std::span<const float> row, SampleRange range, int64_t count,
+                               RandomStream stream, std::vector<float>& buffer) {
+  if (count >= range.size()) return evaluate_range(federation, model, row, range, buffer);
+  std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
+  std::iota(order.begin(), order.end(), 0);
+  stream.shuffle(std::span(order));
+  EvaluationSums sums;
+  const int64_t longest = model.evaluation_rows();
+  for (int64_t begin = 0; begin < count; begin += longest) {
+    const int64_t rows = std::min(longest, count - begin);
+    const std::span<const int32_t> chosen(order.data() + begin, static_cast<std::size_t>(rows));
+    buffer.resize(
+        std::max(buffer.size(), static_cast<std::size_t>(rows * federation.sample_values())));
+    federation.gather(range.begin, chosen, buffer.data());
+    std::vector<int32_t> labels;
+    std::vector<float> targets;
+    for (const int32_t sample : chosen) {
+      const auto at = static_cast<std::size_t>(range.begin + sample);
+      if (!federation.labels().empty()) labels.push_back(federation.labels()[at]);
+      if (!federation.targets().empty()) targets.push_back(federation.targets()[at]);
+    }
+    const auto found = model.evaluate(row, {.features = buffer.data(),
+                                            .labels = labels.empty() ? nullptr : labels.data(),
+                                            .targets = targets.empty() ? nullptr : targets.data(),
+                                            .rows = rows});
     sums.loss += found.loss;
     sums.correct += found.correct;
     sums.samples += found.samples;
@@ -41,16 +76,24 @@ ClientEvaluation evaluate_client(const Federation& federation, Model& model,
                                  std::vector<float>& buffer) {
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
-  const EvaluationSums on_train = evaluate_range(federation, model, row, train, buffer);
-  const EvaluationSums on_test =
-      test.begin == train.begin ? on_train : evaluate_range(federation, model, row, test, buffer);
+  std::vector<float> scores;
+  std::span<const int32_t> labels;
+  if (federation.classes() == 2) {
+    scores.resize(static_cast<std::size_t>(test.size()));
+    labels = federation.labels().subspan(static_cast<std::size_t>(test.begin), scores.size());
+  }
+  const EvaluationSums on_test = evaluate_range(federation, model, row, test, buffer,
+                                                scores.empty() ? nullptr : scores.data());
+  const EvaluationSums on_train =
+      test.begin == train.begin ? on_test : evaluate_range(federation, model, row, train, buffer);
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
   return {.samples = n_test,
           .loss = on_test.loss / n_test,
           .accuracy = on_test.correct / n_test,
           .train_samples = n_train,
-          .train_loss = on_train.loss / n_train};
+          .train_loss = on_train.loss / n_train,
+          .auroc = area_under_roc(scores, labels)};
 }
 
 }  // namespace
@@ -169,6 +212,15 @@ void add_accuracy(std::span<const double> accuracy, std::span<const double> samp
   metrics.emplace_back("accuracy_angle", angle_to_ones(accuracy));
 }
 
+// Unweighted mean over the clients that have one; NaN when none has.
+double mean_auroc(std::span<const ClientEvaluation> clients) {
+  std::vector<double> defined;
+  for (const auto& client : clients) {
+    if (!std::isnan(client.auroc)) defined.push_back(client.auroc);
+  }
+  return defined.empty() ? std::numeric_limits<double>::quiet_NaN() : mean(defined);
+}
+
 // Share of clients whose training loss fell; NaN without an evaluation before.
 double improved_share(std::span<const double> now, std::span<const double> before) {
   if (before.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -180,7 +232,7 @@ double improved_share(std::span<const double> now, std::span<const double> befor
 }  // namespace
 
 Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, bool classification) {
+                  std::span<const double> previous_train_loss, int64_t classes) {
   std::vector<double> loss, accuracy, samples, train_loss, train_samples;
   for (const auto& client : clients) {
     loss.push_back(client.loss);
@@ -198,7 +250,8 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
                   {"loss_best10", head_mean(low, 0.10)},
                   {"train_loss_mean", mean(train_loss)},
                   {"train_loss_weighted", weighted_mean(train_loss, train_samples)}};
-  if (classification) add_accuracy(accuracy, samples, metrics);
+  if (classes > 0) add_accuracy(accuracy, samples, metrics);
+  if (classes == 2) metrics.emplace_back("auroc", mean_auroc(clients));
   metrics.emplace_back("improved", improved_share(train_loss, previous_train_loss));
   return metrics;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -120,6 +121,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
                      .comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)),
                      .wait_s = findings.rank(Findings::kWaitSeconds),
                      .bytes_sent = parts_.comm.bytes_moved() - bytes_before,
+                     .mixed_loss = mixed_loss_,
                      .stop_requested = findings.rank(Findings::kStop) > 0,
                      .failed = findings.rank(Findings::kFailed) > 0};
   if (is_server() && !record.failed) {
@@ -175,14 +177,19 @@ void FederatedTrainer::draw_participants() {
 
 // Rank 0: what each participant's update counts. `losses` is in the draw's order.
 void FederatedTrainer::mix(std::span<const double> losses) {
-  mix_ = parts_.aggregator.mix({.round = completed_ + 1,
-                                .clients = draw_.clients,
-                                .lambda = lambda_,
-                                .draw_weights = draw_.weights,
-                                .losses = losses});
+  const Mix mix = parts_.aggregator.mix({.round = completed_ + 1,
+                                         .clients = draw_.clients,
+                                         .lambda = lambda_,
+                                         .draw_weights = draw_.weights,
+                                         .losses = losses});
   for (auto& assignment : plan_) {
-    assignment.coefficient = mix_.coefficients[static_cast<std::size_t>(assignment.position)];
+    assignment.coefficient = mix.coefficients[static_cast<std::size_t>(assignment.position)];
   }
+  const double sum = std::accumulate(mix.coefficients.begin(), mix.coefficients.end(), 0.0);
+  mixed_loss_ =
+      losses.empty()
+          ? std::numeric_limits<double>::quiet_NaN()
+          : std::inner_product(losses.begin(), losses.end(), mix.coefficients.begin(), 0.0) / sum;
 }
 
 void FederatedTrainer::share_plan() {
@@ -210,8 +217,12 @@ void FederatedTrainer::for_my_participants(Work work) {
 
 double FederatedTrainer::training_loss(int64_t client) {
   const SampleRange range = parts_.federation.train(client);
-  const auto sums =
-      evaluate_range(parts_.federation, parts_.model, theta_, range, evaluation_buffer_);
+  const RandomStream stream(settings_.seed, Purpose::kLoss, static_cast<uint64_t>(completed_ + 1),
+                            static_cast<uint64_t>(client));
+  const int64_t batch = settings_.client.batch > 0 ? settings_.client.batch : range.size();
+  const int64_t count = settings_.loss_batches > 0 ? settings_.loss_batches * batch : range.size();
+  const auto sums = evaluate_sample(parts_.federation, parts_.model, theta_, range, count, stream,
+                                    evaluation_buffer_);
   const double loss = sums.loss / static_cast<double>(sums.samples);
   if (!std::isfinite(loss)) {
     throw TrainingError(fmt::format("the model's loss on a client's samples is {}", loss), client,
@@ -261,12 +272,6 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
 
 // Rank 0: the server steps, and the rules learn what happened.
 void FederatedTrainer::step(const Findings& findings) {
-  sum_.take(step_);
-  if (mix_.step != 1) {
-    for (float& value : step_) value *= static_cast<float>(mix_.step);
-  }
-  parts_.optimizer->step(theta_, step_);
-
   std::vector<double> losses(plan_.size());
   std::vector<double> squared_norms(plan_.size());
   for (std::size_t i = 0; i < plan_.size(); ++i) {
@@ -277,6 +282,12 @@ void FederatedTrainer::step(const Findings& findings) {
     costs_.observe(plan_[i].client, static_cast<double>(local_steps(settings_.client, samples)),
                    findings.of(i, Findings::kSeconds));
   }
+  const double scale = parts_.aggregator.scale(squared_norms);
+  sum_.take(step_);
+  if (scale != 1) {
+    for (float& value : step_) value *= static_cast<float>(scale);
+  }
+  parts_.optimizer->step(theta_, step_, server_rate(settings_.server, completed_ + 1));
   parts_.sampler->observe(draw_, {.squared_norms = squared_norms, .losses = losses});
 }
 

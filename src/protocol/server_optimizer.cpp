@@ -1,8 +1,14 @@
 #include "hanse/protocol/server_optimizer.hpp"
 
+#include <cmath>
 #include <vector>
 
 namespace hanse {
+
+double server_rate(const ServerOptions& options, int64_t round) {
+  const int64_t decays = (round - 1) / options.lr_decay_every;
+  return options.lr * std::pow(options.lr_decay, static_cast<double>(decays));
+}
 
 void ServerOptimizer::save(State&) const {}
 void ServerOptimizer::load(const State&) {}
@@ -11,35 +17,76 @@ namespace {
 
 class ServerSgd final : public ServerOptimizer {
  public:
-  explicit ServerSgd(double lr) : lr_(static_cast<float>(lr)) {}
-  void step(std::span<float> theta, std::span<const float> update) override {
-    for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += lr_ * update[i];
+  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+    const auto rate = static_cast<float>(lr);
+    for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += rate * update[i];
   }
-
- private:
-  float lr_;
 };
 
 class ServerMomentum final : public ServerOptimizer {
  public:
-  ServerMomentum(double lr, double beta, int64_t n_params)
-      : lr_(static_cast<float>(lr)),
-        beta_(static_cast<float>(beta)),
-        velocity_(static_cast<std::size_t>(n_params)) {}
+  ServerMomentum(double beta, int64_t n_params)
+      : beta_(static_cast<float>(beta)), velocity_(static_cast<std::size_t>(n_params)) {}
 
-  void step(std::span<float> theta, std::span<const float> update) override {
+  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+    const auto rate = static_cast<float>(lr);
     for (std::size_t i = 0; i < theta.size(); ++i) {
       velocity_[i] = beta_ * velocity_[i] + update[i];
-      theta[i] += lr_ * velocity_[i];
+      theta[i] += rate * velocity_[i];
     }
   }
   void save(State& state) const override { state.put("velocity", std::span(velocity_)); }
   void load(const State& state) override { state.get_into<float>("velocity", velocity_); }
 
  private:
-  float lr_;
   float beta_;
   std::vector<float> velocity_;  // [P]
+};
+
+// The second moment of one entry after an update u.
+using SecondMoment = float (*)(float v, float u, float beta2);
+
+float adagrad_moment(float v, float u, float) { return v + u * u; }
+float adam_moment(float v, float u, float beta2) { return beta2 * v + (1 - beta2) * u * u; }
+float yogi_moment(float v, float u, float beta2) {
+  const float difference = v - u * u;
+  const float sign = static_cast<float>((difference > 0) - (difference < 0));
+  return v - (1 - beta2) * u * u * sign;
+}
+
+template <SecondMoment kMoment>
+class ServerAdaptive final : public ServerOptimizer {
+ public:
+  ServerAdaptive(const ServerOptions& options, int64_t n_params)
+      : beta_(static_cast<float>(options.beta)),
+        beta2_(static_cast<float>(options.beta2)),
+        tau_(static_cast<float>(options.tau)),
+        first_(static_cast<std::size_t>(n_params)),
+        second_(static_cast<std::size_t>(n_params), tau_ * tau_) {}
+
+  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+    const auto rate = static_cast<float>(lr);
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      first_[i] = beta_ * first_[i] + (1 - beta_) * update[i];
+      second_[i] = kMoment(second_[i], update[i], beta2_);
+      theta[i] += rate * first_[i] / (std::sqrt(second_[i]) + tau_);
+    }
+  }
+  void save(State& state) const override {
+    state.put("first_moment", std::span(first_));
+    state.put("second_moment", std::span(second_));
+  }
+  void load(const State& state) override {
+    state.get_into<float>("first_moment", first_);
+    state.get_into<float>("second_moment", second_);
+  }
+
+ private:
+  float beta_;
+  float beta2_;
+  float tau_;
+  std::vector<float> first_;   // [P]
+  std::vector<float> second_;  // [P]
 };
 
 }  // namespace
@@ -47,9 +94,18 @@ class ServerMomentum final : public ServerOptimizer {
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params) {
   if (options.optimizer == "momentum") {
-    return std::make_unique<ServerMomentum>(options.lr, options.beta, n_params);
+    return std::make_unique<ServerMomentum>(options.beta, n_params);
   }
-  return std::make_unique<ServerSgd>(options.lr);
+  if (options.optimizer == "adam") {
+    return std::make_unique<ServerAdaptive<adam_moment>>(options, n_params);
+  }
+  if (options.optimizer == "yogi") {
+    return std::make_unique<ServerAdaptive<yogi_moment>>(options, n_params);
+  }
+  if (options.optimizer == "adagrad") {
+    return std::make_unique<ServerAdaptive<adagrad_moment>>(options, n_params);
+  }
+  return std::make_unique<ServerSgd>();
 }
 
 }  // namespace hanse

@@ -2,6 +2,12 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/rules/aggregation/aaggff.hpp"
+#include "hanse/rules/aggregation/fair.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 
 namespace hanse {
@@ -37,15 +43,64 @@ const std::vector<SamplerKind> kSamplers{
      }},
 };
 
+// What an aggregator is made from.
+struct AggregatorCase {
+  const AggregatorOptions& options;
+  int64_t clients;
+  double participation;  // share of clients in a round
+  double client_lr;
+
+  Estimator estimator() const { return parse_estimator(options.estimator); }
+  bool reference() const { return options.variant == "reference"; }
+};
+
+AaggffOptions aaggff_options(const AggregatorCase& c, double largest_response) {
+  const AggregatorOptions& o = c.options;
+  AaggffOptions result{.variant = parse_variant(o.variant),
+                       .estimator = c.estimator(),
+                       .alpha = o.alpha,
+                       .beta = o.beta};
+  result.response = {.cdf = o.cdf, .c1 = o.c1, .c2 = o.c2 > 0 ? o.c2 : largest_response};
+  if (result.response.c2 <= o.c1) {
+    throw InvalidArgument(
+        fmt::format("c1 {} is not below c2 {}, the default here", o.c1, result.response.c2),
+        "aggregator.c1", "set aggregator.c2 too");
+  }
+  return result;
+}
+
 struct AggregatorKind {
   KindEntry entry;
-  std::unique_ptr<Aggregator> (*make)(const AggregatorOptions&, int64_t clients);
+  std::unique_ptr<Aggregator> (*make)(const AggregatorCase&);
 };
 
 const std::vector<AggregatorKind> kAggregators{
     {{"fedavg", "by samples or all the same (McMahan et al. 2017)"},
-     [](const AggregatorOptions& options, int64_t clients) {
-       return make_fedavg(options.fedavg, clients);
+     [](const AggregatorCase& c) {
+       return make_fedavg(c.options.weights, c.estimator(), c.clients);
+     }},
+    {{"propfair", "fedavg of clients that minimise -log(M - F) (Zhang et al. 2022)"},
+     [](const AggregatorCase& c) {
+       return make_fedavg(c.options.weights, c.estimator(), c.clients);
+     }},
+    {{"afl", "ascent on the weights of the worst-off (Mohri et al. 2019)"},
+     [](const AggregatorCase& c) {
+       return make_afl(c.options.rate, c.reference(), c.estimator(), c.clients);
+     }},
+    {{"qfedavg", "updates weighted by F^q (Li et al. 2020)"},
+     [](const AggregatorCase& c) {
+       const double given = c.options.lipschitz;
+       return make_qfedavg(c.options.q, given > 0 ? given : 1 / c.client_lr);
+     }},
+    {{"term", "weights ~ exp(t F) (Li et al. 2021)"},
+     [](const AggregatorCase& c) { return make_term(c.options.temperature); }},
+    {{"aaggff-s", "online Newton step on the weights, for silos (Hahn et al. 2024)"},
+     [](const AggregatorCase& c) {
+       return make_aaggff_s(aaggff_options(c, 1.0 / static_cast<double>(c.clients)), c.clients);
+     }},
+    {{"aaggff-d", "entropic FTRL on the weights, for devices (Hahn et al. 2024)"},
+     [](const AggregatorCase& c) {
+       return make_aaggff_d(aaggff_options(c, c.participation), c.clients, c.participation);
      }},
 };
 
@@ -56,6 +111,7 @@ struct UpdateKind {
 
 const std::vector<UpdateKind> kUpdates{
     {{"sgd", "mini-batch SGD"}, make_sgd},
+    {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)"}, make_sgd},
 };
 
 template <class Kinds>
@@ -88,7 +144,10 @@ const std::vector<KindFamily>& catalog() {
       {"optimizers",
        "server.optimizer",
        {{"sgd", "theta moves by lr times the mixed update"},
-        {"momentum", "with a velocity that lives across rounds (FedAvgM)"}}},
+        {"momentum", "with a velocity that lives across rounds (FedAvgM)"},
+        {"adam", "FedAdam (Reddi et al. 2021)"},
+        {"yogi", "FedYogi (Reddi et al. 2021)"},
+        {"adagrad", "FedAdagrad (Reddi et al. 2021)"}}},
       {"models", "model.kind", model_entries()},
       {"data",
        "data.kind",
@@ -122,13 +181,31 @@ std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& fe
   return find_kind(kSamplers, job.sampler.kind).make(job.sampler, federation);
 }
 
-std::unique_ptr<Aggregator> make_aggregator(const AggregatorOptions& options, int64_t clients) {
-  return find_kind(kAggregators, options.kind).make(options, clients);
+std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
+  auto rule = find_kind(kAggregators, job.aggregator.kind)
+                  .make({.options = job.aggregator,
+                         .clients = clients,
+                         .participation = participation,
+                         .client_lr = job.client.lr});
+  // A sampler with replacement leaves clients out even when it draws as often as there are clients.
+  if (rule->needs().full && (participation < 1 || job.sampler.kind == "weighted")) {
+    throw InvalidArgument(
+        fmt::format("{} needs every client in every round, not a share of {} or draws with "
+                    "replacement",
+                    job.aggregator.kind, participation),
+        "aggregator.kind", "use sampler.kind = full, or aaggff-d");
+  }
+  return rule;
 }
 
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model) {
-  return find_kind(kUpdates, job.client.kind).make(job.client, federation, model);
+  ClientOptions options = job.client;
+  if (job.aggregator.kind == "propfair") {
+    options.propfair = {.base = job.aggregator.base,
+                        .reference = job.aggregator.variant == "reference"};
+  }
+  return find_kind(kUpdates, job.client.kind).make(options, federation, model);
 }
 
 }  // namespace hanse

@@ -32,6 +32,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .client = job.client,
           .server = job.server,
           .comm = job.comm,
+          .loss_batches = loss_batches(job.aggregator.loss),
           .state_folder = job.run.out};
 }
 
@@ -51,13 +52,17 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
     update = make_update(job, federation, *model);
     require_state_room(update->state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
-    aggregator = make_aggregator(job.aggregator, federation.clients());
     if (comm.rank() != 0) return;
     sampler = make_sampler(job, federation);
     optimizer = make_server_optimizer(job.server, model->n_params());
     max_participants = sampler->max_participants();
   });
   comm.bcast(std::span(&max_participants, 1), 0);
+  agree_on(comm, [&] {
+    aggregator = make_aggregator(
+        job, federation.clients(),
+        static_cast<double>(max_participants) / static_cast<double>(federation.clients()));
+  });
   trainer =
       std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
                                                                  .host = *host,

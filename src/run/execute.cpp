@@ -28,6 +28,9 @@ struct ResumePoint {
   int64_t round = 0;
 };
 
+// Clients up to which decisions.csv is written: beyond, nobody would look at the columns.
+constexpr int64_t kMostDecisions = 100;
+
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
 
@@ -153,12 +156,14 @@ void Execution::evaluate() {
   evaluated_round_ = completed();
   if (!is_server()) return;
   clients_ = std::move(found);
-  metrics_ = summarize(clients_, train_losses_, parts_.federation.classes() > 0);
+  metrics_ = summarize(clients_, train_losses_, parts_.federation.classes());
   train_losses_.clear();
   for (const auto& client : clients_) train_losses_.push_back(client.train_loss);
-  if (completed() > directory_->last_evaluation()) {
-    directory_->append_evaluation(completed(), metrics_);
-  }
+  if (completed() <= directory_->last_evaluation()) return;
+  directory_->append_evaluation(completed(), metrics_);
+  if (parts_.federation.clients() > kMostDecisions) return;
+  const auto decision = parts_.aggregator->decision();
+  if (!decision.empty()) directory_->append_decision(completed(), decision);
 }
 
 // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A

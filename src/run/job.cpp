@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/rules/aggregation/response.hpp"
 #include "hanse/run/catalog.hpp"
 
 namespace hanse {
@@ -45,6 +46,9 @@ void bind_data(OptionTable& table, DataOptions& data) {
       .add_choice("data.task", data.task, {"classification", "regression"},
                   "what the label column holds")
       .only_for({"csv"});
+  table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
+                   "centre and scale the features of a csv by the training samples of each "
+                   "client, or of all clients");
   table.add("data.shape", data.shape, at_least(1), "shape of one sample").only_for({"random"});
   table.add("data.classes", data.classes, at_least(0), "classes; 0: regression")
       .only_for({"random"});
@@ -106,33 +110,83 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "heavy ball, from rest each round");
   table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
+  table.add("client.mu", client.mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2")
+      .only_for({"prox"});
   table.add(
       "client.state-memory", client.state_memory, at_least(0),
       "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
 }
 
-void bind_rules(OptionTable& table, SamplerOptions& sampler, AggregatorOptions& aggregator) {
+void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
   table.add_choice("sampler.kind", sampler.kind, known_names("sampler.kind"), "who takes part");
   table.add("sampler.per-round", sampler.per_round, at_least(1), "participants a round")
       .only_for({"uniform", "weighted"});
+}
+
+void bind_aggregator(OptionTable& table, AggregatorOptions& aggregator) {
   table.add_choice("aggregator.kind", aggregator.kind, known_names("aggregator.kind"),
                    "how much each participant counts");
   table
-      .add_choice("aggregator.weights", aggregator.fedavg.weights, {"samples", "uniform"},
-                  "share of a client: by its training samples, or the same for all")
-      .only_for({"fedavg"});
-  table
-      .add_choice("aggregator.estimator", aggregator.fedavg.estimator, {"normalized", "unbiased"},
+      .add_choice("aggregator.estimator", aggregator.estimator, {"normalized", "unbiased"},
                   "normalized: coefficients sum to 1; unbiased: share times the draw's weight")
-      .only_for({"fedavg"});
+      .only_for({"fedavg", "propfair", "afl", "aaggff-s", "aaggff-d"});
+  table
+      .add("aggregator.loss", aggregator.loss,
+           "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
+           "client.batch samples")
+      .only_for({"afl", "qfedavg", "term", "aaggff-s", "aaggff-d"});
+  table
+      .add_choice("aggregator.variant", aggregator.variant, {"paper", "reference", "corrected"},
+                  "paper: as printed; reference: as the authors ran it; corrected: what the "
+                  "paper's lemmas need (differs in aaggff-d only)")
+      .only_for({"afl", "propfair", "aaggff-s", "aaggff-d"});
+  table
+      .add_choice("aggregator.weights", aggregator.weights, {"samples", "uniform"},
+                  "share of a client: by its training samples, or the same for all")
+      .only_for({"fedavg", "propfair"});
+  table.add_choice("aggregator.cdf", aggregator.cdf, cdf_names(), "transform of relative losses")
+      .only_for({"aaggff-s", "aaggff-d"});
+  table.add("aggregator.c1", aggregator.c1, at_least(0), "smallest response")
+      .only_for({"aaggff-s", "aaggff-d"});
+  table
+      .add("aggregator.c2", aggregator.c2, at_least(0),
+           "largest response; 0: 1/clients (aaggff-s), the participation (aaggff-d)")
+      .only_for({"aaggff-s", "aaggff-d"});
+  table.add("aggregator.alpha", aggregator.alpha, at_least(0), "ridge; 0: 4 K L")
+      .only_for({"aaggff-s"});
+  table.add("aggregator.beta", aggregator.beta, at_least(0), "weight of the curvature; 0: 1/(4 L)")
+      .only_for({"aaggff-s"});
+  table.add("aggregator.rate", aggregator.rate, above(0), "step size of the ascent on weights")
+      .only_for({"afl"});
+  table.add("aggregator.q", aggregator.q, at_least(0), "fairness; 0: the unweighted mean")
+      .only_for({"qfedavg"});
+  table
+      .add("aggregator.lipschitz", aggregator.lipschitz, at_least(0),
+           "L of the updates L (theta - theta_i); 0: 1 / client.lr")
+      .only_for({"qfedavg"});
+  table.add("aggregator.temperature", aggregator.temperature, above(0), "tilt to large losses")
+      .only_for({"term"});
+  table.add("aggregator.base", aggregator.base, above(0), "M of the local loss -log(M - F)")
+      .only_for({"propfair"});
 }
 
 void bind_rest(OptionTable& table, Job& job) {
   table.add_choice("server.optimizer", job.server.optimizer, known_names("server.optimizer"),
                    "how the server steps along the mixed update");
-  table.add("server.lr", job.server.lr, above(0), "step size of the server");
-  table.add("server.beta", job.server.beta, from_below(0, 1), "share of the velocity that stays")
-      .only_for({"momentum"});
+  table.add("server.lr", job.server.lr, above(0), "step size of the server in the first round");
+  table.add("server.lr-decay", job.server.lr_decay, above(0), "factor on server.lr ...");
+  table.add("server.lr-decay-every", job.server.lr_decay_every, at_least(1),
+            "... every so many rounds");
+  table
+      .add("server.beta", job.server.beta, from_below(0, 1),
+           "share of the velocity that stays (FedAdagrad's authors: 0)")
+      .only_for({"momentum", "adam", "yogi", "adagrad"});
+  table
+      .add("server.beta2", job.server.beta2, from_below(0, 1),
+           "share of the second moment that stays")
+      .only_for({"adam", "yogi"});
+  table.add("server.tau", job.server.tau, above(0), "adaptivity, added to the root of the moment")
+      .only_for({"adam", "yogi", "adagrad"});
   table.add_choice("server.role", job.server.role, {"auto", "dedicated", "shared"},
                    "does rank 0 train clients too? auto: when it runs alone or on one host");
   table.add_choice("comm.reduction", job.comm.reduction, {"exact", "fast"},
@@ -158,7 +212,8 @@ Job::Job() {
   bind_federation(table, federation);
   bind_model(table, model);
   bind_client(table, client);
-  bind_rules(table, sampler, aggregator);
+  bind_sampler(table, sampler);
+  bind_aggregator(table, aggregator);
   bind_rest(table, *this);
 }
 
@@ -213,7 +268,27 @@ void check_job(const Job& job) {
     throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
                           "use comm.dispatch=planned or comm.reduction=exact");
   }
+  if (job.aggregator.c2 > 0 && job.aggregator.c2 <= job.aggregator.c1) {
+    throw InvalidArgument(
+        fmt::format("c2 {} is not above c1 {}", job.aggregator.c2, job.aggregator.c1),
+        "aggregator.c2", "responses lie in [c1, c2]");
+  }
+  loss_batches(job.aggregator.loss);
   check_sizes(job.federation);
+}
+
+int64_t loss_batches(const std::string& text) {
+  if (text == "full") return 0;
+  const std::string open = "batches(";
+  try {
+    if (text.rfind(open, 0) == 0 && text.back() == ')') {
+      const int64_t n = parse_integer(text.substr(open.size(), text.size() - open.size() - 1));
+      if (n >= 1) return n;
+    }
+  } catch (const InvalidArgument&) {
+  }
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), "aggregator.loss",
+                        "known: full, batches(n) with n >= 1");
 }
 
 }  // namespace hanse

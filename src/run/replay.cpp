@@ -1,5 +1,6 @@
 #include "hanse/run/replay.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -70,6 +71,12 @@ std::vector<int64_t> participants(const Json& round, int64_t clients, const std:
   for (const Json& item : array) {
     ids.push_back(integer(item, 0, clients, where + ".participants"));
   }
+  auto sorted = ids;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) {
+    throw InvalidArgument(fmt::format("client {} stands twice", *twice), where + ".participants");
+  }
   return ids;
 }
 
@@ -101,31 +108,82 @@ std::string to_text(const Json& value) {
   return "{" + text + "}";
 }
 
-Json replay_aggregator(const Json& trace, const Job& job) {
+constexpr int64_t kLongestDecision = 10000;  // clients
+
+// A field's numbers, or `absent` for everybody.
+std::vector<double> numbers_or(const Json& round, const std::string& name, std::size_t expected,
+                               double absent, const std::string& where) {
+  if (!round.contains(name)) return std::vector<double>(expected, absent);
+  return numbers(round, name, expected, 0, where);
+}
+
+// Sizes as shares of the participants' sum; equal shares when the trace has none and the rule does
+// not need them.
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed,
+                                    const std::string& where) {
+  auto sizes = needed ? numbers(round, "sizes", count, 0, where)
+                      : numbers_or(round, "sizes", count, 1, where);
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
+  for (double& size : sizes) size /= sum;
+  return sizes;
+}
+
+Json replay_round(const Json& round, int64_t t, int64_t clients, double absent_weight,
+                  Aggregator& rule) {
+  const auto where = fmt::format("rounds[{}]", t - 1);
+  if (!round.is_object()) throw InvalidArgument("expected an object", where);
+  const auto ids = participants(round, clients, where);
+  const auto lambda = shares_of_sizes(round, ids.size(), rule.needs().sizes, where);
+  const auto draw_weights = numbers_or(round, "draw_weights", ids.size(), absent_weight, where);
+  std::vector<double> losses;
+  if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
+  std::vector<double> norms;
+  if (rule.needs().norms) norms = numbers(round, "norms", ids.size(), 0, where);
+  Mix mix;
+  try {
+    mix = rule.mix({.round = t,
+                    .clients = ids,
+                    .lambda = lambda,
+                    .draw_weights = draw_weights,
+                    .losses = losses});
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.what(), where);
+  }
+  const double scale = rule.scale(norms);
+  for (double& weight : mix.coefficients) weight *= scale;
+  Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
+  if (!mix.response.empty()) result["response"] = mix.response;
+  if (clients <= kLongestDecision) {
+    const auto decision = rule.decision();
+    if (!decision.empty()) result["decision"] = decision;
+  }
+  return result;
+}
+
+Json replay_aggregator(const Json& trace, const Job& job, double participation) {
   const int64_t clients = integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
-  const auto rule = make_aggregator(job.aggregator, clients);
+  const auto rule = make_aggregator(job, clients, participation);
+  const double absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1;
   Json result = {{"rounds", Json::array()}};
   const Json& rounds = field(trace, "rounds", "trace");
   if (!rounds.is_array()) throw InvalidArgument("expected an array of rounds", "rounds");
-  int64_t t = 0;
   for (const Json& round : rounds) {
-    const auto where = fmt::format("rounds[{}]", t);
-    const auto ids = participants(round, clients, where);
-    const auto sizes = numbers(round, "sizes", ids.size(), 0, where);
-    std::vector<double> losses;
-    if (rule->needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
-    std::vector<double> draw_weights(ids.size(), 1.0);
-    if (round.contains("draw_weights")) {
-      draw_weights = numbers(round, "draw_weights", ids.size(), 0, where);
-    }
-    const Mix mix = rule->mix({.round = ++t,
-                               .clients = ids,
-                               .lambda = sizes,
-                               .draw_weights = draw_weights,
-                               .losses = losses});
-    result["rounds"].push_back({{"weights", mix.coefficients}, {"step", mix.step}});
+    const auto t = static_cast<int64_t>(result["rounds"].size()) + 1;
+    result["rounds"].push_back(replay_round(round, t, clients, absent_weight, *rule));
   }
   return result;
+}
+
+// The share of clients in a round: a field of the rule, since a trace has no sampler.
+double take_participation(Json& rule) {
+  if (!rule.is_object() || !rule.contains("participation")) return 1;
+  const double participation = number(rule.at("participation"), "rule.participation");
+  if (!(participation > 0 && participation <= 1)) {
+    throw InvalidArgument(fmt::format("{} is not in (0, 1]", participation), "rule.participation");
+  }
+  rule.erase("participation");
+  return participation;
 }
 
 }  // namespace
@@ -134,13 +192,14 @@ std::string replay(const std::string& trace) {
   const Json parsed = Json::parse(trace, nullptr, false);
   if (parsed.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
   Job job;
-  const Json& rule = field(parsed, "rule", "trace");
+  Json rule = field(parsed, "rule", "trace");
+  const double participation = take_participation(rule);
   set_options(rule, job);
   if (!rule.contains("aggregator.kind")) {
     throw InvalidArgument("no rule that can be replayed", "rule",
                           "name an aggregator.kind: " + join(known_names("aggregator.kind"), ", "));
   }
-  return to_text(replay_aggregator(parsed, job)) + "\n";
+  return to_text(replay_aggregator(parsed, job, participation)) + "\n";
 }
 
 }  // namespace hanse

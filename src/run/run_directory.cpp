@@ -20,10 +20,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kResults[] = {"job.cfg",      "rounds.csv", "evaluations.csv", "clients.csv",
-                                    "summary.json", "model.h5",   "checkpoints",     "plots"};
+constexpr const char* kResults[] = {"job.cfg",       "rounds.csv",  "evaluations.csv",
+                                    "decisions.csv", "clients.csv", "summary.json",
+                                    "model.h5",      "checkpoints", "plots"};
 constexpr const char* kRoundsHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n";
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
 void write_text(const std::string& path, const std::string& text) {
   TemporaryFile file(path + ".tmp");
@@ -61,6 +62,12 @@ void append(std::FILE* file, const std::string& path, const std::string& text) {
   if (std::fputs(text.c_str(), file) < 0) {
     throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
   }
+}
+
+std::string decision_header(std::size_t clients) {
+  std::string header = "round";
+  for (std::size_t c = 0; c < clients; ++c) header += fmt::format(",p_{}", c);
+  return header;
 }
 
 void check_written(std::FILE* file, const std::string& path) {
@@ -107,7 +114,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   if (!fs::equivalent(path, from)) {
-    for (const char* name : {"rounds.csv", "evaluations.csv", "clients.csv"}) {
+    for (const char* name : {"rounds.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
@@ -117,6 +124,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   fs::remove(directory.file("summary.json"));
   cut_csv(directory.file("rounds.csv"), completed);
   cut_csv(directory.file("evaluations.csv"), completed);
+  cut_csv(directory.file("decisions.csv"), completed);
   write_text(directory.file("job.cfg"), job_text);
   directory.read_rounds();
   directory.open_logs();
@@ -148,10 +156,12 @@ void RunDirectory::read_rounds() {
 }
 
 void RunDirectory::append_round(const RoundRecord& record) {
-  append(rounds_.get(), file("rounds.csv"),
-         fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g}\n", record.round,
-                     record.participants, record.seconds, record.train_s, record.comm_s,
-                     record.wait_s, record.bytes_sent, record.loss));
+  append(
+      rounds_.get(), file("rounds.csv"),
+      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g},{}\n", record.round,
+                  record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
+                  record.bytes_sent, record.loss,
+                  std::isnan(record.mixed_loss) ? "" : fmt::format("{:.9g}", record.mixed_loss)));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }
@@ -167,6 +177,19 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   evaluations_empty_ = false;
   append(evaluations_.get(), file("evaluations.csv"), text + "\n");
   flush();
+}
+
+void RunDirectory::append_decision(int64_t round, std::span<const double> decision) {
+  const std::string path = file("decisions.csv");
+  if (!decisions_) {
+    const bool is_new = !fs::exists(path);
+    decisions_.reset(open_append(path));
+    if (is_new) append(decisions_.get(), path, decision_header(decision.size()) + "\n");
+  }
+  std::string line = fmt::format("{}", round);
+  for (const double p : decision) line += fmt::format(",{:.9g}", p);
+  append(decisions_.get(), path, line + "\n");
+  check_written(decisions_.get(), path);
 }
 
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {

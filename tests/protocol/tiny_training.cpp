@@ -29,7 +29,7 @@ double TinyModel::loss_and_gradient(std::span<const float>, const Batch&, Random
   return 0;
 }
 
-EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch) {
+EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch, float*) {
   EvaluationSums sums{.samples = batch.rows};
   for (int64_t i = 0; i < batch.rows; ++i) {
     const float* x = batch.features + 3 * i;
@@ -63,7 +63,7 @@ Mix LossAggregator::mix(const RoundReport& report) {
   clients.assign(report.clients.begin(), report.clients.end());
   losses.assign(report.losses.begin(), report.losses.end());
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
-  Mix mix{.step = step};
+  Mix mix;
   for (const double loss : losses) mix.coefficients.push_back(loss / sum);
   return mix;
 }
@@ -84,7 +84,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   if (job.by_losses) {
     aggregator = std::make_unique<LossAggregator>();
   } else {
-    aggregator = make_fedavg(job.fedavg, kClients);
+    aggregator = make_fedavg(job.fedavg.weights, parse_estimator(job.fedavg.estimator), kClients);
   }
   if (comm.rank() == 0) {
     sampler = make_tiny_sampler(job, federation);

@@ -28,7 +28,8 @@ class TinyModel final : public Model {
   TinyModel();
   double loss_and_gradient(std::span<const float>, const Batch&, RandomStream&,
                            std::span<float>) override;
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch) override;
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
+                          float* scores = nullptr) override;
   int64_t evaluation_rows() const override { return 5; }
 
   float broken_feature = 0;  // a sample that begins with it has the loss NaN; 0: none
@@ -54,10 +55,16 @@ class LossAggregator final : public Aggregator {
  public:
   AggregatorNeeds needs() const override { return {.losses = true}; }
   Mix mix(const RoundReport& report) override;
+  double scale(std::span<const double>) override { return step; }
 
   double step = 0.5;
   std::vector<int64_t> clients;
   std::vector<double> losses;
+};
+
+struct FedAvgOptions {
+  std::string weights = "samples";
+  std::string estimator = "normalized";
 };
 
 struct TinyJob {

@@ -1,4 +1,5 @@
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,9 +13,15 @@ namespace {
 
 using Numbers = std::vector<double>;
 
+struct FedAvgOptions {
+  std::string weights = "samples";
+  std::string estimator = "normalized";
+};
+
 Mix mix(const FedAvgOptions& options, int64_t clients, const std::vector<int64_t>& ids,
         const Numbers& lambda, const Numbers& draw_weights) {
-  const auto rule = make_fedavg(options, clients);
+  const auto rule = make_fedavg(options.weights, parse_estimator(options.estimator), clients);
+  EXPECT_EQ(rule->scale({}), 1.0);
   EXPECT_FALSE(rule->needs().losses);
   return rule->mix({.round = 1, .clients = ids, .lambda = lambda, .draw_weights = draw_weights});
 }
@@ -28,7 +35,6 @@ void expect_near(const Numbers& values, const Numbers& expected) {
 TEST(FedAvg, ClosedFormOfAllFourKinds) {
   const auto with = [](const char* weights, const char* estimator) {
     const Mix result = mix({weights, estimator}, 5, {4, 0, 2}, {0.1, 0.4, 0.2}, {3, 1, 0.5});
-    EXPECT_EQ(result.step, 1.0);
     return result.coefficients;
   };
   expect_near(with("samples", "unbiased"), {0.3, 0.4, 0.1});
@@ -37,7 +43,7 @@ TEST(FedAvg, ClosedFormOfAllFourKinds) {
   expect_near(with("uniform", "normalized"), {3 / 4.5, 1 / 4.5, 0.5 / 4.5});
 }
 
-TEST(FedAvg, DefaultsToSamplesNormalized) {
+TEST(FedAvg, SharesOfTheDrawnSamples) {
   expect_near(mix({}, 4, {1, 3}, {0.1, 0.3}, {2, 2}).coefficients, {0.25, 0.75});
 }
 

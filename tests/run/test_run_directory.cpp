@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n";
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
 std::string content(const std::string& path) {
   std::ostringstream text;
@@ -39,12 +39,13 @@ RoundRecord record(int64_t round, double seconds) {
           .comm_s = 0.125,
           .wait_s = 0,
           .bytes_sent = 100 * round,
-          .loss = 1.0 / 3.0};
+          .loss = 1.0 / 3.0,
+          .mixed_loss = 0.5};
 }
 
 std::string line(int64_t round, const std::string& seconds) {
   return std::to_string(round) + ",3," + seconds + ",0.25,0.125,0," + std::to_string(100 * round) +
-         ",0.333333333\n";
+         ",0.333333333,0.5\n";
 }
 
 // A directory after `rounds` rounds that took 1, 2, 3, ... seconds.

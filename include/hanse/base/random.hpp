@@ -21,6 +21,7 @@ enum class Purpose : uint64_t {
   kShuffle = 5,     // order of a client's samples in a round
   kDropout = 6,     // dropout masks of a client in a round
   kData = 7,        // data.kind = random
+  kLoss = 8,        // which samples estimate a client's loss in a round
 };
 
 class RandomStream {

@@ -11,8 +11,19 @@
 
 namespace hanse {
 
+// PropFair (Zhang et al. 2022): clients minimise -log(M - F) of their mini-batch loss F, whose
+// gradient is that of F over M - F. Below kLeastRoom the logarithm goes on as its tangent.
+struct PropfairOptions {
+  static constexpr double kLeastRoom = 0.2;
+  double base = 0;         // M; 0: off
+  bool reference = false;  // AAggFF's authors: F / M in place of the tangent
+};
+
+// Derivative of the client's objective by its loss F; 1 when off.
+double propfair_slope(const PropfairOptions& options, double loss);
+
 struct ClientOptions {
-  std::string kind = "sgd";     // [client] update
+  std::string kind = "sgd";     // [client] update: sgd | prox
   int64_t epochs = 1;           // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;            // mini-batch steps a round; 0: epochs
   int64_t batch = 20;           // samples a step; 0: all of the client's
@@ -22,6 +33,8 @@ struct ClientOptions {
   double momentum = 0;          // heavy ball, from zero in every round
   double weight_decay = 0;      // L2
   double clip = 0;              // largest gradient norm; 0: off
+  double mu = 0.01;             // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
+  PropfairOptions propfair;     // set by aggregator.kind = propfair
   int64_t state_memory = 1024;  // MiB a rank for client states; the rest in a mapped file
 };
 

@@ -47,6 +47,7 @@ struct DataOptions {
   std::string task = "classification";  // csv: classification | regression
   std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
   int64_t classes = 10;                      // random: classes
+  std::string standardize = "none";          // csv: none | client | all, see standardize.hpp
 };
 
 // Reads the samples of `options`. `samples` is the number that kind = random makes.

@@ -55,8 +55,11 @@ class Model {
   virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                           double weight_decay);
 
-  // Loss and correct predictions in evaluation mode (no dropout).
-  virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch) = 0;
+  // Loss and correct predictions in evaluation mode (no dropout). `scores` [rows], null when not
+  // wanted: how much each sample looks like class 1, z_1 - z_0 (cross-entropy) or z
+  // (binary-logistic). REQUIRES: two classes when scores are wanted.
+  virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
+                                  float* scores = nullptr) = 0;
 
   // The largest batch that evaluate() should be given, for memory's sake.
   virtual int64_t evaluation_rows() const { return 256; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,13 +20,27 @@ struct ClientEvaluation {
   double loss = 0;      // mean test loss
   double accuracy = 0;  // share of test samples classified correctly
   double train_samples = 0;
-  double train_loss = 0;  // mean loss over the training samples
+  double train_loss = 0;                                    // mean loss over the training samples
+  double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
 };
 
+// Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
+// counted half. By the rank sum, (R_1 - n_1 (n_1 + 1) / 2) / (n_1 n_0), R_1 the sum of the ranks of
+// class 1, equal scores sharing their mean rank (Hanley and McNeil 1982). NaN when a class is
+// missing or a score is NaN. Cost O(n log n).
+double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
+
 // Evaluates the samples of one range; batches never leave it. `buffer` is reused between calls.
+// `scores` [range.size()] as in Model::evaluate; null: not wanted.
 EvaluationSums evaluate_range(const Federation& federation, Model& model,
                               std::span<const float> row, SampleRange range,
-                              std::vector<float>& buffer);
+                              std::vector<float>& buffer, float* scores = nullptr);
+
+// The same on `count` samples of the range, a uniform subset drawn from `stream`; all of them when
+// the range has fewer.
+EvaluationSums evaluate_sample(const Federation& federation, Model& model,
+                               std::span<const float> row, SampleRange range, int64_t count,
+                               RandomStream stream, std::vector<float>& buffer);
 
 // All clients in order on rank 0, empty elsewhere; the clients are spread over the ranks by their
 // samples. `row` is read on every rank. Collective. Cost: one forward pass over all data.
@@ -35,8 +50,10 @@ std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federat
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 
 // Means, spread and fairness over clients; README has each definition. `previous_train_loss` [M] of
-// the evaluation before gives `improved`; empty: NaN. Accuracies are left out for regression.
+// the evaluation before gives `improved`; empty: NaN. Accuracies are left out for regression
+// (classes = 0), `auroc` unless there are two classes; it is NaN when no client has both in its
+// test samples.
 Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, bool classification);
+                  std::span<const double> previous_train_loss, int64_t classes);
 
 }  // namespace hanse

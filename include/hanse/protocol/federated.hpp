@@ -36,11 +36,12 @@ struct RoundRecord {
   int64_t round = 0;
   int64_t participants = 0;
   double seconds = 0;
-  double train_s = 0;           // the most of any rank
-  double comm_s = 0;            // moving data, the most of any rank
-  double wait_s = 0;            // for other ranks to end their training, the most of any rank
-  int64_t bytes_sent = 0;       // payload sent by all ranks
-  double loss = 0;              // mean over participants of their mean mini-batch loss
+  double train_s = 0;      // the most of any rank
+  double comm_s = 0;       // moving data, the most of any rank
+  double wait_s = 0;       // for other ranks to end their training, the most of any rank
+  int64_t bytes_sent = 0;  // payload sent by all ranks
+  double loss = 0;         // mean over participants of their mean mini-batch loss
+  double mixed_loss = 0;   // sum_i p_i F_i, p the normalised coefficients; NaN without losses F_i
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the model is then as before the round
 };
@@ -63,6 +64,7 @@ class FederatedTrainer {
     ClientOptions client;
     ServerOptions server;
     CommOptions comm;
+    int64_t loss_batches = 0;        // samples of F_i: so many mini-batches; 0: all
     std::string state_folder = ".";  // of the client states' mapped file
   };
 
@@ -132,7 +134,7 @@ class FederatedTrainer {
   // Rank 0 only.
   Draw draw_;
   std::vector<double> lambda_;  // [participants] in the draw's order
-  Mix mix_;
+  double mixed_loss_ = 0;
   CostModel costs_;
 };
 

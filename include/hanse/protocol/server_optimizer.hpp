@@ -11,24 +11,35 @@
 namespace hanse {
 
 struct ServerOptions {
-  std::string optimizer = "sgd";  // sgd | momentum
+  std::string optimizer = "sgd";  // sgd | momentum | adam | yogi | adagrad
   double lr = 1;                  // step size; 1 with sgd is plain averaging
-  double beta = 0.9;              // momentum: share of the velocity that stays
+  double lr_decay = 1;            // factor on lr ...
+  int64_t lr_decay_every = 1;     // ... every so many rounds; above 1 it grows
+  double beta = 0.9;              // share of the velocity (the first moment) that stays
+  double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
+  double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
   std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
 };
 
 class ServerOptimizer {
  public:
   virtual ~ServerOptimizer() = default;
-  // theta [P] moves by the mixed update [P]; state lives across rounds. Cost O(P).
-  virtual void step(std::span<float> theta, std::span<const float> update) = 0;
+  // theta [P] moves by the mixed update [P] at rate `lr`; state lives across rounds. Cost O(P).
+  virtual void step(std::span<float> theta, std::span<const float> update, double lr) = 0;
   virtual void save(State& state) const;
   virtual void load(const State& state);
 };
 
+// The server's learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
+double server_rate(const ServerOptions& options, int64_t round);
+
 // sgd:      theta <- theta + lr u
-// momentum: v <- beta v + u;  theta <- theta + lr v   (FedAvgM, Hsu et al. 2019, eq. in
-// section 4.3)
+// momentum: v <- beta v + u;  theta <- theta + lr v   (FedAvgM, Hsu et al. 2019, section 4.3)
+// Adaptive (Reddi et al. 2021, algorithm 2), v starting at tau^2, without bias correction:
+//   m <- beta m + (1 - beta) u;  theta <- theta + lr m / (sqrt(v) + tau)
+//   adagrad: v <- v + u^2
+//   adam:    v <- beta2 v + (1 - beta2) u^2
+//   yogi:    v <- v - (1 - beta2) u^2 sign(v - u^2)
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params);
 

@@ -32,7 +32,8 @@ std::vector<std::string> known_names(const std::string& key);
 // Makers by the job's names. REQUIRES: a job whose names were checked by its table. They throw
 // InvalidArgument when options and federation do not fit together.
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
-std::unique_ptr<Aggregator> make_aggregator(const AggregatorOptions& options, int64_t clients);
+// `participation` is the share of clients in a round, in (0, 1].
+std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model);
 

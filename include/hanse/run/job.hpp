@@ -13,7 +13,6 @@
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
 
 namespace hanse {
 
@@ -36,7 +35,20 @@ struct SamplerOptions {
 
 struct AggregatorOptions {
   std::string kind = "fedavg";
-  FedAvgOptions fedavg;
+  std::string weights = "samples";  // fedavg, propfair
+  std::string estimator = "normalized";
+  std::string loss = "full";  // full | batches(n): samples of the losses a rule needs
+  std::string variant = "paper";
+  std::string cdf = "normal";  // aaggff: response transform
+  double c1 = 0;
+  double c2 = 0;           // 0: 1/K (aaggff-s), the participation (aaggff-d)
+  double alpha = 0;        // aaggff-s; 0: 4 K L
+  double beta = 0;         // aaggff-s; 0: 1/(4 L)
+  double rate = 0.01;      // afl
+  double q = 1;            // qfedavg
+  double lipschitz = 0;    // qfedavg; 0: 1 / client.lr
+  double temperature = 1;  // term
+  double base = 2;         // propfair: M
 };
 
 struct EvaluateOptions {
@@ -79,6 +91,9 @@ void load_job(const std::string& path, const Overrides& overrides, Job& job);
 
 // Every option with its value, as a valid job file.
 std::string job_text(const Job& job);
+
+// n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.
+int64_t loss_batches(const std::string& text);
 
 // Checks what can be checked without data: combinations of options, and that each file is there.
 // Throws InvalidArgument.

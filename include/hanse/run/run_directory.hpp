@@ -1,5 +1,5 @@
-// The files of a run: job.cfg, rounds.csv, evaluations.csv, clients.csv, summary.json, model.h5,
-// checkpoints/. Written by rank 0.
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, clients.csv,
+// summary.json, model.h5, checkpoints/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ class RunDirectory {
 
   void append_round(const RoundRecord& record);
   void append_evaluation(int64_t round, const Metrics& metrics);
+  // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
+  void append_decision(int64_t round, std::span<const double> decision);
   // Replaces clients.csv. Accuracies are left empty for regression.
   void write_clients(std::span<const ClientEvaluation> clients, bool classification);
   void write_summary(const std::string& json);
@@ -59,6 +61,7 @@ class RunDirectory {
   std::string path_;
   File rounds_;
   File evaluations_;
+  File decisions_;  // null until there is a decision
   bool evaluations_empty_ = true;
   int64_t last_evaluation_ = 0;
   std::vector<float> round_seconds_;

@@ -6,6 +6,8 @@
 
 namespace hanse {
 
+double Aggregator::scale(std::span<const double>) { return 1; }
+std::vector<double> Aggregator::decision() const { return {}; }
 void Aggregator::save(State&) const {}
 void Aggregator::load(const State&) {}
 

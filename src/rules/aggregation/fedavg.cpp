@@ -6,10 +6,12 @@ namespace {
 
 class FedAvg final : public Aggregator {
  public:
-  FedAvg(const FedAvgOptions& options, int64_t clients)
-      : by_samples_(options.weights == "samples"),
-        estimator_(parse_estimator(options.estimator)),
+  FedAvg(const std::string& weights, Estimator estimator, int64_t clients)
+      : by_samples_(weights == "samples"),
+        estimator_(estimator),
         equal_share_(1.0 / static_cast<double>(clients)) {}
+
+  AggregatorNeeds needs() const override { return {.sizes = by_samples_}; }
 
   Mix mix(const RoundReport& report) override {
     if (by_samples_) return {estimate(report.lambda, report.draw_weights, estimator_)};
@@ -25,8 +27,9 @@ class FedAvg final : public Aggregator {
 
 }  // namespace
 
-std::unique_ptr<Aggregator> make_fedavg(const FedAvgOptions& options, int64_t clients) {
-  return std::make_unique<FedAvg>(options, clients);
+std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+                                        int64_t clients) {
+  return std::make_unique<FedAvg>(weights, estimator, clients);
 }
 
 }  // namespace hanse

@@ -12,7 +12,10 @@ namespace hanse {
 
 // What a rule must be told about the participants before it can mix.
 struct AggregatorNeeds {
+  bool sizes = false;   // lambda of RoundReport; the others may be given any
   bool losses = false;  // F_i at the received model, on the client's training samples
+  bool norms = false;   // |theta_i - theta|^2, after training, for scale()
+  bool full = false;    // every client in every round
 };
 
 // Statistics of a round's participants; arrays are per participant, in the draw's order.
@@ -24,10 +27,10 @@ struct RoundReport {
   std::span<const double> losses;        // F_i; empty unless asked for
 };
 
-// theta <- theta + step * sum_i coefficients[i] (theta_i - theta), before the server optimizer.
+// theta <- theta + scale() * sum_i coefficients[i] (theta_i - theta), before the server optimizer.
 struct Mix {
   std::vector<double> coefficients;
-  double step = 1;
+  std::vector<double> response;  // what the rule made of each loss; empty: nothing
 };
 
 class Aggregator {
@@ -35,7 +38,13 @@ class Aggregator {
   virtual ~Aggregator() = default;
 
   virtual AggregatorNeeds needs() const { return {}; }
+  // Before the participants train. Throws InvalidArgument when it cannot weigh them.
   virtual Mix mix(const RoundReport& report) = 0;
+  // After they trained: the factor of the whole step. `squared_norms` is empty unless asked for.
+  virtual double scale(std::span<const double> squared_norms);
+
+  // The weights p over all clients after the round, for rules that keep such; else empty. O(K).
+  virtual std::vector<double> decision() const;
 
   virtual void save(State& state) const;
   virtual void load(const State& state);

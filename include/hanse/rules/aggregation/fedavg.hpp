@@ -9,12 +9,9 @@
 
 namespace hanse {
 
-struct FedAvgOptions {
-  std::string weights = "samples";       // samples: q_i = lambda_i; uniform: q_i = 1/M
-  std::string estimator = "normalized";  // normalized | unbiased
-};
-
-// REQUIRES: clients >= 1. Cost a round: O(participants).
-std::unique_ptr<Aggregator> make_fedavg(const FedAvgOptions& options, int64_t clients);
+// weights = "samples": q_i = lambda_i; "uniform": q_i = 1/M. REQUIRES: clients >= 1.
+// Cost a round: O(participants).
+std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+                                        int64_t clients);
 
 }  // namespace hanse

@@ -1,0 +1,34 @@
+// Fair aggregation by the participants' losses: AFL, q-FedAvg, TERM.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hanse/rules/aggregation/aggregator.hpp"
+
+namespace hanse {
+
+// Agnostic federated learning (Mohri et al. 2019, algorithm STOCHASTIC-AFL):
+//   lambda <- projection on the simplex of (lambda + rate * F).
+// The new lambda weights the round's updates. Under partial participation F_i of a participant
+// counts with its draw's weight and the others' as 0 (`restricted` = false), or only the
+// participants' part of lambda is projected, to sum 1, and the others keep theirs (`restricted` =
+// true, as AAggFF's authors run it). Full participation is what the method is made for.
+// REQUIRES: clients >= 1, rate > 0. Cost a round: O(K log K); O(m log m) restricted.
+std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator estimator,
+                                     int64_t clients);
+
+// q-FedAvg (Li et al. 2020, algorithm 2): with Delta_i = L (theta - theta_i),
+//   theta <- theta - sum F_i^q Delta_i / sum h_i,  h_i = q F_i^{q-1} |Delta_i|^2 + L F_i^q.
+// q = 0 is the unweighted mean. The clients' sizes do not enter. The denominator needs the norms,
+// so it comes after training, as the scale of the step. Losses of 0 count as 1e-10.
+// REQUIRES: q >= 0, lipschitz (L, mostly 1 / client.lr) > 0. Cost a round: O(participants).
+std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz);
+
+// TERM (Li et al. 2021), the tilted mean over clients: weights ~ exp(t F_i) times the draw's
+// weight, normalised over the participants, since the sum over all clients is not known.
+// t = `temperature` > 0 leans to the worst-off. The clients' sizes do not enter.
+// Cost a round: O(participants).
+std::unique_ptr<Aggregator> make_term(double temperature);
+
+}  // namespace hanse

@@ -1,0 +1,169 @@
+#include "hanse/rules/aggregation/fair.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/rules/aggregation/simplex.hpp"
+
+namespace hanse {
+
+namespace {
+
+void require_finite(std::span<const double> losses, double low) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (!(losses[i] >= low) || std::isinf(losses[i])) {
+      throw InvalidArgument(fmt::format("loss {} of participant {} is not a finite number{}",
+                                        losses[i], i, low == 0 ? " >= 0" : ""),
+                            "aggregator", "this rule cannot weigh it");
+    }
+  }
+}
+
+class Afl final : public Aggregator {
+ public:
+  Afl(double rate, bool restricted, Estimator estimator, int64_t clients)
+      : rate_(rate),
+        restricted_(restricted),
+        estimator_(estimator),
+        lambda_(static_cast<std::size_t>(clients), 1.0 / static_cast<double>(clients)) {}
+
+  AggregatorNeeds needs() const override { return {.losses = true}; }
+
+  Mix mix(const RoundReport& report) override {
+    require_finite(report.losses, -INFINITY);
+    if (restricted_) {
+      ascend_participants(report);
+    } else {
+      ascend_all(report);
+    }
+    std::vector<double> shares;
+    for (const int64_t client : report.clients) {
+      shares.push_back(lambda_[static_cast<std::size_t>(client)]);
+    }
+    // Nobody drawn may be left with weight: then the participants count the same.
+    if (std::all_of(shares.begin(), shares.end(), [](double share) { return share <= 0; })) {
+      std::fill(shares.begin(), shares.end(), 1.0 / static_cast<double>(lambda_.size()));
+    }
+    const std::vector<double> once(shares.size(), 1.0);
+    return {.coefficients =
+                estimate(shares, restricted_ ? std::span<const double>(once) : report.draw_weights,
+                         estimator_)};
+  }
+
+  std::vector<double> decision() const override { return lambda_; }
+  void save(State& state) const override { state.put("decision", std::span(lambda_)); }
+  void load(const State& state) override { state.get_into<double>("decision", lambda_); }
+
+ private:
+  void ascend_all(const RoundReport& report) {
+    for (std::size_t i = 0; i < report.losses.size(); ++i) {
+      // With everybody drawn the weights are 1 and this is the full gradient.
+      lambda_[static_cast<std::size_t>(report.clients[i])] +=
+          rate_ * report.draw_weights[i] * report.losses[i];
+    }
+    lambda_ = project_to_simplex(lambda_);
+  }
+
+  void ascend_participants(const RoundReport& report) {
+    std::vector<double> part;
+    for (std::size_t i = 0; i < report.losses.size(); ++i) {
+      part.push_back(lambda_[static_cast<std::size_t>(report.clients[i])] +
+                     rate_ * report.losses[i]);
+    }
+    part = project_to_simplex(part);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      lambda_[static_cast<std::size_t>(report.clients[i])] = part[i];
+    }
+  }
+
+  double rate_;
+  bool restricted_;
+  Estimator estimator_;
+  std::vector<double> lambda_;  // [K]
+};
+
+class QFedAvg final : public Aggregator {
+ public:
+  QFedAvg(double q, double lipschitz) : q_(q), lipschitz_(lipschitz) {}
+
+  AggregatorNeeds needs() const override { return {.losses = true, .norms = true}; }
+
+  // F_i^q L; scale() divides by sum h_i.
+  Mix mix(const RoundReport& report) override {
+    require_finite(report.losses, 0);
+    powers_.clear();
+    slopes_.clear();
+    // F^q over the largest of them, which cancels in the step: no power is out of range.
+    const double largest =
+        std::max(kLeast, *std::max_element(report.losses.begin(), report.losses.end()));
+    for (const double loss : report.losses) {
+      const double f = std::max(loss, kLeast);
+      powers_.push_back(std::pow(f / largest, q_));  // F^q
+      slopes_.push_back(q_ * powers_.back() / f);    // q F^{q-1}
+    }
+    Mix mix;
+    // Sums to 1, as every rule's do; scale() undoes it.
+    total_ = std::accumulate(powers_.begin(), powers_.end(), 0.0);
+    for (const double power : powers_) mix.coefficients.push_back(power / total_);
+    return mix;
+  }
+
+  double scale(std::span<const double> squared_norms) override {
+    double h = 0;
+    for (std::size_t i = 0; i < powers_.size(); ++i) {
+      // |Delta_i|^2 = L^2 |theta - theta_i|^2
+      h += slopes_[i] * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * powers_[i];
+    }
+    return total_ * lipschitz_ / h;
+  }
+
+ private:
+  static constexpr double kLeast = 1e-10;  // a loss of 0 counts as this
+
+  double q_;
+  double lipschitz_;
+  double total_ = 1;
+  std::vector<double> powers_;  // of the round in progress
+  std::vector<double> slopes_;
+};
+
+class Term final : public Aggregator {
+ public:
+  explicit Term(double temperature) : temperature_(temperature) {}
+
+  AggregatorNeeds needs() const override { return {.losses = true}; }
+
+  Mix mix(const RoundReport& report) override {
+    require_finite(report.losses, -INFINITY);
+    const double largest = *std::max_element(report.losses.begin(), report.losses.end());
+    std::vector<double> shares;
+    for (const double loss : report.losses) {
+      shares.push_back(std::exp(temperature_ * (loss - largest)));
+    }
+    return {.coefficients = estimate(shares, report.draw_weights, Estimator::kNormalized)};
+  }
+
+ private:
+  double temperature_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator estimator,
+                                     int64_t clients) {
+  return std::make_unique<Afl>(rate, restricted, estimator, clients);
+}
+
+std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz) {
+  return std::make_unique<QFedAvg>(q, lipschitz);
+}
+
+std::unique_ptr<Aggregator> make_term(double temperature) {
+  return std::make_unique<Term>(temperature);
+}
+
+}  // namespace hanse

@@ -1,0 +1,69 @@
+// The heart disease table: made by its program from UCI's files, and a federation of hospitals.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "support.hpp"
+
+namespace hanse {
+namespace {
+
+const std::string kFolder = HANSE_DATA_FOLDER "/heart";
+
+std::string content(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Heart, TheTableIsWhatPrepareMakes) {
+  const TempFolder folder;
+  const std::string made = folder.file("heart.csv");
+  const std::string command = "'" + kFolder + "/prepare' '" + made + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  const std::string committed = content(kFolder + "/heart.csv");
+  EXPECT_FALSE(committed.empty());
+  EXPECT_TRUE(content(made) == committed) << "run data/heart/prepare and commit heart.csv";
+}
+
+TEST(Heart, FourHospitals) {
+  DataOptions data{.kind = "csv", .path = kFolder + "/heart.csv", .client_column = "hospital"};
+  data.test_fraction = 0;
+  const auto alone = make_single_communicator();
+  const auto federation = Federation::load(data, {.partition = "by-column"}, 1, *alone);
+  ASSERT_EQ(federation.clients(), 4);
+  EXPECT_EQ(federation.samples(), 740);
+  EXPECT_EQ(federation.classes(), 2);
+  EXPECT_EQ(federation.sample_shape(), std::vector<int64_t>{15});
+  const std::vector<int64_t> patients = {303, 261, 46, 130};  // Cleveland, Hungary, Switzerland, VA
+  const std::vector<int64_t> diseased = {139, 98, 45, 101};
+  for (int64_t c = 0; c < 4; ++c) {
+    const auto range = federation.train(c);
+    EXPECT_EQ(range.size(), patients[static_cast<std::size_t>(c)]);
+    const auto labels = federation.labels().subspan(static_cast<std::size_t>(range.begin),
+                                                    static_cast<std::size_t>(range.size()));
+    EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), diseased[static_cast<std::size_t>(c)]);
+  }
+}
+
+// One patient by hand: the first line of processed.cleveland.data.
+TEST(Heart, TheFirstPatient) {
+  DataOptions data{.kind = "csv", .path = kFolder + "/heart.csv", .client_column = "hospital"};
+  const Dataset dataset = read_dataset(data, 0, 1);
+  std::vector<float> first(15);
+  std::memcpy(first.data(), dataset.features.data(), 15 * sizeof(float));
+  //                        age sex cp 1-4      rest chol fbs ecg 0-2  thalach exang oldpeak
+  const std::vector<float> expected{63, 1, 1, 0, 0, 0, 145, 233, 1, 0, 0, 1, 150, 0, 2.3F};
+  EXPECT_EQ(first, expected);
+  EXPECT_EQ(dataset.labels[0], 0);
+  EXPECT_EQ(dataset.group_names,
+            (std::vector<std::string>{"cleveland", "hungarian", "switzerland", "va"}));
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,168 @@
+// Every aggregator with every sampler, server optimizer and local update, on a job of six clients.
+#include <cmath>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/components.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+struct Choice {
+  std::string aggregator;
+  std::string sampler = "uniform";
+  std::string optimizer = "sgd";
+  std::string update = "sgd";
+  int64_t per_round = 3;
+
+  std::string text() const {
+    return aggregator + ", " + sampler + ", " + optimizer + ", " + update;
+  }
+};
+
+void fill_job(const Choice& choice, Job& job) {
+  job.run.seed = 3;
+  job.data.kind = "random";
+  job.data.shape = {5};
+  job.data.classes = 3;
+  job.federation.clients = 6;
+  job.federation.partition = "power-law";
+  job.federation.samples = 12;
+  job.model.kind = "linear";
+  job.client.kind = choice.update;
+  job.client.batch = 4;
+  job.client.mu = 0.5;
+  job.sampler.kind = choice.sampler;
+  job.sampler.per_round = choice.per_round;
+  job.aggregator.kind = choice.aggregator;
+  job.server.optimizer = choice.optimizer;
+  job.server.lr = choice.optimizer == "sgd" || choice.optimizer == "momentum" ? 1 : 0.05;
+}
+
+struct Outcome {
+  std::vector<float> model;
+  std::vector<double> decision;
+  std::vector<RoundRecord> records;
+};
+
+// Two rounds on `comm`; complete on rank 0. Collective.
+Outcome train(const Choice& choice, Communicator& comm) {
+  Job job;
+  fill_job(choice, job);
+  check_job(job);
+  Components parts(job, comm);
+  parts.trainer->initialize_model();
+  Outcome outcome;
+  for (int round = 0; round < 2; ++round) outcome.records.push_back(parts.trainer->round(false));
+  const auto row = parts.trainer->model_row();
+  outcome.model.assign(row.begin(), row.end());
+  outcome.decision = parts.aggregator->decision();
+  return outcome;
+}
+
+Outcome train_threads(const Choice& choice, int ranks) {
+  std::optional<Outcome> first;
+  run_threads(ranks, [&](Communicator& comm) {
+    Outcome mine = train(choice, comm);
+    if (comm.rank() == 0) first = std::move(mine);
+  });
+  return *first;
+}
+
+bool finite(const Outcome& outcome) {
+  bool result = !outcome.model.empty();
+  for (const float value : outcome.model) result = result && std::isfinite(value);
+  for (const double share : outcome.decision) result = result && std::isfinite(share);
+  for (const RoundRecord& record : outcome.records) {
+    result = result && !record.failed && std::isfinite(record.loss);
+  }
+  return result;
+}
+
+// Only one combination cannot work, and says so before the first round.
+bool is_refused(const Choice& choice) {
+  return choice.aggregator == "aaggff-s" && choice.sampler != "full";
+}
+
+TEST(EveryPair, TrainsOrIsRefused) {
+  const auto single = make_single_communicator();
+  int trained = 0;
+  for (const auto& aggregator : known_names("aggregator.kind")) {
+    for (const auto& sampler : known_names("sampler.kind")) {
+      for (const auto& optimizer : known_names("server.optimizer")) {
+        for (const auto& update : known_names("client.update")) {
+          const Choice choice{aggregator, sampler, optimizer, update};
+          if (is_refused(choice)) {
+            expect_error<AgreedError>([&] { train(choice, *single); },
+                                      {"aaggff-s needs every client", "sampler.kind = full"});
+            continue;
+          }
+          EXPECT_TRUE(finite(train(choice, *single))) << choice.text();
+          ++trained;
+        }
+      }
+    }
+  }
+  EXPECT_GE(trained, 7 * 3 * 5 * 2 - 2 * 5 * 2);
+}
+
+// Draws with replacement leave clients out, however many they are: also refused in time.
+TEST(EveryPair, SilosAreNotDrawnWithReplacement) {
+  const auto single = make_single_communicator();
+  Choice choice{"aaggff-s", "weighted"};
+  choice.per_round = 6;
+  expect_error<AgreedError>([&] { train(choice, *single); }, {"aaggff-s needs every client"});
+  choice.sampler = "uniform";
+  EXPECT_TRUE(finite(train(choice, *single)));
+  choice = {"aaggff-d", "weighted"};
+  choice.per_round = 6;
+  EXPECT_TRUE(finite(train(choice, *single)));
+}
+
+// What enters the server's decisions is the same, whoever trains whom.
+TEST(EveryPair, SameBitsOnOneAndThreeRanks) {
+  for (const auto& aggregator : known_names("aggregator.kind")) {
+    for (const std::string sampler : {"full", "uniform", "weighted"}) {
+      const Choice choice{aggregator, sampler, "adam", "prox"};
+      if (is_refused(choice)) continue;
+      const Outcome one = train_threads(choice, 1);
+      const Outcome three = train_threads(choice, 3);
+      EXPECT_EQ(one.model, three.model) << choice.text();
+      EXPECT_EQ(one.decision, three.decision) << choice.text();
+      for (std::size_t t = 0; t < 2; ++t) {
+        EXPECT_EQ(one.records[t].loss, three.records[t].loss) << choice.text();
+      }
+    }
+  }
+}
+
+// No choice is without effect: all models differ, except where the rules are the same.
+TEST(EveryPair, ChoicesDiffer) {
+  const auto single = make_single_communicator();
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> names;
+  const auto add = [&](const Choice& choice) {
+    outcomes.push_back(train(choice, *single));
+    names.push_back(choice.text());
+  };
+  for (const auto& aggregator : known_names("aggregator.kind")) add({aggregator, "full"});
+  for (const auto& optimizer : known_names("server.optimizer")) {
+    if (optimizer != "sgd") add({"fedavg", "full", optimizer});
+  }
+  add({"fedavg", "uniform"});
+  add({"fedavg", "weighted"});
+  add({"fedavg", "full", "sgd", "prox"});
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_NE(outcomes[i].model, outcomes[j].model) << names[i] << " and " << names[j];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse

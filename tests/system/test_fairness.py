@@ -1,0 +1,90 @@
+"""What a fair rule leaves: its decision over the clients, and the fairness report."""
+
+import os
+
+import hanse
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SILOS = {"federation.clients": 4, "federation.samples": 60, "sampler.kind": "full",
+         "data.classes": 2, "aggregator.kind": "aaggff-s"}
+HEART = [os.path.join(ROOT, "jobs", "heart-aaggff-s.cfg"),
+         "--data.path=" + os.path.join(ROOT, "data", "heart", "heart.csv")]
+
+
+class Decisions(hanse.Case):
+    def test_at_every_evaluation(self):
+        run = self.train(self.job(SILOS), "run")
+        lines = hanse.table(run, "decisions.csv")
+        self.assertEqual([line["round"] for line in lines], ["4", "8", "12"])
+        for line in lines:
+            p = [float(line[f"p_{client}"]) for client in range(4)]
+            self.assertAlmostEqual(sum(p), 1, places=7)
+            self.assertGreaterEqual(min(p), 0)
+        self.assertEqual(len(lines[0]), 5)
+
+    def test_the_same_on_any_ranks_and_after_a_resume(self):
+        job = self.job(SILOS)
+        run = self.train(job, "run")
+        two = self.train(job, "two", ranks=2, changes={"run.rounds": 6})
+        self.hanse("resume", two, "--run.rounds=12", ranks=3)
+        # round 6 was the last when it was evaluated
+        lines = [line for line in hanse.table(two, "decisions.csv") if line["round"] != "6"]
+        self.assertEqual(lines, hanse.table(run, "decisions.csv"))
+        self.assert_digest(two, run)
+
+    def test_none_where_nobody_would_look(self):
+        for name, changes in {"fedavg": {"aggregator.kind": "fedavg"},
+                              "many": {"federation.clients": 101}}.items():
+            run = self.train(self.job({**SILOS, **changes}), name)
+            self.assertFalse(os.path.exists(os.path.join(run, "decisions.csv")), name)
+        hundred = self.train(self.job({**SILOS, "federation.clients": 100}), "hundred")
+        self.assertEqual(len(hanse.table(hundred, "decisions.csv")[0]), 101)
+
+
+class AreaUnderRoc(hanse.Case):
+    def test_for_two_classes_only(self):
+        two = self.train(self.job(SILOS), "two")
+        self.assertTrue(0 <= hanse.summary(two)["metrics"]["auroc"] <= 1)
+        self.assertEqual(len(hanse.column(two, "evaluations.csv", "auroc")), 3)
+        three = self.train(self.job({**SILOS, "data.classes": 3}), "three")
+        self.assertNotIn("auroc", hanse.summary(three)["metrics"])
+        self.assertNotIn("auroc", hanse.table(three, "evaluations.csv")[0])
+
+    def test_unknown_where_no_client_has_both_classes(self):
+        run = self.train(self.job({**SILOS, "federation.partition": "by-label",
+                                   "federation.labels-per-client": 1}), "run")
+        self.assertNotIn("auroc", hanse.summary(run)["metrics"])
+        self.assertEqual(hanse.column(run, "evaluations.csv", "auroc"), ["", "", ""])
+
+
+class HeartDisease(hanse.Case):
+    """jobs/heart-aaggff-s.cfg is fast enough to be run as it is."""
+
+    def test_the_worst_hospital_gains(self):
+        worst = {}
+        for kind in ("fedavg", "aaggff-s"):
+            worst[kind] = 0
+            for seed in range(1, 6):
+                run = self.path(f"{kind}-{seed}")
+                self.hanse("run", *HEART, f"--run.out={run}", f"--aggregator.kind={kind}",
+                           f"--run.seed={seed}")
+                metrics = hanse.summary(run)["metrics"]
+                worst[kind] += metrics["accuracy_worst10"] / 5
+                self.assertGreater(metrics["auroc"], 0.7)
+        self.assertGreater(worst["aaggff-s"], worst["fedavg"] + 0.05)
+
+    def test_the_same_on_three_ranks(self):
+        for name, ranks in (("alone", None), ("three", 3)):
+            self.hanse("run", *HEART, f"--run.out={self.path(name)}", ranks=ranks)
+        self.assert_digest(self.path("alone"), self.path("three"))
+
+
+class Standardize(hanse.Case):
+    def test_pixels_are_not_standardized(self):
+        process = self.hanse("run", self.job({"data.standardize": "all"}),
+                             f"--run.out={self.path('run')}", expect=None)
+        self.assert_one_error(process, 2, "data.standardize", "hint")
+
+
+if __name__ == "__main__":
+    hanse.main()
