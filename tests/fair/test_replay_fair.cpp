@@ -42,8 +42,10 @@ TEST(ReplayFair, FedAvg) {
   expect_near(numbers(replayed(uniform, 5, rounds)[1]["weights"]), {0.2, 1.2}, 1e-15);
 }
 
-TEST(ReplayFair, EveryoneTakesPartWithEqualSizesWhenNothingIsSaid) {
-  const Json result = replayed(kind("fedavg"), 4, Json::array({Json::object()}));
+TEST(ReplayFair, EveryoneTakesPartWhenNothingIsSaid) {
+  Json rule = kind("fedavg");
+  rule["aggregator.weights"] = "uniform";
+  const Json result = replayed(rule, 4, Json::array({Json::object()}));
   expect_near(numbers(result[0]["weights"]), Numbers(4, 0.25), 1e-15);
 }
 
@@ -186,7 +188,7 @@ TEST(ReplayFair, ErrorsNameTheField) {
           {"-1", "rounds[0].norms"});
   refuses(kind("fedavg"), 2, Json::array({{{"sizes", {1, -1}}}}), {"-1", "rounds[0].sizes"});
   refuses(kind("fedavg"), 2, Json::array({{{"sizes", {0, 0}}}}), {"sum to 0", "rounds[0].sizes"});
-  refuses(kind("fedavg"), 2, Json::array({{{"draw_weights", {1, -1}}}}),
+  refuses(kind("fedavg"), 2, Json::array({{{"sizes", {1, 1}}, {"draw_weights", {1, -1}}}}),
           {"-1", "rounds[0].draw_weights"});
   expect_error<InvalidArgument>([] { replay("{"); }, {"not JSON"});
   expect_error<InvalidArgument>([] { replay(R"({"rule": {"aggregator.kind": "term"}})"); },
