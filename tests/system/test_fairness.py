@@ -41,6 +41,35 @@ class Decisions(hanse.Case):
         self.assertEqual(len(hanse.table(hundred, "decisions.csv")[0]), 101)
 
 
+class EveryRule(hanse.Case):
+    """The same bits on one rank, and stopped and resumed on others."""
+
+    def check(self, kind, changes):
+        job = self.job(changes, name=f"{kind}.cfg")
+        alone = self.train(job, kind)
+        stopped = self.train(job, kind + "-stopped", ranks=2, changes={"run.rounds": 5})
+        self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
+        self.assert_digest(stopped, alone, kind)
+
+    def test_aggregators(self):
+        devices = {"federation.clients": 12, "sampler.per-round": 4}
+        rules = {"aaggff-s": SILOS}
+        for kind in ["fedavg", "propfair", "afl", "qfedavg", "term", "aaggff-d"]:
+            rules[kind] = {**devices, "aggregator.kind": kind, "aggregator.base": 9}
+        for variant in ["reference", "corrected"]:
+            rules["aaggff-d-" + variant] = {**devices, "aggregator.kind": "aaggff-d",
+                                            "aggregator.variant": variant}
+        rules["estimated-losses"] = {**devices, "aggregator.kind": "term",
+                                     "aggregator.loss": "batches(1)", "client.batch": 3}
+        hanse.together([lambda kind=kind: self.check(kind, rules[kind]) for kind in rules])
+
+    def test_server_optimizers_and_the_proximal_term(self):
+        kinds = ["momentum", "adam", "yogi", "adagrad"]
+        hanse.together([lambda kind=kind: self.check(
+            kind, {"server.optimizer": kind, "server.lr": 0.05, "server.lr-decay": 0.9,
+                   "client.update": "prox", "client.mu": 0.1}) for kind in kinds])
+
+
 class AreaUnderRoc(hanse.Case):
     def test_for_two_classes_only(self):
         two = self.train(self.job(SILOS), "two")
