@@ -22,6 +22,11 @@ if [[ $OMPI_COMM_WORLD_RANK -eq 0 ]]; then mkdir -p "$out" && cp -r made/. "$out
 """
 
 
+def heed_interrupts():
+    """A shell cannot trap what was ignored when it began, as SIGINT is in background jobs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class RepositoryTest(ScriptTest):
     def setUp(self):
         super().setUp()
@@ -46,7 +51,8 @@ class QuickstartTest(RepositoryTest):
     def start_sleeping(self):
         process = subprocess.Popen(self.command("quickstart", "--test.sleep=1"), text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
+                                   stdin=subprocess.DEVNULL, start_new_session=True,
+                                   preexec_fn=heed_interrupts)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         for _ in range(300):

@@ -18,7 +18,7 @@ except ImportError:
     h5py = None
 
 ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
-                 "bytes_sent", "loss"]
+                 "bytes_sent", "loss", "mixed_loss"]
 SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
 METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
            [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",
