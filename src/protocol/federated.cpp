@@ -125,10 +125,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
                      .stop_requested = findings.rank(Findings::kStop) > 0,
                      .failed = findings.rank(Findings::kFailed) > 0};
   if (is_server() && !record.failed) {
-    for (std::size_t i = 0; i < plan_.size(); ++i) {
-      record.loss += findings.of(i, Findings::kLoss) / static_cast<double>(plan_.size());
-    }
-    step(findings);
+    record.loss = step(findings);
   } else {
     sum_.clear();
   }
@@ -270,8 +267,9 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
 }
 
-// Rank 0: the server steps, and the rules learn what happened.
-void FederatedTrainer::step(const Findings& findings) {
+// Rank 0: the server steps, and the rules learn what happened. Returns the participants' mean loss,
+// summed in the draw's order: the plan's depends on measured times.
+double FederatedTrainer::step(const Findings& findings) {
   std::vector<double> losses(plan_.size());
   std::vector<double> squared_norms(plan_.size());
   for (std::size_t i = 0; i < plan_.size(); ++i) {
@@ -289,6 +287,7 @@ void FederatedTrainer::step(const Findings& findings) {
   }
   parts_.optimizer->step(theta_, step_, server_rate(settings_.server, completed_ + 1));
   parts_.sampler->observe(draw_, {.squared_norms = squared_norms, .losses = losses});
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
 void FederatedTrainer::save(State& state) const {

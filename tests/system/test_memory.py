@@ -41,8 +41,8 @@ class Memory(hanse.Case):
             process.signal(signal.SIGUSR1)
             self.assertEqual(process.wait().status, hanse.STOPPED, process.describe())
         self.assertGreater(used[1], DATA_BYTES)
-        # Three more copies of the data would be 612 MB.
-        self.assertLess(used[4], used[1] + 1.5 * DATA_BYTES, f"bytes on the host: {used}")
+        # Three more copies of the data would be 612 MB, beside what three more processes take.
+        self.assertLess(used[4], used[1] + 2.5 * DATA_BYTES, f"bytes on the host: {used}")
 
     def test_participants(self):
         # One row has 9.5 MB; a rank that kept those of all participants would need 460 MB more.

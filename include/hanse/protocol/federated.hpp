@@ -108,7 +108,7 @@ class FederatedTrainer {
   double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
-  void step(const Findings& findings);
+  double step(const Findings& findings);
   template <class Work>
   void for_my_participants(Work work);
   template <class Work>
