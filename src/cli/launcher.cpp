@@ -10,14 +10,13 @@
 #include <dlfcn.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/processor.hpp"
 
 namespace {
 
 const char* best_kernels() {
 #if defined(__x86_64__)
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512) return "SkylakeX";
+  if (hanse::has_avx512()) return "SkylakeX";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
 #endif
   return nullptr;

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "hanse/base/decay.hpp"
 #include "hanse/client/local_update.hpp"
 
 namespace hanse {
@@ -14,8 +15,7 @@ int64_t local_steps(const ClientOptions& options, int64_t samples) {
 }
 
 double learning_rate(const ClientOptions& options, int64_t round) {
-  const int64_t decays = (round - 1) / options.lr_decay_every;
-  return options.lr * std::pow(options.lr_decay, static_cast<double>(decays));
+  return stepwise_decay(options.lr, options.lr_decay, options.lr_decay_every, round);
 }
 
 double propfair_slope(const PropfairOptions& options, double loss) {

@@ -6,6 +6,8 @@
 #include <immintrin.h>
 #endif
 
+#include "hanse/base/processor.hpp"
+
 namespace hanse {
 
 FoldSums fold_plain(float* row, const float* theta, int64_t* fixed, std::size_t n, double scale,
@@ -74,10 +76,7 @@ HANSE_AVX512 FoldSums fold_avx512(float* row, const float* theta, int64_t* fixed
 
 FoldKernel best_fold_kernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
-    return fold_avx512;
-  }
+  if (has_avx512()) return fold_avx512;
 #endif
   return fold_plain;
 }

@@ -3,11 +3,12 @@
 #include <cmath>
 #include <vector>
 
+#include "hanse/base/decay.hpp"
+
 namespace hanse {
 
 double server_rate(const ServerOptions& options, int64_t round) {
-  const int64_t decays = (round - 1) / options.lr_decay_every;
-  return options.lr * std::pow(options.lr_decay, static_cast<double>(decays));
+  return stepwise_decay(options.lr, options.lr_decay, options.lr_decay_every, round);
 }
 
 void ServerOptimizer::save(State&) const {}

@@ -1,0 +1,16 @@
+// What this processor can do.
+#pragma once
+
+namespace hanse {
+
+// The AVX-512 that vector kernels are written for: F, BW, DQ and VL.
+inline bool has_avx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+}  // namespace hanse
