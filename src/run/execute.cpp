@@ -162,6 +162,10 @@ void Execution::evaluate() {
   if (!is_server()) return;
   clients_ = std::move(found);
   metrics_ = summarize(clients_, train_losses_, parts_.federation.classes());
+  if (job_.sampler.kind != "uniform" && job_.sampler.kind != "full") {
+    const auto sampling = summarize_probabilities(trainer().sampler());
+    metrics_.insert(metrics_.end(), sampling.begin(), sampling.end());
+  }
   train_losses_.clear();
   for (const auto& client : clients_) train_losses_.push_back(client.train_loss);
   if (completed() <= directory_->last_evaluation()) return;

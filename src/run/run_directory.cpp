@@ -20,11 +20,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kResults[] = {"job.cfg",       "rounds.csv",  "evaluations.csv",
-                                    "decisions.csv", "clients.csv", "summary.json",
-                                    "model.h5",      "checkpoints", "plots"};
+constexpr const char* kResults[] = {
+    "job.cfg",     "rounds.csv",   "sampling.csv", "evaluations.csv", "decisions.csv",
+    "clients.csv", "summary.json", "model.h5",     "checkpoints",     "plots"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
+constexpr const char* kSamplingHeader =
+    "round,available,variance_estimate,variance,best_variance,regret\n";
+
+// Empty for a number that is not known.
+std::string known(double value) { return std::isnan(value) ? "" : fmt::format("{:.9g}", value); }
 
 void write_text(const std::string& path, const std::string& text) {
   TemporaryFile file(path + ".tmp");
@@ -114,7 +119,8 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   if (!fs::equivalent(path, from)) {
-    for (const char* name : {"rounds.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
+    for (const char* name :
+         {"rounds.csv", "sampling.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
@@ -123,6 +129,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   }
   fs::remove(directory.file("summary.json"));
   cut_csv(directory.file("rounds.csv"), completed);
+  cut_csv(directory.file("sampling.csv"), completed);
   cut_csv(directory.file("evaluations.csv"), completed);
   cut_csv(directory.file("decisions.csv"), completed);
   write_text(directory.file("job.cfg"), job_text);
@@ -134,6 +141,8 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
 void RunDirectory::open_logs() {
   if (!fs::exists(file("rounds.csv"))) write_text(file("rounds.csv"), kRoundsHeader);
   rounds_.reset(open_append(file("rounds.csv")));
+  if (!fs::exists(file("sampling.csv"))) write_text(file("sampling.csv"), kSamplingHeader);
+  sampling_.reset(open_append(file("sampling.csv")));
   std::ifstream lines(file("evaluations.csv"));
   for (std::string line; std::getline(lines, line);) {
     if (!evaluations_empty_) last_evaluation_ = parse_integer(line.substr(0, line.find(',')));
@@ -158,10 +167,14 @@ void RunDirectory::read_rounds() {
 void RunDirectory::append_round(const RoundRecord& record) {
   append(
       rounds_.get(), file("rounds.csv"),
-      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g},{}\n", record.round,
-                  record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
-                  record.bytes_sent, record.loss,
-                  std::isnan(record.mixed_loss) ? "" : fmt::format("{:.9g}", record.mixed_loss)));
+      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{}\n", record.round, record.participants,
+                  record.seconds, record.train_s, record.comm_s, record.wait_s, record.bytes_sent,
+                  known(record.loss), known(record.mixed_loss)));
+  const SamplingRecord& sampling = record.sampling;
+  append(
+      sampling_.get(), file("sampling.csv"),
+      fmt::format("{},{},{},{},{},{}\n", record.round, sampling.available, known(sampling.estimate),
+                  known(sampling.variance), known(sampling.best), known(sampling.regret)));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }
@@ -171,7 +184,7 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   std::string line = fmt::format("{}", round);
   for (const auto& [name, value] : metrics) {
     header += "," + name;
-    line += std::isnan(value) ? "," : fmt::format(",{:.9g}", value);
+    line += "," + known(value);
   }
   const std::string text = evaluations_empty_ ? header + "\n" + line : line;
   evaluations_empty_ = false;
@@ -208,6 +221,7 @@ void RunDirectory::write_summary(const std::string& json) {
 
 void RunDirectory::flush() {
   check_written(rounds_.get(), file("rounds.csv"));
+  check_written(sampling_.get(), file("sampling.csv"));
   check_written(evaluations_.get(), file("evaluations.csv"));
 }
 

@@ -1,5 +1,5 @@
-// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, clients.csv,
-// summary.json, model.h5, checkpoints/. Written by rank 0.
+// The files of a run: job.cfg, rounds.csv, sampling.csv, evaluations.csv, decisions.csv,
+// clients.csv, summary.json, model.h5, checkpoints/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ class RunDirectory {
   static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
                              const std::string& job_text);
 
+  // A line of rounds.csv and one of sampling.csv.
   void append_round(const RoundRecord& record);
   void append_evaluation(int64_t round, const Metrics& metrics);
   // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
@@ -60,6 +61,7 @@ class RunDirectory {
 
   std::string path_;
   File rounds_;
+  File sampling_;
   File evaluations_;
   File decisions_;  // null until there is a decision
   bool evaluations_empty_ = true;
