@@ -341,7 +341,8 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   }
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   record.loss = loss / static_cast<double>(losses.size());
-  record.sampling = participation_->observe({.a = a, .losses = losses});
+  participation_->observe({.a = a, .losses = losses});
+  sampling_lines_ += participation_->line(completed_ + 1);
   if (plan_.empty()) return;
   const double scale = parts_.aggregator.scale(squared_norms);
   sum_.take(step_);
@@ -354,6 +355,23 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     control_[i] += std::exchange(control_change_[i], 0.0F);
   }
 }
+
+std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
+  share_model();
+  return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+}
+
+Metrics FederatedTrainer::metrics() const {
+  const ClientSampler& sampler = participation_->sampler();
+  return sampler.even() ? Metrics() : summarize_probabilities(sampler);
+}
+
+std::vector<TableLines> FederatedTrainer::take_lines() {
+  if (sampling_lines_.empty()) return {};
+  return {{"sampling.csv", Participation::kHeader, std::exchange(sampling_lines_, {})}};
+}
+
+std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
 
 void FederatedTrainer::save(State& state) const {
   state.put("model", std::span(theta_));

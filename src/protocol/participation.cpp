@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "hanse/protocol/protocol.hpp"
+
 namespace hanse {
 
 Participation::Participation(ClientSampler& sampler, Availability* availability,
@@ -65,11 +69,16 @@ void Participation::measure() {
   record_.regret = regret_;
 }
 
-SamplingRecord Participation::observe(const Feedback& feedback) {
+void Participation::observe(const Feedback& feedback) {
   if (draw_.size() > 0) record_.estimate = variance_estimate(draw_, feedback.a);
   sampler_.observe(draw_, feedback);
   foreseen_.clear();
-  return record_;
+}
+
+std::string Participation::line(int64_t round) const {
+  return fmt::format("{},{},{},{},{},{}\n", round, record_.available,
+                     number_or_nothing(record_.estimate), number_or_nothing(record_.variance),
+                     number_or_nothing(record_.best), number_or_nothing(record_.regret));
 }
 
 void Participation::save(State& state) const {

@@ -20,16 +20,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The files of every protocol; those of one alone stay among them.
 constexpr const char* kResults[] = {
-    "job.cfg",     "rounds.csv",   "sampling.csv", "evaluations.csv", "decisions.csv",
-    "clients.csv", "summary.json", "model.h5",     "checkpoints",     "plots"};
+    "job.cfg",     "rounds.csv",  "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv", "clients.csv", "summary.json", "model.h5",        "checkpoints",   "plots"};
+// Cut behind the round of a resume.
+constexpr const char* kTables[] = {"rounds.csv",    "sampling.csv", "evaluations.csv",
+                                   "decisions.csv", "online.csv",   "weights.csv"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
-constexpr const char* kSamplingHeader =
-    "round,available,variance_estimate,variance,best_variance,regret\n";
-
-// Empty for a number that is not known.
-std::string known(double value) { return std::isnan(value) ? "" : fmt::format("{:.9g}", value); }
 
 void write_text(const std::string& path, const std::string& text) {
   TemporaryFile file(path + ".tmp");
@@ -119,19 +118,17 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   if (!fs::equivalent(path, from)) {
-    for (const char* name :
-         {"rounds.csv", "sampling.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
+    const auto copy = [&](const char* name) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
       }
-    }
+    };
+    for (const char* name : kTables) copy(name);
+    copy("clients.csv");
   }
   fs::remove(directory.file("summary.json"));
-  cut_csv(directory.file("rounds.csv"), completed);
-  cut_csv(directory.file("sampling.csv"), completed);
-  cut_csv(directory.file("evaluations.csv"), completed);
-  cut_csv(directory.file("decisions.csv"), completed);
+  for (const char* name : kTables) cut_csv(directory.file(name), completed);
   write_text(directory.file("job.cfg"), job_text);
   directory.read_rounds();
   directory.open_logs();
@@ -141,8 +138,6 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
 void RunDirectory::open_logs() {
   if (!fs::exists(file("rounds.csv"))) write_text(file("rounds.csv"), kRoundsHeader);
   rounds_.reset(open_append(file("rounds.csv")));
-  if (!fs::exists(file("sampling.csv"))) write_text(file("sampling.csv"), kSamplingHeader);
-  sampling_.reset(open_append(file("sampling.csv")));
   std::ifstream lines(file("evaluations.csv"));
   for (std::string line; std::getline(lines, line);) {
     if (!evaluations_empty_) last_evaluation_ = parse_integer(line.substr(0, line.find(',')));
@@ -169,12 +164,7 @@ void RunDirectory::append_round(const RoundRecord& record) {
       rounds_.get(), file("rounds.csv"),
       fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{}\n", record.round, record.participants,
                   record.seconds, record.train_s, record.comm_s, record.wait_s, record.bytes_sent,
-                  known(record.loss), known(record.mixed_loss)));
-  const SamplingRecord& sampling = record.sampling;
-  append(
-      sampling_.get(), file("sampling.csv"),
-      fmt::format("{},{},{},{},{},{}\n", record.round, sampling.available, known(sampling.estimate),
-                  known(sampling.variance), known(sampling.best), known(sampling.regret)));
+                  number_or_nothing(record.loss), number_or_nothing(record.mixed_loss)));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }
@@ -184,7 +174,7 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   std::string line = fmt::format("{}", round);
   for (const auto& [name, value] : metrics) {
     header += "," + name;
-    line += "," + known(value);
+    line += fmt::format(",{}", number_or_nothing(value));
   }
   const std::string text = evaluations_empty_ ? header + "\n" + line : line;
   evaluations_empty_ = false;
@@ -205,6 +195,17 @@ void RunDirectory::append_decision(int64_t round, std::span<const double> decisi
   check_written(decisions_.get(), path);
 }
 
+void RunDirectory::append_lines(const TableLines& table) {
+  const std::string path = file(table.file);
+  File& open = tables_[table.file];
+  if (!open) {
+    const bool is_new = !fs::exists(path);
+    open.reset(open_append(path));
+    if (is_new) append(open.get(), path, table.header + "\n");
+  }
+  append(open.get(), path, table.lines);
+}
+
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {
   std::string text = "client,samples,loss,accuracy\n";
   for (std::size_t c = 0; c < clients.size(); ++c) {
@@ -221,8 +222,8 @@ void RunDirectory::write_summary(const std::string& json) {
 
 void RunDirectory::flush() {
   check_written(rounds_.get(), file("rounds.csv"));
-  check_written(sampling_.get(), file("sampling.csv"));
   check_written(evaluations_.get(), file("evaluations.csv"));
+  for (const auto& [name, table] : tables_) check_written(table.get(), file(name));
 }
 
 double RunDirectory::round_seconds_median() const {

@@ -70,15 +70,13 @@ TEST(Smoothness, IsTheLargestEigenvalue) {
 
 TEST(Smoothness, ClosedForms) {
   const std::vector<Samples> clients{
-      {{{3, 4}}, {1}},                   // one sample: |x|^2
-      {{{0, 0}, {0, 0}}, {1, 2}},        // nothing
-      {{{2, 0}, {0, 2}}, {1, 2}},        // a double eigenvalue
-      {{{1, -1}, {-1, 1}, {1, 1}}, {}},  // the sign pattern wins: 4/3 against 2/3
+      {{{3, 4}}, {1}},                          // one sample: |x|^2
+      {{{0, 0}, {0, 0}}, {1, 2}},               // nothing
+      {{{2, 0}, {0, 2}}, {1, 2}},               // a double eigenvalue
+      {{{1, -1}, {-1, 1}, {1, 1}}, {1, 2, 3}},  // (1, -1) has 4/3, (1, 1) has 2/3
   };
-  std::vector<Samples> complete = clients;
-  complete[3].y = {1, 2, 3};
   const auto comm = make_single_communicator();
-  const Federation federation = make_federation(*comm, complete);
+  const Federation federation = make_federation(*comm, clients);
   const auto plain = smoothness_constants(federation, linear("squared-error", false));
   EXPECT_NEAR(plain[0], 25, 1e-7);
   EXPECT_EQ(plain[1], 0);
@@ -89,14 +87,14 @@ TEST(Smoothness, ClosedForms) {
   EXPECT_NEAR(biased[1], 1, 1e-9);
 }
 
-// Two eigenvalues a thousandth apart: slow, and still right.
+// Two eigenvalues a thousandth apart: the iteration is stopped, nearer to the right one.
 TEST(Smoothness, CloseEigenvalues) {
   const std::vector<Samples> clients{{{{1, 0}, {0, 1.0005F}}, {1, 2}}};
   const auto comm = make_single_communicator();
   const Federation federation = make_federation(*comm, clients);
   const double expected = std::pow(static_cast<double>(1.0005F), 2) / 2;
   EXPECT_NEAR(smoothness_constants(federation, linear("squared-error", false))[0], expected,
-              1e-4 * expected);
+              3e-4 * expected);
 }
 
 // Images, stored as bytes: the non-zero eigenvalues are those of X X^T / n.

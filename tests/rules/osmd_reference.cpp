@@ -47,11 +47,10 @@ OsmdReference::OsmdReference(const OsmdOptions& options, int64_t clients, int64_
     : options_(options), clients_(clients), per_round_(per_round), a_max_(options.a_max) {
   Distribution first(initial.begin(), initial.end());
   if (first.empty()) first.assign(index(clients), 1.0L / static_cast<long double>(clients));
-  horizon_ = begin_block(1, first);
+  begin_block(1, first);
 }
 
-// Returns T.
-int64_t OsmdReference::begin_block(int64_t block, const Distribution& initial) {
+void OsmdReference::begin_block(int64_t block, const Distribution& initial) {
   block_ = block;
   round_ = 1;
   const auto m = static_cast<long double>(clients_);
@@ -63,12 +62,11 @@ int64_t OsmdReference::begin_block(int64_t block, const Distribution& initial) {
     experts = static_cast<int64_t>(std::ceil(std::log2(1 + spread) / 2)) + 1;
   }
   experts_.assign(index(experts), initial);
-  theta_.clear();
+  log_theta_.clear();
   for (int64_t e = 1; e <= experts; ++e) {  // step 3 of Algorithm 5
-    theta_.push_back((1 + 1.0L / static_cast<long double>(experts)) /
-                     static_cast<long double>(e * (e + 1)));
+    log_theta_.push_back(std::log((1 + 1.0L / static_cast<long double>(experts)) /
+                                  static_cast<long double>(e * (e + 1))));
   }
-  return horizon_;
 }
 
 void OsmdReference::set_rates() {
@@ -97,15 +95,20 @@ void OsmdReference::set_rates() {
   if (options_.gamma >= 0 && !unknown) gamma_ = options_.gamma;
 }
 
-Distribution OsmdReference::p() const {
-  return q(std::vector<bool>(index(clients_), true));
+Distribution OsmdReference::theta() const {
+  Distribution weights;
+  for (const long double log : log_theta_) weights.push_back(std::exp(log));
+  return weights;
 }
 
+Distribution OsmdReference::p() const { return q(std::vector<bool>(index(clients_), true)); }
+
 Distribution OsmdReference::q(const std::vector<bool>& available) const {
+  const Distribution weights = theta();
   Distribution mixed(index(clients_));
   for (std::size_t m = 0; m < mixed.size(); ++m) {
     for (std::size_t e = 0; available[m] && e < experts_.size(); ++e) {
-      mixed[m] += theta_[e] * experts_[e][m];
+      mixed[m] += weights[e] * experts_[e][m];
     }
   }
   const long double sum = std::accumulate(mixed.begin(), mixed.end(), 0.0L);
@@ -170,18 +173,20 @@ long double OsmdReference::learn(std::size_t e, const std::vector<int64_t>& draw
 
 // Step 11.
 void OsmdReference::weigh(const Distribution& losses) {
-  const long double shift = options_.variant == Variant::kReference
-                                ? 0  // the authors' weights underflow, in double
-                                : gamma_ * *std::min_element(losses.begin(), losses.end());
-  long double sum = 0;
+  const bool reference = options_.variant == Variant::kReference;
   for (std::size_t e = 0; e < losses.size(); ++e) {
-    theta_[e] *= std::exp(shift - gamma_ * losses[e]);
-    if (options_.variant == Variant::kReference) theta_[e] = static_cast<double>(theta_[e]);
-    sum += theta_[e];
+    log_theta_[e] -= gamma_ * losses[e];
+    // The authors multiply in double, where what underflows is gone for good.
+    if (reference && std::exp(static_cast<double>(log_theta_[e])) == 0) log_theta_[e] = -INFINITY;
   }
-  for (long double& weight : theta_) {
-    weight = sum > 0 ? weight / sum : 1 / static_cast<long double>(losses.size());
+  const long double highest = *std::max_element(log_theta_.begin(), log_theta_.end());
+  if (std::isinf(highest)) {
+    log_theta_.assign(losses.size(), -std::log(static_cast<long double>(losses.size())));
+    return;
   }
+  long double sum = 0;
+  for (const long double log : log_theta_) sum += std::exp(log - highest);
+  for (long double& log : log_theta_) log -= highest + std::log(sum);
 }
 
 }  // namespace hanse

@@ -25,7 +25,7 @@ class OsmdReference {
   Distribution p() const;
   // The same for a round in which only these are.
   Distribution q(const std::vector<bool>& available) const;
-  const Distribution& theta() const { return theta_; }
+  Distribution theta() const;  // [E]
   // eq. 6 at q = p of these draws, repeats included.
   long double loss(const std::vector<int64_t>& draws, const std::vector<double>& a,
                    const std::vector<bool>& available) const;
@@ -39,7 +39,7 @@ class OsmdReference {
   long double highest_exponent() const { return highest_exponent_; }
 
  private:
-  int64_t begin_block(int64_t block, const Distribution& initial);
+  void begin_block(int64_t block, const Distribution& initial);
   void set_rates();
   long double learn(std::size_t e, const std::vector<int64_t>& draws, const std::vector<double>& a,
                     const Distribution& q);
@@ -49,11 +49,11 @@ class OsmdReference {
   int64_t clients_;
   int64_t per_round_;
   long double a_max_;
-  int64_t block_ = 1;   // b of Algorithm 6
-  int64_t horizon_;     // T of the block
-  int64_t round_ = 1;   // t in the block
+  int64_t block_ = 1;                  // b of Algorithm 6
+  int64_t horizon_;                    // T of the block
+  int64_t round_ = 1;                  // t in the block
   std::vector<Distribution> experts_;  // [E, M]
-  Distribution theta_;                 // [E]
+  Distribution log_theta_;             // [E]
   Distribution eta_;                   // [E]
   long double gamma_ = 0;
   long double highest_exponent_ = 0;

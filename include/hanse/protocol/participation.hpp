@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -51,7 +52,13 @@ class Participation {
   double importance(int64_t client) const;
 
   // What they reported: a_i and losses in the draw's order.
-  SamplingRecord observe(const Feedback& feedback);
+  void observe(const Feedback& feedback);
+
+  // Of the last round observed, and as a line of sampling.csv.
+  const SamplingRecord& record() const { return record_; }
+  static constexpr const char* kHeader =
+      "round,available,variance_estimate,variance,best_variance,regret";
+  std::string line(int64_t round) const;
 
   const ClientSampler& sampler() const { return sampler_; }
 

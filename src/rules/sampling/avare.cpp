@@ -1,4 +1,5 @@
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
@@ -31,15 +32,14 @@ class Avare final : public UrnSampler {
  private:
   using Entry = std::pair<double, int64_t>;  // h > 0 and the slot
 
-  double floor() const {  // epsilon_t, eq. 20
+  double epsilon() const {  // of round t, eq. 20
     const double draws = static_cast<double>(per_round()) * static_cast<double>(updates_);
     return std::pow(c_ / (c_ + draws), exponent_) / c_;
   }
   // Probability left to those above the floor.
   double free_mass() const {
-    const double epsilon = floor();
-    return 1 - static_cast<double>(clients()) * epsilon +
-           static_cast<double>(above_.size()) * epsilon;
+    const double least = epsilon();
+    return 1 - static_cast<double>(clients()) * least + static_cast<double>(above_.size()) * least;
   }
   int64_t set_norm(int64_t client, double h);
   void place(const Entry& entry, bool above);
@@ -58,8 +58,8 @@ UrnLaw Avare::law() const {
     const double even = 1 / static_cast<double>(clients());
     return {.coefficients = {0, 0, 0}, .individual = even, .common = even};
   }
-  const double epsilon = floor();
-  return {.coefficients = {1 / lambda_, -epsilon, 0}, .individual = epsilon, .common = epsilon};
+  const double least = epsilon();
+  return {.coefficients = {1 / lambda_, -least, 0}, .individual = least, .common = least};
 }
 
 void Avare::place(const Entry& entry, bool above) {
@@ -81,7 +81,8 @@ int64_t Avare::set_norm(int64_t client, double h) {
 }
 
 // Lemma 1 by thresholds: a client is above when h exceeds epsilon lambda. To lift a client over the
-// threshold raises it, and so does to drop one below it; hence nobody moves more than once each way.
+// threshold raises it, and so does to drop one below it; hence nobody moves more than once each
+// way.
 void Avare::settle(std::vector<int64_t> changed) {
   urn_.refresh(changed);
   changed.clear();
@@ -97,7 +98,7 @@ void Avare::settle(std::vector<int64_t> changed) {
     if (!up) sunk.push_back(entry);
   };
   for (;;) {
-    const double threshold = above_.empty() ? 0 : floor() * sum / free_mass();
+    const double threshold = above_.empty() ? 0 : epsilon() * sum / free_mass();
     if (above_.size() > 1 && above_.begin()->first < threshold) {
       move(above_, above_.begin(), false);
     } else if (!below_.empty() && below_.rbegin()->first > threshold) {
@@ -147,8 +148,8 @@ void Avare::load(const State& state) {
 std::unique_ptr<ClientSampler> make_avare_sampler(const AvareOptions& options, int64_t clients,
                                                   int64_t per_round) {
   if (options.c != AvareOptions::kAuto && !(options.c >= static_cast<double>(clients))) {
-    throw InvalidArgument(fmt::format("C {} is below the number of clients, {}", options.c, clients),
-                          "sampler.c");
+    throw InvalidArgument(
+        fmt::format("C {} is below the number of clients, {}", options.c, clients), "sampler.c");
   }
   if (!(options.delta > 0 && options.delta <= 1)) {
     throw InvalidArgument(fmt::format("delta {} is outside (0, 1]", options.delta),

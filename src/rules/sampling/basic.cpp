@@ -19,6 +19,7 @@ class EvenSampler : public ClientSampler {
       : ClientSampler(clients, per_round), available_(clients) {}
 
   double probability(int64_t) const override { return 1 / static_cast<double>(clients()); }
+  bool even() const override { return true; }
 
   void toggle(std::span<const int64_t> changed) override {
     for (const int64_t client : changed) available_.toggle(client);

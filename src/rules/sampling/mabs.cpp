@@ -17,8 +17,12 @@ void check_baseline(const BaselineOptions& options, int64_t clients, int64_t per
     throw InvalidArgument(fmt::format("mixing {} is outside (0, 1]", options.mixing),
                           "sampler.mixing");
   }
+  if (!(options.rate >= 0 || options.rate == BaselineOptions::kAuto)) {
+    throw InvalidArgument(fmt::format("rate {} is below 0", options.rate), "sampler.rate");
+  }
   if (needs_horizon && options.horizon < 1) {
-    throw InvalidArgument("the sampler's rates depend on the number of rounds", "sampler.horizon");
+    throw InvalidArgument("the sampler's rates depend on the number of rounds", "sampler.horizon",
+                          "set sampler.horizon");
   }
   if (options.bound == BoundSource::kGiven && !(options.bound_value > 0)) {
     throw InvalidArgument(fmt::format("the bound {} is not above 0", options.bound_value),

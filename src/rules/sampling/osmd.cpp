@@ -218,6 +218,13 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   if (options_.bound == BoundSource::kRunning) {
     a_max_ = std::max(a_max_, *std::max_element(feedback.a.begin(), feedback.a.end()));
   }
+  if (options_.kind == OsmdKind::kDoubling &&
+      std::has_single_bit(static_cast<uint64_t>(updates_ + 2))) {
+    // The block's last round: Algorithm 5 learns in t = 1, ..., T-1.
+    ++updates_;
+    restart();
+    return;
+  }
   const bool knows_rates = a_max_ > 0 || !needs_bound();  // else every gradient so far was zero
   const OsmdRates rates = osmd_rates(options_, clients(), per_round(), horizon(),
                                      knows_rates && a_max_ > 0 ? a_max_ : 1);
@@ -250,7 +257,6 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   project(std::move(changed));
   if (knows_rates) weigh_experts(losses, rates.gamma);
   ++updates_;
-  if (options_.kind == OsmdKind::kDoubling && horizon() == updates_ + 1) restart();
 }
 
 // Step 11 of Algorithm 5.

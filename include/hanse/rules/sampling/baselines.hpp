@@ -82,8 +82,8 @@ struct AvareOptions {
 std::unique_ptr<ClientSampler> make_avare_sampler(const AvareOptions& options, int64_t clients,
                                                   int64_t per_round);
 
-// Throws InvalidArgument for a mixing outside (0, 1] other than kAuto, a given bound that is not
-// above 0, no horizon where `needs_horizon`, or an impossible number per round.
+// Throws InvalidArgument for a mixing outside (0, 1] or a rate below 0 other than kAuto, a given
+// bound that is not above 0, no horizon where `needs_horizon`, or an impossible number per round.
 void check_baseline(const BaselineOptions& options, int64_t clients, int64_t per_round,
                     bool needs_horizon);
 

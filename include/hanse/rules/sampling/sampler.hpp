@@ -50,6 +50,9 @@ class ClientSampler {
   // Probability that the next draw (the first of the round's) is this client, were all available.
   virtual double probability(int64_t client) const = 0;
 
+  // Is every client as likely as any other, in every round?
+  virtual bool even() const { return false; }
+
   // Told after every round what its participants reported. Throws InvalidArgument, naming the
   // client, when an a_i is negative or not finite and the sampler uses it.
   virtual void observe(const Draw& draw, const Feedback& feedback);
