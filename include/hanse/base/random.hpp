@@ -23,6 +23,11 @@ enum class Purpose : uint64_t {
   kData = 7,        // made up data
   kLoss = 8,        // which samples estimate a client's loss in a round
   kAvailability = 9,  // which clients are there in a round
+
+  kArms = 20,         // a bandit's arms
+  kExploration = 21,  // arms pulled in a bandit's first phase
+  kReward = 22,       // noise of a client's reward in a round; 0: in the first phase
+  kLangevin = 23,     // start and noise of a bandit's regression oracle
 };
 
 class RandomStream {

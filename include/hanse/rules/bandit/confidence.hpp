@@ -1,0 +1,120 @@
+// What pulls of a finite set of arms tell about a linearised reward function.
+//
+// Arm x has the feature phi_x = grad_w f_x(w0), in R^d, and the base f_x(w0). A pull that gives y
+// has the residual r = y - f_x(w0). With n_x pulls of x whose residuals sum to s_x,
+//   Sigma = lambda I + sum_x n_x phi_x phi_x^T,   v = sum_x s_x phi_x,
+// and w0 + Sigma^{-1} v is the centre of the confidence set (Fed-GO-UCB, Li, Liu and Wang 2023,
+// eqs. 5 and 6: the centre is the same number, with v in the place of b).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hanse {
+
+// How statistics travel. Both tell the same.
+enum class StatisticsForm {
+  kPacked,  // the lower triangle of Sigma - lambda I, and v: d (d + 1) / 2 + d numbers
+  kPerArm,  // n_x and s_x: two numbers an arm
+};
+
+// The arms. Per-arm statistics of fewer arms than features are kept in an orthonormal basis of the
+// span of the features: with Phi^T = Q R, arm x has column x of R in the place of phi_x, and Sigma
+// is a matrix of `arms` rows. No width changes by that, nor does any mean.
+class ArmFeatures {
+ public:
+  // `features` [arms, dimension], `base` [arms]. Cost: a QR decomposition at most, 2 d A^2 flops.
+  // Throws InvalidArgument: fewer than two arms, no features, a number that is not finite.
+  ArmFeatures(std::vector<double> features, std::vector<double> base, StatisticsForm form);
+
+  int64_t arms() const { return arms_; }
+  int64_t dimension() const { return dimension_; }      // d
+  int64_t coordinates() const { return coordinates_; }  // p, rows of Sigma
+  StatisticsForm form() const { return form_; }
+  // Numbers of a statistics row.
+  int64_t row_width() const;
+  double base(int64_t arm) const { return base_[static_cast<std::size_t>(arm)]; }
+  // The feature in the coordinates of Sigma, [p].
+  std::span<const double> of(int64_t arm) const;
+  std::span<const double> all() const { return features_; }  // [arms, p]
+
+  // From the coordinates of Sigma [p] to weights [d], and the part of weights in their span.
+  std::vector<double> to_weights(std::span<const double> coordinates) const;
+  std::vector<double> to_coordinates(std::span<const double> weights) const;
+
+ private:
+  int64_t arms_;
+  int64_t dimension_;
+  int64_t coordinates_;
+  StatisticsForm form_;
+  std::vector<double> features_;  // [arms, p]
+  std::vector<double> base_;      // [arms]
+  std::vector<double> basis_;     // [p, d], rows of Q^T; empty: the identity
+};
+
+// per-arm when arms are fewer than features, else packed.
+StatisticsForm smaller_form(int64_t arms, int64_t dimension);
+
+// Sums over pulls as one row that travels: packed, columns of the lower triangle and then v; per
+// arm, all n_x and then all s_x.
+class PullStatistics {
+ public:
+  explicit PullStatistics(const ArmFeatures& features)
+      : features_(&features), row_(static_cast<std::size_t>(features.row_width())) {}
+
+  void add(int64_t arm, double residual);  // cost O(p^2) packed, O(1) per arm
+  void add(std::span<const double> row);
+  void clear() { row_.assign(row_.size(), 0.0); }
+  std::span<const double> row() const { return row_; }
+  std::span<double> row() { return row_; }
+
+ private:
+  const ArmFeatures* features_;
+  std::vector<double> row_;
+};
+
+// Means and widths of all arms under Sigma and v. Keeps Sigma = L L^T.
+class ConfidenceSet {
+ public:
+  // No pulls. REQUIRES: lambda > 0; `features` outlives this object.
+  ConfidenceSet(const ArmFeatures& features, double lambda);
+
+  // Starts again from the statistics of a row. Cost p^3 / 3 + p^2 A flops.
+  void rebuild(std::span<const double> row);
+  // One more pull. L moves by a rank-one update (Gill et al. 1974, method C1), and is computed anew
+  // from Sigma every 64 pulls; widths of all arms by one triangular solve. Cost (A + 3) p^2 flops.
+  void observe(int64_t arm, double residual);
+
+  const ArmFeatures& features() const { return *features_; }
+  double lambda() const { return lambda_; }
+  // phi_x . Sigma^{-1} v, [arms].
+  std::span<const double> means() const { return means_; }
+  // phi_x . Sigma^{-1} phi_x, [arms].
+  std::span<const double> squared_widths() const { return squared_widths_; }
+  // log(det Sigma / lambda^d).
+  double log_growth() const { return log_growth_; }
+
+  // Sigma^{-1} v, [d]: from w0 to the centre.
+  std::vector<double> shift() const;
+  // Sigma^{-1} g of any g [d]. Cost O(p^2 + p d).
+  std::vector<double> solve(std::span<const double> weights) const;
+
+ private:
+  void factor();
+  void refresh();
+
+  const ArmFeatures* features_;
+  double lambda_;
+  int64_t pulls_since_factor_ = 0;
+  double log_growth_ = 0;
+  std::vector<double> sigma_;           // [p, p], lower triangle by columns
+  std::vector<double> factor_;          // [p, p], L by columns
+  std::vector<double> v_;               // [p]
+  std::vector<double> half_;            // [arms, p], L^{-1} phi_x
+  std::vector<double> means_;           // [arms]
+  std::vector<double> squared_widths_;  // [arms]
+};
+
+}  // namespace hanse

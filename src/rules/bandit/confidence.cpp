@@ -1,0 +1,229 @@
+#include "hanse/rules/bandit/confidence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include <Eigen/Cholesky>
+#include <Eigen/QR>
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Eigen::Map;
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+constexpr int64_t kPullsBetweenFactors = 64;
+
+Map<const Vector> vector_of(std::span<const double> values) {
+  return {values.data(), static_cast<Eigen::Index>(values.size())};
+}
+
+void require_finite(std::span<const double> values, int64_t per_arm, const char* what) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    throw InvalidArgument(fmt::format("{} is not finite", what),
+                          fmt::format("arm {}", static_cast<int64_t>(i) / per_arm));
+  }
+}
+
+// L <- the factor of L L^T + x x^T; x is used up. L [p, p] by columns.
+void update_factor(Map<Matrix> factor, Vector& x) {
+  const auto p = factor.rows();
+  for (Eigen::Index k = 0; k < p; ++k) {
+    const double old = factor(k, k);
+    const double now = std::hypot(old, x[k]);
+    const double cosine = now / old;
+    const double sine = x[k] / old;
+    factor(k, k) = now;
+    const auto below = p - k - 1;
+    auto column = factor.col(k).tail(below);
+    column = (column + sine * x.tail(below)) / cosine;
+    x.tail(below) = cosine * x.tail(below) - sine * column;
+  }
+}
+
+}  // namespace
+
+StatisticsForm smaller_form(int64_t arms, int64_t dimension) {
+  return arms < dimension ? StatisticsForm::kPerArm : StatisticsForm::kPacked;
+}
+
+ArmFeatures::ArmFeatures(std::vector<double> features, std::vector<double> base,
+                         StatisticsForm form)
+    : arms_(static_cast<int64_t>(base.size())),
+      dimension_(arms_ > 0 ? static_cast<int64_t>(features.size()) / arms_ : 0),
+      coordinates_(dimension_),
+      form_(form),
+      features_(std::move(features)),
+      base_(std::move(base)) {
+  if (arms_ < 2) throw InvalidArgument(fmt::format("{} arms, at least 2 are needed", arms_));
+  if (dimension_ < 1) throw InvalidArgument("arms without features");
+  require_finite(features_, dimension_, "a feature");
+  require_finite(base_, 1, "the base value");
+  if (form_ == StatisticsForm::kPacked || arms_ >= dimension_) return;
+  const Map<const Matrix> columns(features_.data(), dimension_, arms_);
+  const Eigen::HouseholderQR<Matrix> qr(columns);
+  const Matrix q = qr.householderQ() * Matrix::Identity(dimension_, arms_);
+  const Matrix r = qr.matrixQR().topRows(arms_).triangularView<Eigen::Upper>();
+  basis_.assign(q.data(), q.data() + q.size());
+  features_.assign(r.data(), r.data() + r.size());
+  coordinates_ = arms_;
+}
+
+int64_t ArmFeatures::row_width() const {
+  if (form_ == StatisticsForm::kPerArm) return 2 * arms_;
+  return coordinates_ * (coordinates_ + 1) / 2 + coordinates_;
+}
+
+std::span<const double> ArmFeatures::of(int64_t arm) const {
+  const auto p = static_cast<std::size_t>(coordinates_);
+  return std::span(features_).subspan(static_cast<std::size_t>(arm) * p, p);
+}
+
+std::vector<double> ArmFeatures::to_weights(std::span<const double> coordinates) const {
+  if (basis_.empty()) return {coordinates.begin(), coordinates.end()};
+  std::vector<double> weights(static_cast<std::size_t>(dimension_));
+  Map<Vector>(weights.data(), dimension_).noalias() =
+      Map<const Matrix>(basis_.data(), dimension_, coordinates_) * vector_of(coordinates);
+  return weights;
+}
+
+std::vector<double> ArmFeatures::to_coordinates(std::span<const double> weights) const {
+  if (basis_.empty()) return {weights.begin(), weights.end()};
+  std::vector<double> coordinates(static_cast<std::size_t>(coordinates_));
+  Map<Vector>(coordinates.data(), coordinates_).noalias() =
+      Map<const Matrix>(basis_.data(), dimension_, coordinates_).transpose() * vector_of(weights);
+  return coordinates;
+}
+
+void PullStatistics::add(int64_t arm, double residual) {
+  const auto a = static_cast<std::size_t>(arm);
+  if (features_->form() == StatisticsForm::kPerArm) {
+    row_[a] += 1;
+    row_[static_cast<std::size_t>(features_->arms()) + a] += residual;
+    return;
+  }
+  const auto phi = features_->of(arm);
+  double* out = row_.data();
+  for (std::size_t j = 0; j < phi.size(); ++j) {
+    for (std::size_t i = j; i < phi.size(); ++i) *out++ += phi[i] * phi[j];
+  }
+  for (const double value : phi) *out++ += residual * value;
+}
+
+void PullStatistics::add(std::span<const double> row) {
+  if (row.size() != row_.size()) {
+    throw std::logic_error(
+        fmt::format("statistics of {} numbers added to {}", row.size(), row_.size()));
+  }
+  for (std::size_t i = 0; i < row.size(); ++i) row_[i] += row[i];
+}
+
+ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
+    : features_(&features), lambda_(lambda) {
+  const auto p = static_cast<std::size_t>(features.coordinates());
+  const auto arms = static_cast<std::size_t>(features.arms());
+  sigma_.resize(p * p);
+  factor_.resize(p * p);
+  v_.resize(p);
+  half_.resize(arms * p);
+  means_.resize(arms);
+  squared_widths_.resize(arms);
+  rebuild(PullStatistics(features).row());
+}
+
+void ConfidenceSet::rebuild(std::span<const double> row) {
+  const auto p = features_->coordinates();
+  Map<Matrix> sigma(sigma_.data(), p, p);
+  Map<Vector> v(v_.data(), p);
+  sigma = lambda_ * Matrix::Identity(p, p);
+  if (features_->form() == StatisticsForm::kPerArm) {
+    const Map<const Matrix> phi(features_->all().data(), p, features_->arms());
+    const auto counts = vector_of(row.first(row.size() / 2));
+    sigma.triangularView<Eigen::Lower>() += phi * counts.asDiagonal() * phi.transpose();
+    v.noalias() = phi * vector_of(row.last(row.size() / 2));
+  } else {
+    const double* in = row.data();
+    for (Eigen::Index j = 0; j < p; ++j) {
+      for (Eigen::Index i = j; i < p; ++i) sigma(i, j) += *in++;
+    }
+    v = Map<const Vector>(in, p);
+  }
+  factor();
+  refresh();
+}
+
+void ConfidenceSet::observe(int64_t arm, double residual) {
+  const auto p = features_->coordinates();
+  Vector phi = vector_of(features_->of(arm));
+  Map<Matrix> sigma(sigma_.data(), p, p);
+  sigma.selfadjointView<Eigen::Lower>().rankUpdate(phi);
+  Map<Vector>(v_.data(), p) += residual * phi;
+  if (++pulls_since_factor_ == kPullsBetweenFactors) {
+    factor();
+  } else {
+    update_factor(Map<Matrix>(factor_.data(), p, p), phi);
+  }
+  refresh();
+}
+
+void ConfidenceSet::factor() {
+  const auto p = features_->coordinates();
+  const Map<const Matrix> sigma(sigma_.data(), p, p);
+  const Eigen::LLT<Matrix, Eigen::Lower> llt(sigma.selfadjointView<Eigen::Lower>());
+  if (llt.info() != Eigen::Success) {
+    throw InvalidArgument("the matrix of the confidence set is singular to working precision",
+                          "bandit.lambda", "use a larger one");
+  }
+  Map<Matrix>(factor_.data(), p, p) = llt.matrixL();
+  pulls_since_factor_ = 0;
+}
+
+void ConfidenceSet::refresh() {
+  const auto p = features_->coordinates();
+  const auto arms = features_->arms();
+  const Map<const Matrix> factor(factor_.data(), p, p);
+  Map<Matrix> half(half_.data(), p, arms);
+  half = Map<const Matrix>(features_->all().data(), p, arms);
+  const auto lower = factor.triangularView<Eigen::Lower>();
+  lower.solveInPlace(half);
+  const Vector centre = lower.solve(Map<const Vector>(v_.data(), p));
+  log_growth_ = -static_cast<double>(p) * std::log(lambda_);
+  for (Eigen::Index k = 0; k < p; ++k) log_growth_ += 2 * std::log(factor(k, k));
+  for (Eigen::Index a = 0; a < arms; ++a) {
+    squared_widths_[static_cast<std::size_t>(a)] = half.col(a).squaredNorm();
+    means_[static_cast<std::size_t>(a)] = half.col(a).dot(centre);
+  }
+}
+
+std::vector<double> ConfidenceSet::shift() const {
+  const auto p = features_->coordinates();
+  const Map<const Matrix> factor(factor_.data(), p, p);
+  Vector x = Map<const Vector>(v_.data(), p);
+  factor.triangularView<Eigen::Lower>().solveInPlace(x);
+  factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+  return features_->to_weights({x.data(), static_cast<std::size_t>(p)});
+}
+
+// With Q the basis of the arms' span: Sigma^{-1} g = Q (p x p part)^{-1} Q^T g + (g - Q Q^T g) /
+// lambda.
+std::vector<double> ConfidenceSet::solve(std::span<const double> weights) const {
+  const auto p = features_->coordinates();
+  const Map<const Matrix> factor(factor_.data(), p, p);
+  const auto inside = features_->to_coordinates(weights);
+  Vector x = vector_of(inside);
+  factor.triangularView<Eigen::Lower>().solveInPlace(x);
+  factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+  x -= vector_of(inside) / lambda_;
+  auto result = features_->to_weights({x.data(), static_cast<std::size_t>(p)});
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] += weights[i] / lambda_;
+  return result;
+}
+
+}  // namespace hanse
