@@ -1,0 +1,178 @@
+#include "hanse/protocol/bandit.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "bandit_run.hpp"
+#include "hanse/base/clock.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Mean and deviation of a sample.
+struct Spread {
+  double mean = 0;
+  double deviation = 0;  // 0 of one number
+};
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread spread;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) spread.mean += value / n;
+  if (values.size() < 2) return spread;
+  for (const double value : values) {
+    spread.deviation += (value - spread.mean) * (value - spread.mean) / (n - 1);
+  }
+  spread.deviation = std::sqrt(spread.deviation);
+  return spread;
+}
+
+std::string part_name(std::size_t repeat) { return fmt::format("repeat{}", repeat); }
+
+}  // namespace
+
+BanditProtocol::BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm) : comm_(comm) {
+  for (auto& setup : repeats) runs_.push_back(std::make_unique<BanditRun>(std::move(setup), comm));
+}
+
+BanditProtocol::~BanditProtocol() = default;
+
+int64_t BanditProtocol::arms() const { return runs_.front()->setup().arms.size(); }
+int64_t BanditProtocol::clients() const { return runs_.front()->setup().clients; }
+
+void BanditProtocol::initialize_model() {
+  std::exception_ptr failure;
+  try {
+    for (auto& run : runs_) run->explore();
+  } catch (const CommError&) {
+    throw;
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  agree(comm_, failure);
+}
+
+RoundRecord BanditProtocol::round(bool stop_requested) {
+  const double start_s = monotonic_seconds();
+  const double comm_before_s = comm_.seconds();
+  const int64_t bytes_before = comm_.bytes_moved();
+  for (auto& run : runs_) {
+    run->play_round();
+    if (!failure_) failure_ = run->failure();
+  }
+  const double comm_s = comm_.seconds() - comm_before_s;
+  const double worked_s = monotonic_seconds() - start_s - comm_s;
+  double findings[] = {comm_s, worked_s, stop_requested ? 1.0 : 0.0, failure_ ? 1.0 : 0.0};
+  comm_.reduce(std::span(findings), ReduceOp::kMax, 0);
+  RoundRecord record{.round = ++completed_,
+                     .participants = clients(),
+                     .train_s = findings[1],
+                     .comm_s = findings[0],
+                     .bytes_sent = comm_.bytes_moved() - bytes_before,
+                     .mixed_loss = std::nan(""),
+                     .stop_requested = findings[2] > 0,
+                     .failed = findings[3] > 0};
+  for (std::size_t r = 0; r < runs_.size() && comm_.rank() == 0; ++r) {
+    const BanditRun& run = *runs_[r];
+    const BanditNumbers& n = run.numbers();
+    record.loss +=
+        n.round_regret / static_cast<double>(clients()) / static_cast<double>(runs_.size());
+    lines_ += fmt::format("{},{},{:.9g},{:.9g},{},{},{},{},{}\n", completed_, r, n.regret,
+                          n.explore_regret, n.syncs, n.replayed, run.scalars_sent(),
+                          run.explore_scalars(), n.bytes);
+  }
+  record.seconds = monotonic_seconds() - start_s;
+  return record;
+}
+
+std::vector<ClientEvaluation> BanditProtocol::evaluate() {
+  if (comm_.rank() != 0) return {};
+  const auto pulls = static_cast<double>(std::max<int64_t>(1, completed_));
+  const auto repeats = static_cast<double>(runs_.size());
+  std::vector<ClientEvaluation> clients(static_cast<std::size_t>(this->clients()));
+  for (std::size_t c = 0; c < clients.size(); ++c) {
+    clients[c] = {.samples = pulls, .train_samples = pulls};
+    for (const auto& run : runs_) {
+      clients[c].loss += run->regret_of()[c] / pulls / repeats;
+      clients[c].accuracy += static_cast<double>(run->best_of()[c]) / pulls / repeats;
+    }
+    clients[c].train_loss = clients[c].loss;
+  }
+  return clients;
+}
+
+Metrics BanditProtocol::metrics() const {
+  Metrics metrics;
+  const auto add = [&](const std::string& name, const auto& number_of) {
+    std::vector<double> values;
+    for (const auto& run : runs_) values.push_back(static_cast<double>(number_of(*run)));
+    const Spread spread = spread_of(values);
+    metrics.emplace_back(name, spread.mean);
+    if (runs_.size() > 1) metrics.emplace_back(name + "_std", spread.deviation);
+  };
+  add("regret", [](const BanditRun& run) { return run.numbers().regret; });
+  add("regret_explore", [](const BanditRun& run) { return run.numbers().explore_regret; });
+  add("syncs", [](const BanditRun& run) { return run.numbers().syncs; });
+  add("replayed", [](const BanditRun& run) { return run.numbers().replayed; });
+  add("scalars_sent", [](const BanditRun& run) { return run.scalars_sent(); });
+  add("scalars_explore", [](const BanditRun& run) { return run.explore_scalars(); });
+  return metrics;
+}
+
+std::vector<TableLines> BanditProtocol::take_lines() {
+  if (lines_.empty()) return {};
+  return {{.file = "bandit.csv",
+           .header = "round,repeat,regret,regret_explore,syncs,replayed,scalars_sent,"
+                     "scalars_explore,bytes_sent",
+           .lines = std::exchange(lines_, {})}};
+}
+
+void BanditProtocol::collect() {
+  for (auto& run : runs_) run->collect();
+  if (comm_.rank() != 0) return;
+  row_.clear();
+  for (const auto& run : runs_) {
+    for (const double value : run->centre()) row_.push_back(static_cast<float>(value));
+  }
+}
+
+ParameterLayout BanditProtocol::model_layout() const {
+  ParameterLayout layout;
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    const std::string prefix = runs_.size() > 1 ? part_name(r) + "." : "";
+    const BanditSetup& setup = runs_[r]->setup();
+    const int64_t inputs = setup.arms.inputs;
+    if (setup.network) {
+      const int64_t hidden = setup.oracle.hidden;
+      layout.add(prefix + "hidden.weight", {hidden, inputs}, inputs);
+      layout.add(prefix + "hidden.bias", {hidden}, inputs);
+      layout.add(prefix + "output.weight", {hidden}, hidden);
+      layout.add(prefix + "output.bias", {1}, hidden);
+    } else {
+      layout.add(prefix + "weight", {inputs}, inputs);
+    }
+  }
+  return layout;
+}
+
+void BanditProtocol::save(State& state) const {
+  state.put("round", completed_);
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    State part;
+    runs_[r]->save(part);
+    state.put_part(part_name(r), part);
+  }
+}
+
+void BanditProtocol::load(const State& state) {
+  if (comm_.rank() == 0) completed_ = state.get_one<int64_t>("round");
+  comm_.bcast(std::span(&completed_, 1), 0);
+  for (std::size_t r = 0; r < runs_.size(); ++r) runs_[r]->load(state.part(part_name(r)));
+}
+
+}  // namespace hanse

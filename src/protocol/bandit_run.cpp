@@ -1,0 +1,286 @@
+#include "bandit_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/random.hpp"
+
+namespace hanse {
+
+namespace {
+
+std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
+
+// First client of a rank: rank r has those c with floor(c ranks / N) = r.
+int64_t first_client(int64_t rank, int64_t ranks, int64_t clients) {
+  return (rank * clients + ranks - 1) / ranks;
+}
+
+template <class T>
+void bcast_vector(Communicator& comm, std::vector<T>& values) {
+  auto size = static_cast<int64_t>(values.size());
+  comm.bcast(std::span(&size, 1), 0);
+  values.resize(index(size));
+  comm.bcast(std::span(values), 0);
+}
+
+}  // namespace
+
+BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
+    : setup_(std::move(setup)),
+      comm_(comm),
+      begin_(first_client(comm.rank(), comm.size(), setup_.clients)),
+      end_(first_client(comm.rank() + 1, comm.size(), setup_.clients)),
+      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
+      network_(setup_.arms.inputs, setup_.oracle.hidden),
+      regret_of_(index(setup_.clients)),
+      best_of_(index(setup_.clients)) {
+  check_options(setup_.ucb);
+  dimension_ = setup_.network ? network_.n_params() : setup_.arms.inputs;
+}
+
+template <class Work>
+void BanditRun::attempt(const Work& work) {
+  if (failure_) return;
+  try {
+    work();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
+void BanditRun::explore() {
+  const auto seen = pull_uniformly();
+  w0_.assign(index(dimension_), 0.0);
+  if (setup_.network) {
+    w0_ = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
+  }
+  linearise();
+  start_clients();
+}
+
+// Every rank knows all arms and rewards of this phase from their streams; it keeps its clients'.
+std::vector<Exploration> BanditRun::pull_uniformly() {
+  std::vector<Exploration> seen(index(end_ - begin_));
+  RandomStream arms(setup_.seed, Purpose::kExploration);
+  RandomStream noise(setup_.seed, Purpose::kReward);
+  const auto inputs = index(setup_.arms.inputs);
+  for (int64_t t = 0; t < setup_.exploration; ++t) {
+    const auto arm = index(arms.below(setup_.arms.size()));
+    const double reward = setup_.arms.values[arm] + setup_.noise * noise.normal();
+    numbers_.explore_regret += best_value_ - setup_.arms.values[arm];
+    const int64_t c = t % setup_.clients;
+    if (!is_mine(c)) continue;
+    Exploration& mine = seen[index(c - begin_)];
+    const auto x = std::span(setup_.arms.points).subspan(arm * inputs, inputs);
+    mine.points.insert(mine.points.end(), x.begin(), x.end());
+    mine.rewards.push_back(reward);
+  }
+  return seen;
+}
+
+// The arms' features at w0, and the optimism that goes with them.
+void BanditRun::linearise() {
+  const int64_t arms = setup_.arms.size();
+  std::vector<double> base(index(arms));
+  auto features = setup_.arms.points;
+  if (setup_.network) {
+    const auto inputs = index(setup_.arms.inputs);
+    const auto d = index(dimension_);
+    features.assign(index(arms) * d, 0.0);
+    for (std::size_t a = 0; a < base.size(); ++a) {
+      base[a] = network_.gradient(std::span(setup_.arms.points).subspan(a * inputs, inputs), w0_,
+                                  std::span(features).subspan(a * d, d));
+    }
+  }
+  auto form = smaller_form(arms, dimension_);
+  if (setup_.statistics == "packed") form = StatisticsForm::kPacked;
+  if (setup_.statistics == "per-arm") form = StatisticsForm::kPerArm;
+  features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form);
+  total_ = std::make_unique<PullStatistics>(*features_);
+  optimism_ = make_linear_optimism();
+  if (!setup_.network || setup_.optimism == "linear") return;
+  const auto arms_of_network =
+      std::make_shared<const NetworkArms>(NetworkArms{network_, setup_.arms.points, w0_});
+  constexpr int64_t kAscentSteps = 5;
+  optimism_ = setup_.optimism == "ellipsoid"
+                  ? make_ellipsoid_optimism(arms_of_network, kAscentSteps)
+                  : make_network_mean_optimism(arms_of_network);
+}
+
+// Clients that know total_ and nothing else.
+void BanditRun::start_clients() {
+  auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
+  common->rebuild(total_->row());
+  clients_.clear();
+  for (int64_t c = begin_; c < end_; ++c) {
+    clients_.emplace_back(*features_, setup_.ucb, *optimism_, common);
+  }
+  turns_.resize(clients_.size());
+}
+
+void BanditRun::play_round() {
+  const int64_t bytes_before = comm_.bytes_moved();
+  ++round_;
+  replayed_here_ = 0;
+  told_until_ = begin_;
+  for (int64_t from = 0; from < setup_.clients;) {
+    const int64_t mine = tell_turns(from);
+    const int64_t trigger = comm_.allreduce_one(mine, ReduceOp::kMin);
+    const int64_t to = std::min(trigger + 1, setup_.clients);
+    make_turns(from, to);
+    if (trigger < setup_.clients) synchronize();
+    from = to;
+  }
+  count_round();
+  numbers_.bytes += comm_.bytes_moved() - bytes_before;
+}
+
+// Tells the turns of this rank's clients from `from` on, up to the first that triggers, and returns
+// that client; the number of clients when none does.
+int64_t BanditRun::tell_turns(int64_t from) {
+  for (told_until_ = std::max(from, begin_); told_until_ < end_;) {
+    Turn& turn = turns_[index(told_until_ - begin_)];
+    turn = {};  // after a failure
+    attempt([&] { turn = client(told_until_).next(); });
+    if (turn.triggers) return told_until_++;
+    ++told_until_;
+  }
+  return setup_.clients;
+}
+
+void BanditRun::make_turns(int64_t from, int64_t to) {
+  const int64_t stop = std::min(to, end_);
+  for (int64_t c = std::max(from, begin_); c < stop; ++c) {
+    const Turn& turn = turns_[index(c - begin_)];
+    RandomStream noise(setup_.seed, Purpose::kReward, static_cast<uint64_t>(round_),
+                       static_cast<uint64_t>(c));
+    const double reward = setup_.arms.values[index(turn.arm)] + setup_.noise * noise.normal();
+    attempt([&] { client(c).play(turn, reward); });
+  }
+  replayed_here_ += std::max<int64_t>(0, told_until_ - std::max(to, begin_));
+}
+
+void BanditRun::synchronize() {
+  const auto width = index(features_->row_width());
+  std::vector<double> news;
+  for (const auto& one : clients_) {
+    const auto row = one.news().row();
+    news.insert(news.end(), row.begin(), row.end());
+  }
+  const auto all = comm_.gatherv(std::span<const double>(news), 0);
+  for (std::size_t at = 0; at < all.size(); at += width) {
+    total_->add(std::span(all).subspan(at, width));
+  }
+  comm_.bcast(total_->row(), 0);
+  ++numbers_.syncs;
+  attempt([&] {
+    auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
+    common->rebuild(total_->row());
+    for (auto& one : clients_) one.adopt(common);
+  });
+}
+
+void BanditRun::count_round() {
+  std::vector<int64_t> arms;
+  for (const Turn& turn : turns_) arms.push_back(turn.arm);
+  const auto all = comm_.gatherv(std::span<const int64_t>(arms), 0);
+  comm_.reduce(std::span(&replayed_here_, 1), ReduceOp::kSum, 0);
+  if (!is_server()) return;
+  numbers_.replayed += replayed_here_;
+  numbers_.round_regret = 0;
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    const double regret = best_value_ - setup_.arms.values[index(all[c])];
+    regret_of_[c] += regret;
+    best_of_[c] += regret == 0 ? 1 : 0;
+    numbers_.round_regret += regret;
+  }
+  numbers_.regret += numbers_.round_regret;
+}
+
+double BanditRun::scalars_sent() const {
+  const auto d = static_cast<double>(dimension_);
+  return 2 * static_cast<double>(numbers_.syncs * setup_.clients) * (d * d + d);
+}
+
+double BanditRun::explore_scalars() const {
+  if (!setup_.network) return 0;
+  return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension_);
+}
+
+void BanditRun::collect() {
+  std::vector<int64_t> counts, arms;
+  std::vector<double> residuals;
+  for (const auto& one : clients_) {
+    counts.push_back(static_cast<int64_t>(one.own_arms().size()));
+    arms.insert(arms.end(), one.own_arms().begin(), one.own_arms().end());
+    residuals.insert(residuals.end(), one.own_residuals().begin(), one.own_residuals().end());
+  }
+  own_counts_ = comm_.gatherv(std::span<const int64_t>(counts), 0);
+  own_arms_ = comm_.gatherv(std::span<const int64_t>(arms), 0);
+  own_residuals_ = comm_.gatherv(std::span<const double>(residuals), 0);
+}
+
+std::vector<double> BanditRun::centre() const {
+  PullStatistics all = *total_;
+  for (std::size_t i = 0; i < own_arms_.size(); ++i) all.add(own_arms_[i], own_residuals_[i]);
+  ConfidenceSet set(*features_, setup_.ucb.lambda);
+  set.rebuild(all.row());
+  auto centre = set.shift();
+  for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += w0_[i];
+  return centre;
+}
+
+void BanditRun::save(State& state) const {
+  state.put("w0", std::span(w0_));
+  state.put("total", total_->row());
+  state.put("own_counts", std::span(own_counts_));
+  state.put("own_arms", std::span(own_arms_));
+  state.put("own_residuals", std::span(own_residuals_));
+  state.put("regret_of", std::span(regret_of_));
+  state.put("best_of", std::span(best_of_));
+  const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret};
+  const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
+  state.put("regrets", std::span(regrets));
+  state.put("counts", std::span(counts));
+}
+
+void BanditRun::load(const State& state) {
+  std::vector<double> total, regrets;
+  std::vector<int64_t> counts;
+  if (is_server()) {
+    w0_ = state.get<double>("w0");
+    total = state.get<double>("total");
+    own_counts_ = state.get<int64_t>("own_counts");
+    own_arms_ = state.get<int64_t>("own_arms");
+    own_residuals_ = state.get<double>("own_residuals");
+    regret_of_ = state.get<double>("regret_of");
+    best_of_ = state.get<int64_t>("best_of");
+    regrets = state.get<double>("regrets");
+    counts = state.get<int64_t>("counts");
+  }
+  for (auto* values : {&w0_, &total, &own_residuals_, &regrets}) bcast_vector(comm_, *values);
+  for (auto* values : {&own_counts_, &own_arms_, &counts}) bcast_vector(comm_, *values);
+  round_ = counts.at(0);
+  numbers_ = {.explore_regret = regrets.at(0),
+              .regret = regrets.at(1),
+              .round_regret = regrets.at(2),
+              .syncs = counts.at(1),
+              .replayed = counts.at(2),
+              .bytes = counts.at(3)};
+  linearise();
+  total_->add(total);
+  start_clients();
+  std::size_t at = 0;
+  for (int64_t c = 0; c < setup_.clients; ++c) {
+    const auto own = index(own_counts_[index(c)]);
+    if (is_mine(c)) {
+      client(c).replay(std::span(own_arms_).subspan(at, own),
+                       std::span(own_residuals_).subspan(at, own));
+    }
+    at += own;
+  }
+}
+
+}  // namespace hanse

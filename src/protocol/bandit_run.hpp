@@ -1,0 +1,97 @@
+// One bandit on the ranks: both phases, and what must be kept of it.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bandit_oracle.hpp"
+#include "hanse/base/state.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/bandit.hpp"
+#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/network.hpp"
+
+namespace hanse {
+
+// Sums so far; complete on rank 0.
+struct BanditNumbers {
+  double explore_regret = 0;  // of the first phase
+  double regret = 0;          // of the second
+  double round_regret = 0;    // of the last round
+  int64_t syncs = 0;
+  int64_t replayed = 0;  // turns told in vain, by all ranks
+  int64_t bytes = 0;     // payload of the second phase
+};
+
+class BanditRun {
+ public:
+  BanditRun(BanditSetup setup, Communicator& comm);
+
+  // The first phase: T0 uniform pulls, step t by client (t-1) mod N, and the regression oracle.
+  // Collective; throws the same on all ranks.
+  void explore();
+  // Collective. A failure of this rank waits in failure().
+  void play_round();
+  std::exception_ptr failure() const { return failure_; }
+
+  const BanditSetup& setup() const { return setup_; }
+  const BanditNumbers& numbers() const { return numbers_; }
+  int64_t dimension() const { return dimension_; }  // d
+  // As the paper counts: 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase.
+  double scalars_sent() const;
+  double explore_scalars() const;
+  // Of each client's second phase, [N] on rank 0: regret, and pulls of the best arm.
+  std::span<const double> regret_of() const { return regret_of_; }
+  std::span<const int64_t> best_of() const { return best_of_; }
+
+  // Brings all clients' pulls since the last synchronization to rank 0.
+  void collect();
+  std::vector<double> centre() const;  // rank 0, after collect()
+  void save(State& state) const;       // rank 0, after collect()
+  void load(const State& state);       // collective; `state` counts on rank 0
+
+ private:
+  bool is_server() const { return comm_.rank() == 0; }
+  bool is_mine(int64_t client) const { return client >= begin_ && client < end_; }
+  BanditClient& client(int64_t c) { return clients_[static_cast<std::size_t>(c - begin_)]; }
+  template <class Work>
+  void attempt(const Work& work);
+
+  std::vector<Exploration> pull_uniformly();
+  void linearise();
+  void start_clients();
+  int64_t tell_turns(int64_t from);
+  void make_turns(int64_t from, int64_t to);
+  void synchronize();
+  void count_round();
+
+  BanditSetup setup_;
+  Communicator& comm_;
+  int64_t begin_;  // this rank's clients
+  int64_t end_;
+  int64_t dimension_;
+  double best_value_;
+  RewardNetwork network_;
+  std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
+  std::unique_ptr<ArmFeatures> features_;
+  std::unique_ptr<Optimism> optimism_;
+  std::unique_ptr<PullStatistics> total_;  // of all synchronizations
+  std::vector<BanditClient> clients_;
+  std::vector<Turn> turns_;  // of this rank's clients
+  int64_t told_until_ = 0;   // turns_ of clients from here on are not told
+  int64_t round_ = 0;
+  int64_t replayed_here_ = 0;
+  BanditNumbers numbers_;
+  std::vector<double> regret_of_;
+  std::vector<int64_t> best_of_;
+  std::exception_ptr failure_;
+  // Rank 0, after collect().
+  std::vector<int64_t> own_counts_;  // [N]
+  std::vector<int64_t> own_arms_;
+  std::vector<double> own_residuals_;
+};
+
+}  // namespace hanse
