@@ -44,6 +44,8 @@ BanditProtocol::~BanditProtocol() = default;
 
 int64_t BanditProtocol::arms() const { return runs_.front()->setup().arms.size(); }
 int64_t BanditProtocol::clients() const { return runs_.front()->setup().clients; }
+int64_t BanditProtocol::dimension() const { return runs_.front()->dimension(); }
+int64_t BanditProtocol::row_width() const { return runs_.front()->row_width(); }
 
 void BanditProtocol::initialize_model() {
   std::exception_ptr failure;

@@ -50,6 +50,12 @@ void BanditRun::attempt(const Work& work) {
   }
 }
 
+StatisticsForm BanditRun::form() const {
+  if (setup_.statistics == "packed") return StatisticsForm::kPacked;
+  if (setup_.statistics == "per-arm") return StatisticsForm::kPerArm;
+  return smaller_form(setup_.arms.size(), dimension_);
+}
+
 void BanditRun::explore() {
   const auto seen = pull_uniformly();
   w0_.assign(index(dimension_), 0.0);
@@ -94,10 +100,7 @@ void BanditRun::linearise() {
                                   std::span(features).subspan(a * d, d));
     }
   }
-  auto form = smaller_form(arms, dimension_);
-  if (setup_.statistics == "packed") form = StatisticsForm::kPacked;
-  if (setup_.statistics == "per-arm") form = StatisticsForm::kPerArm;
-  features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form);
+  features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form());
   total_ = std::make_unique<PullStatistics>(*features_);
   optimism_ = make_linear_optimism();
   if (!setup_.network || setup_.optimism == "linear") return;

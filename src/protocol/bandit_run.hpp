@@ -40,6 +40,7 @@ class BanditRun {
   const BanditSetup& setup() const { return setup_; }
   const BanditNumbers& numbers() const { return numbers_; }
   int64_t dimension() const { return dimension_; }  // d
+  int64_t row_width() const { return statistics_width(setup_.arms.size(), dimension_, form()); }
   // As the paper counts: 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase.
   double scalars_sent() const;
   double explore_scalars() const;
@@ -54,6 +55,7 @@ class BanditRun {
   void load(const State& state);       // collective; `state` counts on rank 0
 
  private:
+  StatisticsForm form() const;
   bool is_server() const { return comm_.rank() == 0; }
   bool is_mine(int64_t client) const { return client >= begin_ && client < end_; }
   BanditClient& client(int64_t c) { return clients_[static_cast<std::size_t>(c - begin_)]; }

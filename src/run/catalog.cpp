@@ -1,7 +1,9 @@
 #include "hanse/run/catalog.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -169,6 +171,49 @@ const std::vector<UpdateKind> kUpdates{
      make_scaffold},
 };
 
+// What a bandit's rule is made from.
+struct BanditCase {
+  const BanditOptions& options;
+  double clients;
+  double horizon;
+  double inputs;
+};
+
+double given_or(const std::string& text, const std::string& where, double otherwise) {
+  const double given = number_or_auto(text, where);
+  return given >= 0 ? given : otherwise;
+}
+
+// The rule of the three that fit a network, with its trigger.
+BanditRule go_ucb(const BanditCase& c, double gamma) {
+  const double ridge = c.options.lambda_scale * std::sqrt(c.clients * c.horizon);
+  return {.ucb = {.lambda = given_or(c.options.lambda, "bandit.lambda", ridge), .gamma = gamma}};
+}
+
+// Its authors' threshold for a regret as of one learner, in rounds (Async-LinUCB's experiments).
+BanditRule dis_lin_ucb(const BanditCase& c) {
+  const double gamma = c.horizon / (c.inputs * std::max(1.0, std::log(c.clients * c.horizon)));
+  return {.ucb = {.lambda = given_or(c.options.lambda, "bandit.lambda", 0.1),
+                  .gamma = given_or(c.options.gamma, "bandit.gamma", gamma)},
+          .network = false};
+}
+
+struct BanditKind {
+  KindEntry entry;
+  BanditRule (*make)(const BanditCase&);
+};
+
+const std::vector<BanditKind> kBandits{
+    {{"fed-go-ucb", "a network fitted once, synchronized by event (Li, Liu and Wang 2023)"},
+     [](const BanditCase& c) { return go_ucb(c, given_or(c.options.gamma, "bandit.gamma", 1)); }},
+    {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull"},
+     [](const BanditCase& c) { return go_ucb(c, 0); }},
+    {{"n-go-ucb", "fed-go-ucb that never synchronizes"},
+     [](const BanditCase& c) { return go_ucb(c, std::numeric_limits<double>::infinity()); }},
+    {{"dis-lin-ucb", "linear in the arms' points, synchronized by event (Wang et al. 2020)"},
+     dis_lin_ucb},
+};
+
 template <class Kinds>
 std::vector<KindEntry> entries_of(const Kinds& kinds) {
   std::vector<KindEntry> entries;
@@ -220,7 +265,11 @@ const std::vector<KindFamily>& catalog() {
         {"power-law", "sizes from a Pareto density"},
         {"by-label", "one class or group of classes a client"},
         {"by-column", "by the client column of the data"}}},
-      {"protocols", "run.protocol", {{"federated", "rounds: draw, train, mix, step"}}},
+      {"protocols",
+       "run.protocol",
+       {{"federated", "rounds: draw, train, mix, step"},
+        {"bandit", "clients pull arms and synchronize what they know"}}},
+      {"bandits", "bandit.kind", entries_of(kBandits)},
   };
   return families;
 }
@@ -281,6 +330,20 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                         .reference = job.aggregator.variant == "reference"};
   }
   return find_kind(kUpdates, job.client.kind).make(options, federation, model);
+}
+
+BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
+                            int64_t inputs) {
+  BanditRule rule = find_kind(kBandits, options.kind)
+                        .make({.options = options,
+                               .clients = static_cast<double>(clients),
+                               .horizon = static_cast<double>(horizon),
+                               .inputs = static_cast<double>(inputs)});
+  rule.ucb.sqrt_beta = number_or_auto(options.sqrt_beta, "bandit.sqrt-beta");
+  rule.ucb.sigma = options.sigma;
+  rule.ucb.delta = options.delta;
+  rule.ucb.radius = options.radius;
+  return rule;
 }
 
 }  // namespace hanse

@@ -44,6 +44,11 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
 }  // namespace
 
 Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_host()) {
+  if (job.run.protocol == "bandit") {
+    bandit = make_bandit(job, comm);
+    protocol = bandit.get();
+    return;
+  }
   set_model_threads(job.run.threads);
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");

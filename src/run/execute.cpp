@@ -48,6 +48,7 @@ class Execution {
 
   void open();
   void greet() const;
+  void greet_trainer() const;
   Verdict decide(const RoundRecord& record) const;
   void after_round(const RoundRecord& record, Verdict verdict, Progress& progress);
   void evaluate();
@@ -109,6 +110,17 @@ void Execution::open() {
 }
 
 void Execution::greet() const {
+  if (parts_.bandit) {
+    notice(bandit_text(job_, *parts_.bandit));
+  } else {
+    greet_trainer();
+  }
+  const auto ignored = job_.table.ignored();
+  // A resumed run's job.cfg gives every key.
+  if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
+}
+
+void Execution::greet_trainer() const {
   const auto& federation = parts_.federation;
   notice(fmt::format("{}: {} with {} parameters, {} clients with {} training samples, {} rank{}",
                      job_.run.name, job_.model.kind, parts_.model->n_params(), federation.clients(),
@@ -118,9 +130,6 @@ void Execution::greet() const {
         "afl under partial participation: a participant's loss counts with its draw's weight, "
         "the others' as 0 (aggregator.variant = reference: only the participants' weights move)");
   }
-  const auto ignored = job_.table.ignored();
-  // A resumed run's job.cfg gives every key.
-  if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
 }
 
 Verdict Execution::decide(const RoundRecord& record) const {

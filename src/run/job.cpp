@@ -21,6 +21,8 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.seed", run.seed, at_least(0), "seed of every random stream");
   table.add("run.out", run.out, "run directory; default: runs/NAME");
   table.add("run.rounds", run.rounds, at_least(1), "rounds in all");
+  table.add("run.repeats", run.repeats, at_least(1),
+            "bandits played at once, of seeds run.seed, run.seed + 1, ...; protocol = bandit");
   table.add("run.threads", run.threads, between(1, 1024),
             "threads of each rank's kernels; part of what fixes the bits of a result");
   table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"}, "where clients are trained");
@@ -293,6 +295,7 @@ Job::Job() {
   bind_sampler(table, sampler);
   bind_aggregator(table, aggregator);
   bind_rest(table, *this);
+  bind_bandit(table, bandit);
 }
 
 std::string job_text(const Job& job) {
@@ -331,6 +334,11 @@ void check_sizes(const FederationOptions& federation) {
 void check_job(const Job& job) {
   if (job.run.device == "cuda") {
     throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+  }
+  if (job.run.protocol == "bandit") return check_bandit(job);
+  if (job.run.repeats > 1) {
+    throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),
+                          "run.repeats", "only run.protocol = bandit has them");
   }
   const bool made_up = job.data.kind == "random" || job.data.kind == "synthetic-regression";
   if (!made_up && !std::filesystem::exists(job.data.path)) {

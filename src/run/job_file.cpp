@@ -100,6 +100,7 @@ void load_job(const std::string& path, const Overrides& overrides, Job& job) {
   if (job.run.name.empty()) job.run.name = std::filesystem::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
   if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;
+  if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
   require_writable(job.table);
 }
 

@@ -82,6 +82,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides, in
     check_job(job);
   });
   Components parts(job, comm);
+  if (parts.bandit) return plan_bandit(job, *parts.bandit, ranks > 0 ? ranks : comm.size());
   const Estimate estimate = calibrate(job, parts);
   int64_t per_round = parts.sampler ? parts.sampler->per_round() : 0;
   comm.bcast(std::span(&per_round, 1), 0);

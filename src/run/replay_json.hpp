@@ -45,5 +45,6 @@ std::string to_text(const Json& value);
 // One family's replay: the trace with its rule, whose options are set in `job`.
 Json replay_aggregator(const Json& trace, const Job& job);
 Json replay_sampler(const Json& trace, const Job& job);
+Json replay_bandit(const Json& trace, const Job& job);
 
 }  // namespace hanse

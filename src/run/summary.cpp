@@ -53,6 +53,9 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
       line("accuracy, worst 10 %", fmt::format("{:.2f} %", 100 * value));
     if (name == "accuracy_best10")
       line("accuracy, best 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "regret") line("regret", fmt::format("{:.1f}", value));
+    if (name == "regret_std") line("deviation over repeats", fmt::format("{:.1f}", value));
+    if (name == "syncs") line("synchronizations", fmt::format("{:.1f}", value));
     if (name == "loss_mean") line("test loss, mean of clients", fmt::format("{:.4f}", value));
   }
   line("rounds", fmt::format("{} in {}", summary.rounds, duration_text(summary.seconds)));

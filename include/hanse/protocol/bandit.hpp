@@ -79,6 +79,8 @@ class BanditProtocol final : public Protocol {
 
   int64_t arms() const;
   int64_t clients() const;
+  int64_t dimension() const;  // d, features of an arm
+  int64_t row_width() const;  // numbers of a client's statistics
 
  private:
   Communicator& comm_;

@@ -38,6 +38,9 @@ std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64
                                             std::span<const double> initial);
 // `participation` is the share of clients in a round, in (0, 1].
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
+// A bandit's rule for N clients, horizon T and arms of `inputs` numbers each.
+BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
+                            int64_t inputs);
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model);
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/bandit.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/run/job.hpp"
 
@@ -29,6 +30,8 @@ struct Components {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
+
+  std::unique_ptr<BanditProtocol> bandit;  // run.protocol = bandit; else null
 
  private:
   void build_federated(const Job& job, Communicator& comm);

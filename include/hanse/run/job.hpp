@@ -13,6 +13,7 @@
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/run/bandit.hpp"
 
 namespace hanse {
 
@@ -22,6 +23,7 @@ struct RunOptions {
   int64_t seed = 1;
   std::string out;  // default: runs/NAME
   int64_t rounds = 100;
+  int64_t repeats = 1;          // bandit
   int64_t threads = 1;          // of each rank
   std::string device = "auto";  // auto | cpu | cuda
   double max_seconds = 0;       // 0: no limit
@@ -90,6 +92,7 @@ struct Job {
   CommOptions comm;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
+  BanditOptions bandit;
 
   OptionTable table;
 };

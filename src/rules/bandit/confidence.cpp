@@ -54,6 +54,11 @@ StatisticsForm smaller_form(int64_t arms, int64_t dimension) {
   return arms < dimension ? StatisticsForm::kPerArm : StatisticsForm::kPacked;
 }
 
+int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form) {
+  if (form == StatisticsForm::kPerArm) return 2 * arms;
+  return dimension * (dimension + 1) / 2 + dimension;
+}
+
 ArmFeatures::ArmFeatures(std::vector<double> features, std::vector<double> base,
                          StatisticsForm form)
     : arms_(static_cast<int64_t>(base.size())),
@@ -74,11 +79,6 @@ ArmFeatures::ArmFeatures(std::vector<double> features, std::vector<double> base,
   basis_.assign(q.data(), q.data() + q.size());
   features_.assign(r.data(), r.data() + r.size());
   coordinates_ = arms_;
-}
-
-int64_t ArmFeatures::row_width() const {
-  if (form_ == StatisticsForm::kPerArm) return 2 * arms_;
-  return coordinates_ * (coordinates_ + 1) / 2 + coordinates_;
 }
 
 std::span<const double> ArmFeatures::of(int64_t arm) const {

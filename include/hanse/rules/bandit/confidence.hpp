@@ -20,6 +20,12 @@ enum class StatisticsForm {
   kPerArm,  // n_x and s_x: two numbers an arm
 };
 
+// per-arm when arms are fewer than features, else packed.
+StatisticsForm smaller_form(int64_t arms, int64_t dimension);
+
+// Numbers of a row of statistics.
+int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form);
+
 // The arms. Per-arm statistics of fewer arms than features are kept in an orthonormal basis of the
 // span of the features: with Phi^T = Q R, arm x has column x of R in the place of phi_x, and Sigma
 // is a matrix of `arms` rows. No width changes by that, nor does any mean.
@@ -34,7 +40,7 @@ class ArmFeatures {
   int64_t coordinates() const { return coordinates_; }  // p, rows of Sigma
   StatisticsForm form() const { return form_; }
   // Numbers of a statistics row.
-  int64_t row_width() const;
+  int64_t row_width() const { return statistics_width(arms_, dimension_, form_); }
   double base(int64_t arm) const { return base_[static_cast<std::size_t>(arm)]; }
   // The feature in the coordinates of Sigma, [p].
   std::span<const double> of(int64_t arm) const;
@@ -53,9 +59,6 @@ class ArmFeatures {
   std::vector<double> base_;      // [arms]
   std::vector<double> basis_;     // [p, d], rows of Q^T; empty: the identity
 };
-
-// per-arm when arms are fewer than features, else packed.
-StatisticsForm smaller_form(int64_t arms, int64_t dimension);
 
 // Sums over pulls as one row that travels: packed, columns of the lower triangle and then v; per
 // arm, all n_x and then all s_x.
