@@ -369,7 +369,12 @@ void check_job(const Job& job) {
 
 double number_or_auto(const std::string& text, const std::string& where) {
   if (text == "auto") return -1;
-  const double value = parse_number(text);
+  double value = -1;
+  try {
+    value = parse_number(text);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.what(), where, "a number >= 0, or auto");
+  }
   if (value >= 0) return value;
   throw InvalidArgument(fmt::format("{} is below 0", text), where, "a number >= 0, or auto");
 }

@@ -1,0 +1,136 @@
+"""Bandits through the program: any number of ranks, resumes, repeats, arms from files, bad input."""
+
+import csv
+import os
+
+import hanse
+
+BANDIT = {"run.protocol": "bandit", "run.rounds": 12, "run.seed": 4, "federation.clients": 7,
+          "bandit.arms": "hartmann-6", "bandit.count": 15, "bandit.hidden": 5,
+          "bandit.steps": 80, "evaluate.every": 4, "checkpoint.every": 0}
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Of a line of bandit.csv, what does not depend on the ranks.
+COLUMNS = ["round", "repeat", "regret", "regret_explore", "syncs", "scalars_sent",
+           "scalars_explore"]
+
+
+class BanditCase(hanse.Case):
+    def bandit(self, changes=None, name="job.cfg"):
+        path = self.path(name)
+        with open(path, "w") as file:
+            for key, value in {**BANDIT, **(changes or {})}.items():
+                file.write(f"{key} = {value}\n")
+        return path
+
+    def lines(self, run):
+        return [{name: line[name] for name in COLUMNS} for line in hanse.table(run, "bandit.csv")]
+
+
+class Runs(BanditCase):
+    def test_the_same_on_any_ranks_and_after_a_resume(self):
+        for kind in ["fed-go-ucb", "one-go-ucb", "n-go-ucb", "dis-lin-ucb"]:
+            job = self.bandit({"bandit.kind": kind, "bandit.gamma": 0.3}, f"{kind}.cfg")
+            alone = self.train(job, kind)
+            stopped = self.train(job, kind + "-stopped", ranks=3,
+                                 changes={"run.rounds": 5, "bandit.horizon": 12})
+            self.hanse("resume", stopped, "--run.rounds=12", ranks=2)
+            self.assert_digest(stopped, alone, kind)
+            self.assertEqual(self.lines(stopped), self.lines(alone))
+            syncs = int(self.lines(alone)[-1]["syncs"])
+            self.assertEqual(syncs, {"one-go-ucb": 84, "n-go-ucb": 0}.get(kind, syncs))
+
+    def test_a_horizon_given_later_changes_no_earlier_round(self):
+        job = self.bandit()
+        short = self.train(job, "short", changes={"run.rounds": 6})
+        before = self.lines(short)
+        self.hanse("resume", short, "--run.rounds=9")
+        self.assertEqual(self.lines(short)[:6], before)
+        self.assertEqual(len(self.lines(short)), 9)
+
+    def test_repeats_are_the_runs_of_the_seeds(self):
+        job = self.bandit()
+        together = self.train(job, "together", changes={"run.repeats": 3})
+        regrets = []
+        for repeat in range(3):
+            one = self.train(job, f"one-{repeat}", changes={"run.seed": 4 + repeat})
+            mine = [line for line in self.lines(together) if line["repeat"] == str(repeat)]
+            self.assertEqual([{**line, "repeat": "0"} for line in mine], self.lines(one))
+            regrets.append(float(mine[-1]["regret"]))
+        metrics = hanse.summary(together)["metrics"]
+        mean = sum(regrets) / 3
+        self.assertAlmostEqual(metrics["regret"], mean, places=5)
+        deviation = (sum((r - mean) ** 2 for r in regrets) / 2) ** 0.5
+        self.assertAlmostEqual(metrics["regret_std"], deviation, places=5)
+
+    def test_clients_regret_is_the_regret(self):
+        run = self.train(self.bandit(), "run")
+        clients = hanse.table(run, "clients.csv")
+        total = sum(float(line["loss"]) * float(line["samples"]) for line in clients)
+        self.assertAlmostEqual(total, float(self.lines(run)[-1]["regret"]), places=5)
+
+    def test_arms_from_a_file(self):
+        with open(self.path("arms.csv"), "w") as file:
+            file.write("x,y,value\n0,0,0\n0,1,0.5\n1,0,1\n")
+        job = self.bandit({"bandit.arms": "file", "bandit.path": self.path("arms.csv"),
+                           "bandit.noise": 0, "run.rounds": 40})
+        run = self.train(job, "run", ranks=2)
+        regret = float(self.lines(run)[-1]["regret"])
+        self.assertEqual(2 * regret, round(2 * regret))  # pulls cost 1, 0.5 or nothing
+        self.assertLess(regret, 0.2 * 0.5 * 7 * 40)      # a fifth of uniform play's
+
+    def test_arms_from_clusters(self):
+        with open(self.path("samples.csv"), "w") as file:
+            writer = csv.writer(file)
+            writer.writerow(["a", "b", "label"])
+            for i in range(60):
+                heap = i % 3
+                writer.writerow([100 * heap + i % 5, (90, 3, 40)[heap] + i % 4, "yes" if heap == 2 else "no"])
+        job = self.bandit({"bandit.arms": "clusters", "data.path": self.path("samples.csv"),
+                           "bandit.count": 3, "bandit.positive": 1, "bandit.noise": 0})
+        run = self.train(job, "run", ranks=2)
+        # "yes" is a heap of its own: a pull costs 1 or nothing
+        regret = float(self.lines(run)[-1]["regret"])
+        self.assertEqual(regret, round(regret))
+
+    def test_jobs_of_the_paper(self):
+        for name in ["hartmann", "cosine"]:
+            run = self.train(os.path.join(ROOT, "jobs", name + ".cfg"), name,
+                             changes={"run.repeats": 2, "run.rounds": 3, "bandit.steps": 20})
+            self.assertEqual(len(self.lines(run)), 6)
+
+    def test_plan_and_list(self):
+        plan = self.hanse("plan", self.bandit()).stdout()
+        self.assertIn("arms", plan)
+        self.assertIn(str(2 * 7 * (41 * 41 + 41)), plan)
+        self.assertIn("n-go-ucb", self.hanse("list", "bandits").stdout())
+
+
+class BadBandits(BanditCase):
+    def refuse(self, changes, *parts, ranks=None):
+        process = self.hanse("run", self.bandit(changes), f"--run.out={self.path('bad')}",
+                             ranks=ranks, expect=None)
+        self.assertEqual(process.status, 2, process.describe())
+        self.assert_one_error(process, 2, *parts)
+
+    def test_options(self):
+        self.refuse({"bandit.count": 1}, "bandit.count")
+        self.refuse({"bandit.lambda": 0}, "bandit.lambda")
+        self.refuse({"bandit.lambda": "nan"}, "bandit.lambda")
+        self.refuse({"bandit.gamma": -1}, "bandit.gamma", ranks=2)
+        self.refuse({"bandit.explore": 85}, "bandit.explore", "84 pulls in all")
+        self.refuse({"bandit.kind": "go-ucb"}, "did you mean")
+        self.refuse({"bandit.arms": "file"}, "bandit.path")
+        self.refuse({"run.protocol": "federated", "run.repeats": 2}, "run.repeats")
+        self.refuse({"bandit.step": 1e7}, "diverges", "bandit.step", ranks=2)
+
+    def test_arms(self):
+        for text, parts in [("x,value\n1,2\n", ["1 arms"]), ("x,value\n1,2\n2,inf\n", [":3"]),
+                            ("x,value\n1,nan\n2,1\n", [":2"]), ("value\n1\n2\n", ["column"])]:
+            with open(self.path("arms.csv"), "w") as file:
+                file.write(text)
+            self.refuse({"bandit.arms": "file", "bandit.path": self.path("arms.csv")}, "arms.csv",
+                        *parts, ranks=2)
+
+
+if __name__ == "__main__":
+    hanse.main()
