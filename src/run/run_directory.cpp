@@ -22,11 +22,12 @@ namespace {
 
 // The files of every protocol; those of one alone stay among them.
 constexpr const char* kResults[] = {
-    "job.cfg",     "rounds.csv",  "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv", "bandit.csv",  "clients.csv", "summary.json", "model.h5",        "checkpoints",   "plots"};
+    "job.cfg",    "rounds.csv",  "sampling.csv", "evaluations.csv", "decisions.csv",
+    "online.csv", "weights.csv", "bandit.csv",   "clients.csv",     "summary.json",
+    "model.h5",   "checkpoints", "plots"};
 // Cut behind the round of a resume.
-constexpr const char* kTables[] = {"rounds.csv",    "sampling.csv", "evaluations.csv",
-                                   "decisions.csv", "online.csv",   "weights.csv",  "bandit.csv"};
+constexpr const char* kTables[] = {"rounds.csv", "sampling.csv", "evaluations.csv", "decisions.csv",
+                                   "online.csv", "weights.csv",  "bandit.csv"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 

@@ -1,4 +1,5 @@
 """scripts/bench with programs that pretend: the table holds the ratios they imply."""
+import json
 import shutil
 import unittest
 
@@ -8,6 +9,7 @@ HANSE = """#!/bin/sh
 for option; do
   case $option in --run.out=*) out=${option#--run.out=} ;; esac
 done
+mkdir -p "$out"
 echo '{"seconds_per_round_median": 0.011, "setup_seconds": 0.25}' > "$out/summary.json"
 """
 BARE = """#!/bin/sh
@@ -43,6 +45,15 @@ class BenchTest(ScriptTest):
     def test_start(self):
         rows = self.rows("--only", "start", "--pairs", "1")
         self.assertEqual(rows["lr"][0], "0.250")
+
+    def test_bandit(self):
+        self.make_program("hanse-bench-pulls", "#!/bin/sh\n" + "echo '" + json.dumps(
+            {"statistics": "packed", "dimension": 201, "arms": 50,
+             "seconds_per_pull_median": 12e-6}) + "'\n")
+        rows = self.rows("--only", "bandit", "--pairs", "1")
+        self.assertEqual(rows["packed"], ["201", "50", "12"])
+        self.assertEqual(rows["hartmann"][1:], ["1.00", "ok"])
+        self.assertEqual(rows["magic"][1:], ["10.00", "ok"])
 
     def test_markdown(self):
         result = self.bench("--only", "mlp", "--pairs", "1", "--markdown")

@@ -46,6 +46,23 @@ class PlotTest(ScriptTest):
         self.assert_pictures(result, self.folder / "out", "compare-learning.png",
                              "compare-clients.png", "compare-time.png")
 
+    def make_bandit(self, name, repeats):
+        run = self.make_run(name)
+        lines = ["round,repeat,regret,scalars_sent"]
+        lines += [f"{t},{r},{t ** 0.5 * (r + 1)},{100 * t}" for t in range(1, 9)
+                  for r in range(repeats)]
+        self.write(f"{name}/bandit.csv", "\n".join(lines) + "\n")
+        return run
+
+    def test_bandits_have_their_regret_drawn(self):
+        runs = [self.make_bandit("one", 1), self.make_bandit("three", 3)]
+        result = self.script("plot", str(runs[1]))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, runs[1] / "plots", "regret.png", "clients.png", "time.png")
+        result = self.script("plot", *map(str, runs))
+        self.assert_pictures(result, runs[0] / "plots", "compare-regret.png",
+                             "compare-clients.png", "compare-time.png")
+
     def test_missing_file_is_told_and_the_rest_drawn(self):
         run = self.make_run("part")
         (run / "clients.csv").unlink()

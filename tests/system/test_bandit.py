@@ -98,6 +98,18 @@ class Runs(BanditCase):
                              changes={"run.repeats": 2, "run.rounds": 3, "bandit.steps": 20})
             self.assertEqual(len(self.lines(run)), 6)
 
+    def test_regret_is_sublinear_and_between_one_and_n(self):
+        job = os.path.join(ROOT, "jobs", "hartmann.cfg")
+        regret = {}
+        for kind in ["one-go-ucb", "fed-go-ucb", "n-go-ucb"]:
+            run = self.train(job, kind, changes={"bandit.kind": kind})
+            at = {line["round"]: float(line["regret"])
+                  for line in hanse.table(run, "evaluations.csv")}
+            regret[kind] = at["100"]
+            self.assertLess(at["100"] - at["50"], at["50"] / 3, kind)
+        self.assertLess(1.5 * regret["one-go-ucb"], regret["fed-go-ucb"])
+        self.assertLess(1.5 * regret["fed-go-ucb"], regret["n-go-ucb"])
+
     def test_plan_and_list(self):
         plan = self.hanse("plan", self.bandit()).stdout()
         self.assertIn("arms", plan)
