@@ -119,6 +119,9 @@ Metrics BanditProtocol::metrics() const {
   };
   add("regret", [](const BanditRun& run) { return run.numbers().regret; });
   add("regret_explore", [](const BanditRun& run) { return run.numbers().explore_regret; });
+  if (runs_.front()->setup().network) {
+    add("fit_loss", [](const BanditRun& run) { return run.numbers().fit_loss; });
+  }
   add("syncs", [](const BanditRun& run) { return run.numbers().syncs; });
   add("replayed", [](const BanditRun& run) { return run.numbers().replayed; });
   add("scalars_sent", [](const BanditRun& run) { return run.scalars_sent(); });

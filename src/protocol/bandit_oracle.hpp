@@ -17,14 +17,19 @@ struct Exploration {
   std::vector<double> rewards;  // [pulls]
 };
 
+struct NetworkFit {
+  std::vector<double> w;  // w0
+  double loss = 0;        // mean squared error before the last step; 0 without steps
+};
+
 // w0, on every rank: gradient Langevin descent (Algorithm 2) on the mean squared error over all
 // ranks' clients, `pulls` of them in all, from N(0, spread^2). `clients` are this rank's.
-// Each client's gradient is rounded once to multiples of 2^-36 and summed as integers by
+// Each client's gradient and loss are rounded once to multiples of 2^-36 and summed as integers by
 // all-reduce: w0 has the same bits on any number of ranks. Noise and start are drawn on every rank
 // from one stream. Collective; throws InvalidArgument on all ranks when a gradient leaves 2^26 /
-// pulls. Cost a step: `pulls` gradients, and one all-reduce of d_w + 1 integers.
-std::vector<double> fit_network(const RewardNetwork& network, std::span<const Exploration> clients,
-                                int64_t pulls, const OracleOptions& options, uint64_t seed,
-                                Communicator& comm);
+// pulls. Cost a step: `pulls` gradients, and one all-reduce of d_w + 2 integers.
+NetworkFit fit_network(const RewardNetwork& network, std::span<const Exploration> clients,
+                       int64_t pulls, const OracleOptions& options, uint64_t seed,
+                       Communicator& comm);
 
 }  // namespace hanse

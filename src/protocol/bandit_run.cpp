@@ -60,7 +60,9 @@ void BanditRun::explore() {
   const auto seen = pull_uniformly();
   w0_.assign(index(dimension_), 0.0);
   if (setup_.network) {
-    w0_ = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
+    auto fit = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
+    w0_ = std::move(fit.w);
+    numbers_.fit_loss = fit.loss;
   }
   linearise();
   start_clients();
@@ -243,7 +245,8 @@ void BanditRun::save(State& state) const {
   state.put("own_residuals", std::span(own_residuals_));
   state.put("regret_of", std::span(regret_of_));
   state.put("best_of", std::span(best_of_));
-  const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret};
+  const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
+                            numbers_.fit_loss};
   const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
   state.put("regrets", std::span(regrets));
   state.put("counts", std::span(counts));
@@ -269,6 +272,7 @@ void BanditRun::load(const State& state) {
   numbers_ = {.explore_regret = regrets.at(0),
               .regret = regrets.at(1),
               .round_regret = regrets.at(2),
+              .fit_loss = regrets.at(3),
               .syncs = counts.at(1),
               .replayed = counts.at(2),
               .bytes = counts.at(3)};

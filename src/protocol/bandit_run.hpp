@@ -21,6 +21,7 @@ struct BanditNumbers {
   double explore_regret = 0;  // of the first phase
   double regret = 0;          // of the second
   double round_regret = 0;    // of the last round
+  double fit_loss = 0;        // mean squared error of the network in the first phase
   int64_t syncs = 0;
   int64_t replayed = 0;  // turns told in vain, by all ranks
   int64_t bytes = 0;     // payload of the second phase

@@ -120,13 +120,16 @@ TEST(Oracle, IsGradientLangevinDescent) {
     client.rewards.push_back(data.normal());
   }
   std::vector<double> w(13), gradient(13), sum(13);
+  double loss = 0;
   RandomStream start(9, Purpose::kLangevin);
   for (double& value : w) value = 0.7 * start.normal();
   for (uint64_t k = 1; k <= 40; ++k) {
     sum.assign(13, 0);
+    loss = 0;
     for (const auto& client : clients) {
       for (std::size_t s = 0; s < client.rewards.size(); ++s) {
         const double f = network.gradient(std::span(client.points).subspan(2 * s, 2), w, gradient);
+        loss += (f - client.rewards[s]) * (f - client.rewards[s]) / 8;
         for (std::size_t i = 0; i < 13; ++i) {
           sum[i] += 2.0 / 8 * (f - client.rewards[s]) * gradient[i];
         }
@@ -146,9 +149,10 @@ TEST(Oracle, IsGradientLangevinDescent) {
       }
       const auto found = fit_network(network, mine, 8, options, 9, comm);
       if (comm.rank() != 0) return;
-      for (std::size_t i = 0; i < 13; ++i) EXPECT_NEAR(found[i], w[i], 1e-8);
-      if (ranks == 1) alone = found;
-      EXPECT_EQ(found, alone);
+      for (std::size_t i = 0; i < 13; ++i) EXPECT_NEAR(found.w[i], w[i], 1e-8);
+      EXPECT_NEAR(found.loss, loss, 1e-8);
+      if (ranks == 1) alone = found.w;
+      EXPECT_EQ(found.w, alone);
     });
   }
 }
