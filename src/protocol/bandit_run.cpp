@@ -51,9 +51,7 @@ void BanditRun::attempt(const Work& work) {
 }
 
 StatisticsForm BanditRun::form() const {
-  if (setup_.statistics == "packed") return StatisticsForm::kPacked;
-  if (setup_.statistics == "per-arm") return StatisticsForm::kPerArm;
-  return smaller_form(setup_.arms.size(), dimension_);
+  return statistics_form(setup_.statistics, setup_.arms.size(), dimension_);
 }
 
 void BanditRun::explore() {
@@ -171,6 +169,7 @@ void BanditRun::synchronize() {
   const auto width = index(features_->row_width());
   std::vector<double> news;
   for (const auto& one : clients_) {
+    if (one.own_arms().empty()) continue;
     const auto row = one.news().row();
     news.insert(news.end(), row.begin(), row.end());
   }

@@ -46,12 +46,6 @@ Trace read_trace(const Json& json) {
   return trace;
 }
 
-StatisticsForm form_of(const BanditOptions& options, const Trace& trace) {
-  if (options.statistics == "packed") return StatisticsForm::kPacked;
-  if (options.statistics == "per-arm") return StatisticsForm::kPerArm;
-  return smaller_form(static_cast<int64_t>(trace.base.size()), trace.dimension);
-}
-
 // The clients of a trace, one after another.
 class Players {
  public:
@@ -93,7 +87,8 @@ Json replay_bandit(const Json& json, const Job& job) {
   const BanditRule rule =
       make_bandit_rule(job.bandit, trace.clients, trace.horizon, trace.dimension);
   check_options(rule.ucb);
-  Players players(trace, rule.ucb, form_of(job.bandit, trace));
+  const auto arms = static_cast<int64_t>(trace.base.size());
+  Players players(trace, rule.ucb, statistics_form(job.bandit.statistics, arms, trace.dimension));
   const double best = *std::max_element(trace.values.begin(), trace.values.end());
   std::vector<int64_t> picks, syncs;
   std::vector<double> regret;

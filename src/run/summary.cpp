@@ -1,5 +1,6 @@
 #include "hanse/run/summary.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -46,6 +47,9 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
     fmt::print("{:<28} {}\n", label, value);
   };
   fmt::print("\n");
+  const bool is_bandit = std::any_of(summary.metrics.begin(), summary.metrics.end(),
+                                     [](const auto& metric) { return metric.first == "regret"; });
+  const std::string loss = is_bandit ? "regret of a pull, mean" : "test loss, mean of clients";
   for (const auto& [name, value] : summary.metrics) {
     if (name == "accuracy_mean")
       line("accuracy, mean of clients", fmt::format("{:.2f} %", 100 * value));
@@ -56,7 +60,7 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
     if (name == "regret") line("regret", fmt::format("{:.1f}", value));
     if (name == "regret_std") line("deviation over repeats", fmt::format("{:.1f}", value));
     if (name == "syncs") line("synchronizations", fmt::format("{:.1f}", value));
-    if (name == "loss_mean") line("test loss, mean of clients", fmt::format("{:.4f}", value));
+    if (name == "loss_mean") line(loss, fmt::format("{:.4f}", value));
   }
   line("rounds", fmt::format("{} in {}", summary.rounds, duration_text(summary.seconds)));
   line("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));

@@ -47,8 +47,9 @@ class BanditRun;
 // synchronize, the turns up to its are made, all synchronize, and those behind it tell theirs
 // again. So arms and times of synchronization are the sequential ones on any number of ranks;
 // client c of N lies on rank floor(c ranks / N). Statistics are gathered and added in client order,
-// so their sums have the same bits too. Cost of a round: one all-reduce of a number and, for each
-// synchronization in it, one more, a gather of N statistics rows and a broadcast of one.
+// so their sums have the same bits too.
+// Cost of a round: one all-reduce of a number and, for each synchronization in it, one more, a
+// gather of the statistics rows of clients that have pulled since the last, and a broadcast of one.
 class BanditProtocol final : public Protocol {
  public:
   // One bandit for each element, all played in step: repeats of an experiment. Throws

@@ -50,8 +50,12 @@ void update_factor(Map<Matrix> factor, Vector& x) {
 
 }  // namespace
 
-StatisticsForm smaller_form(int64_t arms, int64_t dimension) {
-  return arms < dimension ? StatisticsForm::kPerArm : StatisticsForm::kPacked;
+StatisticsForm statistics_form(const std::string& name, int64_t arms, int64_t dimension) {
+  if (name == "packed") return StatisticsForm::kPacked;
+  if (name == "per-arm") return StatisticsForm::kPerArm;
+  if (name == "auto") return arms < dimension ? StatisticsForm::kPerArm : StatisticsForm::kPacked;
+  throw InvalidArgument(fmt::format("unknown form '{}'", name), "bandit.statistics",
+                        "known: auto, packed, per-arm");
 }
 
 int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form) {

@@ -20,8 +20,9 @@ enum class StatisticsForm {
   kPerArm,  // n_x and s_x: two numbers an arm
 };
 
-// per-arm when arms are fewer than features, else packed.
-StatisticsForm smaller_form(int64_t arms, int64_t dimension);
+// "packed", "per-arm", or "auto": per arm when arms are fewer than features, else packed. Throws
+// InvalidArgument for another name.
+StatisticsForm statistics_form(const std::string& name, int64_t arms, int64_t dimension);
 
 // Numbers of a row of statistics.
 int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form);
