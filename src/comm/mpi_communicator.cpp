@@ -197,6 +197,7 @@ class MpiCommunicator final : public Communicator {
 
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override;
+  void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override;
   void receive(std::byte* data, int64_t bytes, int from);
   void send(const std::byte* data, int64_t bytes, int to);
 
@@ -250,6 +251,37 @@ std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> 
     next += bytes;
   }
   return all;
+}
+
+// One MPI call while its displacements fit an int; beyond, every rank broadcasts its part.
+void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) {
+  const int64_t width = element_bytes(buffer.type);
+  if (buffer.count > std::numeric_limits<int>::max()) {
+    auto* part = static_cast<std::byte*>(buffer.data);
+    for (int rank = 0; rank < size_; ++rank) {
+      const int64_t n = counts[static_cast<std::size_t>(rank)];
+      bcast_impl({part, n, buffer.type}, rank);
+      part += n * width;
+    }
+    return;
+  }
+  const PhaseTimer timer(seconds_);
+  const std::vector<int> lengths(counts.begin(), counts.end());
+  std::vector<int> begins(lengths.size());
+  std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
+  if (buffer.bytes() > kSleepyReduceBytes) {
+    meet();
+    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
+                         begins.data(), mpi_type(buffer.type), comm_),
+          "MPI_Allgatherv", comm_);
+  } else {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
+                          begins.data(), mpi_type(buffer.type), comm_, &request),
+          "MPI_Iallgatherv", comm_);
+    wait(request, "MPI_Iallgatherv");
+  }
+  bytes_moved_ += counts[static_cast<std::size_t>(rank_)] * width * (size_ - 1);
 }
 
 // Rank 0 makes an unnamed memory file; the others open it through /proc while rank 0 keeps it open.

@@ -185,6 +185,24 @@ class ThreadCommunicator final : public Communicator {
     return all;
   }
 
+  void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override {
+    const PhaseTimer timer(seconds_);
+    show(buffer.data, buffer.bytes());
+    const int64_t width = element_bytes(buffer.type);
+    int64_t begin = 0;
+    for (int other = 0; other < size(); ++other) {
+      const int64_t bytes = counts[static_cast<std::size_t>(other)] * width;
+      if (other != rank_ && bytes > 0) {
+        std::memcpy(static_cast<std::byte*>(buffer.data) + begin,
+                    static_cast<const std::byte*>(meeting_->shown(other).data) + begin,
+                    static_cast<std::size_t>(bytes));
+      }
+      if (other == rank_) bytes_moved_ += bytes * (size() - 1);
+      begin += bytes;
+    }
+    meeting_->wait(rank_);
+  }
+
   std::shared_ptr<Meeting> meeting_;
   int rank_;
 };

@@ -123,6 +123,34 @@ void check_gatherv(Communicator& comm) {
   }
 }
 
+// Rank r brings (r * 7 + 3) % 5 elements, or all of them are one rank's.
+template <class T>
+void allgatherv_type(Communicator& comm, int64_t factor, int owner) {
+  std::vector<int64_t> counts;
+  std::vector<T> expected;
+  int64_t begin = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    counts.push_back(owner < 0 ? (rank * 7 + 3) % 5 * factor : (rank == owner ? factor : 0));
+    if (rank < comm.rank()) begin += counts.back();
+    for (const T x : values<T>(rank, counts.back())) expected.push_back(x);
+  }
+  std::vector<T> data(expected.size());
+  const auto mine = values<T>(comm.rank(), counts[static_cast<std::size_t>(comm.rank())]);
+  std::copy(mine.begin(), mine.end(), data.begin() + begin);
+  comm.allgatherv(std::span(data), counts);
+  EXPECT_EQ(data, expected) << "factor " << factor << ", owner " << owner;
+}
+
+void check_allgatherv(Communicator& comm) {
+  for (const int64_t factor : {0, 1, 20011}) {  // the last above the limit of patient messages
+    for (int owner = -1; owner < comm.size(); ++owner) {
+      allgatherv_type<float>(comm, factor, owner);
+      allgatherv_type<double>(comm, factor, owner);
+      allgatherv_type<std::byte>(comm, factor, owner);
+    }
+  }
+}
+
 void check_text(Communicator& comm) {
   for (int root = 0; root < comm.size(); ++root) {
     const auto text_of = [](int rank) {
@@ -179,6 +207,12 @@ void check_bytes_moved(Communicator& comm) {
   // Rank r sends 4 r bytes; the root's own do not move.
   EXPECT_EQ(moved([&] { comm.gatherv(std::span<const float>(mine), last); }),
             is_last ? 4 * (last - 1) * last / 2 : 0);
+  // Of five doubles the first is rank 0's, the others the last rank's.
+  std::vector<int64_t> counts(static_cast<std::size_t>(comm.size()), 0);
+  counts.front() = 1;
+  counts.back() += 4;
+  EXPECT_EQ(moved([&] { comm.allgatherv(std::span(data), counts); }),
+            8 * peers * counts[static_cast<std::size_t>(comm.rank())]);
   EXPECT_EQ(moved([&] { comm.barrier(); }), 0);
   const double before_s = comm.seconds();
   for (int i = 0; i < 100; ++i) comm.barrier();
@@ -297,6 +331,7 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"Reduce", check_reduce},
       {"Allreduce", check_allreduce},
       {"Gatherv", check_gatherv},
+      {"Allgatherv", check_allgatherv},
       {"BcastText", check_text},
       {"LongMessages", check_long_messages},
       {"BytesMoved", check_bytes_moved},

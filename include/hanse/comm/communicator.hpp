@@ -89,6 +89,14 @@ class Communicator {
     return all;
   }
 
+  // Every rank's elements on all ranks: `data` holds one rank's after another, `counts[r]` of rank
+  // r, and on entry only those of this rank, in their place. REQUIRES: the same counts on every
+  // rank.
+  template <class T, std::size_t N>
+  void allgatherv(std::span<T, N> data, std::span<const int64_t> counts) {
+    if (size() > 1) allgatherv_impl({data.data(), count(data), element_type_of<T>()}, counts);
+  }
+
   virtual void barrier() = 0;
 
   // A communicator of the ranks on this rank's host, in rank order.
@@ -103,8 +111,9 @@ class Communicator {
   // none.
   virtual const void* native() const { return nullptr; }
 
-  // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes and for
-  // a reduction to this root, the bytes received for a gather.
+  // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes, for a
+  // reduction to this root and for this rank's B bytes of an all-gather; the bytes received for a
+  // gather.
   int64_t bytes_moved() const { return bytes_moved_; }
   // Seconds this rank spent in collectives so far.
   double seconds() const { return seconds_; }
@@ -130,6 +139,7 @@ class Communicator {
   virtual void reduce_impl(Buffer buffer, ReduceOp op, int root) = 0;
   virtual std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                               std::vector<int64_t>& bytes_of) = 0;
+  virtual void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) = 0;
 };
 
 // The root's text on all ranks.
