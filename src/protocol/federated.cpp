@@ -290,6 +290,13 @@ double FederatedTrainer::step(const Findings& findings) {
   return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
+std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
+  share_model();
+  return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+}
+
+std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
+
 void FederatedTrainer::save(State& state) const {
   state.put("model", std::span(theta_));
   state.put("rounds", completed_);

@@ -46,9 +46,14 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
       Federation::load(job.data, job.federation, static_cast<uint64_t>(job.run.seed), *host);
   require_same(comm, "data", fmt::format("{:016x}", federation.digest()),
                "every host needs the same files");
+  agree_on(comm,
+           [&] { model = make_model(job.model, federation.sample_shape(), federation.classes()); });
+  build_federated(job, comm);
+}
+
+void Components::build_federated(const Job& job, Communicator& comm) {
   int64_t max_participants = 0;
   agree_on(comm, [&] {
-    model = make_model(job.model, federation.sample_shape(), federation.classes());
     update = make_update(job, federation, *model);
     require_state_room(update->state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
@@ -73,6 +78,7 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
                                                                  .aggregator = *aggregator,
                                                                  .optimizer = optimizer.get()},
                                          trainer_settings(job, max_participants));
+  protocol = trainer.get();
 }
 
 }  // namespace hanse

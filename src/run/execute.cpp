@@ -43,8 +43,8 @@ class Execution {
 
  private:
   bool is_server() const { return comm_.rank() == 0; }
-  int64_t completed() const { return parts_.trainer->completed_rounds(); }
-  FederatedTrainer& trainer() { return *parts_.trainer; }
+  int64_t completed() const { return parts_.protocol->completed_rounds(); }
+  Protocol& protocol() { return *parts_.protocol; }
 
   void open();
   void greet() const;
@@ -79,9 +79,9 @@ ExitStatus Execution::run() {
   setup_s_ = monotonic_seconds() - start_s_;
   Verdict verdict = Verdict::kGoOn;
   while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
-    const RoundRecord record = trainer().round(stop_requested());
+    const RoundRecord record = protocol().round(stop_requested());
     verdict = decide(record);
-    if (verdict == Verdict::kFail) agree(comm_, trainer().failure());
+    if (verdict == Verdict::kFail) agree(comm_, protocol().failure());
     after_round(record, verdict, progress);
   }
   if (completed() < job_.run.rounds) {
@@ -97,7 +97,7 @@ void Execution::open() {
   if (resume_) {
     load_checkpoint();
   } else {
-    trainer().initialize_model();
+    protocol().initialize_model();
   }
   agree_on(comm_, [&] {
     if (!is_server()) return;
@@ -137,6 +137,7 @@ Verdict Execution::decide(const RoundRecord& record) const {
 void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
   if (is_server()) directory_->append_round(record);
   if (due(job_.evaluate.every)) evaluate();
+  for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
   const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
   if (stops || due(job_.checkpoint.every)) checkpoint(stops);
   if (!is_server()) return;
@@ -156,28 +157,29 @@ void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress
 }
 
 void Execution::evaluate() {
-  trainer().share_model();
-  auto found = evaluate_clients(comm_, parts_.federation, *parts_.model, trainer().model_row());
+  auto found = protocol().evaluate();
   evaluated_round_ = completed();
   if (!is_server()) return;
   clients_ = std::move(found);
   metrics_ = summarize(clients_, train_losses_, parts_.federation.classes());
+  for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
   train_losses_.clear();
   for (const auto& client : clients_) train_losses_.push_back(client.train_loss);
   if (completed() <= directory_->last_evaluation()) return;
   directory_->append_evaluation(completed(), metrics_);
   if (parts_.federation.clients() > kMostDecisions) return;
-  const auto decision = parts_.aggregator->decision();
+  const auto decision = protocol().decision();
   if (!decision.empty()) directory_->append_decision(completed(), decision);
 }
 
 // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
 // `required` one, on which a stopped run relies, is an error in any case.
 void Execution::checkpoint(bool required) {
+  protocol().collect();
   State state;
   if (is_server()) {
     State training;
-    trainer().save(training);
+    protocol().save(training);
     state.put_part("training", training);
     state.put("train_losses", std::span(train_losses_));
     state.put_text("job", job_text(job_));
@@ -185,7 +187,7 @@ void Execution::checkpoint(bool required) {
   }
   const std::string folder = job_.run.out + "/checkpoints";
   try {
-    write_checkpoint(folder, completed(), state, trainer().client_states(), comm_);
+    write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
   } catch (const IoError& error) {
     if (required || job_.checkpoint.on_error == "stop") {
       throw AgreedError(error.what(), ExitStatus::kFailed);
@@ -201,29 +203,30 @@ void Execution::load_checkpoint() {
   State state;
   agree_on(comm_, [&] {
     if (is_server()) state = read_checkpoint_state(resume_->file);
-    if (trainer().client_states()) {
+    if (protocol().client_states()) {
       read_checkpoint_clients(
-          resume_->file, [&](int64_t client) { return trainer().keeps_state_of(client); },
-          *trainer().client_states());
+          resume_->file, [&](int64_t client) { return protocol().keeps_state_of(client); },
+          *protocol().client_states());
     }
   });
   if (is_server()) train_losses_ = state.get<double>("train_losses");
-  trainer().load(state.part("training"));
+  protocol().load(state.part("training"));
 }
 
 void Execution::finish() {
   if (evaluated_round_ != completed()) evaluate();
+  protocol().collect();
   const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
   agree_on(comm_, [&] {
     if (!is_server()) return;
     directory_->flush();
     directory_->write_clients(clients_, parts_.federation.classes() > 0);
-    write_model(directory_->file("model.h5"), parts_.model->layout(), trainer().model_row());
+    write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
     const Summary summary{.name = job_.run.name,
                           .seed = job_.run.seed,
                           .rounds = completed(),
                           .ranks = comm_.size(),
-                          .row = trainer().model_row(),
+                          .row = protocol().model_row(),
                           .setup_seconds = setup_s_,
                           .seconds = directory_->seconds(),
                           .seconds_per_round_median = directory_->round_seconds_median(),

@@ -20,9 +20,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kResults[] = {"job.cfg",       "rounds.csv",  "evaluations.csv",
-                                    "decisions.csv", "clients.csv", "summary.json",
-                                    "model.h5",      "checkpoints", "plots"};
+constexpr const char* kResults[] = {
+    "job.cfg",     "rounds.csv",   "evaluations.csv", "decisions.csv", "online.csv", "weights.csv",
+    "clients.csv", "summary.json", "model.h5",        "checkpoints",   "plots"};
+// Cut behind the round of a resume.
+constexpr const char* kTables[] = {"rounds.csv", "evaluations.csv", "decisions.csv", "online.csv",
+                                   "weights.csv"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
@@ -114,17 +117,17 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
   RunDirectory directory(path);
   fs::create_directories(directory.checkpoints());
   if (!fs::equivalent(path, from)) {
-    for (const char* name : {"rounds.csv", "evaluations.csv", "decisions.csv", "clients.csv"}) {
+    const auto copy = [&](const char* name) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
       }
-    }
+    };
+    for (const char* name : kTables) copy(name);
+    copy("clients.csv");
   }
   fs::remove(directory.file("summary.json"));
-  cut_csv(directory.file("rounds.csv"), completed);
-  cut_csv(directory.file("evaluations.csv"), completed);
-  cut_csv(directory.file("decisions.csv"), completed);
+  for (const char* name : kTables) cut_csv(directory.file(name), completed);
   write_text(directory.file("job.cfg"), job_text);
   directory.read_rounds();
   directory.open_logs();
@@ -192,6 +195,17 @@ void RunDirectory::append_decision(int64_t round, std::span<const double> decisi
   check_written(decisions_.get(), path);
 }
 
+void RunDirectory::append_lines(const TableLines& table) {
+  const std::string path = file(table.file);
+  File& open = tables_[table.file];
+  if (!open) {
+    const bool is_new = !fs::exists(path);
+    open.reset(open_append(path));
+    if (is_new) append(open.get(), path, table.header + "\n");
+  }
+  append(open.get(), path, table.lines);
+}
+
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {
   std::string text = "client,samples,loss,accuracy\n";
   for (std::size_t c = 0; c < clients.size(); ++c) {
@@ -209,6 +223,7 @@ void RunDirectory::write_summary(const std::string& json) {
 void RunDirectory::flush() {
   check_written(rounds_.get(), file("rounds.csv"));
   check_written(evaluations_.get(), file("evaluations.csv"));
+  for (const auto& [name, table] : tables_) check_written(table.get(), file(name));
 }
 
 double RunDirectory::round_seconds_median() const {

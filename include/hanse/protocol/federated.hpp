@@ -19,6 +19,7 @@
 #include "hanse/comm/update_sum.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/schedule.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -31,22 +32,7 @@ struct CommOptions {
   std::string dispatch = "auto";    // auto | planned | shared
 };
 
-// What one round did; complete on rank 0.
-struct RoundRecord {
-  int64_t round = 0;
-  int64_t participants = 0;
-  double seconds = 0;
-  double train_s = 0;      // the most of any rank
-  double comm_s = 0;       // moving data, the most of any rank
-  double wait_s = 0;       // for other ranks to end their training, the most of any rank
-  int64_t bytes_sent = 0;  // payload sent by all ranks
-  double loss = 0;         // mean over participants of their mean mini-batch loss
-  double mixed_loss = 0;   // sum_i p_i F_i, p the normalised coefficients; NaN without losses F_i
-  bool stop_requested = false;  // on any rank
-  bool failed = false;          // on any rank; the model is then as before the round
-};
-
-class FederatedTrainer {
+class FederatedTrainer final : public Protocol {
  public:
   struct Parts {
     Communicator& comm;
@@ -70,24 +56,23 @@ class FederatedTrainer {
 
   FederatedTrainer(Parts parts, Settings settings);
 
-  // One round. Collective. `stop_requested` is this rank's flag. A failure of this rank's training
-  // does not throw: it is reported, and failure() tells it.
-  RoundRecord round(bool stop_requested);
-  std::exception_ptr failure() const { return failure_; }
+  void initialize_model() override;
+  RoundRecord round(bool stop_requested) override;
+  std::exception_ptr failure() const override { return failure_; }
+  int64_t completed_rounds() const override { return completed_; }
+
+  std::vector<ClientEvaluation> evaluate() override;
+  std::vector<double> decision() const override;
 
   // Brings rank 0's model to all ranks, before an evaluation. Collective.
   void share_model();
-  std::span<const float> model_row() const { return theta_; }
-  void initialize_model();
+  std::span<const float> model_row() const override { return theta_; }
+  ParameterLayout model_layout() const override { return parts_.model.layout(); }
 
-  int64_t completed_rounds() const { return completed_; }
-  ClientStateStore* client_states() { return states_.get(); }
-
-  // The server's state, on rank 0. load() on every rank; `state` counts on rank 0.
-  void save(State& state) const;
-  void load(const State& state);
-  // Is this rank the one that keeps this client's state?
-  bool keeps_state_of(int64_t client) const;
+  void save(State& state) const override;
+  void load(const State& state) override;
+  ClientStateStore* client_states() override { return states_.get(); }
+  bool keeps_state_of(int64_t client) const override;
 
  private:
   // One participation as all ranks know it. Trivially copyable: it travels as bytes.

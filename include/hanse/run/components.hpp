@@ -9,7 +9,7 @@
 
 namespace hanse {
 
-// One rank's objects of a federated job. Members hold references to each other: it stays in place.
+// One rank's objects of a job. Members hold references to each other: it stays in place.
 struct Components {
   // Collective. Reads the data, builds model, rules and trainer; agrees on whatever is wrong.
   // Throws AgreedError.
@@ -20,11 +20,17 @@ struct Components {
   std::unique_ptr<Communicator> host;
   Federation federation;
   std::unique_ptr<Model> model;
+  Protocol* protocol = nullptr;  // the one of run.protocol, below
+
+  // run.protocol = federated; else null.
   std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<ClientSampler> sampler;  // rank 0
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
+
+ private:
+  void build_federated(const Job& job, Communicator& comm);
 };
 
 // Collective. All ranks must have the same text; throws AgreedError that says `what` differs.

@@ -1,16 +1,16 @@
-// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, clients.csv,
-// summary.json, model.h5, checkpoints/. Written by rank 0.
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, online.csv, weights.csv,
+// clients.csv, summary.json, model.h5, checkpoints/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "hanse/protocol/evaluation.hpp"
-#include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/protocol.hpp"
 
 namespace hanse {
 
@@ -31,6 +31,8 @@ class RunDirectory {
   void append_evaluation(int64_t round, const Metrics& metrics);
   // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
   void append_decision(int64_t round, std::span<const double> decision);
+  // Lines of a protocol's own table, online.csv or weights.csv. The first ones create the file.
+  void append_lines(const TableLines& table);
   // Replaces clients.csv. Accuracies are left empty for regression.
   void write_clients(std::span<const ClientEvaluation> clients, bool classification);
   void write_summary(const std::string& json);
@@ -61,7 +63,8 @@ class RunDirectory {
   std::string path_;
   File rounds_;
   File evaluations_;
-  File decisions_;  // null until there is a decision
+  File decisions_;                      // null until there is a decision
+  std::map<std::string, File> tables_;  // of the protocol, by name
   bool evaluations_empty_ = true;
   int64_t last_evaluation_ = 0;
   std::vector<float> round_seconds_;

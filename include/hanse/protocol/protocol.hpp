@@ -1,0 +1,74 @@
+// How the ranks of a run work together: what the run layer drives, whatever the protocol.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/model/layout.hpp"
+#include "hanse/protocol/evaluation.hpp"
+
+namespace hanse {
+
+// What one round did; complete on rank 0.
+struct RoundRecord {
+  int64_t round = 0;
+  int64_t participants = 0;
+  double seconds = 0;
+  double train_s = 0;           // the most of any rank
+  double comm_s = 0;            // moving data, the most of any rank
+  double wait_s = 0;            // for other ranks to end their training, the most of any rank
+  int64_t bytes_sent = 0;       // payload sent by all ranks
+  double loss = 0;              // mean over participants of their mean mini-batch loss
+  double mixed_loss = 0;        // weighted by the rule; NaN without a rule that weighs losses
+  bool stop_requested = false;  // on any rank
+  bool failed = false;          // on any rank; the run cannot go on
+};
+
+// Whole lines for a CSV file of the run directory; the first field of each is the round.
+struct TableLines {
+  std::string file;    // "online.csv"
+  std::string header;  // without the line's end
+  std::string lines;
+};
+
+// All ranks build the same object and call its methods together; only the const ones are local.
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+
+  virtual void initialize_model() = 0;
+  // One round. `stop_requested` is this rank's flag. A failure of this rank's work does not throw:
+  // it is reported, and failure() tells it.
+  virtual RoundRecord round(bool stop_requested) = 0;
+  virtual std::exception_ptr failure() const = 0;
+  virtual int64_t completed_rounds() const = 0;
+
+  // Every client's model on its own data, in client order on rank 0, empty elsewhere.
+  virtual std::vector<ClientEvaluation> evaluate() = 0;
+  // Of the last evaluation, on rank 0: what the protocol measures beside accuracies and losses, and
+  // its weights over clients for decisions.csv, [M] or empty.
+  virtual Metrics metrics() const { return {}; }
+  virtual std::vector<double> decision() const { return {}; }
+  // What rounds and evaluations since the last call have to say, on rank 0.
+  virtual std::vector<TableLines> take_lines() { return {}; }
+
+  // Brings to rank 0 what model_row() and save() tell there.
+  virtual void collect() {}
+  // The model of the run, [model_layout().n_params()], on rank 0 after collect().
+  virtual std::span<const float> model_row() const = 0;
+  virtual ParameterLayout model_layout() const = 0;
+
+  // Rank 0's state after collect(). load() on every rank; `state` counts on rank 0.
+  virtual void save(State& state) const = 0;
+  virtual void load(const State& state) = 0;
+  // States of clients that lie on the ranks, or null; and is this rank the one that keeps them?
+  virtual ClientStateStore* client_states() { return nullptr; }
+  virtual bool keeps_state_of(int64_t /*client*/) const { return false; }
+};
+
+}  // namespace hanse
