@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
@@ -134,18 +135,9 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   return record;
 }
 
-// Runs `work` unless this rank has failed in this round; a failure waits for the round's end, where
-// all ranks hear of it: a rank that threw here would leave the others waiting.
 template <class Work>
 void FederatedTrainer::attempt(Work work) {
-  if (failure_) return;
-  try {
-    work();
-  } catch (const CommError&) {
-    throw;
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  hanse::attempt(failure_, work);
 }
 
 // Rank 0: who takes part, and on which rank.

@@ -1,5 +1,6 @@
 #include "hanse/run/job.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -215,6 +216,7 @@ Job::Job() {
   bind_sampler(table, sampler);
   bind_aggregator(table, aggregator);
   bind_rest(table, *this);
+  bind_online(table, online);
 }
 
 std::string job_text(const Job& job) {
@@ -275,6 +277,25 @@ void check_job(const Job& job) {
   }
   loss_batches(job.aggregator.loss);
   check_sizes(job.federation);
+  check_online(job);
+}
+
+std::vector<std::string> unused_keys(const Job& job) {
+  const std::vector<std::string> unread =
+      job.run.protocol == "online"
+          ? std::vector<std::string>{"client", "sampler", "aggregator", "server", "comm"}
+          : std::vector<std::string>{"online"};
+  const auto is_unread = [&](const Option& option) {
+    return std::find(unread.begin(), unread.end(), option.section()) != unread.end();
+  };
+  std::vector<std::string> keys;
+  for (const Option& option : job.table.options()) {
+    if (option.given && is_unread(option)) keys.push_back(option.key);
+  }
+  for (const std::string& key : job.table.ignored()) {
+    if (!is_unread(job.table.at(key))) keys.push_back(key);
+  }
+  return keys;
 }
 
 int64_t loss_batches(const std::string& text) {

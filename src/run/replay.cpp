@@ -175,6 +175,60 @@ Json replay_aggregator(const Json& trace, const Job& job, double participation) 
   return result;
 }
 
+// p [N, N] as N rows.
+Json rows_of(std::span<const double> weights, std::size_t n) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < weights.size(); i += n) {
+    rows.push_back(std::vector<double>(weights.begin() + static_cast<std::ptrdiff_t>(i),
+                                       weights.begin() + static_cast<std::ptrdiff_t>(i + n)));
+  }
+  return rows;
+}
+
+// losses [N, N] of a round, each in [0, 1] after online.loss-scale.
+std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
+                                const std::string& where) {
+  const Json& rows = field(round, "losses", where);
+  const std::string here = where + ".losses";
+  if (!rows.is_array() || rows.size() != n) {
+    throw InvalidArgument(fmt::format("expected an array of {} rows", n), here);
+  }
+  std::vector<double> losses;
+  for (const Json& row : rows) {
+    for (const double loss : numbers({{"losses", row}}, "losses", n, -INFINITY, where)) {
+      try {
+        losses.push_back(unit_loss(loss, scale));
+      } catch (const InvalidArgument& error) {
+        throw InvalidArgument(error.what(), here);
+      }
+    }
+  }
+  return losses;
+}
+
+constexpr int64_t kMostNodes = 10000;
+
+Json replay_experts(const Json& trace, const Job& job) {
+  const int64_t nodes = integer(field(trace, "nodes", "trace"), 1, kMostNodes + 1, "nodes");
+  const auto n = static_cast<std::size_t>(nodes);
+  const Json& rounds = field(trace, "rounds", "trace");
+  if (!rounds.is_array()) throw InvalidArgument("expected an array of rounds", "rounds");
+  const auto count = std::max<int64_t>(1, static_cast<int64_t>(rounds.size()));
+  const auto rule = make_experts(job, nodes, job.online.horizon > 0 ? job.online.horizon : count);
+  std::vector<double> weights(n * n);
+  Json result = {{"rounds", Json::array()}};
+  for (const Json& round : rounds) {
+    const auto where = fmt::format("rounds[{}]", result["rounds"].size());
+    if (!round.is_object()) throw InvalidArgument("expected an object", where);
+    auto ids = participants(round, nodes, where);
+    std::sort(ids.begin(), ids.end());
+    rule->observe(peer_losses(round, n, job.online.loss_scale, where));
+    rule->weigh(ids, weights);
+    result["rounds"].push_back({{"weights", rows_of(weights, n)}});
+  }
+  return result;
+}
+
 // The share of clients in a round: a field of the rule, since a trace has no sampler.
 double take_participation(Json& rule) {
   if (!rule.is_object() || !rule.contains("participation")) return 1;
@@ -195,9 +249,11 @@ std::string replay(const std::string& trace) {
   Json rule = field(parsed, "rule", "trace");
   const double participation = take_participation(rule);
   set_options(rule, job);
+  if (rule.contains("online.kind")) return to_text(replay_experts(parsed, job)) + "\n";
   if (!rule.contains("aggregator.kind")) {
     throw InvalidArgument("no rule that can be replayed", "rule",
-                          "name an aggregator.kind: " + join(known_names("aggregator.kind"), ", "));
+                          "name an aggregator.kind: " + join(known_names("aggregator.kind"), ", ") +
+                              "; or an online.kind: " + join(known_names("online.kind"), ", "));
   }
   return to_text(replay_aggregator(parsed, job, participation)) + "\n";
 }
