@@ -230,11 +230,12 @@ class LinearModel final : public DenseModel {
   LinearModel(const std::vector<int64_t>& widths, LossKind loss)
       : DenseModel(widths, loss), loss_(loss), outputs_(widths[1]), models_(widths[0], widths[1]) {}
 
-  void cross_evaluate(std::span<const float> rows, std::span<const Batch> batches,
-                      std::span<EvaluationSums> sums) override {
+  void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
+                    std::span<double> losses) override {
     const std::size_t n = rows.size() / static_cast<std::size_t>(n_params());
     models_.visit(rows, batches, [&](std::size_t b, std::size_t j, float* logits) {
-      sums[b * n + j] = evaluate_logits(loss_, batches[b], outputs_, logits);
+      losses[b * n + j] = loss_and_delta(loss_, batches[b], outputs_, logits) /
+                          static_cast<double>(batches[b].rows);
     });
   }
 

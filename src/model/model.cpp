@@ -21,13 +21,13 @@ void Model::initialize(std::span<float> row, RandomStream& stream) const {
   }
 }
 
-void Model::cross_evaluate(std::span<const float> rows, std::span<const Batch> batches,
-                           std::span<EvaluationSums> sums) {
+void Model::cross_losses(std::span<const float> rows, std::span<const Batch> batches,
+                         std::span<double> losses) {
   const auto width = static_cast<std::size_t>(n_params());
-  auto out = sums.begin();
+  auto out = losses.begin();
   for (const Batch& batch : batches) {
     for (std::size_t first = 0; first < rows.size(); first += width) {
-      *out++ = evaluate(rows.subspan(first, width), batch);
+      *out++ = evaluate(rows.subspan(first, width), batch).loss / static_cast<double>(batch.rows);
     }
   }
 }

@@ -213,26 +213,27 @@ void OnlineTrainer::predict_own() {
 // The losses of all models on the batches of this rank's nodes.
 void OnlineTrainer::predict_all() {
   const auto n = node_count();
-  std::vector<EvaluationSums> sums(batches_.size() * n);
+  std::vector<double> losses(batches_.size() * n);
   {
     const PhaseTimer timer(train_s_);
     attempt(failure_, [&] {
       std::vector<Batch> views;
       for (const auto& batch : batches_) views.push_back(batch.view());
-      parts_.model.cross_evaluate(settings_.score_estimates ? gamma_ : theta_, views, sums);
+      parts_.model.cross_losses(settings_.score_estimates ? gamma_ : theta_, views, losses);
     });
   }
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto numbers = numbers_of(node);
-    const EvaluationSums* found = sums.data() + static_cast<std::size_t>(node - begin_) * n;
-    const EvaluationSums own = settings_.score_estimates
-                                   ? parts_.model.evaluate(row_of(theta_, node), batch.view())
-                                   : found[node];
-    const auto rows = static_cast<double>(batch.rows);
-    numbers[n + kOwnLoss] = own.loss / rows;
-    numbers[n + kOwnUnitLoss] = checked_loss(own.loss / rows, node, node);
+    const double* found = losses.data() + static_cast<std::size_t>(node - begin_) * n;
+    double own = found[node];
+    if (settings_.score_estimates) {
+      own = parts_.model.evaluate(row_of(theta_, node), batch.view()).loss /
+            static_cast<double>(batch.rows);
+    }
+    numbers[n + kOwnLoss] = own;
+    numbers[n + kOwnUnitLoss] = checked_loss(own, node, node);
     for (std::size_t j = 0; j < n; ++j) {
-      numbers[j] = checked_loss(found[j].loss / rows, node, static_cast<int64_t>(j));
+      numbers[j] = checked_loss(found[j], node, static_cast<int64_t>(j));
     }
     numbers[n + kGap] = settings_.c > 0 ? mixing_gap(node) : 0;
   });
@@ -271,12 +272,12 @@ double OnlineTrainer::mixing_gap(int64_t node) {
 
 // Each node's model on the round's test batch.
 void OnlineTrainer::score(std::vector<NodeReport>& reports) {
-  for_my_nodes([&](int64_t node, StreamBatch&) {
-    stream_.test(node, round_number(), test_batch_);
+  for_my_nodes([&](int64_t node, StreamBatch& batch) {
+    const bool same = stream_.tests_on_training(node, round_number());
+    if (!same) stream_.test(node, round_number(), test_batch_);
+    const Batch test = (same ? batch : test_batch_).view();
     EvaluationSums sums;
-    if (test_batch_.rows > 0) {
-      sums = parts_.model.evaluate(row_of(theta_, node), test_batch_.view());
-    }
+    if (test.rows > 0) sums = parts_.model.evaluate(row_of(theta_, node), test);
     reports[static_cast<std::size_t>(node - begin_)] = {
         .loss = numbers_of(node)[node_count() + kOwnLoss],
         .correct = sums.correct,

@@ -61,6 +61,11 @@ void Stream::test(int64_t node, int64_t t, StreamBatch& batch) const {
   take(federation_.test(source(node, t)), t, batch);
 }
 
+bool Stream::tests_on_training(int64_t node, int64_t t) const {
+  const int64_t client = source(node, t);
+  return federation_.test(client).begin == federation_.train(client).begin;
+}
+
 void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) const {
   const int64_t begin = range.size() * (t - 1) / options_.horizon;
   const int64_t end = range.size() * t / options_.horizon;

@@ -123,7 +123,9 @@ TEST_F(StreamTest, WithoutTestSamplesTheTestBatchIsTheTrainingBatch) {
     stream.train(3, t, batch_);
     stream.test(3, t, test);
     EXPECT_EQ(batch_.features, test.features);
+    EXPECT_TRUE(stream.tests_on_training(3, t));
   }
+  EXPECT_FALSE(Stream(federation_, {.horizon = 4}, 1).tests_on_training(3, 1));
 }
 
 }  // namespace

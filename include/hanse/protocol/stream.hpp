@@ -51,6 +51,7 @@ class Stream {
   // perhaps none. Without own test samples the test batch is the training batch.
   void train(int64_t node, int64_t t, StreamBatch& batch) const;
   void test(int64_t node, int64_t t, StreamBatch& batch) const;
+  bool tests_on_training(int64_t node, int64_t t) const;
 
  private:
   void order_samples(SampleRange range, uint64_t seed, int64_t client);
