@@ -14,13 +14,26 @@ namespace hanse {
 
 namespace {
 
-Dataset read_source(const DataOptions& options, int64_t samples, uint64_t seed) {
+int64_t all_samples(int64_t clients, int64_t samples_per_client) {
+  int64_t samples = 0;
+  if (__builtin_mul_overflow(clients, samples_per_client, &samples)) {
+    throw InvalidArgument("too many random samples", "federation.samples", "have fewer");
+  }
+  return samples;
+}
+
+Dataset read_source(const DataOptions& options, int64_t clients, int64_t samples_per_client,
+                    uint64_t seed) {
   if (options.kind == "idx") return read_idx_folder(options.path);
   if (options.kind == "csv") return read_csv(options.path, options);
   if (options.kind == "random") {
-    return make_random(options.shape, options.classes, samples, seed);
+    return make_random(options.shape, options.classes, all_samples(clients, samples_per_client),
+                       seed);
   }
-  const std::array<std::string, 3> known = {"idx", "csv", "random"};
+  if (options.kind == "synthetic-regression") {
+    return make_synthetic_regression(options, clients, samples_per_client, seed);
+  }
+  const std::array<std::string, 4> known = {"idx", "csv", "random", "synthetic-regression"};
   throw InvalidArgument(
       fmt::format("unknown data.kind '{}'", options.kind), "data.kind",
       fmt::format("did you mean '{}'? known: {}", nearest(options.kind, known), join(known, ", ")));
@@ -76,8 +89,9 @@ void drop_empty_groups(Dataset& dataset) {
 
 }  // namespace
 
-Dataset read_dataset(const DataOptions& options, int64_t samples, uint64_t seed) {
-  Dataset dataset = read_source(options, samples, seed);
+Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
+                     uint64_t seed) {
+  Dataset dataset = read_source(options, clients, samples_per_client, seed);
   return options.labels.empty() ? dataset : keep_labels(std::move(dataset), options.labels);
 }
 

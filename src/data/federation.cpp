@@ -23,18 +23,24 @@ struct Source {
   Partition partition;
 };
 
+// Other partitions would mix what makes the clients of these data differ.
+void check_own_clients(const DataOptions& data, const FederationOptions& federation) {
+  if (data.kind != "synthetic-regression" || federation.partition == "by-column") return;
+  throw InvalidArgument(
+      fmt::format("data.kind = {} makes every client's own samples, {} gives them to others",
+                  data.kind, federation.partition),
+      "federation.partition", "use by-column");
+}
+
 Source make_source(const DataOptions& data, const FederationOptions& federation, uint64_t seed) {
   if (federation.clients < 1 || federation.samples < 1) {
     throw InvalidArgument(
         fmt::format("{} clients of {} samples", federation.clients, federation.samples),
         "federation.clients, federation.samples", "both are at least 1");
   }
-  int64_t samples = 0;
-  if (__builtin_mul_overflow(federation.clients, federation.samples, &samples)) {
-    throw InvalidArgument("too many random samples", "federation.samples", "have fewer");
-  }
+  check_own_clients(data, federation);
   Source source;
-  source.dataset = read_dataset(data, samples, seed);
+  source.dataset = read_dataset(data, federation.clients, federation.samples, seed);
   source.partition = partition_samples(source.dataset, federation, seed);
   split_train_test(source.partition, source.dataset, data.test_fraction, seed);
   standardize(source.dataset, source.partition, data.standardize);

@@ -84,9 +84,11 @@ DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widt
     layer.out = widths[l + 1];
     const std::string name = "fc" + std::to_string(l + 1);
     const std::size_t weight = layout.add(name + ".weight", {layer.out, layer.in}, layer.in);
-    const std::size_t bias = layout.add(name + ".bias", {layer.out}, layer.in);
     layer.weight = layout.slots()[weight].offset;
-    layer.bias = layout.slots()[bias].offset;
+    if (options.bias) {
+      const std::size_t bias = layout.add(name + ".bias", {layer.out}, layer.in);
+      layer.bias = layout.slots()[bias].offset;
+    }
     layers_.push_back(std::move(layer));
   }
   grow(bias_delta_, *std::max_element(widths.begin(), widths.end()));
@@ -96,8 +98,12 @@ DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widt
 void DenseStack::layer_forward(const Layer& layer, const float* row, const float* x,
                                float* y) const {
   const float* w = row + layer.weight;
-  for (int64_t r = 0; r < rows_; ++r) {
-    std::copy_n(row + layer.bias, layer.out, y + r * layer.out);
+  if (options_.bias) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      std::copy_n(row + layer.bias, layer.out, y + r * layer.out);
+    }
+  } else {
+    std::fill_n(y, rows_ * layer.out, 0.0f);
   }
   for_each_tile(weight_tiles(rows_, layer.out, layer.in), layer.out, layer.in,
                 [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
@@ -119,6 +125,7 @@ void DenseStack::layer_backward(const Layer& layer, const float* row, const floa
                   multiply(n_out, n_in, rows_, target.scale, {delta + o, layer.out, CblasTrans},
                            {x + i, layer.in}, target.keep, target.row + tile, layer.in);
                 });
+  if (!options_.bias) return;
   float* __restrict sum = bias_delta_.data();
   std::fill_n(sum, layer.out, 0.0f);
   for (int64_t r = 0; r < rows_; ++r) {
@@ -195,8 +202,8 @@ namespace {
 
 class DenseModel : public Model {
  public:
-  DenseModel(const std::vector<int64_t>& widths, LossKind loss)
-      : loss_(loss), stack_(layout_, widths) {}
+  DenseModel(const std::vector<int64_t>& widths, LossKind loss, bool bias)
+      : loss_(loss), stack_(layout_, widths, {.bias = bias}) {}
 
   double loss_and_gradient(std::span<const float> row, const Batch& batch, RandomStream&,
                            std::span<float> gradient) override {
@@ -227,8 +234,11 @@ class DenseModel : public Model {
 
 class LinearModel final : public DenseModel {
  public:
-  LinearModel(const std::vector<int64_t>& widths, LossKind loss)
-      : DenseModel(widths, loss), loss_(loss), outputs_(widths[1]), models_(widths[0], widths[1]) {}
+  LinearModel(const std::vector<int64_t>& widths, LossKind loss, bool bias)
+      : DenseModel(widths, loss, bias),
+        loss_(loss),
+        outputs_(widths[1]),
+        models_(widths[0], widths[1], bias) {}
 
   void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
                     std::span<double> losses) override {
@@ -247,9 +257,10 @@ class LinearModel final : public DenseModel {
 
 }  // namespace
 
-std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss) {
-  if (widths.size() == 2) return std::make_unique<LinearModel>(widths, loss);
-  return std::make_unique<DenseModel>(widths, loss);
+std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss,
+                                        bool bias) {
+  if (widths.size() == 2) return std::make_unique<LinearModel>(widths, loss, bias);
+  return std::make_unique<DenseModel>(widths, loss, bias);
 }
 
 }  // namespace hanse

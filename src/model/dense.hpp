@@ -18,6 +18,7 @@ struct DenseOptions {
   bool rectify_input = false;
   double input_dropout = 0;   // share of inputs dropped in training, [0, 1); needs rectify_input
   double hidden_dropout = 0;  // share of each hidden layer's units dropped in training, [0, 1)
+  bool bias = true;           // false: every b_l is 0 and has no place in the row
 };
 
 // y_l = W_l x_l + b_l, x_{l+1} = dropout(relu(y_l)), with torch's layout: W [out, in], b [out].
@@ -26,8 +27,8 @@ struct DenseOptions {
 // delta). Memory: three floats a unit and row at most; the gradient itself is never held here.
 class DenseStack {
  public:
-  // Appends "fc1.weight", "fc1.bias", "fc2.weight", ... to `layout`. widths = {inputs, hidden
-  // layers ..., outputs}.
+  // Appends "fc1.weight", "fc1.bias", "fc2.weight", ... to `layout`, only the weights without
+  // bias. widths = {inputs, hidden layers ..., outputs}.
   DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widths,
              const DenseOptions& options = {});
 
@@ -45,7 +46,8 @@ class DenseStack {
  private:
   struct Layer {
     int64_t in, out;
-    int64_t weight, bias;       // offsets in the row
+    int64_t weight = 0;         // offset in the row
+    int64_t bias = 0;           // offset in the row; only with options_.bias
     std::vector<float> output;  // [rows, out], after ReLU and dropout if hidden
     float backward_scale = 1;   // what dropout multiplied the kept outputs with
   };
@@ -67,6 +69,7 @@ class DenseStack {
 };
 
 // Dense layers on the features themselves: kinds linear (no hidden layer) and mlp.
-std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss);
+std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss,
+                                        bool bias = true);
 
 }  // namespace hanse

@@ -20,11 +20,10 @@ void grow(AlignedFloats& buffer, int64_t size) {
 void LinearStack::visit(std::span<const float> rows, std::span<const Batch> batches,
                         const Visit& visit) {
   const int64_t weight = inputs_ * outputs_;
-  const int64_t width = weight + outputs_;  // P
-  const auto n = static_cast<int64_t>(rows.size()) / width;
+  const auto n = static_cast<int64_t>(rows.size()) / width();
   grow(weights_, n * weight);
   for (int64_t j = 0; j < n; ++j) {
-    std::copy_n(rows.data() + j * width, weight, weights_.data() + j * weight);
+    std::copy_n(rows.data() + j * width(), weight, weights_.data() + j * weight);
   }
   const int64_t block = std::max<int64_t>(1, kBlockFloats / weight);
   for (int64_t first = 0; first < n; first += block) {
@@ -38,6 +37,7 @@ void LinearStack::visit_block(int64_t first, int64_t models, std::span<const flo
                               std::size_t b, const Batch& batch, const Visit& visit) {
   const int64_t weight = inputs_ * outputs_;
   const int64_t most = std::max<int64_t>(1, kProductLimit / (batch.rows * weight));
+  const std::vector<float> zeros(static_cast<std::size_t>(bias_ ? 0 : outputs_));
   grow(logits_, batch.rows * outputs_);
   for (int64_t done = 0; done < models; done += most) {
     const int64_t columns = std::min(most, models - done) * outputs_;
@@ -48,7 +48,7 @@ void LinearStack::visit_block(int64_t first, int64_t models, std::span<const flo
                 static_cast<int>(inputs_), 0.0f, product_.data(), static_cast<int>(columns));
     for (int64_t column = 0; column < columns; column += outputs_) {
       const int64_t j = first + done + column / outputs_;
-      const float* bias = rows.data() + (j + 1) * (weight + outputs_) - outputs_;
+      const float* bias = bias_ ? rows.data() + j * width() + weight : zeros.data();
       for (int64_t r = 0; r < batch.rows; ++r) {
         const float* from = product_.data() + r * columns + column;
         float* to = logits_.data() + r * outputs_;

@@ -17,8 +17,9 @@ namespace hanse {
 // while every batch visits them: twice as fast as a product a model and batch.
 class LinearStack {
  public:
-  // Of rows with the weight [outputs, inputs] at offset 0 and the bias behind it.
-  LinearStack(int64_t inputs, int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
+  // Of rows with the weight [outputs, inputs] at offset 0 and, if there is one, the bias behind it.
+  LinearStack(int64_t inputs, int64_t outputs, bool bias)
+      : inputs_(inputs), outputs_(outputs), bias_(bias) {}
 
   // Calls visit(b, j, logits [batch rows, outputs]) for every batch b and row j of rows [n, P]; the
   // logits may be overwritten. The shape of each product depends on n and the batch's rows alone.
@@ -30,7 +31,10 @@ class LinearStack {
   void visit_block(int64_t first, int64_t models, std::span<const float> rows, std::size_t b,
                    const Batch& batch, const Visit& visit);
 
+  int64_t width() const { return outputs_ * (inputs_ + (bias_ ? 1 : 0)); }  // P
+
   int64_t inputs_, outputs_;
+  bool bias_;
   AlignedFloats weights_;  // [n outputs, inputs]
   AlignedFloats product_;  // [batch rows, models of a product x outputs]
   AlignedFloats logits_;   // [batch rows, outputs]

@@ -55,7 +55,7 @@ std::unique_ptr<Model> make_kind(const ModelOptions& options,
                                  int64_t outputs) {
   int64_t inputs = 1;
   for (const int64_t extent : sample_shape) inputs *= extent;
-  if (options.kind == "linear") return make_dense_model({inputs, outputs}, loss);
+  if (options.kind == "linear") return make_dense_model({inputs, outputs}, loss, options.bias);
   if (options.kind == "mlp") {
     check_extents(options.hidden, "the widths of the hidden layers", "model.hidden");
     std::vector<int64_t> widths = {inputs};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ namespace hanse {
 
 namespace {
 
+constexpr int64_t kForesee = -1;
 constexpr double kUnknown = -std::numeric_limits<double>::infinity();
 
 bool hosts_all_ranks(const FederatedTrainer::Parts& parts) {
@@ -28,6 +30,10 @@ bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::strin
   return role == "auto"
              ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)}, ReduceOp::kMin) == 1
              : role == "shared";
+}
+
+Reduction reduction_of(const CommOptions& comm) {
+  return comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
 }
 
 }  // namespace
@@ -49,12 +55,24 @@ struct FederatedTrainer::Findings {
 FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     : parts_(parts),
       settings_(std::move(settings)),
-      sum_(parts.model.n_params(), settings_.max_participants,
-           settings_.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact) {
+      sum_(parts.model.n_params(), settings_.max_participants, reduction_of(settings_.comm)),
+      control_sum_(parts.update.control_width(), settings_.max_participants,
+                   reduction_of(settings_.comm)) {
   const auto n = static_cast<std::size_t>(parts_.model.n_params());
   theta_.resize(n);
   row_.resize(n);
-  if (is_server()) step_.resize(n);
+  const auto controls = static_cast<std::size_t>(parts_.update.control_width());
+  control_.resize(controls);
+  control_change_.resize(controls);
+  control_zeros_.resize(controls);
+  if (is_server()) {
+    step_.resize(n);
+    participation_ = std::make_unique<Participation>(
+        *parts_.sampler, parts_.availability, parts_.federation,
+        Participation::Settings{.seed = settings_.seed,
+                                .equal_importance = settings_.equal_importance,
+                                .regret = settings_.regret});
+  }
   const bool shared = server_hosts_clients(parts_, settings_.server.role);
   workers_ = parts_.comm.size() - (shared ? 0 : 1);
   my_worker_ = parts_.comm.rank() - (shared ? 0 : 1);
@@ -86,13 +104,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   const int64_t bytes_before = parts_.comm.bytes_moved();
   const bool losses_first = parts_.aggregator.needs().losses;
 
-  if (is_server()) {
-    attempt([&] {
-      draw_participants();
-      if (!losses_first) mix({});
-    });
-  }
-  share_plan();
+  decide_participants(losses_first);
   share_model();
   if (losses_first) gather_losses();
 
@@ -108,6 +120,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
     parts_.comm.barrier();
   }
   sum_.reduce(parts_.comm, 0);
+  if (!control_.empty()) control_sum_.reduce(parts_.comm, 0);
 
   findings.rank(Findings::kTrainSeconds) = train_s;
   findings.rank(Findings::kWaitSeconds) = wait_s;
@@ -126,69 +139,97 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
                      .stop_requested = findings.rank(Findings::kStop) > 0,
                      .failed = findings.rank(Findings::kFailed) > 0};
   if (is_server() && !record.failed) {
-    record.loss = step(findings);
+    step(findings, record);
   } else {
     sum_.clear();
+    control_sum_.clear();
   }
   ++completed_;
   record.seconds = monotonic_seconds() - start_s;
   return record;
 }
 
-template <class Work>
-void FederatedTrainer::attempt(Work work) {
+void FederatedTrainer::attempt(const std::function<void()>& work) {
   hanse::attempt(failure_, work);
+}
+
+// Who takes part, told to all ranks. When the sampler must know what every client would report, a
+// plan of length kForesee says so first.
+void FederatedTrainer::decide_participants(bool losses_first) {
+  const auto draw_and_mix = [&] {
+    draw_participants();
+    if (!losses_first) mix({});
+  };
+  plan_.clear();
+  bool foresees = false;
+  if (is_server()) {
+    attempt([&] {
+      foresees = participation_->needs_foresight();
+      if (!foresees) draw_and_mix();
+    });
+  }
+  if (share_plan(foresees)) return;
+  foresee();
+  if (is_server()) attempt(draw_and_mix);
+  share_plan(false);
 }
 
 // Rank 0: who takes part, and on which rank.
 void FederatedTrainer::draw_participants() {
-  const int64_t round = completed_ + 1;
-  RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round));
-  draw_ = parts_.sampler->draw(round, stream);
-  std::vector<double> costs(draw_.size());
-  lambda_.resize(draw_.size());
-  for (std::size_t i = 0; i < draw_.size(); ++i) {
-    const int64_t samples = parts_.federation.train(draw_.clients[i]).size();
-    lambda_[i] =
-        static_cast<double>(samples) / static_cast<double>(parts_.federation.train_samples());
+  const Draw& draw = participation_->draw(completed_ + 1);
+  std::vector<double> costs(draw.size());
+  for (std::size_t i = 0; i < draw.size(); ++i) {
+    const int64_t samples = parts_.federation.train(draw.clients[i]).size();
     const int64_t steps = local_steps(settings_.client, samples);
-    costs[i] = costs_.predict(draw_.clients[i], static_cast<double>(steps));
+    costs[i] = costs_.predict(draw.clients[i], static_cast<double>(steps));
   }
   const auto order = longest_first(costs);
   const auto worker_of = balance(costs, workers_);
   plan_.clear();
   for (const int64_t position : order) {
     const auto i = static_cast<std::size_t>(position);
-    const int64_t worker = states_ ? draw_.clients[i] % workers_ : worker_of[i];
-    plan_.push_back({draw_.clients[i], position, worker, 0});
+    const int64_t client = draw.clients[i];
+    plan_.push_back({.client = client,
+                     .position = position,
+                     .worker = states_ ? client % workers_ : worker_of[i],
+                     .coefficient = 0,
+                     .importance = participation_->importance(client)});
   }
 }
 
 // Rank 0: what each participant's update counts. `losses` is in the draw's order.
 void FederatedTrainer::mix(std::span<const double> losses) {
+  mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
+  if (plan_.empty()) return;  // nobody was there
+  const Draw& draw = participation_->drawn();
   const Mix mix = parts_.aggregator.mix({.round = completed_ + 1,
-                                         .clients = draw_.clients,
-                                         .lambda = lambda_,
-                                         .draw_weights = draw_.weights,
+                                         .clients = draw.clients,
+                                         .lambda = participation_->shares(),
+                                         .draw_weights = draw.weights,
                                          .losses = losses});
   for (auto& assignment : plan_) {
     assignment.coefficient = mix.coefficients[static_cast<std::size_t>(assignment.position)];
   }
+  if (losses.empty()) return;
   const double sum = std::accumulate(mix.coefficients.begin(), mix.coefficients.end(), 0.0);
   mixed_loss_ =
-      losses.empty()
-          ? std::numeric_limits<double>::quiet_NaN()
-          : std::inner_product(losses.begin(), losses.end(), mix.coefficients.begin(), 0.0) / sum;
+      std::inner_product(losses.begin(), losses.end(), mix.coefficients.begin(), 0.0) / sum;
 }
 
-void FederatedTrainer::share_plan() {
-  auto length = static_cast<int64_t>(plan_.size());
+// Rank 0's plan to all; false: it foresees first.
+bool FederatedTrainer::share_plan(bool foresees) {
+  int64_t length = foresees ? kForesee : static_cast<int64_t>(plan_.size());
   parts_.comm.bcast(std::span(&length, 1), 0);
+  if (length == kForesee) return false;
   plan_.resize(static_cast<std::size_t>(length));
   parts_.comm.bcast(std::as_writable_bytes(std::span(plan_)), 0);
+  return true;
 }
 
-void FederatedTrainer::share_model() { parts_.comm.bcast(std::span(theta_), 0); }
+void FederatedTrainer::share_model() {
+  parts_.comm.bcast(std::span(theta_), 0);
+  if (!control_.empty()) parts_.comm.bcast(std::span(control_), 0);
+}
 
 // Calls work(entry) for the entries of the plan that fall to this rank.
 template <class Work>
@@ -230,7 +271,7 @@ void FederatedTrainer::gather_losses() {
   });
   parts_.comm.reduce(std::span(losses), ReduceOp::kMax, 0);
   if (is_server()) attempt([&] { mix(losses); });
-  share_plan();
+  share_plan(false);
 }
 
 void FederatedTrainer::train_participants(Findings& findings) {
@@ -238,17 +279,25 @@ void FederatedTrainer::train_participants(Findings& findings) {
   for_my_participants([&](std::size_t entry) { attempt([&] { train_one(entry, findings); }); });
 }
 
+ClientTask FederatedTrainer::task_of(int64_t client, std::span<float> state) {
+  return {.client = client,
+          .round = completed_ + 1,
+          .seed = settings_.seed,
+          .row = row_,
+          .state = state,
+          .control = control_,
+          .control_change = control_change_};
+}
+
 void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   const Assignment& mine = plan_[entry];
   const double start_s = monotonic_seconds();
-  const ClientTask task{.client = mine.client,
-                        .round = completed_ + 1,
-                        .seed = settings_.seed,
-                        .row = row_,
-                        .state = states_ ? states_->row(mine.client) : std::span<float>()};
+  const ClientTask task =
+      task_of(mine.client, states_ ? states_->row(mine.client) : std::span<float>());
   const ClientOutcome outcome = parts_.update.train(task);
   const FoldResult folded = sum_.fold(row_, theta_, mine.coefficient);
-  if (!folded.in_range || !std::isfinite(outcome.loss)) {
+  const FoldResult control = control_sum_.fold(control_change_, control_zeros_, mine.importance);
+  if (!folded.in_range || !control.in_range || !std::isfinite(outcome.loss)) {
     throw TrainingError(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
                     sum_.limit(), outcome.loss),
@@ -259,32 +308,59 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
 }
 
-// Rank 0: the server steps, and the rules learn what happened. Returns the participants' mean loss,
-// summed in the draw's order: the plan's depends on measured times.
-double FederatedTrainer::step(const Findings& findings) {
+// a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
+double FederatedTrainer::feedback(int64_t client, double importance, double squared_norm) const {
+  const int64_t samples = parts_.federation.train(client).size();
+  return importance * importance * squared_norm *
+         feedback_scale(settings_.client, completed_ + 1, samples);
+}
+
+// Rank 0: the server steps, and the rules learn what happened. Losses and norms are summed in the
+// draw's order: the plan's depends on measured times.
+void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::vector<double> losses(plan_.size());
   std::vector<double> squared_norms(plan_.size());
+  std::vector<double> a(plan_.size());
   for (std::size_t i = 0; i < plan_.size(); ++i) {
-    const auto position = static_cast<std::size_t>(plan_[i].position);
+    const Assignment& entry = plan_[i];
+    const auto position = static_cast<std::size_t>(entry.position);
     losses[position] = findings.of(i, Findings::kLoss);
     squared_norms[position] = findings.of(i, Findings::kSquaredNorm);
-    const int64_t samples = parts_.federation.train(plan_[i].client).size();
-    costs_.observe(plan_[i].client, static_cast<double>(local_steps(settings_.client, samples)),
+    a[position] = feedback(entry.client, entry.importance, squared_norms[position]);
+    const int64_t samples = parts_.federation.train(entry.client).size();
+    costs_.observe(entry.client, static_cast<double>(local_steps(settings_.client, samples)),
                    findings.of(i, Findings::kSeconds));
   }
+  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  record.loss = loss / static_cast<double>(losses.size());
+  participation_->observe({.a = a, .losses = losses});
+  sampling_lines_ += participation_->line(completed_ + 1);
+  if (plan_.empty()) return;
   const double scale = parts_.aggregator.scale(squared_norms);
   sum_.take(step_);
   if (scale != 1) {
     for (float& value : step_) value *= static_cast<float>(scale);
   }
   parts_.optimizer->step(theta_, step_, server_rate(settings_.server, completed_ + 1));
-  parts_.sampler->observe(draw_, {.squared_norms = squared_norms, .losses = losses});
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  control_sum_.take(control_change_);
+  for (std::size_t i = 0; i < control_.size(); ++i) {
+    control_[i] += std::exchange(control_change_[i], 0.0F);
+  }
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+}
+
+Metrics FederatedTrainer::metrics() const {
+  const ClientSampler& sampler = participation_->sampler();
+  return sampler.even() ? Metrics() : summarize_probabilities(sampler);
+}
+
+std::vector<TableLines> FederatedTrainer::take_lines() {
+  if (sampling_lines_.empty()) return {};
+  return {{"sampling.csv", Participation::kHeader, std::exchange(sampling_lines_, {})}};
 }
 
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
@@ -297,7 +373,8 @@ void FederatedTrainer::save(State& state) const {
     part.save(own);
     state.put_part(name, own);
   };
-  put("sampler", *parts_.sampler);
+  if (!control_.empty()) state.put("control", std::span(control_));
+  put("participation", *participation_);
   put("aggregator", parts_.aggregator);
   put("optimizer", *parts_.optimizer);
 }
@@ -306,7 +383,8 @@ void FederatedTrainer::load(const State& state) {
   if (is_server()) {
     state.get_into<float>("model", theta_);
     completed_ = state.get_one<int64_t>("rounds");
-    parts_.sampler->load(state.part("sampler"));
+    if (!control_.empty()) state.get_into<float>("control", control_);
+    participation_->load(state.part("participation"));
     parts_.aggregator.load(state.part("aggregator"));
     parts_.optimizer->load(state.part("optimizer"));
   }

@@ -13,10 +13,6 @@ namespace hanse {
 
 namespace {
 
-std::string number_or_empty(double value) {
-  return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
-}
-
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -38,9 +34,9 @@ void OnlineTrainer::tell_nodes(const std::vector<NodeReport>& reports) {
     const auto id = static_cast<int64_t>(i);
     const double regret =
         peers ? book_.weighted(id) - book_.best_peer(id) : std::numeric_limits<double>::quiet_NaN();
-    node_lines_ +=
-        fmt::format("{},{},{:.9g},{},{:.9g},{},{}\n", round_number(), i, node.loss,
-                    number_or_empty(accuracy), loss_sums_[i], number_or_empty(regret), mixed_[i]);
+    node_lines_ += fmt::format("{},{},{:.9g},{},{:.9g},{},{}\n", round_number(), i, node.loss,
+                               number_or_nothing(accuracy), loss_sums_[i],
+                               number_or_nothing(regret), mixed_[i]);
   }
 }
 

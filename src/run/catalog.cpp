@@ -1,15 +1,18 @@
 #include "hanse/run/catalog.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/smoothness.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/experts/experts.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "hanse/rules/sampling/osmd.hpp"
 
 namespace hanse {
 
@@ -24,24 +27,74 @@ std::vector<double> sample_shares(const Federation& federation) {
   return lambda;
 }
 
+// What a sampler is made from.
+struct SamplerCase {
+  const SamplerOptions& options;
+  int64_t clients;
+  std::span<const double> initial;  // [M] first probabilities or shares; empty: the kind's own
+};
+
 struct SamplerKind {
   KindEntry entry;
-  std::unique_ptr<ClientSampler> (*make)(const SamplerOptions&, const Federation&);
+  std::unique_ptr<ClientSampler> (*make)(const SamplerCase&);
 };
+
+bool learns_bound_first(const SamplerOptions& options, int64_t clients) {
+  constexpr int64_t kManyClients = 100000;
+  return options.a_max == "first-round" || (options.a_max == "auto" && clients <= kManyClients);
+}
+
+// Fills the source and the value of the bound A_max of any options that have them.
+template <class Options>
+void set_bound(const SamplerCase& c, Options& options) {
+  if (learns_bound_first(c.options, c.clients)) {
+    options.bound = BoundSource::kFirstRound;
+  } else if (c.options.a_max == "running" || c.options.a_max == "auto") {
+    options.bound = BoundSource::kRunning;
+  } else {
+    options.bound = BoundSource::kGiven;
+    options.a_max = parse_number(c.options.a_max);
+  }
+}
+
+std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
+  const SamplerOptions& o = c.options;
+  OsmdOptions options{.kind = kind,
+                      .variant = parse_osmd_variant(o.variant),
+                      .replacement = o.replacement,
+                      .alpha = o.alpha,
+                      .rate_scale = o.rate_scale,
+                      .horizon = o.horizon,
+                      .eta = number_or_auto(o.eta, "sampler.eta"),
+                      .gamma = number_or_auto(o.gamma, "sampler.gamma"),
+                      .restart_uniform = o.restart == "uniform"};
+  set_bound(c, options);
+  return make_osmd_sampler(options, c.clients, o.per_round, c.initial);
+}
+
+std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
+  return make_weighted_sampler(c.initial, c.options.per_round, c.options.replacement);
+}
 
 const std::vector<SamplerKind> kSamplers{
     {{"uniform", "a uniform subset, without replacement"},
-     [](const SamplerOptions& options, const Federation& federation) {
-       return make_uniform_sampler(federation.clients(), options.per_round);
-     }},
-    {{"weighted", "by the clients' samples, with replacement"},
-     [](const SamplerOptions& options, const Federation& federation) {
-       return make_weighted_sampler(sample_shares(federation), options.per_round);
-     }},
+     [](const SamplerCase& c) { return make_uniform_sampler(c.clients, c.options.per_round); }},
+    {{"weighted", "by the clients' samples"}, make_by_shares},
     {{"full", "every client in every round"},
-     [](const SamplerOptions&, const Federation& federation) {
-       return make_full_sampler(federation.clients());
+     [](const SamplerCase& c) { return make_full_sampler(c.clients); }},
+    {{"osmd", "online mirror descent on the sampling variance (Zhao et al. 2025, Alg. 1)"},
+     [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kFixed); }},
+    {{"adaptive-osmd", "osmd by a grid of learning rates, weighed as experts (Alg. 5)"},
+     [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kAdaptive); }},
+    {{"osmd-doubling", "adaptive-osmd without a horizon (Alg. 6)"},
+     [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kDoubling); }},
+    {{"optimal", "by the norms of all clients' updates, an oracle for studies"},
+     [](const SamplerCase& c) {
+       return make_optimal_sampler(c.clients, c.options.per_round, c.options.replacement);
      }},
+    {{"lipschitz",
+      "by the smoothness of the clients' losses, of linear models (Needell et al. 2016)"},
+     make_by_shares},
 };
 
 // What an aggregator is made from.
@@ -113,6 +166,8 @@ struct UpdateKind {
 const std::vector<UpdateKind> kUpdates{
     {{"sgd", "mini-batch SGD"}, make_sgd},
     {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)"}, make_sgd},
+    {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)"},
+     make_scaffold},
 };
 
 struct ExpertKind {
@@ -168,7 +223,9 @@ const std::vector<KindFamily>& catalog() {
        "data.kind",
        {{"idx", "MNIST's format, plain or gzip"},
         {"csv", "numeric columns, a label column, a client column"},
-        {"random", "random images in the shape asked for, for benchmarks"}}},
+        {"random", "random images in the shape asked for, for benchmarks"},
+        {"synthetic-regression",
+         "linear regression on clients of unequal scale (Zhao et al. 2025)"}}},
       {"partitions",
        "federation.partition",
        {{"iid", "equal sizes, at random"},
@@ -197,7 +254,23 @@ std::vector<std::string> known_names(const std::string& key) {
 }
 
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation) {
-  return find_kind(kSamplers, job.sampler.kind).make(job.sampler, federation);
+  std::vector<double> shares;
+  if (job.sampler.kind == "weighted") shares = sample_shares(federation);
+  if (job.sampler.kind == "lipschitz") {  // lambda_m L_m
+    shares = smoothness_constants(federation, job.model);
+    if (job.aggregator.weights != "uniform") {
+      const auto lambda = sample_shares(federation);
+      std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(),
+                     std::multiplies<>());
+    }
+  }
+  return make_sampler(job.sampler, federation.clients(), shares);
+}
+
+std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
+                                            std::span<const double> initial) {
+  return find_kind(kSamplers, options.kind)
+      .make({.options = options, .clients = clients, .initial = initial});
 }
 
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
@@ -206,8 +279,10 @@ std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, dou
                          .clients = clients,
                          .participation = participation,
                          .client_lr = job.client.lr});
-  // A sampler with replacement leaves clients out even when it draws as often as there are clients.
-  if (rule->needs().full && (participation < 1 || job.sampler.kind == "weighted")) {
+  // Draws with replacement leave clients out even when they are as many as the clients.
+  const bool distinct = job.sampler.kind == "full" || job.sampler.kind == "uniform";
+  const bool full = distinct && participation == 1 && job.sampler.availability == "always";
+  if (rule->needs().full && !full) {
     throw InvalidArgument(
         fmt::format("{} needs every client in every round, not a share of {} or draws with "
                     "replacement",

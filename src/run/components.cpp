@@ -1,11 +1,14 @@
 #include "hanse/run/components.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/model/threads.hpp"
+#include "hanse/run/availability.hpp"
 #include "hanse/run/catalog.hpp"
 
 namespace hanse {
@@ -33,6 +36,8 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .server = job.server,
           .comm = job.comm,
           .loss_batches = loss_batches(job.aggregator.loss),
+          .equal_importance = job.aggregator.weights == "uniform",
+          .regret = job.evaluate.regret,
           .state_folder = job.run.out};
 }
 
@@ -87,8 +92,9 @@ void Components::build_federated(const Job& job, Communicator& comm) {
                        job.client.state_memory << 20, job.run.out);
     if (comm.rank() != 0) return;
     sampler = make_sampler(job, federation);
+    availability = make_availability(job.sampler.availability, federation.clients());
     optimizer = make_server_optimizer(job.server, model->n_params());
-    max_participants = sampler->max_participants();
+    max_participants = std::min(sampler->per_round(), federation.clients());
   });
   comm.bcast(std::span(&max_participants, 1), 0);
   agree_on(comm, [&] {
@@ -96,16 +102,17 @@ void Components::build_federated(const Job& job, Communicator& comm) {
         job, federation.clients(),
         static_cast<double>(max_participants) / static_cast<double>(federation.clients()));
   });
-  trainer =
-      std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
-                                                                 .host = *host,
-                                                                 .federation = federation,
-                                                                 .model = *model,
-                                                                 .update = *update,
-                                                                 .sampler = sampler.get(),
-                                                                 .aggregator = *aggregator,
-                                                                 .optimizer = optimizer.get()},
-                                         trainer_settings(job, max_participants));
+  trainer = std::make_unique<FederatedTrainer>(
+      FederatedTrainer::Parts{.comm = comm,
+                              .host = *host,
+                              .federation = federation,
+                              .model = *model,
+                              .update = *update,
+                              .sampler = sampler.get(),
+                              .aggregator = *aggregator,
+                              .optimizer = optimizer.get(),
+                              .availability = availability.get()},
+      trainer_settings(job, max_participants));
   protocol = trainer.get();
 }
 

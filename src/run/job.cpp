@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/response.hpp"
+#include "hanse/run/availability.hpp"
 #include "hanse/run/catalog.hpp"
 
 namespace hanse {
@@ -53,6 +54,28 @@ void bind_data(OptionTable& table, DataOptions& data) {
   table.add("data.shape", data.shape, at_least(1), "shape of one sample").only_for({"random"});
   table.add("data.classes", data.classes, at_least(0), "classes; 0: regression")
       .only_for({"random"});
+  table
+      .add_choice("data.design", data.design, {"dense", "support"},
+                  "features: all coordinates, or one of each client")
+      .only_for({"synthetic-regression"});
+  table.add("data.dimension", data.dimension, at_least(1), "features of a sample")
+      .only_for({"synthetic-regression"});
+  table
+      .add("data.sigma", data.sigma, at_least(0),
+           "how unlike the clients are (dense): deviation of the logarithm of their scale")
+      .only_for({"synthetic-regression"});
+  table
+      .add("data.kappa", data.kappa, at_least(1), "condition number of the features' scale (dense)")
+      .only_for({"synthetic-regression"});
+  table
+      .add_choice("data.scale", data.scale, {"covariance", "deviation"},
+                  "what the scale of the features is (dense): the paper's reading, or its authors' "
+                  "code's")
+      .only_for({"synthetic-regression"});
+  table
+      .add("data.nu", data.nu, between(0, 10),
+           "deviation of the logarithm of the true coefficients (support)")
+      .only_for({"synthetic-regression"});
 }
 
 void bind_federation(OptionTable& table, FederationOptions& federation) {
@@ -92,6 +115,7 @@ void bind_model(OptionTable& table, ModelOptions& model) {
                    "loss of one sample; the mean over a batch is minimised");
   table.add("model.hidden", model.hidden, at_least(1), "widths of the hidden layers")
       .only_for({"mlp"});
+  table.add("model.bias", model.bias, "a bias beside the weights").only_for({"linear"});
   table.add_choice("model.init", model.init, {"uniform", "zeros"},
                    "initial parameters; uniform: +-1/sqrt(inputs of the unit)");
 }
@@ -119,9 +143,60 @@ void bind_client(OptionTable& table, ClientOptions& client) {
 }
 
 void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
+  const std::vector<std::string> learners{"osmd", "adaptive-osmd", "osmd-doubling",
+                                          "mabs", "vrb",           "avare"};
+  const std::vector<std::string> by_shares{"weighted", "lipschitz",     "optimal",
+                                           "osmd",     "adaptive-osmd", "osmd-doubling",
+                                           "mabs",     "vrb",           "avare"};
   table.add_choice("sampler.kind", sampler.kind, known_names("sampler.kind"), "who takes part");
-  table.add("sampler.per-round", sampler.per_round, at_least(1), "participants a round")
-      .only_for({"uniform", "weighted"});
+  auto drawing = by_shares;
+  drawing.emplace_back("uniform");
+  table
+      .add("sampler.per-round", sampler.per_round, at_least(1),
+           "K, draws a round; when no more clients are there, they all take part")
+      .only_for(drawing);
+  table
+      .add("sampler.replacement", sampler.replacement,
+           "draw with replacement; a client drawn twice trains once and counts twice")
+      .only_for(by_shares);
+  table.add("sampler.availability", sampler.availability,
+            "who is there: always; a probability in (0, 1]; blocks(n) or blocks(n, rounds), one of "
+            "n blocks of clients at a time; or a file of lines client,first round,last round");
+  table
+      .add("sampler.alpha", sampler.alpha, above_to(0, 1),
+           "probabilities are at least alpha / clients; 1: uniform")
+      .only_for({"osmd", "adaptive-osmd", "osmd-doubling"});
+  table
+      .add_choice("sampler.variant", sampler.variant, {"paper", "reference", "corrected"},
+                  "paper: as printed; reference: as the OSMD sampler's authors ran it; corrected: "
+                  "gamma of the OSMD family free of the loss's unit")
+      .only_for(learners);
+  table
+      .add("sampler.rate-scale", sampler.rate_scale, above(0),
+           "factor on the feedback in the updates")
+      .only_for({"osmd", "adaptive-osmd", "osmd-doubling"});
+  table
+      .add("sampler.a-max", sampler.a_max,
+           "bound of the feedback: first-round (all clients train once before it), running, or a "
+           "number; auto: first-round up to 100000 clients, else running")
+      .only_for({"osmd", "adaptive-osmd", "osmd-doubling", "mabs", "vrb"});
+  table
+      .add("sampler.horizon", sampler.horizon, at_least(0),
+           "rounds that the learning rates are set for; 0: run.rounds of the first start")
+      .only_for({"osmd", "adaptive-osmd", "mabs", "vrb", "avare"});
+  table.add("sampler.eta", sampler.eta, "learning rate; auto: the smallest of adaptive-osmd's")
+      .only_for({"osmd"});
+  table
+      .add("sampler.gamma", sampler.gamma, "learning rate of the experts' weights; auto: Theorem 8")
+      .only_for({"adaptive-osmd", "osmd-doubling"});
+  table
+      .add_choice("sampler.restart", sampler.restart, {"last", "uniform"},
+                  "distribution from which each doubled block starts")
+      .only_for({"osmd-doubling"});
+  table
+      .add("sampler.mixing", sampler.mixing, between(0, 1),
+           "share of uniform draws; 0: 0.4 (mabs), (clients/horizon)^(1/3) (vrb)")
+      .only_for({"mabs", "vrb"});
 }
 
 void bind_aggregator(OptionTable& table, AggregatorOptions& aggregator) {
@@ -198,6 +273,9 @@ void bind_rest(OptionTable& table, Job& job) {
                    "the next client (auto, where it can)");
   table.add("evaluate.every", job.evaluate.every, at_least(0),
             "rounds between evaluations of all clients; 0: after the last round only");
+  table.add("evaluate.regret", job.evaluate.regret,
+            "measure the sampler's variance and regret, for studies: all clients train in every "
+            "round");
   table.add("checkpoint.every", job.checkpoint.every, at_least(0),
             "rounds between checkpoints; 0: after the last round and when stopped");
   table.add("checkpoint.keep", job.checkpoint.keep, at_least(0), "newest kept; 0: all");
@@ -256,7 +334,8 @@ void check_job(const Job& job) {
   if (job.run.device == "cuda") {
     throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
   }
-  if (job.data.kind != "random" && !std::filesystem::exists(job.data.path)) {
+  const bool made_up = job.data.kind == "random" || job.data.kind == "synthetic-regression";
+  if (!made_up && !std::filesystem::exists(job.data.path)) {
     throw InvalidArgument(fmt::format("no such file or folder: {}", job.data.path), "data.path",
                           "scripts/setup installs Fashion-MNIST; data/README.md tells the formats");
   }
@@ -276,6 +355,9 @@ void check_job(const Job& job) {
         "aggregator.c2", "responses lie in [c1, c2]");
   }
   loss_batches(job.aggregator.loss);
+  number_or_auto(job.sampler.eta, "sampler.eta");
+  number_or_auto(job.sampler.gamma, "sampler.gamma");
+  check_availability(job.sampler.availability);
   check_sizes(job.federation);
   check_online(job);
 }
@@ -296,6 +378,13 @@ std::vector<std::string> unused_keys(const Job& job) {
     if (!is_unread(job.table.at(key))) keys.push_back(key);
   }
   return keys;
+}
+
+double number_or_auto(const std::string& text, const std::string& where) {
+  if (text == "auto") return -1;
+  const double value = parse_number(text);
+  if (value >= 0) return value;
+  throw InvalidArgument(fmt::format("{} is below 0", text), where, "a number >= 0, or auto");
 }
 
 int64_t loss_batches(const std::string& text) {

@@ -102,6 +102,7 @@ void load_job(const std::string& path, const Overrides& overrides, Job& job) {
   if (job.run.protocol == "online" && job.online.horizon == 0) {
     job.online.horizon = job.run.rounds;
   }
+  if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;
   require_writable(job.table);
 }
 

@@ -82,6 +82,10 @@ void check_online(const Job& job) {
         fmt::format("ridge regression cannot fit a model of kind {}", job.model.kind),
         "online.gamma", "use model.kind = linear, or online.gamma = sgd");
   }
+  if (online.gamma != "sgd" && !job.model.bias) {
+    throw InvalidArgument("ridge regression fits a bias too", "online.gamma",
+                          "use model.bias = true, or online.gamma = sgd");
+  }
   if (online.kind == "fedsgd" && (online.gamma != "sgd" || online.steps != 1)) {
     throw InvalidArgument("fedsgd averages gradients: one step of SGD a round", "online.kind",
                           "use online.gamma = sgd and online.steps = 1");

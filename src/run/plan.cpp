@@ -43,9 +43,17 @@ Estimate calibrate(const Job& job, Components& parts) {
   std::vector<float> row(theta.begin(), theta.end());
   UpdateSum sum(parts.model->n_params(), 2, Reduction::kExact);
   std::vector<float> state(static_cast<std::size_t>(parts.update->state_width()));
+  const std::vector<float> control(static_cast<std::size_t>(parts.update->control_width()));
+  std::vector<float> change(control.size());
   for (int repeat = 0; repeat < 2; ++repeat) {
     const double start_s = monotonic_seconds();
-    parts.update->train({.client = *middle, .round = 1, .seed = 0, .row = row, .state = state});
+    parts.update->train({.client = *middle,
+                         .round = 1,
+                         .seed = 0,
+                         .row = row,
+                         .state = state,
+                         .control = control,
+                         .control_change = change});
     const double trained_s = monotonic_seconds();
     sum.fold(row, theta, 0.5);
     estimate.fold_s = monotonic_seconds() - trained_s;
@@ -77,11 +85,12 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides, in
   Components parts(job, comm);
   if (parts.online) return plan_online(job, parts, ranks > 0 ? ranks : comm.size(), comm);
   const Estimate estimate = calibrate(job, parts);
-  int64_t per_round = parts.sampler ? parts.sampler->max_participants() : 0;
+  int64_t per_round = parts.sampler ? parts.sampler->per_round() : 0;
   comm.bcast(std::span(&per_round, 1), 0);
 
   const auto n = static_cast<double>(ranks > 0 ? ranks : comm.size());
   const auto p = static_cast<double>(parts.model->n_params());
+  const auto rows = p + static_cast<double>(parts.update->control_width());  // that travel
   const bool exact = job.comm.reduction == "exact";
   const double sum_bytes = exact ? 8 : 4;
   const auto k = static_cast<double>(per_round);
@@ -100,9 +109,9 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides, in
   text += plan_line("ranks, of which train", fmt::format("{:.0f}, {:.0f}", n, workers));
   text +=
       plan_line("data a host, shared", bytes_text(static_cast<double>(parts.federation.bytes())));
-  text += plan_line("model rows a rank", bytes_text(p * (4 * 3 + sum_bytes)));
+  text += plan_line("model rows a rank", bytes_text(rows * (4 * 3 + sum_bytes)));
   if (state_bytes > 0) text += plan_line("client states a rank, at most", bytes_text(state_bytes));
-  text += plan_line("sent a round", bytes_text((n - 1) * (p * (4 + sum_bytes) + k * 32)));
+  text += plan_line("sent a round", bytes_text((n - 1) * (rows * (4 + sum_bytes) + k * 40)));
   text += plan_line("messages a round", fmt::format("{:.0f}", 6 * (n - 1)));
   text += plan_line("local steps a client, mean", fmt::format("{:.1f}", estimate.steps));
   text += plan_line("a local step", fmt::format("{:.4g} ms", 1e3 * estimate.step_s));

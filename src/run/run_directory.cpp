@@ -20,12 +20,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The files of every protocol; those of one alone stay among them.
 constexpr const char* kResults[] = {
-    "job.cfg",     "rounds.csv",   "evaluations.csv", "decisions.csv", "online.csv", "weights.csv",
-    "clients.csv", "summary.json", "model.h5",        "checkpoints",   "plots"};
+    "job.cfg",     "rounds.csv",  "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv", "clients.csv", "summary.json", "model.h5",        "checkpoints",   "plots"};
 // Cut behind the round of a resume.
-constexpr const char* kTables[] = {"rounds.csv", "evaluations.csv", "decisions.csv", "online.csv",
-                                   "weights.csv"};
+constexpr const char* kTables[] = {"rounds.csv",    "sampling.csv", "evaluations.csv",
+                                   "decisions.csv", "online.csv",   "weights.csv"};
 constexpr const char* kRoundsHeader =
     "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
 
@@ -161,10 +162,9 @@ void RunDirectory::read_rounds() {
 void RunDirectory::append_round(const RoundRecord& record) {
   append(
       rounds_.get(), file("rounds.csv"),
-      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{:.9g},{}\n", record.round,
-                  record.participants, record.seconds, record.train_s, record.comm_s, record.wait_s,
-                  record.bytes_sent, record.loss,
-                  std::isnan(record.mixed_loss) ? "" : fmt::format("{:.9g}", record.mixed_loss)));
+      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{}\n", record.round, record.participants,
+                  record.seconds, record.train_s, record.comm_s, record.wait_s, record.bytes_sent,
+                  number_or_nothing(record.loss), number_or_nothing(record.mixed_loss)));
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
 }
@@ -174,7 +174,7 @@ void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   std::string line = fmt::format("{}", round);
   for (const auto& [name, value] : metrics) {
     header += "," + name;
-    line += std::isnan(value) ? "," : fmt::format(",{:.9g}", value);
+    line += fmt::format(",{}", number_or_nothing(value));
   }
   const std::string text = evaluations_empty_ ? header + "\n" + line : line;
   evaluations_empty_ = false;

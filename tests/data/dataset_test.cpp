@@ -80,18 +80,18 @@ TEST(MakeRandom, BadArguments) {
 }
 
 TEST(ReadDataset, UnknownKindNamesTheNearest) {
-  expect_invalid([] { read_dataset({.kind = "cvs"}, 1, 1); },
-                 {"'cvs'", "did you mean 'csv'", "idx, csv, random"});
+  expect_invalid([] { read_dataset({.kind = "cvs"}, 1, 1, 1); },
+                 {"'cvs'", "did you mean 'csv'", "idx, csv, random, synthetic-regression"});
 }
 
 TEST(ReadDataset, RandomTakesTheSamplesAskedFor) {
   const DataOptions options{.kind = "random", .labels = {}, .shape = {2, 2}, .classes = 3};
-  EXPECT_EQ(read_dataset(options, 17, 4).features, make_random({2, 2}, 3, 17, 4).features);
+  EXPECT_EQ(read_dataset(options, 17, 3, 4).features, make_random({2, 2}, 3, 51, 4).features);
 }
 
 TEST(ReadDataset, KeepsTheLabelsAskedFor) {
   const DataOptions options{.kind = "random", .labels = {2}, .shape = {1}, .classes = 3};
-  const Dataset dataset = read_dataset(options, 30, 4);
+  const Dataset dataset = read_dataset(options, 10, 3, 4);
   EXPECT_EQ(dataset.classes, 1);
   EXPECT_LT(dataset.size(), 30);
 }

@@ -38,7 +38,7 @@ std::vector<float> sample_of(const Dataset& dataset, int64_t i) {
 // The federation's samples, from the parts it is made of.
 struct Reference {
   Reference(const DataOptions& data, const FederationOptions& federation, uint64_t seed)
-      : dataset(read_dataset(data, federation.clients * federation.samples, seed)),
+      : dataset(read_dataset(data, federation.clients, federation.samples, seed)),
         partition(partition_samples(dataset, federation, seed)) {
     split_train_test(partition, dataset, data.test_fraction, seed);
   }
@@ -181,6 +181,7 @@ class NoRoom final : public Communicator {
                                       std::vector<int64_t>&) override {
     return {};
   }
+  void allgatherv_impl(Buffer, std::span<const int64_t>) override {}
   Communicator& comm_;
 };
 

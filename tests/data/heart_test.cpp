@@ -54,7 +54,7 @@ TEST(Heart, FourHospitals) {
 // One patient by hand: the first line of processed.cleveland.data.
 TEST(Heart, TheFirstPatient) {
   DataOptions data{.kind = "csv", .path = kFolder + "/heart.csv", .client_column = "hospital"};
-  const Dataset dataset = read_dataset(data, 0, 1);
+  const Dataset dataset = read_dataset(data, 0, 0, 1);
   std::vector<float> first(15);
   std::memcpy(first.data(), dataset.features.data(), 15 * sizeof(float));
   //                        age sex cp 1-4      rest chol fbs ecg 0-2  thalach exang oldpeak

@@ -192,7 +192,7 @@ TEST(IdxFixture, IsTheExampleOfTheReadme) {
 TEST(IdxFixture, ReadsFashionMnist) {
   const DataOptions options;
   if (!std::filesystem::exists(options.path)) GTEST_SKIP() << options.path << " is not installed";
-  const Dataset dataset = read_dataset(options, 0, 0);
+  const Dataset dataset = read_dataset(options, 0, 0, 0);
   EXPECT_EQ(dataset.size(), 70000);
   EXPECT_EQ(dataset.shape, (std::vector<int64_t>{1, 28, 28}));
   EXPECT_EQ(dataset.classes, 10);

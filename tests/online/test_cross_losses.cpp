@@ -69,6 +69,20 @@ INSTANTIATE_TEST_SUITE_P(All, CrossLosses,
                                          Case{"linear", "squared-error", 1, 0, 5},
                                          Case{"mlp", "cross-entropy", 9, 4, 3}));
 
+TEST(CrossLosses, OfModelsWithoutBias) {
+  ModelOptions options = model_options("linear", "cross-entropy");
+  options.bias = false;
+  const auto model = make_model(options, {6}, 3);
+  ASSERT_EQ(model->n_params(), 18);
+  const auto rows = random_rows(*model, 4);
+  const Samples samples({6}, 3, 5);
+  const auto losses = crossed(*model, rows, {samples});
+  for (std::size_t j = 0; j < 4; ++j) {
+    const double sum = model->evaluate(std::span(rows).subspan(j * 18, 18), samples.batch()).loss;
+    EXPECT_NEAR(losses[j], sum / 5, 1e-6);
+  }
+}
+
 TEST(MixRows, EqualsTheSlowSum) {
   constexpr int64_t kRows = 3, kTerms = 5, kWidth = 131;
   RandomStream random(1, Purpose::kData);

@@ -68,16 +68,19 @@ TEST(RoundRecord, AnyRanksFlagStops) {
 // Keeps what it observes.
 class RecordingSampler final : public ClientSampler {
  public:
+  RecordingSampler() : ClientSampler(kClients, 5) {}
   Draw draw(int64_t round, RandomStream& stream) override { return inner_->draw(round, stream); }
   void observe(const Draw& draw, const Feedback& feedback) override {
     clients = draw.clients;
-    norms.assign(feedback.squared_norms.begin(), feedback.squared_norms.end());
+    a.assign(feedback.a.begin(), feedback.a.end());
     losses.assign(feedback.losses.begin(), feedback.losses.end());
   }
-  int64_t max_participants() const override { return inner_->max_participants(); }
+  Draw impose(std::span<const int64_t> draws) override { return inner_->impose(draws); }
+  double probability(int64_t client) const override { return inner_->probability(client); }
+  void toggle(std::span<const int64_t> clients) override { inner_->toggle(clients); }
 
   std::vector<int64_t> clients;
-  std::vector<double> norms;
+  std::vector<double> a;
   std::vector<double> losses;
 
  private:

@@ -248,6 +248,7 @@ class Refusals(OnlineCase):
 
     def test_ridge_needs_a_linear_model(self):
         self.refuse({"online.gamma": "ridge-all", "model.kind": "mlp"}, "online.gamma", "mlp")
+        self.refuse({"online.gamma": "ridge-batch", "model.bias": "false"}, "online.gamma", "bias")
 
     def test_fedsgd_is_one_step(self):
         self.refuse({"online.kind": "fedsgd", "online.steps": 2}, "fedsgd", "online.steps")

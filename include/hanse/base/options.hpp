@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hanse {
@@ -47,8 +47,8 @@ struct Option {
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
-  Option& only_for(std::initializer_list<std::string> used_by) {
-    kinds = used_by;
+  Option& only_for(std::vector<std::string> used_by) {
+    kinds = std::move(used_by);
     return *this;
   }
   std::string section() const { return key.substr(0, key.find('.')); }

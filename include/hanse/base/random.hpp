@@ -20,8 +20,9 @@ enum class Purpose : uint64_t {
   kSampling = 4,    // participation
   kShuffle = 5,     // order of a client's samples in a round
   kDropout = 6,     // dropout masks of a client in a round
-  kData = 7,        // data.kind = random
+  kData = 7,        // made up data
   kLoss = 8,        // which samples estimate a client's loss in a round
+  kAvailability = 9,  // which clients are there in a round
 };
 
 class RandomStream {

@@ -23,7 +23,7 @@ struct PropfairOptions {
 double propfair_slope(const PropfairOptions& options, double loss);
 
 struct ClientOptions {
-  std::string kind = "sgd";     // [client] update: sgd | prox
+  std::string kind = "sgd";     // [client] update: sgd | prox | scaffold
   int64_t epochs = 1;           // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;            // mini-batch steps a round; 0: epochs
   int64_t batch = 20;           // samples a step; 0: all of the client's
@@ -45,6 +45,8 @@ struct ClientTask {
   uint64_t seed = 0;       // run.seed
   std::span<float> row;    // [P]: the received model on entry, the local model on return
   std::span<float> state;  // [state_width()] of this client, zero at its first participation
+  std::span<const float> control;   // [control_width()] the server's control variate c
+  std::span<float> control_change;  // [control_width()] out: by how much the client's own one moved
 };
 
 struct ClientOutcome {
@@ -59,6 +61,9 @@ class LocalUpdate {
   virtual ClientOutcome train(const ClientTask& task) = 0;
   // Floats that a client keeps between rounds; 0: none.
   virtual int64_t state_width() const { return 0; }
+  // Floats of the control variate that the server sends with the model, and that moves by the
+  // weighted sum of the clients' control_change; 0: none.
+  virtual int64_t control_width() const { return 0; }
 };
 
 // Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,
@@ -68,9 +73,26 @@ class LocalUpdate {
 std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
                                       Model& model);
 
+// SCAFFOLD (Karimireddy et al. 2020, Algorithm 1, option II): every step is corrected by how much
+// the mean gradient of all clients differs from the client's own, so that clients of unlike data
+// do not drift apart. For K local steps from the received x
+//   y <- y - lr (g(y) - c_i + c),  then  c_i+ = c_i - c + (x - y)/(K lr),
+// with c_i the client's state and c the server's control variate; c_i+ is the mean of the K
+// gradients, weight decay and PropFair's slope among them. Batches are those of SGD.
+// Throws InvalidArgument with momentum or clipping: c_i+ would no longer be a mean of gradients.
+// Known weakness: c_i is as old as the client's last participation. Memory: two rows and one batch,
+// the state, and twice SGD's bytes on the network. Cost: SGD's and one pass over the row a step.
+std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
+                                           const Federation& federation, Model& model);
+
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const ClientOptions& options, int64_t samples);
 // The learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
 double learning_rate(const ClientOptions& options, int64_t round);
+// What turns |theta_i - theta|^2 of a client with `samples` training samples into the |g_i|^2 that
+// a sampler learns from: 1/(lr^2 B), lr that of the round and B = local_steps, so that a_i =
+// lambda_i^2 |sum_b g_b|^2 / B (Zhao et al. 2025, Algorithm 4, line 14; one step is mini-batch
+// SGD). 1 for scaffold (there, Appendix E). REQUIRES: lr > 0.
+double feedback_scale(const ClientOptions& options, int64_t round, int64_t samples);
 
 }  // namespace hanse

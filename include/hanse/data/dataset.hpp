@@ -38,7 +38,7 @@ struct Dataset {
 };
 
 struct DataOptions {
-  std::string kind = "idx";                                // idx | csv | random
+  std::string kind = "idx";  // idx | csv | random | synthetic-regression
   std::string path = "/usr/share/datasets/fashion-mnist";  // folder (idx) or file (csv)
   std::vector<int64_t> labels;          // classes to keep, renumbered in this order; empty: all
   double test_fraction = 0.2;           // of every client's samples; 0: evaluate on training data
@@ -48,19 +48,47 @@ struct DataOptions {
   std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
   int64_t classes = 10;                      // random: classes
   std::string standardize = "none";          // csv: none | client | all, see standardize.hpp
+
+  // synthetic-regression, see make_synthetic_regression.
+  std::string design = "dense";      // dense: all coordinates; support: one a client
+  int64_t dimension = 10;            // d, features of a sample; at least 1
+  double sigma = 3.0;                // dense: deviation of log s_m, 0: clients alike; at least 0
+  double kappa = 25.0;               // dense: condition number of Sigma; at least 1
+  std::string scale = "covariance";  // dense: s_m Sigma is a covariance | a deviation
+  double nu = 1.0;                   // support: deviation of log w*_j; in [0, 10]
 };
 
-// Reads the samples of `options`. `samples` is the number that kind = random makes.
+// Reads the samples of `options`. `clients` and `samples_per_client` say how many the made up kinds
+// make: random their product, synthetic-regression so many for each client.
 // Throws InvalidArgument that names file, line and field: missing, truncated or malformed files,
 // counts that differ, labels outside the classes, values that are not finite.
 // Cost: one pass over the files; the samples once in memory.
-Dataset read_dataset(const DataOptions& options, int64_t samples, uint64_t seed);
+Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
+                     uint64_t seed);
 
 // The files of data/README.md, one reader each.
 Dataset read_idx_folder(const std::string& folder);
 Dataset read_csv(const std::string& file, const DataOptions& options);
 Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t samples,
                     uint64_t seed);
+
+// Linear regression on clients of unequal scale (Zhao et al. 2025, "Adaptive Client Sampling in
+// Federated Learning via Online Learning with Bandit Feedback", section 7, equation 26). A sample
+// of client m, which is group m:
+//   y = <w*, x> + N(0, 0.1^2)
+// dense: w*_j ~ N(10, 3^2), x ~ N(0, s_m Sigma) with Sigma diagonal, Sigma_jj =
+// kappa^((j-1)/(d-1) - 1) (1 for d = 1), and s_m = exp(N(0, sigma^2)) times the factor that makes
+// the largest 10. scale = "deviation" is the authors' code: s_m Sigma_jj is the standard deviation
+// of x_j, so the covariance is s_m^2 Sigma^2 and its condition number kappa^2.
+// support (section 7.4): one coordinate j a client, uniform; x_j ~ N(1, 0.1^2), the others 0;
+// w*_j ~ exp(N(0, nu^2)).
+// A pure function of its arguments. A client's samples do not depend on how many follow them, nor
+// on the other clients, except for the factor on all s_m.
+// Throws InvalidArgument: an option out of its range, an unknown name, too many samples.
+// Cost: d + 1 normal numbers a sample. Known weakness: a large sigma leaves most clients with
+// features near 0, whose targets are noise.
+Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
+                                  int64_t samples_per_client, uint64_t seed);
 
 // Only the samples of the given classes, renumbered 0, 1, ... in the order given.
 // Throws InvalidArgument when a class is outside the data's or stands twice.

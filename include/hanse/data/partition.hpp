@@ -13,7 +13,7 @@ namespace hanse {
 struct FederationOptions {
   int64_t clients = 100;
   std::string partition = "iid";  // iid|dirichlet|shards|sizes|power-law|by-label|by-column
-  int64_t samples = 60;           // data.kind = random: mean samples a client, train and test
+  int64_t samples = 60;           // of a client, made up data: train and test (random: mean)
   double alpha = 0.5;             // dirichlet: concentration
   int64_t min_samples = 2;        // dirichlet, power-law: smallest client
   int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group

@@ -83,6 +83,7 @@ struct ModelOptions {
   std::string loss = "cross-entropy";   // cross-entropy | binary-logistic | squared-error
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   std::string init = "uniform";         // uniform | zeros
+  bool bias = true;                     // linear: z = W x + b, false: z = W x
 };
 
 // Loss of the last layer. Outputs a sample: classes (cross-entropy), 1 (the others).

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +20,12 @@
 #include "hanse/comm/update_sum.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/schedule.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -42,7 +45,8 @@ class FederatedTrainer final : public Protocol {
     LocalUpdate& update;
     ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
-    ServerOptimizer* optimizer;  // rank 0; null elsewhere
+    ServerOptimizer* optimizer;            // rank 0; null elsewhere
+    Availability* availability = nullptr;  // rank 0; null: everyone is always there
   };
   struct Settings {
     uint64_t seed = 1;
@@ -51,6 +55,8 @@ class FederatedTrainer final : public Protocol {
     ServerOptions server;
     CommOptions comm;
     int64_t loss_batches = 0;        // samples of F_i: so many mini-batches; 0: all
+    bool equal_importance = false;   // the sampler's lambda_m: 1/M; else by samples
+    bool regret = false;             // measure the sampler's regret: all clients train every round
     std::string state_folder = ".";  // of the client states' mapped file
   };
 
@@ -62,12 +68,17 @@ class FederatedTrainer final : public Protocol {
   int64_t completed_rounds() const override { return completed_; }
 
   std::vector<ClientEvaluation> evaluate() override;
+  Metrics metrics() const override;
   std::vector<double> decision() const override;
+  std::vector<TableLines> take_lines() override;
 
   // Brings rank 0's model to all ranks, before an evaluation. Collective.
   void share_model();
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override { return parts_.model.layout(); }
+
+  // What is known of the last round's draw. Rank 0.
+  const Participation& participation() const { return *participation_; }
 
   void save(State& state) const override;
   void load(const State& state) override;
@@ -81,23 +92,28 @@ class FederatedTrainer final : public Protocol {
     int64_t position;    // in the draw
     int64_t worker;      // that trains it, when the schedule is planned
     double coefficient;  // of its update in the sum
+    double importance;   // lambda_i, of its control variate's change
   };
   // What the ranks report after a round: an entry a participant, in the plan's order. Entries of
   // other ranks' participants are -inf, so that a maximum merges the ranks' tables.
   struct Findings;
 
+  void decide_participants(bool losses_first);
   void draw_participants();
   void mix(std::span<const double> losses);
-  void share_plan();
+  bool share_plan(bool foresees);
+  void foresee();
+  double squared_step(int64_t client);
+  double feedback(int64_t client, double importance, double squared_norm) const;
+  ClientTask task_of(int64_t client, std::span<float> state);
   void gather_losses();
   double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
-  double step(const Findings& findings);
+  void step(const Findings& findings, RoundRecord& record);
   template <class Work>
   void for_my_participants(Work work);
-  template <class Work>
-  void attempt(Work work);
+  void attempt(const std::function<void()>& work);
   bool is_server() const { return parts_.comm.rank() == 0; }
 
   Parts parts_;
@@ -109,7 +125,11 @@ class FederatedTrainer final : public Protocol {
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
   std::vector<float> step_;   // [P] the mixed update, rank 0
   UpdateSum sum_;
-  std::unique_ptr<WorkQueue> queue_;  // null: the schedule is planned
+  std::vector<float> control_;         // [control width] the server's control variate
+  std::vector<float> control_change_;  // [control width] of the client in training; else zeros
+  std::vector<float> control_zeros_;   // [control width]
+  UpdateSum control_sum_;              // of lambda_i control_change_i
+  std::unique_ptr<WorkQueue> queue_;   // null: the schedule is planned
   std::unique_ptr<ClientStateStore> states_;
   std::vector<float> evaluation_buffer_;
   std::exception_ptr failure_;
@@ -117,8 +137,8 @@ class FederatedTrainer final : public Protocol {
   // Of the round in progress.
   std::vector<Assignment> plan_;  // costliest first
   // Rank 0 only.
-  Draw draw_;
-  std::vector<double> lambda_;  // [participants] in the draw's order
+  std::unique_ptr<Participation> participation_;
+  std::string sampling_lines_;  // of sampling.csv, not yet taken
   double mixed_loss_ = 0;
   CostModel costs_;
 };

@@ -34,6 +34,10 @@ std::vector<std::string> known_names(const std::string& key);
 // Makers by the job's names. REQUIRES: a job whose names were checked by its table. They throw
 // InvalidArgument when options and federation do not fit together.
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
+// The same without data. `initial` [M]: shares of weighted and lipschitz, first probabilities of
+// the osmd family; empty: uniform, where the kind has such a start.
+std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
+                                            std::span<const double> initial);
 // `participation` is the share of clients in a round, in (0, 1].
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,

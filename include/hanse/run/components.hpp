@@ -25,7 +25,8 @@ struct Components {
 
   // run.protocol = federated; else null.
   std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<ClientSampler> sampler;  // rank 0
+  std::unique_ptr<ClientSampler> sampler;      // rank 0
+  std::unique_ptr<Availability> availability;  // rank 0; null: everyone is always there
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;

@@ -32,6 +32,17 @@ struct RunOptions {
 struct SamplerOptions {
   std::string kind = "uniform";
   int64_t per_round = 10;
+  bool replacement = true;
+  std::string availability = "always";
+  double alpha = 0.4;  // osmd family: p >= alpha/M
+  std::string variant = "paper";
+  double rate_scale = 1;
+  std::string a_max = "auto";    // auto | first-round | running | a number
+  int64_t horizon = 0;           // 0: run.rounds of the first start
+  std::string eta = "auto";      // osmd
+  std::string gamma = "auto";    // adaptive-osmd, osmd-doubling
+  std::string restart = "last";  // osmd-doubling
+  double mixing = 0;             // mabs, vrb: share of uniform draws; 0: their papers'
 };
 
 struct AggregatorOptions {
@@ -53,7 +64,8 @@ struct AggregatorOptions {
 };
 
 struct EvaluateOptions {
-  int64_t every = 10;  // rounds; 0: after the last round only
+  int64_t every = 10;   // rounds; 0: after the last round only
+  bool regret = false;  // of the sampler; all clients train in every round
 };
 
 struct CheckpointOptions {
@@ -101,6 +113,9 @@ std::vector<std::string> unused_keys(const Job& job);
 
 // n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.
 int64_t loss_batches(const std::string& text);
+
+// The number of "auto" (-1) or of a value >= 0. Throws InvalidArgument, naming `where`.
+double number_or_auto(const std::string& text, const std::string& where);
 
 // Checks what can be checked without data: combinations of options, and that each file is there.
 // Throws InvalidArgument.

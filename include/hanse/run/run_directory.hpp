@@ -1,5 +1,6 @@
-// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, online.csv, weights.csv,
-// clients.csv, summary.json, model.h5, checkpoints/. Written by rank 0.
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, the protocol's own
+// tables (sampling.csv, online.csv, weights.csv), clients.csv, summary.json, model.h5,
+// checkpoints/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class RunDirectory {
   void append_evaluation(int64_t round, const Metrics& metrics);
   // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
   void append_decision(int64_t round, std::span<const double> decision);
-  // Lines of a protocol's own table, online.csv or weights.csv. The first ones create the file.
+  // Lines of a protocol's own table. The first ones create the file.
   void append_lines(const TableLines& table);
   // Replaces clients.csv. Accuracies are left empty for regression.
   void write_clients(std::span<const ClientEvaluation> clients, bool classification);

@@ -1,4 +1,4 @@
-// Samplers without memory: uniform, weighted, full.
+// Samplers that learn nothing: uniform, weighted, full, lipschitz and the oracle optimal.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,23 @@
 
 namespace hanse {
 
-// K of M clients without replacement, every subset with the same probability; w_i = M/K.
-// Cost a round: O(K), whatever M (Floyd's algorithm; then a shuffle for the order).
+// K of the available clients without replacement, every subset with the same probability;
+// w_i = available/K. Cost a round: O(K log M) (Floyd's algorithm; then a shuffle for the order).
 std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round);
 
-// K draws with replacement, client i with probability lambda_i (the share of its samples);
-// w_i = N_i / (K lambda_i), N_i the times it was drawn. Cost a round: O(K log M).
-std::unique_ptr<ClientSampler> make_weighted_sampler(std::span<const double> lambda,
-                                                     int64_t per_round);
-
-// Every client in every round; w_i = 1. Cost a round: O(M).
+// Every available client in every round; w_i = 1. Cost a round: O(M).
 std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
+
+// K draws, client i with probability proportional to shares[i] >= 0 ("weighted": its samples;
+// "lipschitz": lambda_i L_i, Zhao and Zhang 2015, Needell et al. 2016). Cost: O(M) once, then
+// O(K log M) a round. Throws InvalidArgument when no share is positive.
+std::unique_ptr<ClientSampler> make_weighted_sampler(std::span<const double> shares,
+                                                     int64_t per_round, bool replacement = true);
+
+// K draws with p_i proportional to sqrt(a_i), the minimiser of sum a_i/p_i, from the a_i of all
+// clients in every round: what a sampler could reach at best. Uniform when all a_i are 0.
+// Cost a round: O(M), and the a_i of all clients.
+std::unique_ptr<ClientSampler> make_optimal_sampler(int64_t clients, int64_t per_round,
+                                                    bool replacement = true);
 
 }  // namespace hanse

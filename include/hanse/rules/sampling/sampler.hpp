@@ -10,38 +10,80 @@
 
 namespace hanse {
 
-// The participants of one round. weights[i] is w_i with E[w_i] = 1 for every client of the
-// federation (0 for the undrawn), so that sum_i w_i x_i estimates the sum of x over all clients
-// without bias.
+// The participants of one round. weights[i] is w_i with E[w_i] = 1 for every available client (0
+// for the undrawn), so that sum_i w_i x_i estimates the sum of x over the available clients without
+// bias.
 struct Draw {
-  std::vector<int64_t> clients;  // distinct, in the order drawn
-  std::vector<int64_t> counts;   // times each was drawn
-  std::vector<double> weights;   // w_i
+  std::vector<int64_t> clients;       // distinct, in the order drawn
+  std::vector<int64_t> counts;        // N_i, the times each was drawn
+  std::vector<double> probabilities;  // q_i, of each in the first of the draws
+  std::vector<double> weights;        // w_i
+  bool everyone = false;              // nothing was decided: all who are available take part, once
 
   std::size_t size() const { return clients.size(); }
+  int64_t draws() const;  // K = sum_i N_i
 };
 
 // What the participants of a round report, in the draw's order.
 struct Feedback {
-  std::span<const double> squared_norms;  // |theta_i - theta|^2
-  std::span<const double> losses;         // mean mini-batch loss
+  std::span<const double> a;       // a_i = lambda_i^2 |g_i|^2, g_i the client's gradient or update
+  std::span<const double> losses;  // mean mini-batch loss
 };
 
 class ClientSampler {
  public:
+  // `clients`: M; `per_round`: the most participants that a round can have.
+  ClientSampler(int64_t clients, int64_t per_round) : clients_(clients), per_round_(per_round) {}
   virtual ~ClientSampler() = default;
 
-  // Draws the participants of a round (counted from 1).
+  int64_t clients() const { return clients_; }
+  int64_t per_round() const { return per_round_; }
+
+  // Draws the participants of a round (counted from 1) from the available clients: nobody when
+  // there are none, everyone when they are not more than per_round() of a federation of more.
   virtual Draw draw(int64_t round, RandomStream& stream) = 0;
 
-  // Told after every round what its participants reported.
+  // The draw that chose these clients in this order, repeats where the sampler draws with
+  // replacement: for replays. Throws InvalidArgument when the sampler cannot have drawn them.
+  virtual Draw impose(std::span<const int64_t> draws) = 0;
+
+  // Probability that the next draw (the first of the round's) is this client, were all available.
+  virtual double probability(int64_t client) const = 0;
+
+  // Is every client as likely as any other, in every round?
+  virtual bool even() const { return false; }
+
+  // Told after every round what its participants reported. Throws InvalidArgument, naming the
+  // client, when an a_i is negative or not finite and the sampler uses it.
   virtual void observe(const Draw& draw, const Feedback& feedback);
 
-  // The most participants that a round can have.
-  virtual int64_t max_participants() const = 0;
+  // These clients came or went; all are available at first, and after load(). Each stands once.
+  virtual void toggle(std::span<const int64_t> clients) = 0;
+
+  // Does the next draw need a_i of all clients? Then foresee() is called first, with a [M].
+  virtual bool needs_foresight() const { return false; }
+  virtual void foresee(std::span<const double> a);
+
+  // Weights of the rule's experts, when it has some.
+  virtual std::vector<double> expert_weights() const { return {}; }
 
   virtual void save(State& state) const;
   virtual void load(const State& state);
+
+ private:
+  int64_t clients_;
+  int64_t per_round_;
 };
+
+// The estimate of l(q) = 1/K sum_m a_m / q_m, the part of the gradient estimate's variance that the
+// probabilities q decide, by the draw they made: 1/K^2 sum_i N_i a_i / q_i^2 (Zhao et al. 2025,
+// eqs. 4 and 6). Unbiased for draws with replacement.
+double variance_estimate(const Draw& draw, std::span<const double> a);
+
+// Throws InvalidArgument when K is below 1, or above M without replacement.
+void check_per_round(int64_t per_round, int64_t clients, bool replacement);
+
+// Throws InvalidArgument that names the client whose a_i is negative or not finite.
+void check_feedback(const Draw& draw, std::span<const double> a);
 
 }  // namespace hanse

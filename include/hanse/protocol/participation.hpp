@@ -1,0 +1,90 @@
+// Who takes part in each round, and what the sampler learns from it: rank 0's side.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/evaluation.hpp"
+#include "hanse/rules/sampling/availability.hpp"
+#include "hanse/rules/sampling/client_set.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+
+namespace hanse {
+
+// How well the participants of a round were chosen. l(q) = 1/K sum_m a_m/q_m is the part of the
+// variance of the gradient estimate that the probabilities q decide.
+struct SamplingRecord {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  int64_t available = 0;       // clients that could be drawn
+  double estimate = kUnknown;  // of l(q), from the participants
+  double variance = kUnknown;  // l(q), when the a_m of all clients are known
+  double best = kUnknown;      // the least l: (sum_m sqrt a_m)^2/K
+  double regret = kUnknown;    // sum over rounds of l(q) - the least l
+};
+
+class Participation {
+ public:
+  struct Settings {
+    uint64_t seed = 1;
+    bool equal_importance = false;  // lambda_m = 1/M; else the client's share of the samples
+    bool regret = false;            // ask for the a_m of all clients in every round
+  };
+
+  // `availability` null: everyone is always there. All must outlive the object.
+  Participation(ClientSampler& sampler, Availability* availability, const Federation& federation,
+                Settings settings);
+
+  // Must foresee() be told the a_m of all clients, [M], before the next draw?
+  bool needs_foresight() const { return settings_.regret || sampler_.needs_foresight(); }
+  void foresee(std::vector<double> a);
+
+  // The participants of the round; valid until the next draw.
+  const Draw& draw(int64_t round);
+  const Draw& drawn() const { return draw_; }
+  // Their shares of all training samples, in the draw's order.
+  std::span<const double> shares() const { return shares_; }
+  // lambda_m of the objective whose gradient is estimated.
+  double importance(int64_t client) const;
+
+  // What they reported: a_i and losses in the draw's order.
+  void observe(const Feedback& feedback);
+
+  // Of the last round observed, and as a line of sampling.csv.
+  const SamplingRecord& record() const { return record_; }
+  static constexpr const char* kHeader =
+      "round,available,variance_estimate,variance,best_variance,regret";
+  std::string line(int64_t round) const;
+
+  const ClientSampler& sampler() const { return sampler_; }
+
+  void save(State& state) const;
+  void load(const State& state);
+
+ private:
+  double share(int64_t client) const;
+  void measure();
+
+  ClientSampler& sampler_;
+  Availability* availability_;
+  const Federation& federation_;
+  Settings settings_;
+  ClientSet available_;
+  double regret_ = 0;
+
+  // Of the round in progress.
+  std::vector<double> foreseen_;  // [M] a_m; empty: not asked for
+  Draw draw_;
+  std::vector<double> shares_;
+  SamplingRecord record_;
+};
+
+// The sampler's probabilities of all clients: sampling_entropy (-sum p ln p; ln M when uniform),
+// and sampling_min, _p10, _median, _p90 and _max (the ceil(q M)-th smallest). Cost O(M).
+Metrics summarize_probabilities(const ClientSampler& sampler);
+
+}  // namespace hanse

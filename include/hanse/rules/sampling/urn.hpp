@@ -1,0 +1,116 @@
+// Draws from M clients of which most are alike.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "hanse/rules/sampling/client_set.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+#include "hanse/rules/sampling/sum_tree.hpp"
+
+namespace hanse {
+
+// The mass of each client, to which its probability is proportional.
+struct UrnLaw {
+  std::vector<double> coefficients;  // [width] of a row: its product with them ...
+  double individual = 0;             // ... plus this is the mass of a client that has a row
+  double common = 0;                 // mass of a client that has none; no row may weigh less
+};
+
+// Clients that a rule has touched have a row of numbers each; all others are alike and cost
+// nothing. A draw costs O(width log rows + log M), whatever M; memory is O(width) a row and M/8
+// bytes. The result of a draw depends on rows, absent clients and stream alone, not on how the urn
+// came to hold them.
+class Urn {
+ public:
+  // `all_rows`: every client has a row from the start, its slot the client's number.
+  Urn(int64_t clients, int64_t width, bool all_rows = false);
+
+  int64_t clients() const { return available_.clients(); }
+  int64_t width() const { return width_; }
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()) / width_; }
+  int64_t alike() const { return clients() - rows(); }  // clients without a row
+
+  // Where the client's row is; -1: it has none.
+  int64_t slot(int64_t client) const;
+  // Gives the client a row of zeros. REQUIRES: it has none. Returns the slot.
+  int64_t add(int64_t client);
+  int64_t client_of(int64_t slot) const;
+
+  // The numbers of a slot [width]. After a change, refresh() with that slot is due.
+  std::span<double> row(int64_t slot) { return {&rows_[offset(slot)], wide()}; }
+  std::span<const double> row(int64_t slot) const { return {&rows_[offset(slot)], wide()}; }
+  void refresh(std::span<const int64_t> slots);
+  void refresh_all();
+  // New rows of another width, in the order of the slots. REQUIRES: rows.size() == rows() * width.
+  void reshape(int64_t width, std::vector<double> rows);
+
+  // Sum of a column over all rows, of clients that are away too.
+  double sum(int64_t column) const;
+
+  // These clients came or went. Cost O(width log rows + log M) each.
+  void toggle(std::span<const int64_t> clients);
+  // Clients that may be drawn.
+  int64_t available() const { return available_.size(); }
+
+  double mass(const UrnLaw& law, int64_t client) const;
+  double available_mass(const UrnLaw& law) const;
+
+  // K draws by the law from the available, and the weights that make an unbiased sum of them:
+  // with replacement N/(K q); without, the j-th (1/p_(j) + K - j)/K, p_(j) its probability among
+  // those not yet drawn (Zhao et al. 2025, Algorithm 7, telescoped). Stops early, without
+  // replacement, when nobody with mass is left. Everyone when not more than K of them are there.
+  Draw draw(int64_t count, bool replacement, const UrnLaw& law, RandomStream& stream);
+  // The same of given clients.
+  Draw impose(std::span<const int64_t> draws, int64_t count, bool replacement, const UrnLaw& law);
+
+  void save(State& state) const;
+  // All clients are available after it.
+  void load(const State& state);
+
+ private:
+  std::size_t wide() const { return static_cast<std::size_t>(width_); }
+  std::size_t offset(int64_t slot) const { return static_cast<std::size_t>(slot * width_); }
+  void put_leaf(SumTree& tree, int64_t slot, bool there);
+  void hide(int64_t client);
+  void unhide(std::span<const int64_t> clients);
+  int64_t pick(double target, const UrnLaw& law) const;
+  Draw everyone(const UrnLaw& law) const;
+  using Pick = std::function<int64_t(int64_t draw, double mass)>;
+  Draw with_replacement(int64_t count, const UrnLaw& law, const Pick& pick) const;
+  Draw without_replacement(int64_t count, const UrnLaw& law, const Pick& pick);
+
+  int64_t width_;
+  bool all_rows_;
+  ClientSet available_;
+  std::vector<double> rows_;                    // [rows, width]
+  std::vector<int64_t> clients_;                // [rows] of each slot; empty when all have rows
+  std::unordered_map<int64_t, int64_t> slots_;  // the other way round
+  SumTree present_;                             // rows of the available and not hidden
+  std::optional<SumTree> absent_;               // the other rows; none until somebody is away
+};
+
+// A sampler that draws from an urn.
+class UrnSampler : public ClientSampler {
+ public:
+  Draw draw(int64_t round, RandomStream& stream) override;
+  Draw impose(std::span<const int64_t> draws) override;
+  double probability(int64_t client) const override;
+  void toggle(std::span<const int64_t> clients) override { urn_.toggle(clients); }
+
+ protected:
+  UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn);
+  // The masses of the next draw; over all clients they sum to 1.
+  virtual UrnLaw law() const = 0;
+
+  Urn urn_;
+
+ private:
+  bool replacement_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,58 @@
+#include "batch_stream.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hanse {
+
+namespace {
+
+// out[i] <- all[begin + chosen[i]], when the task has such values.
+template <class T>
+void pick(std::span<const T> all, int64_t begin, std::span<const int32_t> chosen,
+          std::vector<T>& out) {
+  if (all.empty()) return;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    out[i] = all[static_cast<std::size_t>(begin + chosen[i])];
+  }
+}
+
+}  // namespace
+
+void BatchStream::start(const ClientTask& task) {
+  range_ = federation_.train(task.client);
+  batch_ = options_.batch > 0 ? std::min(options_.batch, range_.size()) : range_.size();
+  shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
+                          static_cast<uint64_t>(task.client));
+  order_.resize(static_cast<std::size_t>(range_.size()));
+  std::iota(order_.begin(), order_.end(), 0);
+  next_ = range_.size();
+  features_.resize(static_cast<std::size_t>(batch_ * federation_.sample_values()));
+  labels_.resize(federation_.labels().empty() ? 0 : static_cast<std::size_t>(batch_));
+  targets_.resize(federation_.targets().empty() ? 0 : static_cast<std::size_t>(batch_));
+}
+
+Batch BatchStream::next() {
+  if (next_ == range_.size()) {
+    shuffle_.shuffle(std::span(order_));
+    next_ = 0;
+  }
+  const auto chosen = upcoming();
+  const auto rows = static_cast<int64_t>(chosen.size());
+  federation_.gather(range_.begin, chosen, features_.data());
+  next_ += rows;
+  federation_.prefetch(range_.begin, upcoming());  // arrives while this batch is computed
+  pick(federation_.labels(), range_.begin, chosen, labels_);
+  pick(federation_.targets(), range_.begin, chosen, targets_);
+  return {.features = features_.data(),
+          .labels = labels_.empty() ? nullptr : labels_.data(),
+          .targets = targets_.empty() ? nullptr : targets_.data(),
+          .rows = rows};
+}
+
+std::span<const int32_t> BatchStream::upcoming() const {
+  const int64_t rows = std::min(batch_, range_.size() - next_);
+  return {order_.data() + next_, static_cast<std::size_t>(rows)};
+}
+
+}  // namespace hanse

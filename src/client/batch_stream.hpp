@@ -1,0 +1,58 @@
+// The samples of one participation, in mini-batches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/base/random.hpp"
+#include "hanse/client/local_update.hpp"
+
+namespace hanse {
+
+// Hands out a client's samples in mini-batches, in a fresh order every pass (stream of seed,
+// kShuffle, round, client). Memory: one batch, and four bytes a sample of the client.
+class BatchStream {
+ public:
+  // `federation` must outlive the object.
+  BatchStream(const ClientOptions& options, const Federation& federation)
+      : options_(options), federation_(federation) {}
+
+  // Calls step(batch, noise) -> mean loss of the batch for every step of the task's round; `noise`
+  // is the client's stream for dropout. A batch is valid until the next one.
+  template <class Step>
+  ClientOutcome run(const ClientTask& task, Step step) {
+    start(task);
+    RandomStream noise(task.seed, Purpose::kDropout, static_cast<uint64_t>(task.round),
+                       static_cast<uint64_t>(task.client));
+    const int64_t steps = local_steps(options_, range_.size());
+    ClientOutcome outcome;
+    for (int64_t i = 0; i < steps; ++i) {
+      const Batch batch = next();
+      outcome.loss += step(batch, noise);
+      outcome.samples += batch.rows;
+    }
+    outcome.loss /= static_cast<double>(steps);
+    return outcome;
+  }
+
+ private:
+  void start(const ClientTask& task);
+  // The last batch of a pass may be smaller.
+  Batch next();
+  // The rows of order_ that come next in this pass.
+  std::span<const int32_t> upcoming() const;
+
+  ClientOptions options_;
+  const Federation& federation_;
+  SampleRange range_;
+  int64_t batch_ = 1;
+  int64_t next_ = 0;  // first sample of order_ not handed out in this pass
+  RandomStream shuffle_{0, Purpose::kShuffle};
+  std::vector<int32_t> order_;   // [samples of the client]
+  std::vector<float> features_;  // [batch, values of a sample]
+  std::vector<int32_t> labels_;  // [batch]
+  std::vector<float> targets_;   // [batch]
+};
+
+}  // namespace hanse

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "batch_stream.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/client/local_update.hpp"
+
+namespace hanse {
+
+namespace {
+
+class Scaffold final : public LocalUpdate {
+ public:
+  Scaffold(const ClientOptions& options, const Federation& federation, Model& model)
+      : options_(options),
+        federation_(federation),
+        model_(model),
+        batches_(options, federation),
+        gradient_(static_cast<std::size_t>(model.n_params())),
+        origin_(gradient_.size()) {}
+
+  int64_t state_width() const override { return model_.n_params(); }
+  int64_t control_width() const override { return model_.n_params(); }
+
+  ClientOutcome train(const ClientTask& task) override {
+    std::copy(task.row.begin(), task.row.end(), origin_.begin());
+    // c - c_i stands in control_change until the steps are done: a row less to keep.
+    const std::span<float> drift = task.control_change;
+    for (std::size_t i = 0; i < drift.size(); ++i) drift[i] = task.control[i] - task.state[i];
+    const double lr = learning_rate(options_, task.round);
+    const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
+      return corrected_step(task.row, drift, batch, noise, lr);
+    });
+    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
+    move_control(task, static_cast<float>(1 / (static_cast<double>(steps) * lr)));
+    return outcome;
+  }
+
+ private:
+  // g = s(F) grad F + wd y, the objective's gradient;  y <- y - lr (g - c_i + c)
+  double corrected_step(std::span<float> row, std::span<const float> drift, const Batch& batch,
+                        RandomStream& noise, double lr) {
+    const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
+    const auto slope = static_cast<float>(propfair_slope(options_.propfair, loss));
+    const auto rate = static_cast<float>(lr);
+    const auto decay = static_cast<float>(options_.weight_decay);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] -= rate * (slope * gradient_[i] + decay * row[i] + drift[i]);
+    }
+    return loss;
+  }
+
+  // c_i+ - c_i = (x - y) / (K lr) - c
+  void move_control(const ClientTask& task, float inverse_path) const {
+    for (std::size_t i = 0; i < origin_.size(); ++i) {
+      const float change = (origin_[i] - task.row[i]) * inverse_path - task.control[i];
+      task.control_change[i] = change;
+      task.state[i] += change;
+    }
+  }
+
+  ClientOptions options_;
+  const Federation& federation_;
+  Model& model_;
+  BatchStream batches_;
+  std::vector<float> gradient_;  // [P]
+  std::vector<float> origin_;    // [P] the received model x
+};
+
+void refuse(bool given, const std::string& key) {
+  if (!given) return;
+  throw InvalidArgument(
+      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
+      fmt::format("leave {} at 0, or use client.update = sgd", key));
+}
+
+}  // namespace
+
+std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
+                                           const Federation& federation, Model& model) {
+  refuse(options.momentum > 0, "client.momentum");
+  refuse(options.clip > 0, "client.clip");
+  return std::make_unique<Scaffold>(options, federation, model);
+}
+
+}  // namespace hanse

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/base/random.hpp"
+#include "hanse/data/dataset.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kNoise = 0.1;          // deviation of a target around <w*, x>
+constexpr double kLargestScale = 10.0;  // max s_m
+
+// What a stream of Purpose::kData is for; stands in the stream's `round`. Numbers are part of the
+// results: never reuse or renumber one.
+enum class DataStream : uint64_t {
+  kSamples = 0,       // a client's features and targets
+  kCoefficients = 1,  // w*
+  kClient = 2,        // dense: a client's scale s_m; support: its coordinate
+};
+
+RandomStream data_stream(uint64_t seed, DataStream purpose, int64_t client = 0) {
+  return RandomStream(seed, Purpose::kData, static_cast<uint64_t>(purpose),
+                      static_cast<uint64_t>(client));
+}
+
+void check_number(const std::string& key, double value, const Range& range) {
+  if (range.contains(value)) return;
+  throw InvalidArgument(fmt::format("{} is {}", key, number_text(value)), key,
+                        "it lies in " + range.text());
+}
+
+void check_name(const std::string& key, const std::string& name,
+                const std::array<std::string, 2>& known) {
+  if (name == known[0] || name == known[1]) return;
+  throw InvalidArgument(
+      fmt::format("unknown {} '{}'", key, name), key,
+      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
+}
+
+// exp of nu times the largest normal a stream can give, 8.6, is a finite float up to nu = 10.
+void check_options(const DataOptions& options) {
+  check_number("data.dimension", static_cast<double>(options.dimension), at_least(1));
+  check_number("data.sigma", options.sigma, at_least(0));
+  check_number("data.kappa", options.kappa, at_least(1));
+  check_number("data.nu", options.nu, between(0, 10));
+  check_name("data.scale", options.scale, {"covariance", "deviation"});
+  check_name("data.design", options.design, {"dense", "support"});
+}
+
+// w* [d]: N(10, 3^2), or exp(N(0, nu^2)).
+std::vector<double> coefficients(const DataOptions& options, uint64_t seed) {
+  RandomStream stream = data_stream(seed, DataStream::kCoefficients);
+  std::vector<double> w(static_cast<std::size_t>(options.dimension));
+  for (double& value : w) {
+    const double normal = stream.normal();
+    value = options.design == "dense" ? 10.0 + 3.0 * normal : std::exp(options.nu * normal);
+  }
+  return w;
+}
+
+// s [clients]: exp(N(0, sigma^2)), then all times one factor so that the largest is 10. The largest
+// is taken out in the exponent, where no sigma can overflow; a scale may become 0.
+std::vector<double> client_scales(double sigma, int64_t clients, uint64_t seed) {
+  std::vector<double> scales;
+  for (int64_t m = 0; m < clients; ++m) {
+    scales.push_back(data_stream(seed, DataStream::kClient, m).normal());
+  }
+  const double largest = *std::max_element(scales.begin(), scales.end());
+  for (double& s : scales) s = kLargestScale * std::exp(sigma * (s - largest));
+  return scales;
+}
+
+// One coordinate of a client's features: N(mean, deviation^2), independent of the others.
+struct Coordinate {
+  double mean = 0;
+  double deviation = 0;
+};
+
+// N(0, s Sigma), or N(0, s^2 Sigma^2) where the authors' code hands s Sigma_jj to a function that
+// wants a deviation. Sigma_jj = kappa^((j - 1)/(d - 1) - 1) = kappa^(-(d - j)/(d - 1)), j = 1..d:
+// Sigma_dd is 1 for every d.
+std::vector<Coordinate> dense_law(const DataOptions& options, double s) {
+  std::vector<Coordinate> law(static_cast<std::size_t>(options.dimension));
+  const double steps = std::max(static_cast<double>(options.dimension - 1), 1.0);
+  for (std::size_t j = 0; j < law.size(); ++j) {
+    const double before_last = static_cast<double>(law.size() - 1 - j);
+    const double scaled = s * std::pow(options.kappa, -before_last / steps);
+    law[j].deviation = options.scale == "covariance" ? std::sqrt(scaled) : scaled;
+  }
+  return law;
+}
+
+// N(1, 0.1^2) in one coordinate, 0 in all others.
+std::vector<Coordinate> support_law(const DataOptions& options, RandomStream stream) {
+  std::vector<Coordinate> law(static_cast<std::size_t>(options.dimension));
+  law[static_cast<std::size_t>(stream.below(options.dimension))] = {.mean = 1, .deviation = 0.1};
+  return law;
+}
+
+// Writes the features x [d] of one sample and returns y = <w*, x> + noise, of x as it is stored.
+float draw_sample(const std::vector<Coordinate>& law, const std::vector<double>& w,
+                  RandomStream& stream, float* x) {
+  double target = 0;
+  for (std::size_t j = 0; j < law.size(); ++j) {
+    x[j] = static_cast<float>(law[j].mean + law[j].deviation * stream.normal());
+    target += w[j] * static_cast<double>(x[j]);
+  }
+  return static_cast<float>(target + kNoise * stream.normal());
+}
+
+Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client) {
+  int64_t samples = 0;
+  int64_t bytes = 0;
+  if (clients < 1 || samples_per_client < 1 ||
+      __builtin_mul_overflow(clients, samples_per_client, &samples) ||
+      __builtin_mul_overflow(dimension, int64_t{sizeof(float)}, &bytes) ||
+      __builtin_mul_overflow(bytes, samples, &bytes)) {
+    throw InvalidArgument(fmt::format("cannot make {} clients of {} samples of {} values", clients,
+                                      samples_per_client, dimension),
+                          "federation.clients, federation.samples, data.dimension",
+                          "each is at least 1 and all fit in memory");
+  }
+  Dataset dataset{.shape = {dimension}};
+  dataset.features.resize(static_cast<std::size_t>(bytes));
+  dataset.targets.reserve(static_cast<std::size_t>(samples));
+  dataset.groups.reserve(static_cast<std::size_t>(samples));
+  return dataset;
+}
+
+}  // namespace
+
+Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
+                                  int64_t samples_per_client, uint64_t seed) {
+  check_options(options);
+  Dataset dataset = with_room(options.dimension, clients, samples_per_client);
+  const bool dense = options.design == "dense";
+  const auto w = coefficients(options, seed);
+  const auto scales = dense ? client_scales(options.sigma, clients, seed) : std::vector<double>{};
+  auto* x = reinterpret_cast<float*>(dataset.features.data());
+  for (int64_t m = 0; m < clients; ++m) {
+    const auto law = dense ? dense_law(options, scales[static_cast<std::size_t>(m)])
+                           : support_law(options, data_stream(seed, DataStream::kClient, m));
+    RandomStream stream = data_stream(seed, DataStream::kSamples, m);
+    for (int64_t i = 0; i < samples_per_client; ++i, x += options.dimension) {
+      dataset.targets.push_back(draw_sample(law, w, stream, x));
+      dataset.groups.push_back(m);
+    }
+    dataset.group_names.push_back(std::to_string(m));
+  }
+  return dataset;
+}
+
+}  // namespace hanse

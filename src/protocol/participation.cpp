@@ -1,0 +1,114 @@
+#include "hanse/protocol/participation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hanse/protocol/protocol.hpp"
+
+namespace hanse {
+
+Participation::Participation(ClientSampler& sampler, Availability* availability,
+                             const Federation& federation, Settings settings)
+    : sampler_(sampler),
+      availability_(availability),
+      federation_(federation),
+      settings_(settings),
+      available_(federation.clients()) {}
+
+double Participation::share(int64_t client) const {
+  return static_cast<double>(federation_.train(client).size()) /
+         static_cast<double>(federation_.train_samples());
+}
+
+double Participation::importance(int64_t client) const {
+  return settings_.equal_importance ? 1 / static_cast<double>(federation_.clients())
+                                    : share(client);
+}
+
+void Participation::foresee(std::vector<double> a) {
+  if (sampler_.needs_foresight()) sampler_.foresee(a);
+  foreseen_ = std::move(a);
+}
+
+const Draw& Participation::draw(int64_t round) {
+  if (availability_) {
+    const auto changed = availability_->changes(round, settings_.seed);
+    for (const int64_t client : changed) available_.toggle(client);
+    sampler_.toggle(changed);
+  }
+  RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round));
+  draw_ = sampler_.draw(round, stream);
+  shares_.clear();
+  for (const int64_t client : draw_.clients) shares_.push_back(share(client));
+  record_ = {.available = available_.size()};
+  if (settings_.regret) measure();
+  return draw_;
+}
+
+// l(q) of the probabilities that the round was drawn from, and the least l, over the available.
+void Participation::measure() {
+  record_.regret = regret_;
+  if (draw_.everyone) return;  // nothing was decided
+  double probability = 0;      // of the available
+  double ratios = 0;           // sum a/p
+  double roots = 0;            // sum sqrt(a)
+  for (int64_t client = 0; client < available_.clients(); ++client) {
+    const double a = foreseen_[static_cast<std::size_t>(client)];
+    if (!available_.contains(client)) continue;
+    const double p = sampler_.probability(client);
+    probability += p;
+    if (a > 0) ratios += a / p;
+    roots += std::sqrt(a);
+  }
+  const auto k = static_cast<double>(draw_.draws());
+  record_.variance = probability * ratios / k;
+  record_.best = roots * roots / k;
+  regret_ += record_.variance - record_.best;
+  record_.regret = regret_;
+}
+
+void Participation::observe(const Feedback& feedback) {
+  if (draw_.size() > 0) record_.estimate = variance_estimate(draw_, feedback.a);
+  sampler_.observe(draw_, feedback);
+  foreseen_.clear();
+}
+
+std::string Participation::line(int64_t round) const {
+  return fmt::format("{},{},{},{},{},{}\n", round, record_.available,
+                     number_or_nothing(record_.estimate), number_or_nothing(record_.variance),
+                     number_or_nothing(record_.best), number_or_nothing(record_.regret));
+}
+
+void Participation::save(State& state) const {
+  State sampler;
+  sampler_.save(sampler);
+  state.put_part("sampler", sampler);
+  state.put("regret", regret_);
+}
+
+void Participation::load(const State& state) {
+  sampler_.load(state.part("sampler"));
+  regret_ = state.get_one<double>("regret");
+}
+
+Metrics summarize_probabilities(const ClientSampler& sampler) {
+  std::vector<double> p(static_cast<std::size_t>(sampler.clients()));
+  double entropy = 0;
+  for (std::size_t client = 0; client < p.size(); ++client) {
+    p[client] = sampler.probability(static_cast<int64_t>(client));
+    if (p[client] > 0) entropy -= p[client] * std::log(p[client]);
+  }
+  const auto quantile = [&](double q) {
+    const auto rank = std::ceil(q * static_cast<double>(p.size()));
+    const auto at = p.begin() + std::max<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(rank) - 1);
+    std::nth_element(p.begin(), at, p.end());
+    return *at;
+  };
+  return {{"sampling_entropy", entropy},   {"sampling_min", quantile(0)},
+          {"sampling_p10", quantile(0.1)}, {"sampling_median", quantile(0.5)},
+          {"sampling_p90", quantile(0.9)}, {"sampling_max", quantile(1)}};
+}
+
+}  // namespace hanse

@@ -1,0 +1,85 @@
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/run/catalog.hpp"
+#include "replay_json.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kLongestDecision = 10000;  // clients
+
+// Sizes as shares of the participants' sum; equal shares when the trace has none and the rule does
+// not need them.
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed,
+                                    const std::string& where) {
+  auto sizes = needed ? numbers(round, "sizes", count, 0, where)
+                      : numbers_or(round, "sizes", count, 1, where);
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
+  for (double& size : sizes) size /= sum;
+  return sizes;
+}
+
+Json replay_round(const Json& round, int64_t t, int64_t clients, double absent_weight,
+                  Aggregator& rule) {
+  const auto where = fmt::format("rounds[{}]", t - 1);
+  if (!round.is_object()) throw InvalidArgument("expected an object", where);
+  const auto ids = participants(round, clients, where);
+  const auto lambda = shares_of_sizes(round, ids.size(), rule.needs().sizes, where);
+  const auto draw_weights = numbers_or(round, "draw_weights", ids.size(), absent_weight, where);
+  std::vector<double> losses;
+  if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
+  std::vector<double> norms;
+  if (rule.needs().norms) norms = numbers(round, "norms", ids.size(), 0, where);
+  Mix mix;
+  try {
+    mix = rule.mix({.round = t,
+                    .clients = ids,
+                    .lambda = lambda,
+                    .draw_weights = draw_weights,
+                    .losses = losses});
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.what(), where);
+  }
+  const double scale = rule.scale(norms);
+  for (double& weight : mix.coefficients) weight *= scale;
+  Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
+  if (!mix.response.empty()) result["response"] = mix.response;
+  if (clients <= kLongestDecision) {
+    const auto decision = rule.decision();
+    if (!decision.empty()) result["decision"] = decision;
+  }
+  return result;
+}
+
+// The share of clients in a round: a field of the rule, since a trace has no sampler.
+double participation_of(const Json& rule) {
+  if (!rule.contains("participation")) return 1;
+  const double participation = number(rule.at("participation"), "rule.participation");
+  if (!(participation > 0 && participation <= 1)) {
+    throw InvalidArgument(fmt::format("{} is not in (0, 1]", participation), "rule.participation");
+  }
+  return participation;
+}
+
+}  // namespace
+
+Json replay_aggregator(const Json& trace, const Job& job) {
+  const int64_t clients = clients_of(trace);
+  const double participation = participation_of(trace.at("rule"));
+  const auto rule = make_aggregator(job, clients, participation);
+  const double absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1;
+  Json result = {{"rounds", Json::array()}};
+  for (const Json& round : rounds_of(trace)) {
+    const auto t = static_cast<int64_t>(result["rounds"].size()) + 1;
+    result["rounds"].push_back(replay_round(round, t, clients, absent_weight, *rule));
+  }
+  return result;
+}
+
+}  // namespace hanse

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/run/catalog.hpp"
+#include "replay_json.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Who is there, told to the sampler: everyone when a round does not say.
+class Attendance {
+ public:
+  explicit Attendance(int64_t clients) : there_(static_cast<std::size_t>(clients), true) {}
+
+  void tell(const Json& round, const std::string& where, ClientSampler& sampler) {
+    std::vector<bool> now(there_.size(), !round.contains("available"));
+    if (round.contains("available")) {
+      const auto clients = static_cast<int64_t>(there_.size());
+      for (const int64_t client : ids(round.at("available"), clients, false, where)) {
+        now[static_cast<std::size_t>(client)] = true;
+      }
+    }
+    std::vector<int64_t> changed;
+    for (std::size_t c = 0; c < now.size(); ++c) {
+      if (now[c] != there_[c]) changed.push_back(static_cast<int64_t>(c));
+    }
+    there_ = std::move(now);
+    sampler.toggle(changed);
+  }
+
+ private:
+  std::vector<bool> there_;  // [M]
+};
+
+std::vector<double> probabilities(const ClientSampler& sampler) {
+  std::vector<double> all(static_cast<std::size_t>(sampler.clients()));
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    all[c] = sampler.probability(static_cast<int64_t>(c));
+  }
+  return all;
+}
+
+// Position in the draw of each client of `draws`.
+std::vector<std::size_t> positions(const Draw& draw, const std::vector<int64_t>& draws) {
+  std::unordered_map<int64_t, std::size_t> position;
+  for (std::size_t i = 0; i < draw.size(); ++i) position.emplace(draw.clients[i], i);
+  std::vector<std::size_t> found;
+  for (const int64_t client : draws) found.push_back(position.at(client));
+  return found;
+}
+
+Json replay_round(const Json& round, const std::string& where, Attendance& attendance,
+                  ClientSampler& sampler) {
+  if (!round.is_object()) throw InvalidArgument("expected an object", where);
+  attendance.tell(round, where + ".available", sampler);
+  const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
+  const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
+  Json result = {{"probabilities", probabilities(sampler)}};
+  try {
+    const Draw draw = sampler.impose(draws);
+    const auto at = positions(draw, draws);
+    std::vector<double> a(draw.size());  // mean of a client's feedbacks
+    std::vector<double> coefficients;    // of each draw
+    for (std::size_t j = 0; j < draws.size(); ++j) {
+      const auto times = static_cast<double>(draw.counts[at[j]]);
+      a[at[j]] += feedback[j] / times;
+      coefficients.push_back(draw.weights[at[j]] / times);
+    }
+    check_feedback(draw, a);
+    result["coefficients"] = coefficients;
+    result["loss_estimate"] = variance_estimate(draw, a);
+    sampler.observe(draw, {.a = a, .losses = a});
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.what(), where);
+  }
+  const auto experts = sampler.expert_weights();
+  if (experts.size() > 1) result["experts"] = experts;
+  return result;
+}
+
+// The kind's options, with K from the first round when the rule does not name it.
+SamplerOptions options_of(const Json& trace, const Job& job) {
+  SamplerOptions options = job.sampler;
+  const Json& rounds = rounds_of(trace);
+  if (!trace.at("rule").contains("sampler.per-round") && !rounds.empty()) {
+    const Json& draws = field(rounds.front(), "draws", "rounds[0]");
+    options.per_round = std::max<int64_t>(1, static_cast<int64_t>(draws.size()));
+  }
+  return options;
+}
+
+std::vector<double> initial_of(const Json& trace, const SamplerOptions& options, int64_t clients) {
+  if (!trace.contains("initial")) return {};
+  auto initial = numbers(trace, "initial", static_cast<std::size_t>(clients), 0, "trace");
+  const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
+  const bool shares = options.kind == "weighted" || options.kind == "lipschitz";
+  if (!shares && !(std::abs(sum - 1) < 1e-6)) {
+    throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum), "trace.initial");
+  }
+  return initial;
+}
+
+}  // namespace
+
+Json replay_sampler(const Json& trace, const Job& job) {
+  const int64_t clients = clients_of(trace);
+  const SamplerOptions options = options_of(trace, job);
+  const auto initial = initial_of(trace, options, clients);
+  const auto sampler = make_sampler(options, clients, initial);
+  if (sampler->needs_foresight()) {
+    throw InvalidArgument(
+        fmt::format("{} looks at all clients, a trace has the drawn alone", options.kind), "rule",
+        "set sampler.a-max to a number or to running, where it is a "
+        "matter of the bound");
+  }
+  Json result = {{"rounds", Json::array()}};
+  if (trace.contains("importance")) {
+    result["importance"] =
+        numbers(trace, "importance", static_cast<std::size_t>(clients), 0, "trace");
+  }
+  Attendance attendance(clients);
+  for (const Json& round : rounds_of(trace)) {
+    const auto where = fmt::format("rounds[{}]", result["rounds"].size());
+    result["rounds"].push_back(replay_round(round, where, attendance, *sampler));
+  }
+  result["next"] = probabilities(*sampler);
+  return result;
+}
+
+}  // namespace hanse

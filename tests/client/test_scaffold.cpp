@@ -1,0 +1,279 @@
+// SCAFFOLD on clients with quadratic losses, where everything can be followed by hand.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "client/support.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+using Row = std::vector<float>;
+using Numbers = std::vector<double>;
+
+std::vector<Samples> random_clients() {
+  RandomStream random(3, Purpose::kData);
+  const auto value = [&] { return static_cast<float>(random.normal()); };
+  std::vector<Samples> clients;
+  for (const int n : {5, 1, 8}) {
+    Samples& samples = clients.emplace_back();
+    for (int i = 0; i < n; ++i) {
+      samples.x.push_back({value(), value(), value()});
+      samples.y.push_back(3 * value());
+    }
+  }
+  return clients;
+}
+
+// A linear regression without bias.
+struct Regression {
+  explicit Regression(std::vector<Samples> samples)
+      : clients(std::move(samples)),
+        comm(make_single_communicator()),
+        federation(make_federation(*comm, clients)),
+        model(make_model({.kind = "linear", .loss = "squared-error", .bias = false},
+                         federation.sample_shape(), 0)) {}
+
+  // F(w) = mean (<w, x> - y)^2 / 2 of the client and its gradient.
+  double loss_and_gradient(std::size_t client, const Numbers& w, Numbers& gradient) const {
+    const auto& [x, y] = clients[client];
+    const auto n = static_cast<double>(y.size());
+    double loss = 0;
+    gradient.assign(w.size(), 0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      double error = -y[i];
+      for (std::size_t j = 0; j < w.size(); ++j) error += w[j] * x[i][j];
+      loss += error * error / 2 / n;
+      for (std::size_t j = 0; j < w.size(); ++j) gradient[j] += error * x[i][j] / n;
+    }
+    return loss;
+  }
+
+  std::vector<Samples> clients;
+  std::unique_ptr<Communicator> comm;
+  Federation federation;
+  std::unique_ptr<Model> model;
+};
+
+// What goes into one participation, and what comes out of it.
+struct Participation {
+  Row row;
+  Row state;
+  Row control;
+  Row change;
+  ClientOutcome outcome = {};
+
+  explicit Participation(Row received)
+      : row(std::move(received)), state(row.size()), control(row.size()), change(row.size(), 99) {}
+
+  void train(LocalUpdate& update, int64_t client, int64_t round = 1) {
+    outcome = update.train({.client = client,
+                            .round = round,
+                            .seed = 9,
+                            .row = row,
+                            .state = state,
+                            .control = control,
+                            .control_change = change});
+  }
+};
+
+// Full-batch steps, so that the order of the samples does not matter.
+ClientOptions scaffold_steps(int64_t count, double lr) {
+  return {.kind = "scaffold", .steps = count, .batch = 0, .lr = lr};
+}
+
+void expect_close(const Row& row, const Numbers& expected, double tolerance) {
+  ASSERT_EQ(row.size(), expected.size());
+  for (std::size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(row[i], expected[i], tolerance) << i;
+}
+
+TEST(Scaffold, KeepsAndSendsOneRow) {
+  const Regression r(random_clients());
+  const auto scaffold = make_scaffold(scaffold_steps(1, 0.1), r.federation, *r.model);
+  EXPECT_EQ(scaffold->state_width(), 3);
+  EXPECT_EQ(scaffold->control_width(), 3);
+  const auto sgd = make_sgd({}, r.federation, *r.model);
+  EXPECT_EQ(sgd->state_width(), 0);
+  EXPECT_EQ(sgd->control_width(), 0);
+}
+
+// With c = c_i = 0 the mini-batches, the steps and the loss are those of SGD; of the client of five
+// samples these are 2 x 3 batches, the last one of a pass smaller.
+TEST(Scaffold, FirstRoundIsSgd) {
+  const Regression r(random_clients());
+  ClientOptions options{
+      .kind = "scaffold", .epochs = 2, .batch = 2, .lr = 0.05, .weight_decay = 0.3};
+  const Row theta{1, -2, 0.5};
+  Participation mine(theta);
+  mine.train(*make_scaffold(options, r.federation, *r.model), 0);
+  options.kind = "sgd";
+  Participation plain(theta);
+  plain.train(*make_sgd(options, r.federation, *r.model), 0);
+  expect_close(mine.row, Numbers(plain.row.begin(), plain.row.end()), 1e-6);
+  options.clip = 1e30;  // never clips, and takes the same way through the arithmetic
+  Participation same_way(theta);
+  same_way.train(*make_sgd(options, r.federation, *r.model), 0);
+  EXPECT_EQ(mine.row, same_way.row);
+  EXPECT_EQ(mine.outcome.loss, same_way.outcome.loss);
+  EXPECT_EQ(mine.outcome.samples, 10);
+  // c_i+ = (x - y) / (K lr), K = 6
+  for (std::size_t i = 0; i < theta.size(); ++i) {
+    EXPECT_NEAR(mine.state[i], (theta[i] - mine.row[i]) / (6 * 0.05), 1e-5);
+  }
+  EXPECT_EQ(mine.change, mine.state);
+}
+
+// y <- y - lr (g - c_i + c), and c_i+ is the mean of the g, with weight decay and PropFair's slope
+// among them and the learning rate of the round.
+TEST(Scaffold, NewControlIsTheMeanOfTheGradientsVisited) {
+  const Regression r(random_clients());
+  ClientOptions options = scaffold_steps(7, 0.08);
+  options.lr_decay = 0.5;
+  options.lr_decay_every = 2;
+  options.weight_decay = 0.2;
+  const Row theta{1, -2, 0.5};
+  const Numbers old_state{0.3, -0.7, 1.1};
+  const Numbers control{-0.4, 0.2, 0.9};
+  for (const double base : {0.0, 12.0}) {
+    options.propfair.base = base;
+    for (std::size_t client = 0; client < r.clients.size(); ++client) {
+      Participation mine(theta);
+      mine.state.assign(old_state.begin(), old_state.end());
+      mine.control.assign(control.begin(), control.end());
+      mine.train(*make_scaffold(options, r.federation, *r.model), static_cast<int64_t>(client), 3);
+
+      Numbers y(theta.begin(), theta.end());
+      Numbers mean(3), gradient;
+      for (int step = 0; step < 7; ++step) {
+        const double loss = r.loss_and_gradient(client, y, gradient);
+        const double slope = propfair_slope(options.propfair, loss);
+        for (std::size_t j = 0; j < y.size(); ++j) {
+          const double g = slope * gradient[j] + 0.2 * y[j];
+          mean[j] += g / 7;
+          y[j] -= 0.04 * (g - old_state[j] + control[j]);
+        }
+      }
+      expect_close(mine.row, y, 2e-6);
+      expect_close(mine.state, mean, 1e-5);
+      for (std::size_t j = 0; j < y.size(); ++j) mean[j] -= old_state[j];
+      expect_close(mine.change, mean, 1e-5);
+    }
+  }
+}
+
+// One object serves many clients: nothing but the task counts.
+TEST(Scaffold, IsAPureFunctionOfTheTask) {
+  const Regression r(random_clients());
+  const ClientOptions options{.kind = "scaffold", .epochs = 3, .batch = 3, .lr = 0.1};
+  const auto update = make_scaffold(options, r.federation, *r.model);
+  Participation first({1, 2, 3}), other({-5, 4, 0}), again({1, 2, 3});
+  first.control = other.control = again.control = {0.5F, -0.25F, 0.125F};
+  again.change = {7, 8, 9};  // whatever stood there
+  first.train(*update, 2);
+  other.train(*update, 0);
+  again.train(*update, 2);
+  EXPECT_EQ(first.row, again.row);
+  EXPECT_EQ(first.state, again.state);
+  EXPECT_EQ(first.change, again.change);
+  EXPECT_NE(first.row, other.row);
+}
+
+// Two clients with F_i = sum_j h_ij (w_j - o_ij)^2 / 2: one sample an axis.
+struct Rivals {
+  static constexpr int64_t kSteps = 10;
+  static constexpr double kLr = 0.05;
+  const Numbers h[2] = {{2, 0.5}, {0.5, 4.5}};
+  const Numbers o[2] = {{1, 3}, {-1, 1}};
+
+  // The stationary point when client i counts weight(h_ij) on axis j.
+  template <class Weight>
+  Numbers balance(Weight weight) const {
+    Numbers w;
+    for (std::size_t j = 0; j < 2; ++j) {
+      const double a = weight(h[0][j]), b = weight(h[1][j]);
+      w.push_back((a * o[0][j] + b * o[1][j]) / (a + b));
+    }
+    return w;
+  }
+
+  const Regression regression{{Samples{{{2, 0}, {0, 1}}, {2, 3}},  //
+                               Samples{{{1, 0}, {0, 3}}, {-1, 3}}}};
+};
+
+// The server of Algorithm 1 with both clients in every round and a global step of 1.
+struct Server {
+  explicit Server(LocalUpdate& local) : update(local) {}
+
+  void round() {
+    Row mean_row(2), mean_change(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      Participation p(theta);
+      p.state = states[i];
+      p.control = control;
+      p.train(update, static_cast<int64_t>(i));
+      states[i] = p.state;
+      for (std::size_t j = 0; j < 2; ++j) {
+        mean_row[j] += p.row[j] / 2;
+        mean_change[j] += p.change[j] / 2;
+      }
+    }
+    theta = mean_row;
+    if (update.control_width() == 0) return;
+    for (std::size_t j = 0; j < 2; ++j) control[j] += mean_change[j];
+  }
+
+  LocalUpdate& update;
+  Row theta{5, -5};
+  Row control{0, 0};
+  Row states[2] = {{0, 0}, {0, 0}};
+};
+
+// The point of the paper: local steps on unlike clients do not move the solution.
+TEST(Scaffold, FindsTheOptimumThatFedavgMisses) {
+  const Rivals rivals;
+  const Numbers optimum = rivals.balance([](double h) { return h; });
+  const Numbers drifted =
+      rivals.balance([](double h) { return 1 - std::pow(1 - Rivals::kLr * h, Rivals::kSteps); });
+  for (std::size_t j = 0; j < 2; ++j) ASSERT_GT(std::abs(optimum[j] - drifted[j]), 0.1);
+
+  const Regression& r = rivals.regression;
+  const ClientOptions options = scaffold_steps(Rivals::kSteps, Rivals::kLr);
+  const auto sgd = make_sgd(options, r.federation, *r.model);
+  const auto scaffold = make_scaffold(options, r.federation, *r.model);
+  Server fedavg(*sgd), mine(*scaffold);
+  for (int round = 0; round < 200; ++round) {
+    fedavg.round();
+    mine.round();
+    for (std::size_t j = 0; j < 2; ++j) {  // c stays the mean of the c_i
+      ASSERT_NEAR(mine.control[j], (mine.states[0][j] + mine.states[1][j]) / 2, 1e-4);
+    }
+  }
+  expect_close(fedavg.theta, drifted, 1e-5);
+  expect_close(mine.theta, optimum, 1e-5);
+  expect_close(mine.control, {0, 0}, 1e-4);  // the gradient of the mean loss at its optimum
+  for (std::size_t i = 0; i < 2; ++i) {
+    Numbers gradient;
+    r.loss_and_gradient(i, optimum, gradient);
+    expect_close(mine.states[i], gradient, 1e-4);
+  }
+}
+
+TEST(Scaffold, RefusesWhatIsNoGradientStep) {
+  const Regression r(random_clients());
+  ClientOptions options = scaffold_steps(2, 0.1);
+  options.momentum = 0.9;
+  expect_error<InvalidArgument>([&] { make_scaffold(options, r.federation, *r.model); },
+                                {"scaffold", "(client.momentum)", "hint: "});
+  options.momentum = 0;
+  options.clip = 1;
+  expect_error<InvalidArgument>([&] { make_scaffold(options, r.federation, *r.model); },
+                                {"scaffold", "(client.clip)", "hint: "});
+}
+
+}  // namespace
+}  // namespace hanse
