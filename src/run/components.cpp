@@ -38,6 +38,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .loss_batches = loss_batches(job.aggregator.loss),
           .equal_importance = job.aggregator.weights == "uniform",
           .regret = job.evaluate.regret,
+          .trace = job.run.trace,
           .state_folder = job.run.out};
 }
 
@@ -97,11 +98,8 @@ void Components::build_federated(const Job& job, Communicator& comm) {
     max_participants = std::min(sampler->per_round(), federation.clients());
   });
   comm.bcast(std::span(&max_participants, 1), 0);
-  agree_on(comm, [&] {
-    aggregator = make_aggregator(
-        job, federation.clients(),
-        static_cast<double>(max_participants) / static_cast<double>(federation.clients()));
-  });
+  participation = static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  agree_on(comm, [&] { aggregator = make_aggregator(job, federation.clients(), participation); });
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *host,

@@ -16,6 +16,7 @@
 #include "hanse/run/run_directory.hpp"
 #include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
+#include "hanse/run/trace.hpp"
 
 namespace hanse {
 
@@ -65,6 +66,7 @@ class Execution {
   std::optional<ResumePoint> resume_;
   Components parts_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0
+  std::unique_ptr<Traces> traces_;           // rank 0, with run.trace
   std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
   std::vector<double> train_losses_;         // rank 0: of the last evaluation
   Metrics metrics_;                          // rank 0: of the last evaluation
@@ -105,6 +107,10 @@ void Execution::open() {
     directory_ = std::make_unique<RunDirectory>(
         resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text)
                 : RunDirectory::create(job_.run.out, text));
+    if (!job_.run.trace || !parts_.trainer) return;
+    traces_ = std::make_unique<Traces>(job_, *parts_.sampler, parts_.federation,
+                                       parts_.participation, job_.run.out,
+                                       resume_ ? resume_->folder : job_.run.out, completed());
   });
 }
 
@@ -137,6 +143,7 @@ Verdict Execution::decide(const RoundRecord& record) const {
 
 void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
   if (is_server()) directory_->append_round(record);
+  if (traces_) traces_->append(parts_.trainer->trace());
   if (due(job_.evaluate.every)) evaluate();
   for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
   const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;

@@ -64,7 +64,7 @@ std::vector<double> numbers_or(const Json& object, const std::string& name, std:
 
 std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
                          const std::string& where) {
-  if (!array.is_array() || array.empty()) {
+  if (!array.is_array()) {
     throw InvalidArgument("expected an array of client ids", where);
   }
   std::vector<int64_t> found;

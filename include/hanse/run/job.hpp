@@ -27,6 +27,7 @@ struct RunOptions {
   std::string device = "auto";  // auto | cpu | cuda
   double max_seconds = 0;       // 0: no limit
   bool overwrite = false;
+  bool trace = false;
 };
 
 struct SamplerOptions {
@@ -43,6 +44,9 @@ struct SamplerOptions {
   std::string gamma = "auto";    // adaptive-osmd, osmd-doubling
   std::string restart = "last";  // osmd-doubling
   double mixing = 0;             // mabs, vrb: share of uniform draws; 0: their papers'
+  std::string rate = "auto";     // mabs
+  double c = 0;                  // avare; 0: M
+  double delta = 1;              // avare
 };
 
 struct AggregatorOptions {
