@@ -113,7 +113,8 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
     train();
     mix();
   }
-  RankReport mine{.train_s = 0, .stop = double(stop_requested)};
+  RankReport mine{};
+  mine.stop = stop_requested ? 1 : 0;
   mine.bytes = static_cast<double>(parts_.comm.bytes_moved() - bytes_before);
   mine.comm_s = parts_.comm.seconds() - comm_before_s - wait_s_;
   return report(mine, start_s);

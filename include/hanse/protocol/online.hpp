@@ -8,6 +8,9 @@
 // "train-then-predict" is the order of Fed-Exp (Kesanapalli and Bharath 2021, section 4.3): there
 // Gamma_{t+1} is fitted to the batch on which theta_{t+1} is scored. "predict-then-train" scores
 // the models that had not seen the batch.
+// Known weakness of Fed-Exp as printed: while the weights are equal, so are all mixtures theta_j
+// and their losses, and the weights stay equal; in effect it is FedSGD. score_estimates mends that:
+// the rule learns from L_i(Gamma_j), the experts that are mixed.
 //
 // Communication of a round, for rules that mix: one all-gather of the N rows Gamma (4 N P bytes a
 // rank), for Fed-Exp another of N x N losses. Every rank mixes all N models by itself in one
@@ -45,7 +48,7 @@ class OnlineTrainer final : public Protocol {
     uint64_t seed = 1;
     int64_t peers = 0;  // K nodes whose estimates are mixed in a round, drawn anew; 0: all
     bool train_first = true;
-    bool score_estimates = false;  // the rule learns L_i(Gamma_j) in place of L_i(theta_j)
+    bool score_estimates = false;  // see above
     double loss_scale = 0;         // see unit_loss
     double c = 0;                  // of Fed-Exp's test, see may_mix; 0: off
     double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
