@@ -337,6 +337,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   record.loss = loss / static_cast<double>(losses.size());
   if (settings_.trace) {
     trace_.a = a;
+    trace_.batch_losses = losses;
     trace_.squared_norms = squared_norms;
     describe_draw();
   }

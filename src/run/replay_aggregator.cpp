@@ -53,7 +53,7 @@ Json replay_round(const Json& round, int64_t t, const Setting& setting, Aggregat
                     .draw_weights = draw_weights,
                     .losses = losses});
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(error.what(), where);
+    throw InvalidArgument(where + ": " + error.what());
   }
   const double scale = rule.scale(norms);
   for (double& weight : mix.coefficients) weight *= scale;

@@ -55,6 +55,16 @@ std::vector<std::size_t> positions(const Draw& draw, const std::vector<int64_t>&
   return found;
 }
 
+// The mean of what a client's draws have; `at` is the position of each draw's client.
+std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t>& at,
+                                 const std::vector<double>& of_draws) {
+  std::vector<double> means(draw.size());
+  for (std::size_t j = 0; j < at.size(); ++j) {
+    means[at[j]] += of_draws[j] / static_cast<double>(draw.counts[at[j]]);
+  }
+  return means;
+}
+
 Json replay_round(const Json& round, const std::string& where, Attendance& attendance,
                   bool has_experts, ClientSampler& sampler) {
   if (!round.is_object()) throw InvalidArgument("expected an object", where);
@@ -70,6 +80,9 @@ Json replay_round(const Json& round, const std::string& where, Attendance& atten
   }
   const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
+  const auto losses = round.contains("losses")
+                          ? numbers(round, "losses", draws.size(), -INFINITY, where)
+                          : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
   try {
     Draw told;
@@ -77,18 +90,16 @@ Json replay_round(const Json& round, const std::string& where, Attendance& atten
     check_feedback(told, feedback);
     const Draw draw = sampler.impose(draws);
     const auto at = positions(draw, draws);
-    std::vector<double> a(draw.size());  // mean of a client's feedbacks
-    std::vector<double> coefficients;    // of each draw
-    for (std::size_t j = 0; j < draws.size(); ++j) {
-      const auto times = static_cast<double>(draw.counts[at[j]]);
-      a[at[j]] += feedback[j] / times;
-      coefficients.push_back(draw.weights[at[j]] / times);
+    std::vector<double> coefficients;  // of each draw
+    for (const std::size_t i : at) {
+      coefficients.push_back(draw.weights[i] / static_cast<double>(draw.counts[i]));
     }
+    const auto a = client_means(draw, at, feedback);
     result["coefficients"] = coefficients;
     result["loss_estimate"] = variance_estimate(draw, a);
-    sampler.observe(draw, {.a = a, .losses = a});
+    sampler.observe(draw, {.a = a, .losses = client_means(draw, at, losses)});
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(error.what(), where);
+    throw InvalidArgument(where + ": " + error.what());
   }
   if (has_experts) result["experts"] = sampler.expert_weights();
   return result;

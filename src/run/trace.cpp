@@ -64,12 +64,15 @@ std::string aggregator_header(const Job& job, const Federation& federation, doub
 std::string sampler_line(const RoundTrace& round) {
   std::vector<int64_t> draws;
   std::vector<double> feedback;
+  std::vector<double> losses;
   for (std::size_t i = 0; i < round.draw.size(); ++i) {
     const auto times = static_cast<std::size_t>(round.draw.counts[i]);
     draws.insert(draws.end(), times, round.draw.clients[i]);
     feedback.insert(feedback.end(), times, round.a[i]);
+    losses.insert(losses.end(), times, round.batch_losses[i]);
   }
-  return fmt::format("{{\"draws\": {}, \"feedback\": {}{}{}}}", list(draws), list(feedback),
+  return fmt::format("{{\"draws\": {}, \"feedback\": {}, \"losses\": {}{}{}}}", list(draws),
+                     list(feedback), list(losses),
                      round.everyone_there ? "" : ", \"available\": " + list(round.available),
                      round.foreseen.empty() ? "" : ", \"foreseen\": " + list(round.foreseen));
 }

@@ -107,6 +107,36 @@ TEST(Availability, SchedulesAreWhatTheySay) {
   }
 }
 
+// "For ever" written as the largest number.
+TEST(Availability, ASchedulesLastRoundMayBeTheLargestNumber) {
+  constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+  const std::vector<Presence> presences{
+      {0, 4, kForever}, {1, kForever, kForever}, {1, 2, 2}, {0, 9, 9}};
+  Presences shown(make_scheduled_availability(presences), 3);
+  for (int64_t round = 1; round <= 12; ++round) {
+    EXPECT_EQ(shown.at(round), (std::vector<bool>{round >= 4, round == 2, true})) << round;
+  }
+}
+
+// Blocks and schedules cost their changes, not the clients; in a jump, what comes and goes between
+// is not told.
+TEST(Availability, TellsOnlyWhoChanges) {
+  using Ids = std::vector<int64_t>;
+  const auto schedule = make_scheduled_availability(
+      std::vector<Presence>{{900000000000, 2, 3}, {7, 3, 5}, {8, 12, 13}});
+  EXPECT_EQ(schedule->changes(1, 1), (Ids{7, 8, 900000000000}));
+  EXPECT_EQ(schedule->changes(2, 1), (Ids{900000000000}));
+  EXPECT_EQ(schedule->changes(2, 1), Ids());
+  EXPECT_EQ(schedule->changes(3, 1), (Ids{7}));
+  EXPECT_EQ(schedule->changes(10, 1), (Ids{7, 900000000000}));
+  EXPECT_EQ(schedule->changes(20, 1), Ids());
+  const auto blocks = make_block_availability(9, 3, 2);
+  EXPECT_EQ(blocks->changes(1, 1), (Ids{3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(blocks->changes(2, 1), Ids());
+  EXPECT_EQ(blocks->changes(3, 1), (Ids{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(blocks->changes(9, 1), Ids());  // the same block, a turn of all later
+}
+
 // As in a run that resumes: the first question may be about any round.
 TEST(Availability, DependsOnSeedAndRoundAlone) {
   const std::vector<Presence> presences{{0, 3, 5}, {4, 8, 20}, {4, 30, 31}};

@@ -42,6 +42,7 @@ struct RoundTrace {
   std::vector<double> foreseen;    // [M] a_m, when the sampler asked for them
   Draw draw;
   std::vector<double> a;              // the sampler's feedback
+  std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
   std::vector<double> samples;        // of the participants
   std::vector<double> losses;         // F_i, when the aggregator needs them
   std::vector<double> squared_norms;  // |theta_i - theta|^2
