@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
@@ -148,17 +149,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   return record;
 }
 
-// Runs `work` unless this rank has failed in this round; a failure waits for the round's end, where
-// all ranks hear of it: a rank that threw here would leave the others waiting.
 void FederatedTrainer::attempt(const std::function<void()>& work) {
-  if (failure_) return;
-  try {
-    work();
-  } catch (const CommError&) {
-    throw;
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  hanse::attempt(failure_, work);
 }
 
 // Who takes part, told to all ranks. When the sampler must know what every client would report, a

@@ -10,6 +10,7 @@
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/experts/experts.hpp"
 #include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/osmd.hpp"
@@ -198,6 +199,20 @@ const std::vector<UpdateKind> kUpdates{
      make_scaffold},
 };
 
+struct ExpertKind {
+  KindEntry entry;
+  std::unique_ptr<ExpertRule> (*make)(int64_t nodes, double eta);
+};
+
+const std::vector<ExpertKind> kExperts{
+    {{"fed-exp", "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)"},
+     make_fed_exp},
+    {{"local", "each node its own model"},
+     [](int64_t nodes, double) { return make_local_experts(nodes); }},
+    {{"fedsgd", "one model, the mean of the nodes' gradient steps"},
+     [](int64_t nodes, double) { return make_mean_experts(nodes); }},
+};
+
 template <class Kinds>
 std::vector<KindEntry> entries_of(const Kinds& kinds) {
   std::vector<KindEntry> entries;
@@ -249,7 +264,11 @@ const std::vector<KindFamily>& catalog() {
         {"power-law", "sizes from a Pareto density"},
         {"by-label", "one class or group of classes a client"},
         {"by-column", "by the client column of the data"}}},
-      {"protocols", "run.protocol", {{"federated", "rounds: draw, train, mix, step"}}},
+      {"online", "online.kind", entries_of(kExperts)},
+      {"protocols",
+       "run.protocol",
+       {{"federated", "rounds: draw, train, mix, step"},
+        {"online", "every node its own model on a stream of batches"}}},
   };
   return families;
 }
@@ -310,6 +329,20 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                         .reference = job.aggregator.variant == "reference"};
   }
   return find_kind(kUpdates, job.client.kind).make(options, federation, model);
+}
+
+std::unique_ptr<ExpertRule> make_experts(const Job& job, int64_t nodes, int64_t horizon) {
+  return find_kind(kExperts, job.online.kind)
+      .make(nodes, online_eta(job.online.eta, nodes, horizon));
+}
+
+std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
+                                           Model& model) {
+  const OnlineOptions& online = job.online;
+  if (online.gamma == "sgd") return make_sgd_fit(model, online.steps, online.lr);
+  const int64_t inputs = federation.sample_values();
+  return make_ridge_fit(inputs, model.n_params() / (inputs + 1), online.ridge,
+                        online.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
 }
 
 }  // namespace hanse

@@ -119,12 +119,13 @@ void Execution::greet() const {
   notice(fmt::format("{}: {} with {} parameters, {} clients with {} training samples, {} rank{}",
                      job_.run.name, job_.model.kind, parts_.model->n_params(), federation.clients(),
                      federation.train_samples(), comm_.size(), comm_.size() == 1 ? "" : "s"));
-  if (job_.aggregator.kind == "afl" && job_.sampler.kind != "full") {
+  if (job_.run.protocol == "federated" && job_.aggregator.kind == "afl" &&
+      job_.sampler.kind != "full") {
     notice(
         "afl under partial participation: a participant's loss counts with its draw's weight, "
         "the others' as 0 (aggregator.variant = reference: only the participants' weights move)");
   }
-  const auto ignored = job_.table.ignored();
+  const auto ignored = unused_keys(job_);
   // A resumed run's job.cfg gives every key.
   if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
 }

@@ -1,5 +1,6 @@
 #include "hanse/run/job.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -304,6 +305,7 @@ Job::Job() {
   bind_sampler(table, sampler);
   bind_aggregator(table, aggregator);
   bind_rest(table, *this);
+  bind_online(table, online);
 }
 
 std::string job_text(const Job& job) {
@@ -382,6 +384,25 @@ void check_job(const Job& job) {
   check_bound(job.sampler.a_max);
   check_availability(job.sampler.availability);
   check_sizes(job.federation);
+  check_online(job);
+}
+
+std::vector<std::string> unused_keys(const Job& job) {
+  const std::vector<std::string> unread =
+      job.run.protocol == "online"
+          ? std::vector<std::string>{"client", "sampler", "aggregator", "server", "comm"}
+          : std::vector<std::string>{"online"};
+  const auto is_unread = [&](const Option& option) {
+    return std::find(unread.begin(), unread.end(), option.section()) != unread.end();
+  };
+  std::vector<std::string> keys;
+  for (const Option& option : job.table.options()) {
+    if (option.given && is_unread(option)) keys.push_back(option.key);
+  }
+  for (const std::string& key : job.table.ignored()) {
+    if (!is_unread(job.table.at(key))) keys.push_back(key);
+  }
+  return keys;
 }
 
 double number_or_auto(const std::string& text, const std::string& where) {

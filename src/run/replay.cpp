@@ -16,7 +16,8 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {{"aggregator.kind", replay_aggregator},
-                                {"sampler.kind", replay_sampler}};
+                                {"sampler.kind", replay_sampler},
+                                {"online.kind", replay_online}};
 
 const Family& family_of(const Json& rule) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),

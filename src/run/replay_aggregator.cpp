@@ -11,15 +11,6 @@ namespace hanse {
 
 namespace {
 
-std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where) {
-  if (round.contains("participants")) {
-    return ids(round.at("participants"), clients, false, where + ".participants");
-  }
-  std::vector<int64_t> all(static_cast<std::size_t>(clients));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
-
 constexpr int64_t kLongestDecision = 10000;  // clients
 
 // Sizes as shares of `total`, or of the participants' sum when it is 0; equal shares when the trace

@@ -59,6 +59,36 @@ class PlotTest(ScriptTest):
         self.write("regression/clients.csv", "client,samples,loss,accuracy\n0,9,0.5,\n1,4,0.7,\n")
         self.assert_drawn(run)
 
+    def make_online(self, name, nodes=3, rounds=40):
+        """A run directory with online.csv and weights.csv; the last round is torn."""
+        run = self.make_run(name)
+        lines = [f"{t},{i},0.5,{'' if t % 3 else 0.25 * i},{0.5 * t},{0.01 * t},1"
+                 for t in range(1, rounds + 1) for i in range(nodes)]
+        self.write(f"{name}/online.csv",
+                   "\n".join(["round,node,loss,accuracy,cumulative_loss,regret,mixed", *lines,
+                              f"{rounds + 1},0,0.5"]))
+        row = ",".join(["0.25"] * nodes)
+        lines = [f"{t},{i},{row}" for t in range(0, rounds + 1, 10) for i in range(nodes)]
+        header = "round,node," + ",".join(f"p_{j}" for j in range(nodes))
+        self.write(f"{name}/weights.csv", "\n".join([header, *lines]) + "\n")
+        return run
+
+    def test_online_runs(self):
+        for nodes in (1, 3, 20):
+            with self.subTest(nodes=nodes):
+                run = self.make_online(f"online-{nodes}", nodes)
+                result = self.script("plot", str(run))
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assert_pictures(result, run / "plots", "learning.png", "clients.png",
+                                     "time.png", "online.png", "weights.png")
+
+    def test_several_online_runs(self):
+        runs = [str(self.make_online(name)) for name in ("x", "y")]
+        result = self.script("plot", *runs, "--out", str(self.folder / "out"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png", "compare-online.png")
+
     def test_several_runs(self):
         runs = [str(self.make_run(name)) for name in ("a", "b", "deeper/b")]
         result = self.script("plot", *runs, "--out", str(self.folder / "out"))

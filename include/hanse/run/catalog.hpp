@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "hanse/client/stream_fit.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/rules/experts/experts.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
@@ -40,5 +42,9 @@ std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model);
+// `horizon` is T of the rate that online.eta = auto chooses.
+std::unique_ptr<ExpertRule> make_experts(const Job& job, int64_t nodes, int64_t horizon);
+std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
+                                           Model& model);
 
 }  // namespace hanse

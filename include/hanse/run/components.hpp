@@ -5,6 +5,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/online.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
@@ -31,7 +32,13 @@ struct Components {
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
 
+  // run.protocol = online; else null.
+  std::unique_ptr<ExpertRule> experts;
+  std::unique_ptr<StreamFit> fit;
+  std::unique_ptr<OnlineTrainer> online;
+
  private:
+  void build_online(const Job& job, Communicator& comm);
   void build_federated(const Job& job, Communicator& comm);
 };
 
