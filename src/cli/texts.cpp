@@ -59,8 +59,10 @@ std::string option_lines(const OptionTable& table, const std::string& section,
 std::string family_text(const KindFamily& family, const OptionTable& table) {
   const std::string section = family.key.substr(0, family.key.find('.'));
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
+  std::size_t longest = 0;
+  for (const auto& entry : family.entries) longest = std::max(longest, entry.name.size());
   for (const auto& entry : family.entries) {
-    text += fmt::format("  {:<12} {}\n", entry.name, entry.summary);
+    text += fmt::format("  {:<{}}  {}\n", entry.name, longest, entry.summary);
     text += option_lines(table, section, entry.name);
   }
   const std::string shared = option_lines(table, section, "");

@@ -7,6 +7,7 @@
 
 #include <cblas.h>
 
+#include "linear_stack.hpp"
 #include "loss.hpp"
 
 namespace hanse {
@@ -231,10 +232,34 @@ class DenseModel : public Model {
   DenseStack stack_;
 };
 
+class LinearModel final : public DenseModel {
+ public:
+  LinearModel(const std::vector<int64_t>& widths, LossKind loss, bool bias)
+      : DenseModel(widths, loss, bias),
+        loss_(loss),
+        outputs_(widths[1]),
+        models_(widths[0], widths[1], bias) {}
+
+  void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
+                    std::span<double> losses) override {
+    const std::size_t n = rows.size() / static_cast<std::size_t>(n_params());
+    models_.visit(rows, batches, [&](std::size_t b, std::size_t j, float* logits) {
+      losses[b * n + j] = loss_and_delta(loss_, batches[b], outputs_, logits) /
+                          static_cast<double>(batches[b].rows);
+    });
+  }
+
+ private:
+  LossKind loss_;
+  int64_t outputs_;
+  LinearStack models_;
+};
+
 }  // namespace
 
 std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss,
                                         bool bias) {
+  if (widths.size() == 2) return std::make_unique<LinearModel>(widths, loss, bias);
   return std::make_unique<DenseModel>(widths, loss, bias);
 }
 

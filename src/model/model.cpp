@@ -21,6 +21,17 @@ void Model::initialize(std::span<float> row, RandomStream& stream) const {
   }
 }
 
+void Model::cross_losses(std::span<const float> rows, std::span<const Batch> batches,
+                         std::span<double> losses) {
+  const auto width = static_cast<std::size_t>(n_params());
+  auto out = losses.begin();
+  for (const Batch& batch : batches) {
+    for (std::size_t first = 0; first < rows.size(); first += width) {
+      *out++ = evaluate(rows.subspan(first, width), batch).loss / static_cast<double>(batch.rows);
+    }
+  }
+}
+
 double Model::sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                        double weight_decay) {
   gradient_.resize(row.size());

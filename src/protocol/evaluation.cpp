@@ -69,8 +69,6 @@ EvaluationSums evaluate_sample(const Federation& federation, Model& model,
   return sums;
 }
 
-namespace {
-
 ClientEvaluation evaluate_client(const Federation& federation, Model& model,
                                  std::span<const float> row, int64_t client,
                                  std::vector<float>& buffer) {
@@ -95,8 +93,6 @@ ClientEvaluation evaluate_client(const Federation& federation, Model& model,
           .train_loss = on_train.loss / n_train,
           .auroc = area_under_roc(scores, labels)};
 }
-
-}  // namespace
 
 std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
                                                Model& model, std::span<const float> row) {

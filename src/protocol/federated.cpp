@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
@@ -148,17 +149,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   return record;
 }
 
-// Runs `work` unless this rank has failed in this round; a failure waits for the round's end, where
-// all ranks hear of it: a rank that threw here would leave the others waiting.
 void FederatedTrainer::attempt(const std::function<void()>& work) {
-  if (failure_) return;
-  try {
-    work();
-  } catch (const CommError&) {
-    throw;
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  hanse::attempt(failure_, work);
 }
 
 // Who takes part, told to all ranks. When the sampler must know what every client would report, a
@@ -208,6 +200,7 @@ void FederatedTrainer::draw_participants() {
 // Rank 0: what each participant's update counts. `losses` is in the draw's order.
 void FederatedTrainer::mix(std::span<const double> losses) {
   mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
+  trace_.losses.clear();
   if (plan_.empty()) return;  // nobody was there
   const Draw& draw = participation_->drawn();
   const Mix mix = parts_.aggregator.mix({.round = completed_ + 1,
@@ -219,6 +212,7 @@ void FederatedTrainer::mix(std::span<const double> losses) {
     assignment.coefficient = mix.coefficients[static_cast<std::size_t>(assignment.position)];
   }
   if (losses.empty()) return;
+  if (settings_.trace) trace_.losses.assign(losses.begin(), losses.end());
   const double sum = std::accumulate(mix.coefficients.begin(), mix.coefficients.end(), 0.0);
   mixed_loss_ =
       std::inner_product(losses.begin(), losses.end(), mix.coefficients.begin(), 0.0) / sum;
@@ -341,6 +335,12 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   }
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   record.loss = loss / static_cast<double>(losses.size());
+  if (settings_.trace) {
+    trace_.a = a;
+    trace_.batch_losses = losses;
+    trace_.squared_norms = squared_norms;
+    describe_draw();
+  }
   participation_->observe({.a = a, .losses = losses});
   sampling_lines_ += participation_->line(completed_ + 1);
   if (plan_.empty()) return;
@@ -359,6 +359,23 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+}
+
+// The draw's part of the trace.
+void FederatedTrainer::describe_draw() {
+  const ClientSet& there = participation_->available();
+  const auto foreseen = participation_->sampler_foresaw();
+  trace_.draw = participation_->drawn();
+  trace_.foreseen.assign(foreseen.begin(), foreseen.end());
+  trace_.samples.clear();
+  for (const int64_t client : trace_.draw.clients) {
+    trace_.samples.push_back(static_cast<double>(parts_.federation.train(client).size()));
+  }
+  trace_.everyone_there = there.full();
+  trace_.available.clear();
+  for (int64_t k = 0; !there.full() && k < there.size(); ++k) {
+    trace_.available.push_back(there.select(k));
+  }
 }
 
 Metrics FederatedTrainer::metrics() const {

@@ -28,7 +28,8 @@ double Participation::importance(int64_t client) const {
 }
 
 void Participation::foresee(std::vector<double> a) {
-  if (sampler_.needs_foresight()) sampler_.foresee(a);
+  sampler_asked_ = sampler_.needs_foresight();
+  if (sampler_asked_) sampler_.foresee(a);
   foreseen_ = std::move(a);
 }
 
@@ -73,6 +74,11 @@ void Participation::observe(const Feedback& feedback) {
   if (draw_.size() > 0) record_.estimate = variance_estimate(draw_, feedback.a);
   sampler_.observe(draw_, feedback);
   foreseen_.clear();
+  sampler_asked_ = false;
+}
+
+std::span<const double> Participation::sampler_foresaw() const {
+  return sampler_asked_ ? foreseen_ : std::span<const double>();
 }
 
 std::string Participation::line(int64_t round) const {

@@ -12,6 +12,8 @@
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/experts/experts.hpp"
+#include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/osmd.hpp"
 
@@ -45,32 +47,44 @@ bool learns_bound_first(const SamplerOptions& options, int64_t clients) {
   return options.a_max == "first-round" || (options.a_max == "auto" && clients <= kManyClients);
 }
 
-// Fills the source and the value of the bound A_max of any options that have them.
-template <class Options>
-void set_bound(const SamplerCase& c, Options& options) {
-  if (learns_bound_first(c.options, c.clients)) {
-    options.bound = BoundSource::kFirstRound;
-  } else if (c.options.a_max == "running" || c.options.a_max == "auto") {
-    options.bound = BoundSource::kRunning;
-  } else {
-    options.bound = BoundSource::kGiven;
-    options.a_max = parse_number(c.options.a_max);
-  }
+// Where the bound of the feedback comes from, and its value when it is given.
+BoundSource bound_source(const SamplerCase& c) {
+  if (learns_bound_first(c.options, c.clients)) return BoundSource::kFirstRound;
+  const bool running = c.options.a_max == "running" || c.options.a_max == "auto";
+  return running ? BoundSource::kRunning : BoundSource::kGiven;
+}
+double bound_value(const SamplerCase& c) {
+  return bound_source(c) == BoundSource::kGiven ? parse_number(c.options.a_max) : 0;
 }
 
 std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
   const SamplerOptions& o = c.options;
-  OsmdOptions options{.kind = kind,
-                      .variant = parse_osmd_variant(o.variant),
-                      .replacement = o.replacement,
-                      .alpha = o.alpha,
-                      .rate_scale = o.rate_scale,
-                      .horizon = o.horizon,
-                      .eta = number_or_auto(o.eta, "sampler.eta"),
-                      .gamma = number_or_auto(o.gamma, "sampler.gamma"),
-                      .restart_uniform = o.restart == "uniform"};
-  set_bound(c, options);
+  const OsmdOptions options{.kind = kind,
+                            .variant = parse_osmd_variant(o.variant),
+                            .replacement = o.replacement,
+                            .alpha = o.alpha,
+                            .rate_scale = o.rate_scale,
+                            .bound = bound_source(c),
+                            .a_max = bound_value(c),
+                            .horizon = o.horizon,
+                            .eta = number_or_auto(o.eta, "sampler.eta"),
+                            .gamma = number_or_auto(o.gamma, "sampler.gamma"),
+                            .restart_uniform = o.restart == "uniform"};
   return make_osmd_sampler(options, c.clients, o.per_round, c.initial);
+}
+
+BaselineOptions baseline_options(const SamplerCase& c) {
+  const SamplerOptions& o = c.options;
+  const bool reference = o.variant == "reference";
+  return {.variant =
+              reference ? BaselineOptions::Variant::kReference : BaselineOptions::Variant::kPaper,
+          .replacement = o.replacement,
+          .mixing = o.mixing > 0 ? o.mixing : BaselineOptions::kAuto,
+          .rate = number_or_auto(o.rate, "sampler.rate"),
+          .rate_scale = o.rate_scale,
+          .bound = bound_source(c),
+          .bound_value = bound_value(c),
+          .horizon = o.horizon};
 }
 
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
@@ -89,6 +103,22 @@ const std::vector<SamplerKind> kSamplers{
      [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kAdaptive); }},
     {{"osmd-doubling", "adaptive-osmd without a horizon (Alg. 6)"},
      [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kDoubling); }},
+    {{"mabs", "multi-armed bandit (Salehi et al. 2017)"},
+     [](const SamplerCase& c) {
+       return make_mabs_sampler(baseline_options(c), c.clients, c.options.per_round);
+     }},
+    {{"vrb", "variance reducer by bandits (Borsos et al. 2018)"},
+     [](const SamplerCase& c) {
+       return make_vrb_sampler(baseline_options(c), c.clients, c.options.per_round);
+     }},
+    {{"avare", "by the last norms, with a falling floor (El Hanchi and Stephens 2020)"},
+     [](const SamplerCase& c) {
+       const SamplerOptions& o = c.options;
+       return make_avare_sampler({.replacement = o.replacement,
+                                  .c = o.c > 0 ? o.c : AvareOptions::kAuto,
+                                  .delta = o.delta},
+                                 c.clients, o.per_round);
+     }},
     {{"optimal", "by the norms of all clients' updates, an oracle for studies"},
      [](const SamplerCase& c) {
        return make_optimal_sampler(c.clients, c.options.per_round, c.options.replacement);
@@ -214,6 +244,20 @@ const std::vector<BanditKind> kBandits{
      dis_lin_ucb},
 };
 
+struct ExpertKind {
+  KindEntry entry;
+  std::unique_ptr<ExpertRule> (*make)(int64_t nodes, double eta);
+};
+
+const std::vector<ExpertKind> kExperts{
+    {{"fed-exp", "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)"},
+     make_fed_exp},
+    {{"local", "each node its own model"},
+     [](int64_t nodes, double) { return make_local_experts(nodes); }},
+    {{"fedsgd", "one model, the mean of the nodes' gradient steps"},
+     [](int64_t nodes, double) { return make_mean_experts(nodes); }},
+};
+
 template <class Kinds>
 std::vector<KindEntry> entries_of(const Kinds& kinds) {
   std::vector<KindEntry> entries;
@@ -265,11 +309,13 @@ const std::vector<KindFamily>& catalog() {
         {"power-law", "sizes from a Pareto density"},
         {"by-label", "one class or group of classes a client"},
         {"by-column", "by the client column of the data"}}},
+      {"online", "online.kind", entries_of(kExperts)},
+      {"bandits", "bandit.kind", entries_of(kBandits)},
       {"protocols",
        "run.protocol",
        {{"federated", "rounds: draw, train, mix, step"},
+        {"online", "every node its own model on a stream of batches"},
         {"bandit", "clients pull arms and synchronize what they know"}}},
-      {"bandits", "bandit.kind", entries_of(kBandits)},
   };
   return families;
 }
@@ -344,6 +390,20 @@ BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64
   rule.ucb.delta = options.delta;
   rule.ucb.radius = options.radius;
   return rule;
+}
+
+std::unique_ptr<ExpertRule> make_experts(const Job& job, int64_t nodes, int64_t horizon) {
+  return find_kind(kExperts, job.online.kind)
+      .make(nodes, online_eta(job.online.eta, nodes, horizon));
+}
+
+std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
+                                           Model& model) {
+  const OnlineOptions& online = job.online;
+  if (online.gamma == "sgd") return make_sgd_fit(model, online.steps, online.lr);
+  const int64_t inputs = federation.sample_values();
+  return make_ridge_fit(inputs, model.n_params() / (inputs + 1), online.ridge,
+                        online.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
 }
 
 }  // namespace hanse

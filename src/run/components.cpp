@@ -38,7 +38,20 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .loss_batches = loss_batches(job.aggregator.loss),
           .equal_importance = job.aggregator.weights == "uniform",
           .regret = job.evaluate.regret,
+          .trace = job.run.trace,
           .state_folder = job.run.out};
+}
+
+OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
+  const OnlineOptions& online = job.online;
+  return {.seed = static_cast<uint64_t>(job.run.seed),
+          .peers = online.peers,
+          .train_first = online.order == "train-then-predict",
+          .score_estimates = online.variant == "corrected",
+          .loss_scale = online.loss_scale,
+          .c = online.c,
+          .eta = online.kind == "fed-exp" ? online_eta(online.eta, nodes, online.horizon) : 0,
+          .stream = {.horizon = online.horizon, .drift = online.drift}};
 }
 
 }  // namespace
@@ -58,7 +71,23 @@ Components::Components(const Job& job, Communicator& comm) : host(comm.split_by_
                "every host needs the same files");
   agree_on(comm,
            [&] { model = make_model(job.model, federation.sample_shape(), federation.classes()); });
-  build_federated(job, comm);
+  if (job.run.protocol == "online") {
+    build_online(job, comm);
+  } else {
+    build_federated(job, comm);
+  }
+}
+
+void Components::build_online(const Job& job, Communicator& comm) {
+  agree_on(comm, [&] {
+    experts = make_experts(job, federation.clients(), job.online.horizon);
+    fit = make_stream_fit(job, federation, *model);
+    online = std::make_unique<OnlineTrainer>(
+        OnlineTrainer::Parts{
+            .comm = comm, .federation = federation, .model = *model, .rule = *experts, .fit = *fit},
+        online_settings(job, federation.clients()));
+    protocol = online.get();
+  });
 }
 
 void Components::build_federated(const Job& job, Communicator& comm) {
@@ -74,11 +103,8 @@ void Components::build_federated(const Job& job, Communicator& comm) {
     max_participants = std::min(sampler->per_round(), federation.clients());
   });
   comm.bcast(std::span(&max_participants, 1), 0);
-  agree_on(comm, [&] {
-    aggregator = make_aggregator(
-        job, federation.clients(),
-        static_cast<double>(max_participants) / static_cast<double>(federation.clients()));
-  });
+  participation = static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  agree_on(comm, [&] { aggregator = make_aggregator(job, federation.clients(), participation); });
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *host,

@@ -16,6 +16,7 @@
 #include "hanse/run/run_directory.hpp"
 #include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
+#include "hanse/run/trace.hpp"
 
 namespace hanse {
 
@@ -66,6 +67,7 @@ class Execution {
   std::optional<ResumePoint> resume_;
   Components parts_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0
+  std::unique_ptr<Traces> traces_;           // rank 0, with run.trace
   std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
   std::vector<double> train_losses_;         // rank 0: of the last evaluation
   Metrics metrics_;                          // rank 0: of the last evaluation
@@ -106,6 +108,10 @@ void Execution::open() {
     directory_ = std::make_unique<RunDirectory>(
         resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text)
                 : RunDirectory::create(job_.run.out, text));
+    if (!job_.run.trace || !parts_.trainer) return;
+    traces_ = std::make_unique<Traces>(job_, *parts_.sampler, parts_.federation,
+                                       parts_.participation, job_.run.out,
+                                       resume_ ? resume_->folder : job_.run.out, completed());
   });
 }
 
@@ -115,7 +121,7 @@ void Execution::greet() const {
   } else {
     greet_trainer();
   }
-  const auto ignored = job_.table.ignored();
+  const auto ignored = unused_keys(job_);
   // A resumed run's job.cfg gives every key.
   if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
 }
@@ -125,7 +131,8 @@ void Execution::greet_trainer() const {
   notice(fmt::format("{}: {} with {} parameters, {} clients with {} training samples, {} rank{}",
                      job_.run.name, job_.model.kind, parts_.model->n_params(), federation.clients(),
                      federation.train_samples(), comm_.size(), comm_.size() == 1 ? "" : "s"));
-  if (job_.aggregator.kind == "afl" && job_.sampler.kind != "full") {
+  if (job_.run.protocol == "federated" && job_.aggregator.kind == "afl" &&
+      job_.sampler.kind != "full") {
     notice(
         "afl under partial participation: a participant's loss counts with its draw's weight, "
         "the others' as 0 (aggregator.variant = reference: only the participants' weights move)");
@@ -145,6 +152,7 @@ Verdict Execution::decide(const RoundRecord& record) const {
 
 void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
   if (is_server()) directory_->append_round(record);
+  if (traces_) traces_->append(parts_.trainer->trace());
   if (due(job_.evaluate.every)) evaluate();
   for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
   const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;

@@ -1,7 +1,9 @@
 #include "hanse/run/job.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,9 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"}, "where clients are trained");
   table.add("run.max-seconds", run.max_seconds, at_least(0),
             "seconds after which the run stops with a checkpoint and status 75; 0: no limit");
+  table.add("run.trace", run.trace,
+            "write what the rules are told, for `hanse replay`: trace-sampler.json and "
+            "trace-aggregator.json (protocol federated)");
   table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out");
 }
 
@@ -144,8 +149,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
 }
 
 void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
-  const std::vector<std::string> learners{"osmd", "adaptive-osmd", "osmd-doubling",
-                                          "mabs", "vrb",           "avare"};
+  const std::vector<std::string> varied{"osmd", "adaptive-osmd", "osmd-doubling", "mabs", "vrb"};
   const std::vector<std::string> by_shares{"weighted", "lipschitz",     "optimal",
                                            "osmd",     "adaptive-osmd", "osmd-doubling",
                                            "mabs",     "vrb",           "avare"};
@@ -171,11 +175,11 @@ void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
       .add_choice("sampler.variant", sampler.variant, {"paper", "reference", "corrected"},
                   "paper: as printed; reference: as the OSMD sampler's authors ran it; corrected: "
                   "gamma of the OSMD family free of the loss's unit")
-      .only_for(learners);
+      .only_for(varied);
   table
       .add("sampler.rate-scale", sampler.rate_scale, above(0),
            "factor on the feedback in the updates")
-      .only_for({"osmd", "adaptive-osmd", "osmd-doubling"});
+      .only_for({"osmd", "adaptive-osmd", "osmd-doubling", "mabs"});
   table
       .add("sampler.a-max", sampler.a_max,
            "bound of the feedback: first-round (all clients train once before it), running, or a "
@@ -184,7 +188,7 @@ void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
   table
       .add("sampler.horizon", sampler.horizon, at_least(0),
            "rounds that the learning rates are set for; 0: run.rounds of the first start")
-      .only_for({"osmd", "adaptive-osmd", "mabs", "vrb", "avare"});
+      .only_for({"osmd", "adaptive-osmd", "mabs", "vrb"});
   table.add("sampler.eta", sampler.eta, "learning rate; auto: the smallest of adaptive-osmd's")
       .only_for({"osmd"});
   table
@@ -198,6 +202,15 @@ void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
       .add("sampler.mixing", sampler.mixing, between(0, 1),
            "share of uniform draws; 0: 0.4 (mabs), (clients/horizon)^(1/3) (vrb)")
       .only_for({"mabs", "vrb"});
+  table.add("sampler.rate", sampler.rate, "learning rate; auto: the paper's").only_for({"mabs"});
+  table
+      .add("sampler.c", sampler.c, at_least(0),
+           "C: the larger, the longer near uniform; 0: clients")
+      .only_for({"avare"});
+  table
+      .add("sampler.delta", sampler.delta, above_to(0, 1),
+           "successive models differ by O(round^-delta)")
+      .only_for({"avare"});
 }
 
 void bind_aggregator(OptionTable& table, AggregatorOptions& aggregator) {
@@ -296,6 +309,7 @@ Job::Job() {
   bind_aggregator(table, aggregator);
   bind_rest(table, *this);
   bind_bandit(table, bandit);
+  bind_online(table, online);
 }
 
 std::string job_text(const Job& job) {
@@ -327,6 +341,18 @@ void check_sizes(const FederationOptions& federation) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum),
                           "federation.size-probabilities");
   }
+}
+
+void check_bound(const std::string& text) {
+  if (text == "auto" || text == "first-round" || text == "running") return;
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const InvalidArgument&) {
+  }
+  if (value > 0) return;
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), "sampler.a-max",
+                        "known: auto, first-round, running, or a number above 0");
 }
 
 }  // namespace
@@ -363,8 +389,30 @@ void check_job(const Job& job) {
   loss_batches(job.aggregator.loss);
   number_or_auto(job.sampler.eta, "sampler.eta");
   number_or_auto(job.sampler.gamma, "sampler.gamma");
+  number_or_auto(job.sampler.rate, "sampler.rate");
+  check_bound(job.sampler.a_max);
   check_availability(job.sampler.availability);
   check_sizes(job.federation);
+  check_online(job);
+}
+
+std::vector<std::string> unused_keys(const Job& job) {
+  static const std::map<std::string, std::vector<std::string>> by_protocol{
+      {"federated", {"online", "bandit"}},
+      {"online", {"client", "sampler", "aggregator", "server", "comm", "bandit"}},
+      {"bandit", {"model", "client", "sampler", "aggregator", "server", "comm", "online"}}};
+  const auto& unread = by_protocol.at(job.run.protocol);
+  const auto is_unread = [&](const Option& option) {
+    return std::find(unread.begin(), unread.end(), option.section()) != unread.end();
+  };
+  std::vector<std::string> keys;
+  for (const Option& option : job.table.options()) {
+    if (option.given && is_unread(option)) keys.push_back(option.key);
+  }
+  for (const std::string& key : job.table.ignored()) {
+    if (!is_unread(job.table.at(key))) keys.push_back(key);
+  }
+  return keys;
 }
 
 double number_or_auto(const std::string& text, const std::string& where) {
@@ -372,11 +420,11 @@ double number_or_auto(const std::string& text, const std::string& where) {
   double value = -1;
   try {
     value = parse_number(text);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(error.what(), where, "a number >= 0, or auto");
+  } catch (const InvalidArgument&) {
   }
   if (value >= 0) return value;
-  throw InvalidArgument(fmt::format("{} is below 0", text), where, "a number >= 0, or auto");
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), where,
+                        "known: auto, or a number of at least 0");
 }
 
 int64_t loss_batches(const std::string& text) {

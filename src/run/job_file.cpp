@@ -99,6 +99,9 @@ void load_job(const std::string& path, const Overrides& overrides, Job& job) {
   for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
   if (job.run.name.empty()) job.run.name = std::filesystem::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
+  if (job.run.protocol == "online" && job.online.horizon == 0) {
+    job.online.horizon = job.run.rounds;
+  }
   if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;
   if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
   require_writable(job.table);

@@ -11,6 +11,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/run/components.hpp"
+#include "plan_online.hpp"
 
 namespace hanse {
 
@@ -62,17 +63,17 @@ Estimate calibrate(const Job& job, Components& parts) {
   return estimate;
 }
 
+}  // namespace
+
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
   return fmt::format("{:.1f} kB", bytes / 1e3);
 }
 
-std::string line(const std::string& label, const std::string& value) {
+std::string plan_line(const std::string& label, const std::string& value) {
   return fmt::format("{:<34} {}\n", label, value);
 }
-
-}  // namespace
 
 std::string plan_job(const std::string& job_file, const Overrides& overrides, int64_t ranks,
                      Communicator& comm) {
@@ -83,6 +84,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides, in
   });
   Components parts(job, comm);
   if (parts.bandit) return plan_bandit(job, *parts.bandit, ranks > 0 ? ranks : comm.size());
+  if (parts.online) return plan_online(job, parts, ranks > 0 ? ranks : comm.size(), comm);
   const Estimate estimate = calibrate(job, parts);
   int64_t per_round = parts.sampler ? parts.sampler->per_round() : 0;
   comm.bcast(std::span(&per_round, 1), 0);
@@ -101,20 +103,22 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides, in
   const double client_s = estimate.steps * estimate.step_s + estimate.fold_s;
   const double round_s = std::ceil(k / workers) * client_s * std::max(1.0, workers / cores);
 
-  std::string text = line("job", job.run.name) + line("parameters", fmt::format("{:.0f}", p));
-  text += line("clients, training samples",
-               fmt::format("{}, {}", parts.federation.clients(), parts.federation.train_samples()));
-  text += line("ranks, of which train", fmt::format("{:.0f}, {:.0f}", n, workers));
-  text += line("data a host, shared", bytes_text(static_cast<double>(parts.federation.bytes())));
-  text += line("model rows a rank", bytes_text(rows * (4 * 3 + sum_bytes)));
-  if (state_bytes > 0) text += line("client states a rank, at most", bytes_text(state_bytes));
-  text += line("sent a round", bytes_text((n - 1) * (rows * (4 + sum_bytes) + k * 40)));
-  text += line("messages a round", fmt::format("{:.0f}", 6 * (n - 1)));
-  text += line("local steps a client, mean", fmt::format("{:.1f}", estimate.steps));
-  text += line("a local step", fmt::format("{:.4g} ms", 1e3 * estimate.step_s));
-  text += line("a round's training, estimated", fmt::format("{:.4g} ms", 1e3 * round_s));
-  text += line("the run's training, estimated",
-               duration_text(round_s * static_cast<double>(job.run.rounds)));
+  std::string text =
+      plan_line("job", job.run.name) + plan_line("parameters", fmt::format("{:.0f}", p));
+  text += plan_line("clients, training samples", fmt::format("{}, {}", parts.federation.clients(),
+                                                             parts.federation.train_samples()));
+  text += plan_line("ranks, of which train", fmt::format("{:.0f}, {:.0f}", n, workers));
+  text +=
+      plan_line("data a host, shared", bytes_text(static_cast<double>(parts.federation.bytes())));
+  text += plan_line("model rows a rank", bytes_text(rows * (4 * 3 + sum_bytes)));
+  if (state_bytes > 0) text += plan_line("client states a rank, at most", bytes_text(state_bytes));
+  text += plan_line("sent a round", bytes_text((n - 1) * (rows * (4 + sum_bytes) + k * 40)));
+  text += plan_line("messages a round", fmt::format("{:.0f}", 6 * (n - 1)));
+  text += plan_line("local steps a client, mean", fmt::format("{:.1f}", estimate.steps));
+  text += plan_line("a local step", fmt::format("{:.4g} ms", 1e3 * estimate.step_s));
+  text += plan_line("a round's training, estimated", fmt::format("{:.4g} ms", 1e3 * round_s));
+  text += plan_line("the run's training, estimated",
+                    duration_text(round_s * static_cast<double>(job.run.rounds)));
   return text;
 }
 

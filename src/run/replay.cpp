@@ -17,6 +17,7 @@ struct Family {
 
 constexpr Family kFamilies[] = {{"aggregator.kind", replay_aggregator},
                                 {"sampler.kind", replay_sampler},
+                                {"online.kind", replay_online},
                                 {"bandit.kind", replay_bandit}};
 
 const Family& family_of(const Json& rule) {

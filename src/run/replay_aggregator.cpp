@@ -11,36 +11,36 @@ namespace hanse {
 
 namespace {
 
-std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where) {
-  if (round.contains("participants")) {
-    return ids(round.at("participants"), clients, false, where + ".participants");
-  }
-  std::vector<int64_t> all(static_cast<std::size_t>(clients));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
-}
-
 constexpr int64_t kLongestDecision = 10000;  // clients
 
-// Sizes as shares of the participants' sum; equal shares when the trace has none and the rule does
-// not need them.
-std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed,
+// Sizes as shares of `total`, or of the participants' sum when it is 0; equal shares when the trace
+// has none and the rule does not need them.
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
                                     const std::string& where) {
   auto sizes = needed ? numbers(round, "sizes", count, 0, where)
                       : numbers_or(round, "sizes", count, 1, where);
   const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
-  for (double& size : sizes) size /= sum;
+  for (double& size : sizes) size /= total > 0 ? total : sum;
   return sizes;
 }
 
-Json replay_round(const Json& round, int64_t t, int64_t clients, double absent_weight,
-                  Aggregator& rule) {
+// What holds for all rounds of a trace.
+struct Setting {
+  int64_t clients;
+  double absent_weight;  // of the draw, where a round has none
+  double samples;        // of all clients; 0: shares are the participants'
+};
+
+Json replay_round(const Json& round, int64_t t, const Setting& setting, Aggregator& rule) {
   const auto where = fmt::format("rounds[{}]", t - 1);
   if (!round.is_object()) throw InvalidArgument("expected an object", where);
-  const auto ids = participants(round, clients, where);
-  const auto lambda = shares_of_sizes(round, ids.size(), rule.needs().sizes, where);
-  const auto draw_weights = numbers_or(round, "draw_weights", ids.size(), absent_weight, where);
+  const auto ids = participants(round, setting.clients, where);
+  if (ids.empty()) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
+  const auto lambda =
+      shares_of_sizes(round, ids.size(), rule.needs().sizes, setting.samples, where);
+  const auto draw_weights =
+      numbers_or(round, "draw_weights", ids.size(), setting.absent_weight, where);
   std::vector<double> losses;
   if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
   std::vector<double> norms;
@@ -53,13 +53,13 @@ Json replay_round(const Json& round, int64_t t, int64_t clients, double absent_w
                     .draw_weights = draw_weights,
                     .losses = losses});
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(error.what(), where);
+    throw InvalidArgument(where + ": " + error.what());
   }
   const double scale = rule.scale(norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
   if (!mix.response.empty()) result["response"] = mix.response;
-  if (clients <= kLongestDecision) {
+  if (setting.clients <= kLongestDecision) {
     const auto decision = rule.decision();
     if (!decision.empty()) result["decision"] = decision;
   }
@@ -82,11 +82,14 @@ Json replay_aggregator(const Json& trace, const Job& job) {
   const int64_t clients = clients_of(trace);
   const double participation = participation_of(trace.at("rule"));
   const auto rule = make_aggregator(job, clients, participation);
-  const double absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1;
+  const Setting setting{
+      .clients = clients,
+      .absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1,
+      .samples = trace.contains("samples") ? number(trace.at("samples"), "trace.samples") : 0};
   Json result = {{"rounds", Json::array()}};
   for (const Json& round : rounds_of(trace)) {
     const auto t = static_cast<int64_t>(result["rounds"].size()) + 1;
-    result["rounds"].push_back(replay_round(round, t, clients, absent_weight, *rule));
+    result["rounds"].push_back(replay_round(round, t, setting, *rule));
   }
   return result;
 }

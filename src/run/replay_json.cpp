@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -63,7 +64,7 @@ std::vector<double> numbers_or(const Json& object, const std::string& name, std:
 
 std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
                          const std::string& where) {
-  if (!array.is_array() || array.empty()) {
+  if (!array.is_array()) {
     throw InvalidArgument("expected an array of client ids", where);
   }
   std::vector<int64_t> found;
@@ -75,6 +76,15 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
     throw InvalidArgument(fmt::format("client {} stands twice", *twice), where);
   }
   return found;
+}
+
+std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where) {
+  if (round.contains("participants")) {
+    return ids(round.at("participants"), clients, false, where + ".participants");
+  }
+  std::vector<int64_t> all(static_cast<std::size_t>(clients));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
 }
 
 int64_t clients_of(const Json& trace) {

@@ -36,6 +36,9 @@ int64_t integer(const Json& value, int64_t low, int64_t high, const std::string&
 std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
                          const std::string& where);
 
+// The round's "participants", distinct clients; all of them when it names none.
+std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where);
+
 // The number of clients of a trace.
 int64_t clients_of(const Json& trace);
 
@@ -46,5 +49,6 @@ std::string to_text(const Json& value);
 Json replay_aggregator(const Json& trace, const Job& job);
 Json replay_sampler(const Json& trace, const Job& job);
 Json replay_bandit(const Json& trace, const Job& job);
+Json replay_online(const Json& trace, const Job& job);
 
 }  // namespace hanse

@@ -55,32 +55,53 @@ std::vector<std::size_t> positions(const Draw& draw, const std::vector<int64_t>&
   return found;
 }
 
+// The mean of what a client's draws have; `at` is the position of each draw's client.
+std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t>& at,
+                                 const std::vector<double>& of_draws) {
+  std::vector<double> means(draw.size());
+  for (std::size_t j = 0; j < at.size(); ++j) {
+    means[at[j]] += of_draws[j] / static_cast<double>(draw.counts[at[j]]);
+  }
+  return means;
+}
+
 Json replay_round(const Json& round, const std::string& where, Attendance& attendance,
-                  ClientSampler& sampler) {
+                  bool has_experts, ClientSampler& sampler) {
   if (!round.is_object()) throw InvalidArgument("expected an object", where);
   attendance.tell(round, where + ".available", sampler);
+  if (sampler.needs_foresight()) {
+    if (!round.contains("foreseen")) {
+      throw InvalidArgument("the rule looks at all clients before this round", where,
+                            "give \"foreseen\", a of each client, or set sampler.a-max to a "
+                            "number or to running where it is a matter of the bound");
+    }
+    sampler.foresee(
+        numbers(round, "foreseen", static_cast<std::size_t>(sampler.clients()), 0, where));
+  }
   const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
+  const auto losses = round.contains("losses")
+                          ? numbers(round, "losses", draws.size(), -INFINITY, where)
+                          : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
   try {
+    Draw told;
+    told.clients = draws;
+    check_feedback(told, feedback);
     const Draw draw = sampler.impose(draws);
     const auto at = positions(draw, draws);
-    std::vector<double> a(draw.size());  // mean of a client's feedbacks
-    std::vector<double> coefficients;    // of each draw
-    for (std::size_t j = 0; j < draws.size(); ++j) {
-      const auto times = static_cast<double>(draw.counts[at[j]]);
-      a[at[j]] += feedback[j] / times;
-      coefficients.push_back(draw.weights[at[j]] / times);
+    std::vector<double> coefficients;  // of each draw
+    for (const std::size_t i : at) {
+      coefficients.push_back(draw.weights[i] / static_cast<double>(draw.counts[i]));
     }
-    check_feedback(draw, a);
+    const auto a = client_means(draw, at, feedback);
     result["coefficients"] = coefficients;
     result["loss_estimate"] = variance_estimate(draw, a);
-    sampler.observe(draw, {.a = a, .losses = a});
+    sampler.observe(draw, {.a = a, .losses = client_means(draw, at, losses)});
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(error.what(), where);
+    throw InvalidArgument(where + ": " + error.what());
   }
-  const auto experts = sampler.expert_weights();
-  if (experts.size() > 1) result["experts"] = experts;
+  if (has_experts) result["experts"] = sampler.expert_weights();
   return result;
 }
 
@@ -113,21 +134,16 @@ Json replay_sampler(const Json& trace, const Job& job) {
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
   const auto sampler = make_sampler(options, clients, initial);
-  if (sampler->needs_foresight()) {
-    throw InvalidArgument(
-        fmt::format("{} looks at all clients, a trace has the drawn alone", options.kind), "rule",
-        "set sampler.a-max to a number or to running, where it is a "
-        "matter of the bound");
-  }
   Json result = {{"rounds", Json::array()}};
   if (trace.contains("importance")) {
     result["importance"] =
         numbers(trace, "importance", static_cast<std::size_t>(clients), 0, "trace");
   }
+  const bool has_experts = options.kind == "adaptive-osmd" || options.kind == "osmd-doubling";
   Attendance attendance(clients);
   for (const Json& round : rounds_of(trace)) {
     const auto where = fmt::format("rounds[{}]", result["rounds"].size());
-    result["rounds"].push_back(replay_round(round, where, attendance, *sampler));
+    result["rounds"].push_back(replay_round(round, where, attendance, has_experts, *sampler));
   }
   result["next"] = probabilities(*sampler);
   return result;

@@ -13,6 +13,7 @@
 #include "atomic_file.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/run/trace.hpp"
 
 namespace hanse {
 

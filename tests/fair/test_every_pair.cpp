@@ -39,6 +39,7 @@ void fill_job(const Choice& choice, Job& job) {
   job.client.mu = 0.5;
   job.sampler.kind = choice.sampler;
   job.sampler.per_round = choice.per_round;
+  job.sampler.horizon = 2;
   job.aggregator.kind = choice.aggregator;
   job.server.optimizer = choice.optimizer;
   job.server.lr = choice.optimizer == "sgd" || choice.optimizer == "momentum" ? 1 : 0.05;
@@ -108,7 +109,7 @@ TEST(EveryPair, TrainsOrIsRefused) {
       }
     }
   }
-  EXPECT_GE(trained, 7 * 3 * 5 * 2 - 2 * 5 * 2);
+  EXPECT_GE(trained, 7 * 11 * 5 * 3 - 10 * 5 * 3);
 }
 
 // Draws with replacement leave clients out, however many they are: also refused in time.

@@ -1,7 +1,6 @@
 // What a round tells, and how it fails and goes on.
 #include <cmath>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -12,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
 
@@ -23,7 +23,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // Payload of a round: the plan's length and entries, the model, the sum and the findings go over
 // each of the other ranks' links once; with losses, those and the plan once more.
 int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses) {
-  const int64_t plan = 8 + 32 * participants;
+  const int64_t plan = 8 + 40 * participants;
   const int64_t model = 4 * kParams;
   const int64_t sum = (fast ? 4 : 8) * kParams;
   const int64_t findings = 8 * (3 * participants + 5);
@@ -77,7 +77,7 @@ class RecordingSampler final : public ClientSampler {
   }
   Draw impose(std::span<const int64_t> draws) override { return inner_->impose(draws); }
   double probability(int64_t client) const override { return inner_->probability(client); }
-  void toggle(std::span<const int64_t> clients) override { inner_->toggle(clients); }
+  void toggle(std::span<const int64_t> changed) override { inner_->toggle(changed); }
 
   std::vector<int64_t> clients;
   std::vector<double> a;
@@ -87,7 +87,8 @@ class RecordingSampler final : public ClientSampler {
   std::unique_ptr<ClientSampler> inner_ = make_uniform_sampler(kClients, 5);
 };
 
-TEST(RoundRecord, SamplerObservesNormsAndLossesInDrawOrder) {
+// a_i = lambda_i^2 |theta_i - theta|^2/(lr^2 B) with the default job's B steps of lr.
+TEST(RoundRecord, SamplerObservesFeedbackAndLossesInDrawOrder) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     run_threads(ranks, [&](Communicator& comm) {
       TinyTraining training(comm, {});
@@ -114,7 +115,12 @@ TEST(RoundRecord, SamplerObservesNormsAndLossesInDrawOrder) {
           for (std::size_t i = 0; i < row.size(); ++i) {
             squared += std::pow(static_cast<double>(row[i]) - static_cast<double>(before[i]), 2);
           }
-          EXPECT_NEAR(sampler.norms[k], squared, 1e-12);
+          const int64_t n = training.federation.train(sampler.clients[k]).size();
+          const double lambda =
+              static_cast<double>(n) / static_cast<double>(training.federation.train_samples());
+          const double steps = std::ceil(static_cast<double>(n) / 20);
+          const double a = lambda * lambda * squared / (0.01 * steps);
+          EXPECT_NEAR(sampler.a[k], a, 1e-12 * a);
           EXPECT_EQ(sampler.losses[k], outcome.loss);
           mean += outcome.loss / 5;
         }
@@ -199,46 +205,6 @@ TEST(RoundFailure, ALossThatIsNotFiniteNamesClientAndRound) {
   }
 }
 
-// What a checkpoint keeps.
-struct Kept {
-  State server;
-  std::map<int64_t, std::vector<float>> clients;
-};
-
-Kept train_and_keep(int ranks, const TinyJob& job, int64_t rounds) {
-  Kept kept;
-  std::mutex mutex;
-  run_threads(ranks, [&](Communicator& comm) {
-    TinyTraining training(comm, job);
-    for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
-    const std::lock_guard lock(mutex);
-    if (comm.rank() == 0) training.trainer->save(kept.server);
-    auto* states = training.trainer->client_states();
-    for (const int64_t client : states ? states->clients() : std::vector<int64_t>()) {
-      const auto row = states->existing_row(client);
-      EXPECT_TRUE(training.trainer->keeps_state_of(client));
-      EXPECT_TRUE(kept.clients.emplace(client, std::vector<float>(row.begin(), row.end())).second);
-    }
-  });
-  return kept;
-}
-
-std::vector<float> go_on(int ranks, const TinyJob& job, const Kept& kept, int64_t rounds) {
-  std::vector<float> result;
-  run_threads(ranks, [&](Communicator& comm) {
-    TinyTraining training(comm, job);
-    training.trainer->load(comm.rank() == 0 ? kept.server : State());
-    for (const auto& [client, row] : kept.clients) {
-      if (!training.trainer->keeps_state_of(client)) continue;
-      std::copy(row.begin(), row.end(), training.trainer->client_states()->row(client).begin());
-    }
-    for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
-    const auto row = training.trainer->model_row();
-    if (comm.rank() == 0) result.assign(row.begin(), row.end());
-  });
-  return result;
-}
-
 TEST(Resume, GoesOnWithTheSameBitsOnAnyNumberOfRanks) {
   TinyJob job;
   job.stateful = true;
@@ -247,10 +213,11 @@ TEST(Resume, GoesOnWithTheSameBitsOnAnyNumberOfRanks) {
     job.server.role = role;
     const auto straight = train_threads(1, job, 7);
     for (int before = 1; before <= 4; ++before) {
-      const Kept kept = train_and_keep(before, job, 3);
+      const Kept kept = train_and_keep<TinyTraining>(before, job, 3);
       EXPECT_GT(kept.clients.size(), 4U);
       for (int after = 1; after <= 4; ++after) {
-        EXPECT_EQ(go_on(after, job, kept, 4), straight) << before << " to " << after << " ranks";
+        EXPECT_EQ(go_on<TinyTraining>(after, job, kept, 4), straight)
+            << before << " to " << after << " ranks";
       }
     }
   }

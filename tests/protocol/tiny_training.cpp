@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 
 namespace hanse {
@@ -68,15 +69,43 @@ Mix LossAggregator::mix(const RoundReport& report) {
   return mix;
 }
 
-std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation) {
-  if (job.sampler == "full") return make_full_sampler(kClients);
-  if (job.sampler == "uniform") return make_uniform_sampler(kClients, job.per_round);
+namespace {
+
+std::vector<double> sample_shares(const Federation& federation) {
   std::vector<double> lambda;
   for (int64_t client = 0; client < kClients; ++client) {
     lambda.push_back(static_cast<double>(federation.train(client).size()) /
                      static_cast<double>(federation.train_samples()));
   }
-  return make_weighted_sampler(lambda, job.per_round);
+  return lambda;
+}
+
+OsmdOptions osmd_options(const TinyJob& job, OsmdKind kind) {
+  return {.kind = kind, .replacement = job.replacement, .rate_scale = 1000, .horizon = 16};
+}
+
+}  // namespace
+
+std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation) {
+  const auto osmd = [&](OsmdKind kind) {
+    return make_osmd_sampler(osmd_options(job, kind), kClients, job.per_round);
+  };
+  const BaselineOptions baseline{
+      .replacement = job.replacement, .mixing = 0.4, .rate_scale = 1000, .horizon = 16};
+  if (job.sampler == "full") return make_full_sampler(kClients);
+  if (job.sampler == "uniform") return make_uniform_sampler(kClients, job.per_round);
+  if (job.sampler == "osmd") return osmd(OsmdKind::kFixed);
+  if (job.sampler == "adaptive-osmd") return osmd(OsmdKind::kAdaptive);
+  if (job.sampler == "osmd-doubling") return osmd(OsmdKind::kDoubling);
+  if (job.sampler == "mabs") return make_mabs_sampler(baseline, kClients, job.per_round);
+  if (job.sampler == "vrb") return make_vrb_sampler(baseline, kClients, job.per_round);
+  if (job.sampler == "avare") {
+    return make_avare_sampler({.replacement = job.replacement}, kClients, job.per_round);
+  }
+  if (job.sampler == "optimal") {
+    return make_optimal_sampler(kClients, job.per_round, job.replacement);
+  }
+  return make_weighted_sampler(sample_shares(federation), job.per_round, job.replacement);
 }
 
 TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
@@ -88,6 +117,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   }
   if (comm.rank() == 0) {
     sampler = make_tiny_sampler(job, federation);
+    if (job.availability) availability = job.availability();
     optimizer = make_server_optimizer(job.server, kParams);
   }
   FederatedTrainer::Settings settings;
@@ -95,9 +125,10 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   settings.max_participants = kClients;
   settings.server = job.server;
   settings.comm = job.comm;
+  settings.regret = job.regret;
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
-                              optimizer.get()},
+                              optimizer.get(), availability.get()},
       settings);
   trainer->initialize_model();
 }

@@ -12,6 +12,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/sampling/availability.hpp"
 
 namespace hanse {
 
@@ -67,9 +68,16 @@ struct FedAvgOptions {
   std::string estimator = "normalized";
 };
 
+inline constexpr const char* kTinySamplers[] = {"uniform",       "weighted",      "full",    "osmd",
+                                                "adaptive-osmd", "osmd-doubling", "optimal", "mabs",
+                                                "vrb",           "avare"};
+
 struct TinyJob {
-  std::string sampler = "uniform";  // uniform | weighted | full
+  std::string sampler = "uniform";  // a name of kTinySamplers
   int64_t per_round = 4;
+  bool replacement = true;
+  std::function<std::unique_ptr<Availability>()> availability;  // null: everyone is always there
+  bool regret = false;
   FedAvgOptions fedavg;
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
@@ -77,6 +85,7 @@ struct TinyJob {
   CommOptions comm;
 };
 
+// The learning ones with rates that move the probabilities within a few rounds.
 std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation);
 
 // One rank's objects.
@@ -89,7 +98,8 @@ struct TinyTraining {
   Federation federation;
   TinyModel model;
   TinyUpdate update;
-  std::unique_ptr<ClientSampler> sampler;  // rank 0
+  std::unique_ptr<ClientSampler> sampler;      // rank 0
+  std::unique_ptr<Availability> availability;  // rank 0
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;   // with an initialized model

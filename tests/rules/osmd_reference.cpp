@@ -185,8 +185,8 @@ void OsmdReference::weigh(const Distribution& losses) {
     return;
   }
   long double sum = 0;
-  for (const long double log : log_theta_) sum += std::exp(log - highest);
-  for (long double& log : log_theta_) log -= highest + std::log(sum);
+  for (long double& log : log_theta_) sum += std::exp(log -= highest);
+  for (long double& log : log_theta_) log -= std::log(sum);
 }
 
 }  // namespace hanse

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -58,7 +59,8 @@ TEST(UniformSampler, DistinctClientsAndEqualWeights) {
   for (const auto& [clients, per_round] :
        std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 1}, {7, 6}, {7, 7}, {1000000, 40}}) {
     const auto sampler = make_uniform_sampler(clients, per_round);
-    EXPECT_EQ(sampler->max_participants(), per_round);
+    EXPECT_EQ(sampler->per_round(), per_round);
+    EXPECT_EQ(sampler->clients(), clients);
     draw_rounds(*sampler, 50, [&, m = clients, k = per_round](const Draw& draw) {
       const std::set<int64_t> distinct(draw.clients.begin(), draw.clients.end());
       ASSERT_EQ(distinct.size(), static_cast<std::size_t>(k));
@@ -66,6 +68,9 @@ TEST(UniformSampler, DistinctClientsAndEqualWeights) {
       EXPECT_EQ(draw.counts, std::vector<int64_t>(distinct.size(), 1));
       const double weight = static_cast<double>(m) / static_cast<double>(k);
       EXPECT_EQ(draw.weights, std::vector<double>(distinct.size(), weight));
+      const double probability = 1 / static_cast<double>(m);
+      EXPECT_EQ(draw.probabilities, std::vector<double>(distinct.size(), probability));
+      EXPECT_EQ(draw.everyone, k == m);
     });
   }
 }
@@ -81,6 +86,24 @@ TEST(UniformSampler, OneOfMIsUniformAndAllOfMComeInAnyOrder) {
   draw_rounds(*all, 6000, [&](const Draw& draw) { ++orders[draw.clients]; });
   ASSERT_EQ(orders.size(), 6U);
   expect_equally_likely(counts_of(orders));
+}
+
+TEST(UniformSampler, EverySubsetOfThoseWhoAreThere) {
+  const auto sampler = make_uniform_sampler(9, 2);
+  const std::vector<int64_t> away{0, 3, 4, 8};
+  sampler->toggle(away);
+  std::map<std::vector<int64_t>, int64_t> seen;
+  draw_rounds(*sampler, 20000, [&](const Draw& draw) {
+    ++seen[draw.clients];
+    EXPECT_EQ(draw.weights, (std::vector<double>{2.5, 2.5}));
+    EXPECT_EQ(draw.probabilities, (std::vector<double>{0.2, 0.2}));
+    EXPECT_FALSE(draw.everyone);
+  });
+  ASSERT_EQ(seen.size(), 20U);
+  for (const auto& [pair, count] : seen) {
+    for (const int64_t client : pair) EXPECT_EQ(std::count(away.begin(), away.end(), client), 0);
+  }
+  expect_equally_likely(counts_of(seen));
 }
 
 TEST(UniformSampler, RefusesAnImpossibleNumber) {
@@ -116,7 +139,7 @@ Draw slow_weighted(const std::vector<double>& lambda, int64_t per_round, RandomS
 TEST(WeightedSampler, EqualsASlowOne) {
   const std::vector<double> lambda{0.125, 0, 0.5, 0.125, 0.25};  // sums are exact
   const auto sampler = make_weighted_sampler(lambda, 4);
-  EXPECT_EQ(sampler->max_participants(), 4);
+  EXPECT_EQ(sampler->per_round(), 4);
   int64_t round = 0;
   draw_rounds(*sampler, 2000, [&](const Draw& draw) {
     const Draw slow = slow_weighted(lambda, 4, stream_of(++round));
@@ -179,22 +202,40 @@ TEST(WeightedSampler, WeightsHaveExpectationOne) {
 
 TEST(WeightedSampler, OneClientIsDrawnEveryTime) {
   const std::vector<double> lambda{1};
-  const auto sampler = make_weighted_sampler(lambda, 1);
-  draw_rounds(*sampler, 10, [&](const Draw& draw) {
-    EXPECT_EQ(draw.clients, std::vector<int64_t>{0});
-    EXPECT_EQ(draw.weights, std::vector<double>{1});
-  });
-  expect_error<InvalidArgument>([&] { make_weighted_sampler(lambda, 2); }, {"[1, 1]"});
+  for (const int64_t per_round : {1, 2, 5}) {
+    const auto sampler = make_weighted_sampler(lambda, per_round);
+    draw_rounds(*sampler, 10, [&](const Draw& draw) {
+      EXPECT_EQ(draw.clients, std::vector<int64_t>{0});
+      EXPECT_EQ(draw.counts, std::vector<int64_t>{per_round});
+      EXPECT_EQ(draw.weights, std::vector<double>{1});
+    });
+  }
 }
 
 TEST(FullSampler, EveryClientInOrder) {
   const auto sampler = make_full_sampler(3);
-  EXPECT_EQ(sampler->max_participants(), 3);
+  EXPECT_EQ(sampler->per_round(), 3);
   draw_rounds(*sampler, 3, [&](const Draw& draw) {
     EXPECT_EQ(draw.clients, (std::vector<int64_t>{0, 1, 2}));
     EXPECT_EQ(draw.counts, (std::vector<int64_t>{1, 1, 1}));
     EXPECT_EQ(draw.weights, (std::vector<double>{1, 1, 1}));
+    EXPECT_TRUE(draw.everyone);
   });
+}
+
+TEST(FullSampler, EveryoneWhoIsThere) {
+  const auto sampler = make_full_sampler(130);
+  std::vector<int64_t> there(130);
+  std::iota(there.begin(), there.end(), 0);
+  for (const int64_t client : {129, 64, 0}) {
+    sampler->toggle(std::span(&client, 1));
+    there.erase(std::find(there.begin(), there.end(), client));
+    RandomStream stream = stream_of(1);
+    const Draw draw = sampler->draw(1, stream);
+    EXPECT_EQ(draw.clients, there);
+    EXPECT_EQ(draw.weights, std::vector<double>(there.size(), 1));
+    EXPECT_TRUE(draw.everyone);
+  }
 }
 
 }  // namespace

@@ -188,6 +188,9 @@ class Interposed final : public Communicator {
     before_gather_();
     return inner_.gatherv(data, root, &bytes_of);
   }
+  void allgatherv_impl(Buffer, std::span<const int64_t>) override {
+    FAIL() << "a checkpoint gathers on rank 0 alone";
+  }
   static std::size_t bytes(const Buffer& buffer) {
     return static_cast<std::size_t>(buffer.bytes());
   }

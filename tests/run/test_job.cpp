@@ -117,6 +117,7 @@ TEST(LoadJob, NamesTheLineOfABadValue) {
   expect_refused("[run]\nrounds =\n", {"'' is not an integer", "small.cfg:2"});
   expect_refused("[client]\nlr = nan\n", {"'nan' is not a number", "small.cfg:2"});
   expect_refused("[client]\nlr = inf\n", {"inf is out of range (0, inf)", "small.cfg:2"});
+  expect_refused("[sampler]\nalpha = 0\n", {"sampler.alpha", "out of range (0, 1]", "small.cfg:2"});
   expect_refused("[client]\nlr = 1 2\n", {"'1 2' is not a number"});
   expect_refused("[federation]\nsizes = 1,0\n", {"federation.sizes", "0 is out of range"});
 }
@@ -178,6 +179,22 @@ TEST(JobText, HoldsEveryOptionResolved) {
   }
 }
 
+// The learning rates depend on the horizon: extending a run must not change its earlier rounds.
+TEST(JobText, StoresTheHorizonOfTheFirstStart) {
+  const auto horizon_of = [](const std::string& path, const Overrides& overrides) {
+    Job job;
+    load_job(path, overrides, job);
+    return std::pair(job.sampler.horizon, job_text(job));
+  };
+  const JobFile file("[run]\nrounds = 12\n[sampler]\nkind = adaptive-osmd\n");
+  const auto [horizon, text] = horizon_of(file.path, {});
+  EXPECT_EQ(horizon, 12);
+  EXPECT_EQ(horizon_of(file.path, {{"run.rounds", "7"}}).first, 7);
+  EXPECT_EQ(horizon_of(file.path, {{"sampler.horizon", "30"}}).first, 30);
+  const JobFile written(text, "job.cfg");
+  EXPECT_EQ(horizon_of(written.path, {{"run.rounds", "500"}}).first, 12);
+}
+
 // Every name of a choice can be set, and every kind an option is for exists.
 TEST(Job, NamesAreThoseOfTheCatalog) {
   Job job;
@@ -213,6 +230,12 @@ TEST(CheckJob, RefusesCombinationsThatCannotWork) {
   refused({{"federation.partition", "sizes"},
            {"federation.size-probabilities", "0.5,0.25,0.03125,0.03125"}},
           {"sum to 0.8"});
+  refused({{"sampler.eta", "-0.5"}}, {"'-0.5'", "sampler.eta", "auto"});
+  refused({{"sampler.eta", "large"}}, {"'large'", "sampler.eta", "auto"});
+  refused({{"sampler.gamma", "-1"}}, {"'-1'", "sampler.gamma"});
+  refused({{"sampler.a-max", "largest"}}, {"'largest'", "sampler.a-max", "running"});
+  refused({{"sampler.a-max", "0"}}, {"'0'", "sampler.a-max"});
+  refused({{"sampler.availability", "sometimes"}}, {"'sometimes'", "sampler.availability"});
   const JobFile file("[data]\nkind = random\n[run]\ndevice = cuda\n");
   Job job;
   load_job(file.path, {}, job);

@@ -62,8 +62,8 @@ TEST(CheckOutput, MakesFoldersAndRefusesResults) {
   EXPECT_TRUE(fs::is_directory(folder / "a/b"));
   write(folder / "a/b/notes.txt", "mine");
   check_output(folder / "a/b", false);
-  for (const char* name : {"job.cfg", "rounds.csv", "evaluations.csv", "clients.csv",
-                           "summary.json", "model.h5", "checkpoints/x", "plots/x"}) {
+  for (const char* name : {"job.cfg", "rounds.csv", "sampling.csv", "evaluations.csv",
+                           "clients.csv", "summary.json", "model.h5", "checkpoints/x", "plots/x"}) {
     const std::string path = folder / (std::string("with ") + name);
     write(path + "/" + name, "");
     expect_error<InvalidArgument>([&] { check_output(path, false); },
@@ -159,6 +159,30 @@ TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(content(folder / "rounds.csv").substr(kHeader.size() + 4 * line(1, "1").size()),
             line(5, "7"));
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n5,0.125\n");
+}
+
+// A protocol's own tables, of which each appears with its first lines.
+TEST(RunDirectory, TablesAreCutBehindTheCheckpointToo) {
+  const ScratchFolder folder;
+  {
+    auto directory = made(folder.path(), 4);
+    EXPECT_FALSE(fs::exists(folder / "sampling.csv"));
+    directory.append_lines({"sampling.csv", "round,regret", "1,0.5\n2,0.75\n"});
+    directory.append_lines({"sampling.csv", "round,regret", "3,\n"});
+    directory.append_lines({"online.csv", "round,node,loss", "3,0,1\n3,1,2\n4,0,3\n4,1,4\n"});
+    directory.append_lines({"sampling.csv", "round,regret", "4,1\n"});
+    directory.flush();
+  }
+  write(folder / "sampling.csv", content(folder / "sampling.csv") + "5,2");  // torn
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 3, "");
+  EXPECT_EQ(content(folder / "sampling.csv"), "round,regret\n1,0.5\n2,0.75\n3,\n");
+  EXPECT_EQ(content(folder / "online.csv"), "round,node,loss\n3,0,1\n3,1,2\n");
+  directory.append_lines({"sampling.csv", "round,regret", "4,9\n"});
+  directory.flush();
+  EXPECT_EQ(content(folder / "sampling.csv"), "round,regret\n1,0.5\n2,0.75\n3,\n4,9\n");
+  RunDirectory::create(folder.path(), "");
+  EXPECT_FALSE(fs::exists(folder / "sampling.csv"));
+  EXPECT_FALSE(fs::exists(folder / "online.csv"));
 }
 
 TEST(RunDirectory, ReopenDropsATornLastLineOfACompletedRound) {

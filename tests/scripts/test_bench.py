@@ -42,6 +42,13 @@ class BenchTest(ScriptTest):
         self.assertEqual(rows["cifar"], ["11", "10", "1.100", "1.100-1.100", "1.06", "over"])
         self.assertNotIn("mlp", rows)
 
+    def test_online_is_faster_than_the_loops(self):
+        self.make_program("hanse-bench-online", "#!/bin/sh\necho '{\"hanse\": 0.002, "
+                          "\"cblas\": 0.0028, \"aten\": 0.016, \"difference\": 1e-8}'\n")
+        rows = self.rows("--only", "online", "--pairs", "2")
+        self.assertEqual(rows["aten"], ["2", "16", "8.000", "8.000-8.000", "3.00", "ok"])
+        self.assertEqual(rows["cblas"], ["2", "2.8", "1.400", "1.400-1.400", "1.50", "over"])
+
     def test_start(self):
         rows = self.rows("--only", "start", "--pairs", "1")
         self.assertEqual(rows["lr"][0], "0.250")

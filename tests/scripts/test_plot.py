@@ -6,6 +6,11 @@ from support import EVALUATIONS, ROUNDS, ScriptTest
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+def width_of(picture):
+    """Pixels, from the PNG's header."""
+    return int.from_bytes(picture.read_bytes()[16:20], "big")
+
+
 class PlotTest(ScriptTest):
     def assert_pictures(self, result, folder, *names):
         """The script printed exactly these pictures, and each is a PNG file of some size."""
@@ -14,6 +19,21 @@ class PlotTest(ScriptTest):
             data = (folder / name).read_bytes()
             self.assertTrue(data.startswith(PNG), name)
             self.assertGreater(len(data), 5000, name)
+
+    def make_sampling_run(self, name, measured):
+        run = self.make_run(name)
+        rest = (lambda i: f"{4 / i},{1 / i},{3 * i}") if measured else (lambda i: ",,")
+        lines = [f"{i},100,{5 / i},{rest(i)}\n" for i in range(1, 41)]
+        self.write(f"{name}/sampling.csv",
+                   "round,available,variance_estimate,variance,best_variance,regret\n"
+                   + "".join(lines))
+        if measured:
+            table = (run / "evaluations.csv").read_text().splitlines()
+            names = "entropy min p10 median p90 max".split()
+            head = ",".join([table[0], *(f"sampling_{name}" for name in names)])
+            lines = [f"{line},4.5,0.001,0.004,0.01,0.02,0.1" for line in table[1:]]
+            self.write(f"{name}/evaluations.csv", "\n".join([head, *lines]) + "\n")
+        return run
 
     def assert_drawn(self, run):
         result = self.script("plot", str(run))
@@ -39,6 +59,36 @@ class PlotTest(ScriptTest):
         self.write("regression/clients.csv", "client,samples,loss,accuracy\n0,9,0.5,\n1,4,0.7,\n")
         self.assert_drawn(run)
 
+    def make_online(self, name, nodes=3, rounds=40):
+        """A run directory with online.csv and weights.csv; the last round is torn."""
+        run = self.make_run(name)
+        lines = [f"{t},{i},0.5,{'' if t % 3 else 0.25 * i},{0.5 * t},{0.01 * t},1"
+                 for t in range(1, rounds + 1) for i in range(nodes)]
+        self.write(f"{name}/online.csv",
+                   "\n".join(["round,node,loss,accuracy,cumulative_loss,regret,mixed", *lines,
+                              f"{rounds + 1},0,0.5"]))
+        row = ",".join(["0.25"] * nodes)
+        lines = [f"{t},{i},{row}" for t in range(0, rounds + 1, 10) for i in range(nodes)]
+        header = "round,node," + ",".join(f"p_{j}" for j in range(nodes))
+        self.write(f"{name}/weights.csv", "\n".join([header, *lines]) + "\n")
+        return run
+
+    def test_online_runs(self):
+        for nodes in (1, 3, 20):
+            with self.subTest(nodes=nodes):
+                run = self.make_online(f"online-{nodes}", nodes)
+                result = self.script("plot", str(run))
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assert_pictures(result, run / "plots", "learning.png", "clients.png",
+                                     "time.png", "online.png", "weights.png")
+
+    def test_several_online_runs(self):
+        runs = [str(self.make_online(name)) for name in ("x", "y")]
+        result = self.script("plot", *runs, "--out", str(self.folder / "out"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png", "compare-online.png")
+
     def test_several_runs(self):
         runs = [str(self.make_run(name)) for name in ("a", "b", "deeper/b")]
         result = self.script("plot", *runs, "--out", str(self.folder / "out"))
@@ -62,6 +112,23 @@ class PlotTest(ScriptTest):
         result = self.script("plot", *map(str, runs))
         self.assert_pictures(result, runs[0] / "plots", "compare-regret.png",
                              "compare-clients.png", "compare-time.png")
+
+    def test_sampling(self):
+        """As a sampler that learns writes it, with and without what evaluate.regret measures."""
+        learned = self.make_sampling_run("learned", measured=True)
+        plain = self.make_sampling_run("plain", measured=False)
+        for run in (learned, plain):
+            result = self.script("plot", str(run))
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
+                                 "sampling.png")
+        # Regret and probabilities are panels of their own.
+        widths = [width_of(run / "plots" / "sampling.png") for run in (learned, plain)]
+        self.assertEqual(widths[0], 4 * widths[1])
+        result = self.script("plot", str(plain), str(learned), "--out", str(self.folder / "out"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png", "compare-sampling.png")
 
     def test_missing_file_is_told_and_the_rest_drawn(self):
         run = self.make_run("part")

@@ -61,6 +61,12 @@ class Model {
   virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                                   float* scores = nullptr) = 0;
 
+  // Mean loss, in evaluation mode, of every row of rows [n, P] on every batch: losses [batches, n].
+  // The bits of (b, j) do not depend on the other batches. Models override it where many rows can
+  // share a product.
+  virtual void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
+                            std::span<double> losses);
+
   // The largest batch that evaluate() should be given, for memory's sake.
   virtual int64_t evaluation_rows() const { return 256; }
 

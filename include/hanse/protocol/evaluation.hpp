@@ -42,6 +42,11 @@ EvaluationSums evaluate_sample(const Federation& federation, Model& model,
                                std::span<const float> row, SampleRange range, int64_t count,
                                RandomStream stream, std::vector<float>& buffer);
 
+// One client's own test and training samples.
+ClientEvaluation evaluate_client(const Federation& federation, Model& model,
+                                 std::span<const float> row, int64_t client,
+                                 std::vector<float>& buffer);
+
 // All clients in order on rank 0, empty elsewhere; the clients are spread over the ranks by their
 // samples. `row` is read on every rank. Collective. Cost: one forward pass over all data.
 std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,

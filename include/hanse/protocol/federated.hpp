@@ -35,6 +35,19 @@ struct CommOptions {
   std::string dispatch = "auto";    // auto | planned | shared
 };
 
+// What the rules were told in a round; rank 0, in the draw's order.
+struct RoundTrace {
+  bool everyone_there = true;
+  std::vector<int64_t> available;  // unless everyone was there
+  std::vector<double> foreseen;    // [M] a_m, when the sampler asked for them
+  Draw draw;
+  std::vector<double> a;              // the sampler's feedback
+  std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
+  std::vector<double> samples;        // of the participants
+  std::vector<double> losses;         // F_i, when the aggregator needs them
+  std::vector<double> squared_norms;  // |theta_i - theta|^2
+};
+
 class FederatedTrainer final : public Protocol {
  public:
   struct Parts {
@@ -57,6 +70,7 @@ class FederatedTrainer final : public Protocol {
     int64_t loss_batches = 0;        // samples of F_i: so many mini-batches; 0: all
     bool equal_importance = false;   // the sampler's lambda_m: 1/M; else by samples
     bool regret = false;             // measure the sampler's regret: all clients train every round
+    bool trace = false;              // keep what the rules were told
     std::string state_folder = ".";  // of the client states' mapped file
   };
 
@@ -79,6 +93,8 @@ class FederatedTrainer final : public Protocol {
 
   // What is known of the last round's draw. Rank 0.
   const Participation& participation() const { return *participation_; }
+  // Of the last round, when settings.trace. Rank 0.
+  const RoundTrace& trace() const { return trace_; }
 
   void save(State& state) const override;
   void load(const State& state) override;
@@ -110,6 +126,7 @@ class FederatedTrainer final : public Protocol {
   double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
+  void describe_draw();
   void step(const Findings& findings, RoundRecord& record);
   template <class Work>
   void for_my_participants(Work work);
@@ -138,6 +155,7 @@ class FederatedTrainer final : public Protocol {
   std::vector<Assignment> plan_;  // costliest first
   // Rank 0 only.
   std::unique_ptr<Participation> participation_;
+  RoundTrace trace_;
   std::string sampling_lines_;  // of sampling.csv, not yet taken
   double mixed_loss_ = 0;
   CostModel costs_;

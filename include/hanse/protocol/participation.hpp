@@ -60,6 +60,10 @@ class Participation {
       "round,available,variance_estimate,variance,best_variance,regret";
   std::string line(int64_t round) const;
 
+  // The a_m of all clients, when the sampler asked for them in the round in progress; else empty.
+  std::span<const double> sampler_foresaw() const;
+  const ClientSet& available() const { return available_; }
+
   const ClientSampler& sampler() const { return sampler_; }
 
   void save(State& state) const;
@@ -78,6 +82,7 @@ class Participation {
 
   // Of the round in progress.
   std::vector<double> foreseen_;  // [M] a_m; empty: not asked for
+  bool sampler_asked_ = false;    // the sampler did, not the regret alone
   Draw draw_;
   std::vector<double> shares_;
   SamplingRecord record_;

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "hanse/client/stream_fit.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/rules/experts/experts.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
@@ -43,5 +45,9 @@ BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64
                             int64_t inputs);
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model);
+// `horizon` is T of the rate that online.eta = auto chooses.
+std::unique_ptr<ExpertRule> make_experts(const Job& job, int64_t nodes, int64_t horizon);
+std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
+                                           Model& model);
 
 }  // namespace hanse

@@ -6,6 +6,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/bandit.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/online.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
@@ -27,13 +28,20 @@ struct Components {
   std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<ClientSampler> sampler;      // rank 0
   std::unique_ptr<Availability> availability;  // rank 0; null: everyone is always there
+  double participation = 1;                    // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
 
   std::unique_ptr<BanditProtocol> bandit;  // run.protocol = bandit; else null
 
+  // run.protocol = online; else null.
+  std::unique_ptr<ExpertRule> experts;
+  std::unique_ptr<StreamFit> fit;
+  std::unique_ptr<OnlineTrainer> online;
+
  private:
+  void build_online(const Job& job, Communicator& comm);
   void build_federated(const Job& job, Communicator& comm);
 };
 

@@ -14,6 +14,7 @@
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/run/bandit.hpp"
+#include "hanse/run/online_job.hpp"
 
 namespace hanse {
 
@@ -28,6 +29,7 @@ struct RunOptions {
   std::string device = "auto";  // auto | cpu | cuda
   double max_seconds = 0;       // 0: no limit
   bool overwrite = false;
+  bool trace = false;
 };
 
 struct SamplerOptions {
@@ -44,6 +46,9 @@ struct SamplerOptions {
   std::string gamma = "auto";    // adaptive-osmd, osmd-doubling
   std::string restart = "last";  // osmd-doubling
   double mixing = 0;             // mabs, vrb: share of uniform draws; 0: their papers'
+  std::string rate = "auto";     // mabs
+  double c = 0;                  // avare; 0: M
+  double delta = 1;              // avare
 };
 
 struct AggregatorOptions {
@@ -90,6 +95,7 @@ struct Job {
   AggregatorOptions aggregator;
   ServerOptions server;
   CommOptions comm;
+  OnlineOptions online;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
   BanditOptions bandit;
@@ -100,12 +106,17 @@ struct Job {
 using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 
 // Reads "[section]" and "key = value" lines into `job`; then `overrides` from the command line,
-// which win. '#' starts a comment. Fills run.name and run.out when they are not given.
+// which win. '#' starts a comment. Fills run.name, run.out and online.horizon when they are not
+// given.
 // Throws InvalidArgument that names file, line and key.
 void load_job(const std::string& path, const Overrides& overrides, Job& job);
 
 // Every option with its value, as a valid job file.
 std::string job_text(const Job& job);
+
+// Keys the user gave that the job does not use, for one notice: of sections that its protocol does
+// not read, or of other kinds of theirs.
+std::vector<std::string> unused_keys(const Job& job);
 
 // n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.
 int64_t loss_batches(const std::string& text);

@@ -1,7 +1,7 @@
 #include "hanse/rules/sampling/availability.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "hanse/base/random.hpp"
 
@@ -96,6 +96,9 @@ class ScheduledAvailability final : public Availability {
     int64_t client;
   };
 
+  // Whose successor is a number still: a schedule may say "for ever" by the largest one.
+  static constexpr int64_t kLastRound = std::numeric_limits<int64_t>::max() - 1;
+
   // The flips of the client at sorted[i], there in round 0 as everyone is. Returns the first entry
   // of the next client.
   std::size_t add_client(const std::vector<Presence>& sorted, std::size_t i) {
@@ -108,7 +111,7 @@ class ScheduledAvailability final : public Availability {
         flips_.push_back({gone, client});
         flips_.push_back({first, client});
       }
-      gone = std::max(gone, sorted[i].last + 1);
+      gone = std::max(gone, std::min(sorted[i].last, kLastRound) + 1);
     }
     flips_.push_back({gone, client});
     return i;

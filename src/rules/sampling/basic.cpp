@@ -34,7 +34,8 @@ class EvenSampler : public ClientSampler {
     }
     std::unordered_set<int64_t> seen;
     for (const int64_t client : draws) {
-      if (available_.contains(client) && seen.insert(client).second) continue;
+      const bool known = client >= 0 && client < clients();
+      if (known && available_.contains(client) && seen.insert(client).second) continue;
       throw InvalidArgument(fmt::format("client {} is away or stands twice", client), "draws",
                             "these draws are without replacement");
     }

@@ -86,7 +86,7 @@ void Mabs::foresee(std::span<const double> a) {
   awaits_bound_ = false;
 }
 
-// delta: Theorem 1 with eta = mixing.
+// delta, with eta = mixing.
 double Mabs::rate() const {
   if (!needs_bound()) return options_.rate;
   if (!(bound_ > 0)) return 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -11,42 +12,6 @@
 #include "hanse/rules/sampling/urn.hpp"
 
 namespace hanse {
-
-OsmdOptions::Variant parse_osmd_variant(const std::string& name) {
-  if (name == "reference") return OsmdOptions::Variant::kReference;
-  return name == "corrected" ? OsmdOptions::Variant::kCorrected : OsmdOptions::Variant::kPaper;
-}
-
-int64_t osmd_experts(double alpha, int64_t clients, int64_t rounds) {
-  if (clients == 1) return 1;
-  const double log_m = std::log(static_cast<double>(clients));
-  const double spread = 4 * (log_m - std::log(alpha)) / log_m * static_cast<double>(rounds - 1);
-  return static_cast<int64_t>(std::ceil(std::log2(1 + spread) / 2)) + 1;  // eq. 23
-}
-
-OsmdRates osmd_rates(const OsmdOptions& options, int64_t clients, int64_t per_round, int64_t rounds,
-                     double a_max) {
-  const auto m = static_cast<double>(clients);
-  const auto k = static_cast<double>(per_round);
-  const auto t = static_cast<double>(rounds);
-  const double floor = options.alpha / m;
-  const bool reference = options.variant == OsmdOptions::Variant::kReference;
-  const bool corrected = options.variant == OsmdOptions::Variant::kCorrected;
-  OsmdRates rates;
-  const double smallest =
-      (reference ? k / 2 : 1) * k * floor * floor * floor / a_max * std::sqrt(2 * std::log(m) / t);
-  if (options.kind == OsmdKind::kFixed) {
-    rates.eta = {options.eta >= 0 ? options.eta : smallest};
-    return rates;
-  }
-  const int64_t experts = osmd_experts(options.alpha, clients, rounds);
-  for (int64_t e = 0; e < experts; ++e)
-    rates.eta.push_back(std::ldexp(smallest, static_cast<int>(e)));
-  rates.gamma = corrected ? k * floor * floor / a_max * std::sqrt(8 / t)
-                          : floor * std::sqrt(8 * k / (t * a_max));
-  if (options.gamma >= 0) rates.gamma = options.gamma;
-  return rates;
-}
 
 namespace {
 
@@ -115,6 +80,8 @@ class Osmd final : public UrnSampler {
   void restart();
   void rebuild_heaps();
   std::vector<int64_t> slots_of(const Draw& draw);
+  double raise(std::size_t e, double eta, const Draw& draw, std::span<const double> a,
+               std::span<const int64_t> slots, std::vector<int64_t>& changed);
   void weigh_experts(std::span<const double> losses, double gamma);
   void lower(std::size_t e, double exponent, std::vector<int64_t>& changed);
   void set(std::size_t e, int64_t slot, double v);
@@ -229,54 +196,61 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   const OsmdRates rates = osmd_rates(options_, clients(), per_round(), horizon(),
                                      knows_rates && a_max_ > 0 ? a_max_ : 1);
   const auto slots = slots_of(draw);
-  const auto k = static_cast<double>(draw.draws());
-  const bool once = options_.variant == OsmdOptions::Variant::kReference;
   std::vector<int64_t> changed = slots;
   std::vector<double> losses(experts_.size());
-  std::vector<double> raised(slots.size());  // log p~
   for (std::size_t e = 0; knows_rates && e < experts_.size(); ++e) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const double p = probability_of(e, slots[i]);
-      const double share =
-          options_.rate_scale * feedback.a[i] / (k * k * p * draw.probabilities[i]);
-      const auto times = static_cast<double>(draw.counts[i]);
-      losses[e] += times * share;                                             // eq. 6
-      const double exponent = rates.eta[e] * (once ? 1 : times) * share / p;  // step 3, eq. 7
-      raised[i] = std::log(p) + std::min(exponent, 1e300);
-    }
-    const double highest = std::max(0.0, *std::max_element(raised.begin(), raised.end()));
-    if (highest > 0) lower(e, highest, changed);
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      const double before = urn_.row(slots[i])[e];
-      // Never below what it was, which rounding might bring about.
-      const double v = std::max(before, std::exp(raised[i] - highest) / experts_[e].scale);
-      set(e, slots[i], v);
-      if (before == 0 && v > 0) experts_[e].push(v, slots[i]);
-    }
+    losses[e] = raise(e, rates.eta[e], draw, feedback.a, slots, changed);
   }
   project(std::move(changed));
   if (knows_rates) weigh_experts(losses, rates.gamma);
   ++updates_;
 }
 
+// Step 3 of Algorithm 2 for one expert; its rows' places in the tree are due. Returns l_e (eq. 6).
+double Osmd::raise(std::size_t e, double eta, const Draw& draw, std::span<const double> a,
+                   std::span<const int64_t> slots, std::vector<int64_t>& changed) {
+  const auto k = static_cast<double>(draw.draws());
+  const bool once = options_.variant == OsmdOptions::Variant::kReference;
+  double loss = 0;
+  std::vector<double> raised(slots.size());  // log p~
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const double p = probability_of(e, slots[i]);
+    const double share = options_.rate_scale * a[i] / (k * k * p * draw.probabilities[i]);
+    const auto times = static_cast<double>(draw.counts[i]);
+    loss += times * share;
+    const double exponent = eta * (once ? 1 : times) * share / p;  // eq. 7
+    raised[i] = std::log(p) + std::min(exponent, 1e300);
+  }
+  const double highest = std::max(0.0, *std::max_element(raised.begin(), raised.end()));
+  if (highest > 0) lower(e, highest, changed);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const double before = urn_.row(slots[i])[e];
+    // Never below what it was, which rounding might bring about.
+    const double v = std::max(before, std::exp(raised[i] - highest) / experts_[e].scale);
+    set(e, slots[i], v);
+    if (before == 0 && v > 0) experts_[e].push(v, slots[i]);
+  }
+  return loss;
+}
+
 // Step 11 of Algorithm 5.
 void Osmd::weigh_experts(std::span<const double> losses, double gamma) {
-  double total = 0;
-  const double highest = [&] {  // of the new weights, to scale by; the authors do not
-    if (options_.variant == OsmdOptions::Variant::kReference) return 0.0;
-    double most = -std::numeric_limits<double>::infinity();
-    for (std::size_t e = 0; e < losses.size(); ++e) {
-      most = std::max(most, log_theta_[e] - gamma * losses[e]);
-    }
-    return most;
-  }();
+  const bool reference = options_.variant == OsmdOptions::Variant::kReference;
+  constexpr double kGone = -std::numeric_limits<double>::infinity();
   for (std::size_t e = 0; e < losses.size(); ++e) {
-    log_theta_[e] -= gamma * losses[e] + highest;
-    total += std::exp(log_theta_[e]);
+    // Times a gamma of 0, an infinite loss would be no number.
+    log_theta_[e] -= gamma * std::min(losses[e], std::numeric_limits<double>::max());
+    // The authors multiply the weights themselves: what underflows never comes back.
+    if (reference && std::exp(log_theta_[e]) == 0) log_theta_[e] = kGone;
   }
-  for (double& log : log_theta_) {
-    log = total > 0 ? log - std::log(total) : -std::log(static_cast<double>(losses.size()));
+  const double highest = *std::max_element(log_theta_.begin(), log_theta_.end());
+  if (highest == kGone) {
+    log_theta_.assign(losses.size(), -std::log(static_cast<double>(losses.size())));
+    return;
   }
+  double total = 0;
+  for (double& log : log_theta_) total += std::exp(log -= highest);
+  for (double& log : log_theta_) log -= std::log(total);
 }
 
 // All of the expert's p are divided by e^exponent before the drawn are raised, so that no number
@@ -354,7 +328,7 @@ void Osmd::restart() {
   const UrnLaw last = law();
   std::vector<double> p;
   for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
-    p.push_back(urn_.mass(last, urn_.client_of(slot)));
+    p.push_back(std::max(urn_.mass(last, urn_.client_of(slot)), kLeast));
   }
   start(static_cast<std::size_t>(osmd_experts(options_.alpha, clients(), horizon())));
   for (std::size_t e = 0; e < experts_.size(); ++e) {

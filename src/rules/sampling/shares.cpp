@@ -23,6 +23,13 @@ class ShareSampler : public UrnSampler {
     urn_.refresh_all();
   }
 
+  // The shares are no state of a run: nothing but who is away is forgotten.
+  void load(const State&) override {
+    State rows;
+    urn_.save(rows);
+    urn_.load(rows);
+  }
+
  protected:
   UrnLaw law() const override { return {.coefficients = {1 / urn_.sum(0)}}; }
 };

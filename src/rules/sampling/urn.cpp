@@ -33,7 +33,6 @@ int64_t Urn::add(int64_t client) {
   rows_.resize(rows_.size() + wide());
   present_.grow(slot + 1);
   if (absent_) absent_->grow(slot + 1);
-  refresh(std::span(&slot, 1));
   return slot;
 }
 
@@ -89,7 +88,7 @@ void Urn::toggle(std::span<const int64_t> clients) {
     available_.toggle(client);
     if (slot(client) >= 0) slots.push_back(slot(client));
   }
-  if (!slots.empty() && !absent_) {
+  if (!absent_) {
     absent_.emplace(width_ + 1);
     absent_->grow(rows());
   }
@@ -120,8 +119,8 @@ double Urn::mass(const UrnLaw& law, int64_t client) const {
   const int64_t at = slot(client);
   if (at < 0) return law.common;
   const auto numbers = row(at);
-  return std::inner_product(numbers.begin(), numbers.end(), law.coefficients.begin(),
-                            law.individual);
+  return std::max(0.0, std::inner_product(numbers.begin(), numbers.end(), law.coefficients.begin(),
+                                          law.individual));
 }
 
 namespace {
@@ -176,6 +175,7 @@ Draw Urn::everyone(const UrnLaw& law) const {
 Draw Urn::with_replacement(int64_t count, const UrnLaw& law, const Pick& pick) const {
   Draw draw;
   const double total = available_mass(law);
+  if (!(total > 0)) return draw;
   std::unordered_map<int64_t, std::size_t> position;
   for (int64_t j = 0; j < count; ++j) {
     const int64_t client = pick(j, total);
@@ -228,7 +228,9 @@ Draw Urn::impose(std::span<const int64_t> draws, int64_t count, bool replacement
                  const UrnLaw& law) {
   const bool all = !available_.full() && available_.size() <= count;
   const int64_t expected = all ? available_.size() : count;
-  if (static_cast<int64_t>(draws.size()) != expected) {
+  const auto number = static_cast<int64_t>(draws.size());
+  const bool ended_early = !all && !replacement && number < count;
+  if (number != expected && !ended_early) {
     throw InvalidArgument(fmt::format("{} draws, expected {}", draws.size(), expected), "draws");
   }
   std::vector<int64_t> sorted(draws.begin(), draws.end());
@@ -240,7 +242,8 @@ Draw Urn::impose(std::span<const int64_t> draws, int64_t count, bool replacement
   }
   const auto given = [&](int64_t j, double) {
     const int64_t client = draws[static_cast<std::size_t>(j)];
-    if (!available_.contains(client) || !(mass(law, client) > 0)) {
+    const bool known = client >= 0 && client < clients();
+    if (!known || !available_.contains(client) || !(mass(law, client) > 0)) {
       throw InvalidArgument(fmt::format("client {} cannot be drawn: it is away, or its "
                                         "probability is 0",
                                         client),
@@ -248,8 +251,16 @@ Draw Urn::impose(std::span<const int64_t> draws, int64_t count, bool replacement
     }
     return client;
   };
-  for (int64_t j = 0; j < expected; ++j) given(j, 0);
+  for (int64_t j = 0; j < number; ++j) given(j, 0);
   if (all) return everyone(law);
+  if (ended_early) {
+    double left = available_mass(law);
+    for (const int64_t client : draws) left -= mass(law, client);
+    if (left > 1e-9) {
+      throw InvalidArgument(fmt::format("{} draws, expected {}", number, count), "draws",
+                            "fewer end a draw only when nobody with mass is left");
+    }
+  }
   return replacement ? with_replacement(count, law, given) : without_replacement(count, law, given);
 }
 

@@ -33,15 +33,16 @@ struct BaselineOptions {
 //   p_i = (1 - eta) w_i/sum w + eta/M,   w_i <- w_i exp(delta a_i/(p_i^2 q_i)) for every draw of i,
 // weights 1 at first and kept as logarithms.
 //
-// A in delta: the mean over all clients of a_i^2 (paper) or of a_i (reference; delta then depends
-// on the unit of the loss), by the a_i before the first round. BoundSource::kRunning takes the
-// largest a_i seen so far for every a_i; a larger one changes later updates alone.
+// A in delta: the mean over all clients of a_i^2 (paper, read so that p does not depend on the unit
+// of the loss) or of a_i (reference, where it does), by the a_i before the first round.
+// BoundSource::kRunning takes the largest a_i seen so far for every a_i; a larger one changes later
+// updates alone.
 //
-// A round in which everyone available takes part teaches nothing. Known weakness: delta falls with
-// M^(5/2), so that with many clients p hardly leaves the uniform distribution within T rounds.
-// Cost a round: O(K log M), and O(rows) when the largest log-weight has grown by 600; memory: two
-// numbers a client drawn so far and M/8 bytes. Throws InvalidArgument for a mixing outside (0, 1],
-// no horizon where one is needed, or K above M without replacement.
+// A round in which everyone available takes part teaches nothing. Known weakness: the updates'
+// variance, for a_i/p_i^3 is up to (M/eta)^3 a_i. Cost a round: O(K log M), and O(rows) when the
+// largest log-weight has grown by 600; memory: two numbers a client drawn so far and M/8 bytes.
+// Throws InvalidArgument for a mixing outside (0, 1], no horizon where one is needed, or K above M
+// without replacement.
 std::unique_ptr<ClientSampler> make_mabs_sampler(const BaselineOptions& options, int64_t clients,
                                                  int64_t per_round);
 
@@ -77,7 +78,7 @@ struct AvareOptions {
 // A round in which everyone available takes part teaches nothing, and t does not count it. Known
 // weakness: the regret bound needs steps that decrease. Cost a round: O((K + crossings) log M),
 // crossings being the clients that reach or leave the floor epsilon_t, mostly a few; memory: about
-// 100 bytes a client drawn so far and M/8 bytes. Throws InvalidArgument for C below M, delta
+// 250 bytes a client drawn so far and M/8 bytes. Throws InvalidArgument for C below M, delta
 // outside (0, 1], or K above M without replacement.
 std::unique_ptr<ClientSampler> make_avare_sampler(const AvareOptions& options, int64_t clients,
                                                   int64_t per_round);

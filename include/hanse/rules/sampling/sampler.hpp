@@ -18,7 +18,7 @@ struct Draw {
   std::vector<int64_t> counts;        // N_i, the times each was drawn
   std::vector<double> probabilities;  // q_i, of each in the first of the draws
   std::vector<double> weights;        // w_i
-  bool everyone = false;  // all who are available take part: no more of them than are drawn
+  bool everyone = false;              // nothing was decided: all who are available take part, once
 
   std::size_t size() const { return clients.size(); }
   int64_t draws() const;  // K = sum_i N_i

@@ -1,0 +1,158 @@
+// Online federation: N nodes, each with its own model on its own stream of batches.
+//
+// Every client is a node. Nodes lie on the ranks in contiguous blocks of about equal length, and a
+// node's batches never leave its rank. In a round every node i
+//   trains:   its estimate Gamma_i, from its model theta_i and its new batch;
+//   mixes:    theta_i = sum_j p_ij Gamma_j, with the weights p of an ExpertRule;
+//   predicts: suffers L_i(theta_j) on its batch for every j, which the rule learns from.
+// "train-then-predict" is the order of Fed-Exp (Kesanapalli and Bharath 2021, section 4.3): there
+// Gamma_{t+1} is fitted to the batch on which theta_{t+1} is scored. "predict-then-train" scores
+// the models that had not seen the batch.
+// Known weakness of Fed-Exp as printed: while the weights are equal, so are all mixtures theta_j
+// and their losses, and the weights stay equal; in effect it is FedSGD. score_estimates mends that:
+// the rule learns from L_i(Gamma_j), the experts that are mixed.
+//
+// Communication of a round, for rules that mix: one all-gather of the N rows Gamma (4 N P bytes a
+// rank), for Fed-Exp another of N x N losses. Every rank mixes all N models by itself in one
+// product of fixed shape and keeps all weights, so that no second all-gather brings the mixtures,
+// and the bits do not depend on the ranks. The losses travel in place of the log-weights, which
+// they determine: rank 0 reports them. Rules without peers send no rows. Memory: 2 N P floats a
+// rank.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/client/stream_fit.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/protocol.hpp"
+#include "hanse/protocol/stream.hpp"
+#include "hanse/rules/experts/experts.hpp"
+#include "hanse/rules/experts/regret.hpp"
+
+namespace hanse {
+
+class OnlineTrainer final : public Protocol {
+ public:
+  struct Parts {
+    Communicator& comm;
+    const Federation& federation;
+    Model& model;
+    ExpertRule& rule;  // a copy a rank; all learn the same
+    StreamFit& fit;
+  };
+  struct Settings {
+    uint64_t seed = 1;
+    int64_t peers = 0;  // K nodes whose estimates are mixed in a round, drawn anew; 0: all
+    bool train_first = true;
+    bool score_estimates = false;  // see above
+    double loss_scale = 0;         // see unit_loss
+    double c = 0;                  // of Fed-Exp's test, see may_mix; 0: off
+    double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
+    StreamOptions stream;
+  };
+
+  // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
+  OnlineTrainer(Parts parts, Settings settings);
+
+  // Every node starts with a model of its own: with equal ones and equal weights all mixtures would
+  // be equal for ever. Rules that keep one model for all start with one.
+  void initialize_model() override;
+  // Throws nothing but CommError: rounds behind the stream's end are refused before the run.
+  RoundRecord round(bool stop_requested) override;
+  std::exception_ptr failure() const override { return failure_; }
+  int64_t completed_rounds() const override { return completed_; }
+
+  // Every node's model on the samples of the client whose stream it receives.
+  std::vector<ClientEvaluation> evaluate() override;
+  // online_loss, online_accuracy: means over nodes and rounds of a node's own model on its batches
+  // and test batches. For Fed-Exp, in losses of [0, 1]: regret_mean and regret_max over nodes of
+  // the weighted loss against the best peer in hindsight; regret_own, the paper's, of the node's
+  // own model; regret_mixture against the best fixed mixture; regret_bound when all nodes are
+  // mixed.
+  Metrics metrics() const override;
+  // online.csv, N lines a round; weights.csv, N lines an evaluation, for up to 100 nodes.
+  std::vector<TableLines> take_lines() override;
+
+  void collect() override;
+  std::span<const float> model_row() const override { return theta_; }
+  ParameterLayout model_layout() const override;
+
+  void save(State& state) const override;
+  void load(const State& state) override;
+
+ private:
+  // What a node and a rank tell rank 0 after a round.
+  struct NodeReport {
+    double loss;     // of the node's model on its batch
+    double correct;  // of its test batch
+    double samples;  // in its test batch
+  };
+  struct RankReport {
+    double train_s, comm_s, wait_s, stop, failed, bytes;
+  };
+
+  // What a node tells all others beside N losses: of its own model, and of Fed-Exp's test.
+  enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
+
+  void receive();
+  void train();
+  void mix();
+  void predict();
+  void predict_own();
+  void predict_all();
+  double checked_loss(double loss, int64_t node, int64_t model) const;
+  double mixing_gap(int64_t node);
+  void score(std::vector<NodeReport>& reports);
+  RoundRecord report(RankReport mine, double start_s);
+  void tell_nodes(const std::vector<NodeReport>& reports);
+  void tell_weights();
+  void relive_stream();
+
+  int64_t round_number() const { return completed_ + 1; }
+  std::size_t node_count() const { return static_cast<std::size_t>(nodes_); }
+  std::span<double> numbers_of(int64_t node);
+  bool keeps_estimates() const { return settings_.c > 0 || settings_.score_estimates; }
+  std::span<float> row_of(std::vector<float>& rows, int64_t node) const;
+  std::vector<int64_t> counts(int64_t width) const;
+  RandomStream noise_of(int64_t node, int64_t t) const;
+  template <class Work>
+  void for_my_nodes(Work work);
+
+  Parts parts_;
+  Settings settings_;
+  Stream stream_;
+  int64_t nodes_;                // N
+  int64_t begin_ = 0, end_ = 0;  // of this rank's nodes
+  int64_t completed_ = 0;
+  std::vector<float> theta_;     // [N, P]; for rules without peers only this rank's rows are true
+  std::vector<float> gamma_;     // [N, P]
+  std::vector<double> weights_;  // [N, N] of the last mixture
+  std::vector<int64_t> mixes_;   // [N] may the node mix in the next round?
+  std::vector<int64_t> mixed_;   // [N] did it in the last one?
+  std::exception_ptr failure_;
+
+  // Of the round in progress.
+  std::vector<StreamBatch> batches_;  // of this rank's nodes
+  std::vector<double> numbers_;       // [N, N + kNumbers]: all models' losses, then those
+  double train_s_ = 0;
+  double wait_s_ = 0;
+
+  // Rank 0 only.
+  RegretBook book_;
+  std::vector<double> loss_sums_;      // [N] of the nodes' own losses
+  std::vector<double> accuracy_sums_;  // [N] of the accuracies on test batches
+  std::vector<double> scored_;         // [N] test batches with samples
+  double mixed_loss_ = 0;
+  std::string node_lines_, weight_lines_;
+
+  // Buffers.
+  StreamBatch test_batch_;
+  std::vector<float> evaluation_buffer_;
+  std::vector<float> gradient_;  // [P]
+};
+
+}  // namespace hanse

@@ -1,0 +1,65 @@
+// Each client's samples as a stream: batches that arrive over time, each sample once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hanse/base/aligned.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// Drift of the streams over time:
+//   none:   a client's samples in random order;
+//   labels: sorted by label (regression: target), so that classes come one after another;
+//   swap:   in random order; after half of the rounds every node receives the next node's stream.
+struct StreamOptions {
+  int64_t horizon = 1;         // batches a client's samples are cut into
+  std::string drift = "none";  // none | labels | swap
+};
+
+// A batch with its samples; the memory is reused.
+struct StreamBatch {
+  AlignedFloats features;       // [rows, values of a sample]
+  std::vector<int32_t> labels;  // [rows] or empty
+  std::vector<float> targets;   // [rows] or empty
+  int64_t rows = 0;
+
+  Batch view() const {
+    return {.features = features.data(),
+            .labels = labels.empty() ? nullptr : labels.data(),
+            .targets = targets.empty() ? nullptr : targets.data(),
+            .rows = rows};
+  }
+};
+
+// Batch t of T holds the samples [floor(n (t-1) / T), floor(n t / T)) of a client's n, in an order
+// that depends on the seed and the client alone.
+class Stream {
+ public:
+  // Throws InvalidArgument when a client has fewer training samples than batches. `federation` must
+  // outlive the object. Memory: 4 bytes a sample.
+  Stream(const Federation& federation, const StreamOptions& options, uint64_t seed);
+
+  int64_t horizon() const { return options_.horizon; }
+  // The client whose samples reach the node in round t (1 ... horizon).
+  int64_t source(int64_t node, int64_t t) const;
+
+  // What reaches the node in round t: of its training samples, at least one; of its test samples,
+  // perhaps none. Without own test samples the test batch is the training batch.
+  void train(int64_t node, int64_t t, StreamBatch& batch) const;
+  void test(int64_t node, int64_t t, StreamBatch& batch) const;
+  bool tests_on_training(int64_t node, int64_t t) const;
+
+ private:
+  void order_samples(SampleRange range, uint64_t seed, int64_t client);
+  void take(SampleRange range, int64_t t, StreamBatch& batch) const;
+
+  const Federation& federation_;
+  StreamOptions options_;
+  std::vector<int32_t> order_;  // [samples] places within the range that holds them
+};
+
+}  // namespace hanse

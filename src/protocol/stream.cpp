@@ -1,0 +1,87 @@
+#include "hanse/protocol/stream.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/random.hpp"
+
+namespace hanse {
+
+Stream::Stream(const Federation& federation, const StreamOptions& options, uint64_t seed)
+    : federation_(federation), options_(options) {
+  order_.resize(static_cast<std::size_t>(federation.samples()));
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    const SampleRange train = federation.train(client);
+    const SampleRange test = federation.test(client);
+    if (train.size() < options.horizon) {
+      throw InvalidArgument(fmt::format("the stream of client {} has {} training samples, too few "
+                                        "for {} batches",
+                                        client, train.size(), options.horizon),
+                            "online.horizon",
+                            "ask for fewer rounds, or give the clients more data");
+    }
+    order_samples(train, seed, client);
+    if (test.begin != train.begin) order_samples(test, seed, client);
+  }
+}
+
+void Stream::order_samples(SampleRange range, uint64_t seed, int64_t client) {
+  const auto begin = static_cast<std::size_t>(range.begin);
+  const std::span<int32_t> order(order_.data() + begin, static_cast<std::size_t>(range.size()));
+  std::iota(order.begin(), order.end(), 0);
+  // Round 0 is the stream; the federated protocol's shuffles start at round 1.
+  RandomStream(seed, Purpose::kShuffle, 0, static_cast<uint64_t>(client)).shuffle(order);
+  if (options_.drift != "labels") return;
+  const auto by = [&](const auto& values) {
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return values[begin + static_cast<std::size_t>(a)] <
+             values[begin + static_cast<std::size_t>(b)];
+    });
+  };
+  if (federation_.labels().empty()) {
+    by(federation_.targets());
+  } else {
+    by(federation_.labels());
+  }
+}
+
+int64_t Stream::source(int64_t node, int64_t t) const {
+  const bool swapped = options_.drift == "swap" && 2 * t > options_.horizon;
+  return swapped ? (node + 1) % federation_.clients() : node;
+}
+
+void Stream::train(int64_t node, int64_t t, StreamBatch& batch) const {
+  take(federation_.train(source(node, t)), t, batch);
+}
+
+void Stream::test(int64_t node, int64_t t, StreamBatch& batch) const {
+  take(federation_.test(source(node, t)), t, batch);
+}
+
+bool Stream::tests_on_training(int64_t node, int64_t t) const {
+  const int64_t client = source(node, t);
+  return federation_.test(client).begin == federation_.train(client).begin;
+}
+
+void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) const {
+  const int64_t begin = range.size() * (t - 1) / options_.horizon;
+  const int64_t end = range.size() * t / options_.horizon;
+  const std::span<const int32_t> chosen(order_.data() + range.begin + begin,
+                                        static_cast<std::size_t>(end - begin));
+  batch.rows = end - begin;
+  batch.features.resize(static_cast<std::size_t>(batch.rows * federation_.sample_values()));
+  federation_.gather(range.begin, chosen, batch.features.data());
+  const auto pick = [&](const auto& all, auto& out) {
+    out.clear();
+    for (const int32_t place : chosen) {
+      if (!all.empty()) out.push_back(all[static_cast<std::size_t>(range.begin + place)]);
+    }
+  };
+  pick(federation_.labels(), batch.labels);
+  pick(federation_.targets(), batch.targets);
+}
+
+}  // namespace hanse

@@ -1,0 +1,157 @@
+#include "hanse/run/trace.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "atomic_file.hpp"
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kEnd = "\n]}\n";
+
+std::string list(const std::vector<double>& values) {
+  return fmt::format("[{:.17g}]", fmt::join(values, ", "));
+}
+
+std::string list(const std::vector<int64_t>& values) {
+  return fmt::format("[{}]", fmt::join(values, ", "));
+}
+
+// The options of one section, as texts, that its chosen kind uses.
+std::string options_text(const Job& job, const std::string& section, const std::string& kind) {
+  std::string text;
+  for (const Option& option : job.table.options()) {
+    const bool used = option.kinds.empty() || std::find(option.kinds.begin(), option.kinds.end(),
+                                                        kind) != option.kinds.end();
+    if (option.section() != section || !used || option.key == "sampler.availability") continue;
+    text += fmt::format("{}\"{}\": \"{}\"", text.empty() ? "" : ", ", option.key, option.format());
+  }
+  return text;
+}
+
+std::string sampler_header(const Job& job, const ClientSampler& sampler) {
+  const std::string& kind = job.sampler.kind;
+  std::string shares;
+  if (kind == "weighted" || kind == "lipschitz") {
+    std::vector<double> p;
+    for (int64_t client = 0; client < sampler.clients(); ++client) {
+      p.push_back(sampler.probability(client));
+    }
+    shares = "\"initial\": " + list(p) + ", ";
+  }
+  return fmt::format("{{\"rule\": {{{}}}, \"clients\": {}, {}\"rounds\": [",
+                     options_text(job, "sampler", kind), sampler.clients(), shares);
+}
+
+std::string aggregator_header(const Job& job, const Federation& federation, double participation) {
+  return fmt::format(
+      "{{\"rule\": {{{}, \"client.lr\": \"{:.17g}\", \"sampler.kind\": \"{}\", "
+      "\"participation\": {:.17g}}}, \"clients\": {}, \"samples\": {}, \"rounds\": [",
+      options_text(job, "aggregator", job.aggregator.kind), job.client.lr, job.sampler.kind,
+      participation, federation.clients(), federation.train_samples());
+}
+
+// Each draw once, and what its client reported.
+std::string sampler_line(const RoundTrace& round) {
+  std::vector<int64_t> draws;
+  std::vector<double> feedback;
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < round.draw.size(); ++i) {
+    const auto times = static_cast<std::size_t>(round.draw.counts[i]);
+    draws.insert(draws.end(), times, round.draw.clients[i]);
+    feedback.insert(feedback.end(), times, round.a[i]);
+    losses.insert(losses.end(), times, round.batch_losses[i]);
+  }
+  return fmt::format("{{\"draws\": {}, \"feedback\": {}, \"losses\": {}{}{}}}", list(draws),
+                     list(feedback), list(losses),
+                     round.everyone_there ? "" : ", \"available\": " + list(round.available),
+                     round.foreseen.empty() ? "" : ", \"foreseen\": " + list(round.foreseen));
+}
+
+std::string aggregator_line(const RoundTrace& round) {
+  return fmt::format(
+      "{{\"participants\": {}, \"sizes\": {}, \"draw_weights\": {}, \"norms\": {}{}}}",
+      list(round.draw.clients), list(round.samples), list(round.draw.weights),
+      list(round.squared_norms), round.losses.empty() ? "" : ", \"losses\": " + list(round.losses));
+}
+
+}  // namespace
+
+// A header, a line a round, and an end that every further line is written over.
+class Traces::File {
+ public:
+  // With the first `completed` rounds of the file `from`, if there are any.
+  File(const std::string& path, const std::string& header, const std::string& from,
+       int64_t completed)
+      : path_(path) {
+    const auto lines = read_rounds(from, completed);
+    empty_ = lines.empty();
+    TemporaryFile file(path + ".tmp");
+    Descriptor(file.path(), O_WRONLY)
+        .write_at(0, header + (empty_ ? "" : "\n") + join(lines, ",\n") + kEnd);
+    file.publish(path);
+    file_.reset(std::fopen(path.c_str(), "r+e"));
+    if (!file_) throw IoError("cannot write: " + errno_text(), path);
+  }
+
+  void append(const std::string& line) {
+    const std::string text = (empty_ ? "\n" : ",\n") + line + kEnd;
+    empty_ = false;
+    const auto end = static_cast<long>(std::char_traits<char>::length(kEnd));
+    const bool written = std::fseek(file_.get(), -end, SEEK_END) == 0 &&
+                         std::fputs(text.c_str(), file_.get()) >= 0 &&
+                         std::fflush(file_.get()) == 0;
+    if (!written) throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
+  }
+
+ private:
+  static std::vector<std::string> read_rounds(const std::string& path, int64_t completed) {
+    std::vector<std::string> lines;
+    if (completed == 0) return lines;
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);  // the header
+    while (static_cast<int64_t>(lines.size()) < completed && std::getline(file, line)) {
+      if (!line.empty() && line.back() == ',') line.pop_back();
+      lines.push_back(line);
+    }
+    if (static_cast<int64_t>(lines.size()) == completed) return lines;
+    throw IoError(fmt::format("the trace has {} rounds, not {}", lines.size(), completed), path,
+                  "resume with the run directory as the run left it");
+  }
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  bool empty_ = true;
+};
+
+Traces::Traces(const Job& job, const ClientSampler& sampler, const Federation& federation,
+               double participation, const std::string& folder, const std::string& from,
+               int64_t completed) {
+  const auto open = [&](const char* name, const std::string& header) {
+    return std::make_unique<File>(folder + "/" + name, header, from + "/" + name, completed);
+  };
+  sampler_ = open(kNames[0], sampler_header(job, sampler));
+  aggregator_ = open(kNames[1], aggregator_header(job, federation, participation));
+}
+
+Traces::~Traces() = default;
+
+void Traces::append(const RoundTrace& round) {
+  sampler_->append(sampler_line(round));
+  aggregator_->append(aggregator_line(round));
+}
+
+}  // namespace hanse
