@@ -6,6 +6,11 @@ from support import EVALUATIONS, ROUNDS, ScriptTest
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
+def width_of(picture):
+    """Pixels, from the PNG's header."""
+    return int.from_bytes(picture.read_bytes()[16:20], "big")
+
+
 class PlotTest(ScriptTest):
     def assert_pictures(self, result, folder, *names):
         """The script printed exactly these pictures, and each is a PNG file of some size."""
@@ -14,6 +19,21 @@ class PlotTest(ScriptTest):
             data = (folder / name).read_bytes()
             self.assertTrue(data.startswith(PNG), name)
             self.assertGreater(len(data), 5000, name)
+
+    def make_sampling_run(self, name, measured):
+        run = self.make_run(name)
+        rest = (lambda i: f"{4 / i},{1 / i},{3 * i}") if measured else (lambda i: ",,")
+        lines = [f"{i},100,{5 / i},{rest(i)}\n" for i in range(1, 41)]
+        self.write(f"{name}/sampling.csv",
+                   "round,available,variance_estimate,variance,best_variance,regret\n"
+                   + "".join(lines))
+        if measured:
+            table = (run / "evaluations.csv").read_text().splitlines()
+            names = "entropy min p10 median p90 max".split()
+            head = ",".join([table[0], *(f"sampling_{name}" for name in names)])
+            lines = [f"{line},4.5,0.001,0.004,0.01,0.02,0.1" for line in table[1:]]
+            self.write(f"{name}/evaluations.csv", "\n".join([head, *lines]) + "\n")
+        return run
 
     def assert_drawn(self, run):
         result = self.script("plot", str(run))
@@ -75,6 +95,23 @@ class PlotTest(ScriptTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, self.folder / "out", "compare-learning.png",
                              "compare-clients.png", "compare-time.png")
+
+    def test_sampling(self):
+        """As a sampler that learns writes it, with and without what evaluate.regret measures."""
+        learned = self.make_sampling_run("learned", measured=True)
+        plain = self.make_sampling_run("plain", measured=False)
+        for run in (learned, plain):
+            result = self.script("plot", str(run))
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
+                                 "sampling.png")
+        # Regret and probabilities are panels of their own.
+        widths = [width_of(run / "plots" / "sampling.png") for run in (learned, plain)]
+        self.assertEqual(widths[0], 4 * widths[1])
+        result = self.script("plot", str(plain), str(learned), "--out", str(self.folder / "out"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png", "compare-sampling.png")
 
     def test_missing_file_is_told_and_the_rest_drawn(self):
         run = self.make_run("part")

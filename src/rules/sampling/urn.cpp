@@ -33,7 +33,6 @@ int64_t Urn::add(int64_t client) {
   rows_.resize(rows_.size() + wide());
   present_.grow(slot + 1);
   if (absent_) absent_->grow(slot + 1);
-  refresh(std::span(&slot, 1));
   return slot;
 }
 

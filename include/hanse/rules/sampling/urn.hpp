@@ -37,7 +37,7 @@ class Urn {
 
   // Where the client's row is; -1: it has none.
   int64_t slot(int64_t client) const;
-  // Gives the client a row of zeros. REQUIRES: it has none. Returns the slot.
+  // Gives the client a row of zeros; refresh() is due. REQUIRES: it has none. Returns the slot.
   int64_t add(int64_t client);
   int64_t client_of(int64_t slot) const;
 
