@@ -365,6 +365,17 @@ class BadData(DataCase):
         self.refuse_run(spoil("version.h5", lambda file: file.attrs.modify("version", 2)),
                     "version is 2")
 
+    def test_tokens_of_a_held_out_client(self):
+        path = self.path("tokens.h5")
+        with h5py.File(path, "w", alignment_threshold=1, alignment_interval=64) as file:
+            file.attrs.update(version=1, classes=3, held_out=1, encoding=np.bytes_("token"))
+            file["features"] = np.array([[0, 1], [2, 1], [1, 2], [2, 9]], np.uint8)
+            file["labels"] = np.array([0, 1, 2, 1], np.int32)
+            file["offsets"], file["train_end"] = [0, 3, 4], [2, 3]
+        self.refuse_run(self.data_job("hanse", path, model__kind="lstm", model__vocabulary=3,
+                                      sampler__per_round=1),
+                        "client 1 has the value 9", "model.vocabulary")
+
     def test_own_clients_stay(self):
         source = tff_file(self.path("t.h5"), {"a": images(self.rng, 9)})
         self.refuse(self.data_job("tff", source, federation__partition="iid"),
