@@ -111,6 +111,23 @@ class RoundTrip(DataCase):
         self.assert_part(self.converted(job)[0][0][0], source["pixels"].reshape(-1, 1, 4, 4),
                          source["label"])
 
+    def test_tff_in_any_version_and_type(self):
+        """Whatever HDF5 can store, the same samples come out."""
+        source = {name: images(self.rng, n) for name, n in [("a", 3), ("b", 1), ("c", 4)]}
+        for number, (label, pixel, options) in enumerate([
+                ("<i4", "<f4", {}), ("<i8", "<f8", {}), (">i2", ">f4", {}), ("u1", "<f2", {}),
+                ("<i4", "<f4", {"libver": "latest"}), ("<i4", "<f4", {"userblock_size": 512}),
+                ("<i4", "<f4", {"track_order": True})]):
+            path = self.path(f"{number}.h5")
+            with h5py.File(path, "w", **options) as file:
+                for name, arrays in source.items():
+                    file[f"examples/{name}/label"] = arrays["label"].astype(label)
+                    file[f"examples/{name}/pixels"] = arrays["pixels"].astype(pixel)
+            clients, _ = self.converted(self.data_job("tff", path, data__test_fraction=0))
+            for (train, _), arrays in zip(clients, source.values()):
+                pixels = arrays["pixels"].astype(pixel).astype(np.float32)
+                self.assert_part(train, pixels.reshape(-1, 1, 4, 4), arrays["label"])
+
     def test_tff_texts(self):
         texts = {"a": ["To be", "or not"], "b": ["ab"]}
         for fixed in (False, True):
