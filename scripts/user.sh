@@ -2,10 +2,10 @@
 # scripts/setup --user: everything that a site does not offer, without root. Sourced by setup.
 
 user_prefix=$root/.venv-user
-debian_pool=https://deb.debian.org/debian/pool/main
 cxx=${CXX:-c++}
 
-# Header libraries in the order of building: a header, its authors' release in Debian's pool, SHA-256.
+# Header libraries in the order of building: a header, its authors' release in pool/main of Debian's
+# archive, SHA-256.
 header_libraries=(
   "Eigen/Core e/eigen3/eigen3_3.4.0.orig.tar.bz2
     b4c198460eba6f28d34894e3a5710998818515104d6e74e5cc331ce31e46e626"
@@ -22,6 +22,11 @@ header_libraries=(
 )
 
 has_header() { echo "#include <$1>" | "$cxx" -E -x c++ - >/dev/null 2>&1; }
+
+# Of the site, or installed here before.
+finds_header() {
+  [[ -e $user_prefix/include/$1 || -e $user_prefix/include/eigen3/$1 ]] || has_header "$1"
+}
 
 has_library() { echo 'int main() {}' | "$cxx" -x c++ - "-l$1" -o /dev/null 2>/dev/null; }
 
@@ -56,19 +61,31 @@ install_user_torch() {
   fi
 }
 
+# Before anything is installed: what is missing comes from a mirror of the user's choice.
+require_mirror() {
+  local library missing=()
+  [[ -z ${HANSE_DEBIAN_MIRROR-} ]] || return 0
+  for library in "${header_libraries[@]}"; do
+    finds_header "${library%% *}" || missing+=("${library%% *}")
+  done
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    die "no place to fetch these headers from: ${missing[*]}" \
+      "set HANSE_DEBIAN_MIRROR to the address of a mirror of Debian, the folder that holds pool/"
+  fi
+}
+
 fetch() {  # fetch URL FILE
   if command -v curl >/dev/null; then curl -fsSL "$1" -o "$2"; else wget -qO "$2" "$1"; fi
 }
 
 install_header_library() {  # install_header_library HEADER ARCHIVE SHA256
-  local work
-  has_header "$1" && return
-  [[ ! -e $user_prefix/include/$1 && ! -e $user_prefix/include/eigen3/$1 ]] || return 0
+  local work address=${HANSE_DEBIAN_MIRROR-}/pool/main/$2
+  finds_header "$1" && return
   say "setup: building $(basename "$2")"
   work=$(mktemp -d)
-  fetch "$debian_pool/$2" "$work/archive" || die "cannot fetch $debian_pool/$2"
+  fetch "$address" "$work/archive" || die "cannot fetch $address" "look at HANSE_DEBIAN_MIRROR"
   echo "$3  $work/archive" | sha256sum --check --status ||
-    die "$debian_pool/$2 is not the file it should be" "its SHA-256 should be $3"
+    die "$address is not the file it should be" "its SHA-256 should be $3"
   mkdir "$work/source"
   tar -xf "$work/archive" -C "$work/source" --strip-components=1
   if [[ -e $work/source/CMakeLists.txt ]]; then
@@ -98,6 +115,7 @@ print_user_options() {
 install_for_user() {
   local library header archive digest
   require_site_libraries
+  require_mirror
   if [[ ! -e $user_prefix/complete ]]; then
     say "setup: installing torch, CMake and Ninja into ${user_prefix#"$root"/} (2 GB)"
     quietly python3 -m venv "$user_prefix"

@@ -219,13 +219,15 @@ class ThreadCommunicator final : public Communicator {
               meeting_->shown(from).data);
       const auto begin = std::accumulate(counts.begin(), counts.begin() + rank_, int64_t{0});
       const auto bytes = static_cast<std::size_t>(receives[static_cast<std::size_t>(from)]) * width;
-      if (bytes > 0)
+      if (bytes > 0) {
         std::memcpy(next, theirs.data() + static_cast<std::size_t>(begin) * width, bytes);
+      }
       next += bytes;
     }
     for (int to = 0; to < size(); ++to) {
-      if (to != rank_)
+      if (to != rank_) {
         bytes_moved_ += sends[static_cast<std::size_t>(to)] * static_cast<int64_t>(width);
+      }
     }
     meeting_->wait(rank_);
   }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/data/standardize.hpp"
 #include "kinds.hpp"
 #include "split.hpp"
@@ -44,12 +45,14 @@ class PartitionedSource final : public ClientSource {
     const auto& order = partition_.order;
     const auto used = std::span(order).first(static_cast<std::size_t>(layout_.samples()));
     copy_ordered(out.features, dataset_.features.data(), used, dataset_.sample_bytes());
-    if (out.labels)
+    if (out.labels) {
       copy_ordered(reinterpret_cast<std::byte*>(out.labels), dataset_.labels.data(), used,
                    sizeof(int32_t));
-    if (out.targets)
+    }
+    if (out.targets) {
       copy_ordered(reinterpret_cast<std::byte*>(out.targets), dataset_.targets.data(), used,
                    sizeof(float));
+    }
   }
 
  private:
@@ -92,16 +95,28 @@ int64_t ClientLayout::sample_values() const {
 }
 
 std::vector<ClientRanges> lay_out(const std::vector<int64_t>& train,
-                                  const std::vector<int64_t>& test) {
+                                  const std::vector<int64_t>& test, double test_fraction) {
   std::vector<ClientRanges> clients;
   clients.reserve(train.size());
   int64_t begin = 0;
   for (std::size_t c = 0; c < train.size(); ++c) {
-    const int64_t train_end = begin + train[c];
-    clients.push_back({begin, train_end, train_end + test[c]});
-    begin = clients.back().end;
+    const int64_t end = begin + train[c] + test[c];
+    const int64_t chosen = test_fraction > 0 ? test_samples(train[c], test_fraction) : test[c];
+    clients.push_back({begin, end - chosen, end});
+    begin = end;
   }
   return clients;
+}
+
+void tell_unmatched(int64_t train_only, int64_t test_only) {
+  if (train_only > 0) {
+    notice(fmt::format("{} clients have no test samples: they are tested on those they train on",
+                       train_only));
+  }
+  if (test_only > 0) {
+    notice(fmt::format("{} clients have test samples alone: they are held out of training",
+                       test_only));
+  }
 }
 
 void split_clients(const ClientLayout& layout, double test_fraction, uint64_t seed,

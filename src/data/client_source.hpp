@@ -57,10 +57,14 @@ std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t 
 std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
 
-// Lays clients of these numbers of training and test samples one after another. Without test
-// samples of their own (`test_fraction` > 0), split_clients() will choose them.
+// Lays clients of these numbers of training and test samples one after another. With a
+// `test_fraction` above 0 the data have no test samples of their own: that share of each client's
+// training samples becomes them, and split_clients() chooses which.
 std::vector<ClientRanges> lay_out(const std::vector<int64_t>& train,
-                                  const std::vector<int64_t>& test);
+                                  const std::vector<int64_t>& test, double test_fraction = 0);
+
+// Tells of clients that only one of the training and the test data have; nothing about none.
+void tell_unmatched(int64_t train_only, int64_t test_only);
 
 // Number of test samples that split_train_test() takes from a client of n samples.
 int64_t test_samples(int64_t n, double test_fraction);

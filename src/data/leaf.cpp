@@ -10,7 +10,6 @@
 
 #include "client_source.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/log.hpp"
 #include "leaf_file.hpp"
 #include "vocabulary.hpp"
 
@@ -319,25 +318,14 @@ void LeafSource::lay_users_out() {
   for (const std::size_t u : order) {
     train.push_back(contents_.users[u].parts[0].samples);
     test.push_back(contents_.users[u].parts[1].samples);
-    if (files_[1].empty()) {
-      test.back() = test_samples(train.back(), test_fraction_);
-      train.back() -= test.back();
-    }
   }
-  layout_.clients = lay_out(train, test);
+  layout_.clients = lay_out(train, test, test_fraction_);
   cursors_.assign(contents_.users.size(), {{-1, -1}, {-1, -1}});
   for (std::size_t c = 0; c < order.size(); ++c) {
     const ClientRanges& own = layout_.clients[c];
     cursors_[order[c]] = {{own.begin, own.train_end}, {own.begin, own.train_end}};
   }
-  if (!files_[1].empty() && no_test > 0) {
-    notice(fmt::format("{} users have no test samples: they are tested on those they train on",
-                       no_test));
-  }
-  if (layout_.held_out > 0) {
-    notice(fmt::format("{} users have test samples alone: they are held out of training",
-                       layout_.held_out));
-  }
+  tell_unmatched(files_[1].empty() ? 0 : no_test, layout_.held_out);
 }
 
 }  // namespace

@@ -75,8 +75,9 @@ void RoleReader::find_speeches() {
     }
     rest.remove_prefix(std::min(length + 1, rest.size()));
   }
-  if (paragraph)
+  if (paragraph) {
     add({paragraph, static_cast<std::size_t>(text_.data() + text_.size() - paragraph)});
+  }
 }
 
 // A paragraph that begins with no name goes on with the last speech.

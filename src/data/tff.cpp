@@ -10,7 +10,6 @@
 
 #include "client_source.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/log.hpp"
 #include "tff_file.hpp"
 #include "token_source.hpp"
 
@@ -63,17 +62,6 @@ class TffPair {
       }
     }
     tell_unmatched(train_.clients() - both, test_->clients() - both);
-  }
-
-  static void tell_unmatched(int64_t train_only, int64_t test_only) {
-    if (train_only > 0) {
-      notice(fmt::format("{} clients have no test samples: they are tested on those they train on",
-                         train_only));
-    }
-    if (test_only > 0) {
-      notice(fmt::format("{} clients have test samples alone: they are held out of training",
-                         test_only));
-    }
   }
 
   TffFile train_;
@@ -182,17 +170,13 @@ void ArraySource::survey() {
   for (int64_t c = 0; c < files_->clients(); ++c) {
     train.push_back(read_labels(files_->train(c)));
     test.push_back(read_labels(files_->test(c)));
-    if (!files_->has_test()) {
-      test.back() = test_samples(train.back(), test_fraction_);
-      train.back() -= test.back();
-    }
     if (train.back() + test.back() == 0 || (train.back() == 0 && c < files_->train_clients())) {
       throw InvalidArgument(fmt::format("client {} has no training sample", c), "data.path",
                             "every client needs one");
     }
   }
   layout_.held_out = files_->clients() - files_->train_clients();
-  layout_.clients = lay_out(train, test);
+  layout_.clients = lay_out(train, test, test_fraction_);
 }
 
 void ArraySource::check_features(const TffDataset& dataset, int64_t samples) const {

@@ -1,6 +1,7 @@
 #include "tff_file.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -55,17 +56,32 @@ TffType type_of(hid_t type) {
 
 }  // namespace
 
-TffDataset::TffDataset(Handle handle, std::string where)
-    : handle_(std::move(handle)), where_(std::move(where)) {
-  const Handle type(H5Dget_type(handle_.id()), H5Tclose, "read the type", where_);
-  const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where_);
-  type_ = type_of(type.id());
+std::string TffPlace::text() const {
+  const auto client_text = fmt::format("{}, client '{}'", file->path(), file->name(client));
+  return name.empty() ? client_text : client_text + "/" + name;
+}
+
+TffDataset::TffDataset(Handle handle, TffPlace place)
+    : handle_(std::move(handle)), place_(std::move(place)) {
+  type_ = type_of(element().id());
+  const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where());
   std::vector<hsize_t> dims(
       static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.id()))));
   if (!dims.empty()) {
-    check(H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr), "read the extents", where_);
+    check(H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr), "read the extents", where());
   }
   shape_.assign(dims.begin(), dims.end());
+}
+
+TffDataset::TffDataset(const PlainDataset& plain, const TffElement& element, TffPlace place)
+    : in_place_(plain.data),
+      in_place_type_(element.handle.id()),
+      place_(std::move(place)),
+      type_(element.type),
+      shape_(plain.extents) {}
+
+Handle TffDataset::element() const {
+  return {H5Dget_type(handle_.id()), H5Tclose, "read the type", where()};
 }
 
 int64_t TffDataset::size() const {
@@ -74,8 +90,23 @@ int64_t TffDataset::size() const {
 
 void TffDataset::read(hdf5::Id memory_type, void* out) const {
   if (size() == 0) return;
+  if (handle_.id() < 0) return convert(memory_type, out);
   check(H5Dread(handle_.id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out), "read the dataset",
-        where_);
+        where());
+}
+
+void TffDataset::convert(hdf5::Id memory_type, void* out) const {
+  if (H5Tequal(in_place_type_, memory_type) > 0) {
+    std::memcpy(out, in_place_.data(), in_place_.size());
+    return;
+  }
+  const auto n = static_cast<std::size_t>(size());
+  const std::size_t bytes = n * H5Tget_size(memory_type);
+  std::vector<std::byte> scratch(std::max(bytes, in_place_.size()));
+  std::copy(in_place_.begin(), in_place_.end(), scratch.begin());
+  check(H5Tconvert(in_place_type_, memory_type, n, scratch.data(), nullptr, H5P_DEFAULT),
+        "convert the dataset", where());
+  std::memcpy(out, scratch.data(), bytes);
 }
 
 void TffDataset::read(int32_t* out) const { read(H5T_NATIVE_INT32, out); }
@@ -83,14 +114,14 @@ void TffDataset::read(float* out) const { read(H5T_NATIVE_FLOAT, out); }
 void TffDataset::read(uint8_t* out) const { read(H5T_NATIVE_UINT8, out); }
 
 std::vector<std::string> TffDataset::read_texts() const {
-  const Handle type(H5Dget_type(handle_.id()), H5Tclose, "read the type", where_);
+  const Handle type = element();
   return H5Tis_variable_str(type.id()) > 0 ? read_variable_texts()
                                            : read_fixed_texts(H5Tget_size(type.id()));
 }
 
 std::vector<std::string> TffDataset::read_variable_texts() const {
-  const Handle type(H5Dget_type(handle_.id()), H5Tclose, "read the type", where_);
-  const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where_);
+  const Handle type = element();
+  const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where());
   std::vector<char*> raw(static_cast<std::size_t>(size()));
   read(type.id(), raw.data());
   std::vector<std::string> texts;
@@ -100,7 +131,7 @@ std::vector<std::string> TffDataset::read_variable_texts() const {
 }
 
 std::vector<std::string> TffDataset::read_fixed_texts(std::size_t bytes) const {
-  const Handle type(H5Dget_type(handle_.id()), H5Tclose, "read the type", where_);
+  const Handle type = element();
   std::string raw(static_cast<std::size_t>(size()) * bytes, '\0');
   read(type.id(), raw.data());
   std::vector<std::string> texts;
@@ -111,8 +142,16 @@ std::vector<std::string> TffDataset::read_fixed_texts(std::size_t bytes) const {
   return texts;
 }
 
+Handle TffClient::open() const {
+  const TffPlace place{file_, client_, ""};
+  Handle group(H5Oopen_by_addr(file_->file_.id(), file_->entry(client_).address), H5Oclose,
+               "open the client", place.text());
+  if (H5Iget_type(group.id()) == H5I_GROUP) return group;
+  throw InvalidArgument("a client is a group of datasets", place.text(), kFormat);
+}
+
 bool TffClient::has(const std::string& name) const {
-  return H5Lexists(group_.id(), name.c_str(), H5P_DEFAULT) > 0;
+  return H5Lexists(open().id(), name.c_str(), H5P_DEFAULT) > 0;
 }
 
 std::vector<std::string> TffClient::names() const {
@@ -121,20 +160,31 @@ std::vector<std::string> TffClient::names() const {
     static_cast<std::vector<std::string>*>(all)->emplace_back(name);
     return 0;
   };
-  check(H5Literate(group_.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names),
-        "list the datasets", where_);
+  check(H5Literate(open().id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names),
+        "list the datasets", file_->path());
   return names;
 }
 
 TffDataset TffClient::dataset(const std::string& name) const {
-  const std::string where = fmt::format("{}/{}", where_, name);
-  const hid_t found = H5Dopen2(group_.id(), name.c_str(), H5P_DEFAULT);
-  if (found >= 0) return {Handle(found, H5Dclose, "open the dataset", where), where};
-  throw InvalidArgument(fmt::format("there is no dataset '{}'", name), where_,
-                        fmt::format("the client has: {}", join(names(), ", ")));
+  const auto plain = file_->plain_.find(file_->entry(client_).address, name);
+  TffPlace place{file_, client_, name};
+  if (plain) {
+    const auto* type = file_->plain_type(*plain);
+    if (type) return {*plain, type->element, std::move(place)};
+  }
+  const Handle group = open();
+  const hid_t found = H5Dopen2(group.id(), name.c_str(), H5P_DEFAULT);
+  if (found < 0) {
+    throw InvalidArgument(fmt::format("there is no dataset '{}'", name),
+                          TffPlace{file_, client_, ""}.text(),
+                          fmt::format("the client has: {}", join(names(), ", ")));
+  }
+  TffDataset dataset(Handle(found, H5Dclose, "open the dataset", name), std::move(place));
+  if (plain) file_->learn(*plain, dataset);
+  return dataset;
 }
 
-TffFile::TffFile(const std::string& path) : path_(path), file_(open_file(path)) {
+TffFile::TffFile(const std::string& path) : path_(path), file_(open_file(path)), plain_(path) {
   if (H5Lexists(file_.id(), "examples", H5P_DEFAULT) <= 0) {
     throw InvalidArgument("there is no group /examples", path, kFormat);
   }
@@ -155,14 +205,31 @@ void TffFile::list(const Handle& examples) {
             [](const Entry& a, const Entry& b) { return a.name < b.name; });
 }
 
-TffClient TffFile::open(int64_t client) const {
-  std::string where = fmt::format("{}, client '{}'", path_, name(client));
-  Handle group(H5Oopen_by_addr(file_.id(), entry(client).address), H5Oclose, "open the client",
-               where);
-  if (H5Iget_type(group.id()) != H5I_GROUP) {
-    throw InvalidArgument("a client is a group of datasets", where, kFormat);
+// Null: the library has not told yet what such elements are, or the sizes do not agree.
+const TffFile::PlainType* TffFile::plain_type(const PlainDataset& plain) const {
+  const auto known = std::find_if(plain_types_.begin(), plain_types_.end(), [&](const auto& type) {
+    return std::equal(plain.type.begin(), plain.type.end(), type.description.begin(),
+                      type.description.end());
+  });
+  if (known == plain_types_.end()) return nullptr;
+  auto bytes = static_cast<int64_t>(H5Tget_size(known->element.handle.id()));
+  for (const int64_t extent : plain.extents) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return nullptr;
   }
-  return {std::move(group), std::move(where)};
+  return bytes == static_cast<int64_t>(plain.data.size()) ? &*known : nullptr;
+}
+
+// Numbers of the same description are read in place from here on, if the library agrees.
+void TffFile::learn(const PlainDataset& plain, const TffDataset& dataset) const {
+  constexpr std::size_t kMostTypes = 16;
+  const bool number = dataset.type() == TffType::kInteger || dataset.type() == TffType::kByte ||
+                      dataset.type() == TffType::kFloat;
+  const bool agrees = plain.extents == dataset.shape() &&
+                      H5Dget_offset(dataset.handle_.id()) == plain.address &&
+                      H5Dget_storage_size(dataset.handle_.id()) == plain.data.size();
+  if (!number || !agrees || plain_types_.size() == kMostTypes) return;
+  plain_types_.push_back(
+      {{plain.type.begin(), plain.type.end()}, {dataset.type(), dataset.element()}});
 }
 
 }  // namespace hanse

@@ -1,12 +1,15 @@
 // A file of TensorFlow Federated: /examples/CLIENT/NAME, one dataset a client and name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/hdf5_handles.hpp"
+#include "plain_hdf5.hpp"
 
 namespace hanse {
 
@@ -24,16 +27,35 @@ auto read_input(Work work) {
 // What the elements of a dataset are.
 enum class TffType { kInteger, kByte, kFloat, kText, kOther };
 
-// One dataset of one client: [samples, ...].
+class TffFile;
+
+// Where something stands, for messages: made when there is something to tell.
+struct TffPlace {
+  const TffFile* file;
+  int64_t client;
+  std::string name;
+  std::string text() const;
+};
+
+// What the library must know of a dataset's elements.
+struct TffElement {
+  TffType type = TffType::kOther;
+  hdf5::Handle handle;
+};
+
+// One dataset of one client: [samples, ...]. Its file lives longer.
 class TffDataset {
  public:
-  TffDataset(hdf5::Handle handle, std::string where);
+  // Open in the library.
+  TffDataset(hdf5::Handle handle, TffPlace place);
+  // In place.
+  TffDataset(const PlainDataset& plain, const TffElement& element, TffPlace place);
 
   TffType type() const { return type_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t samples() const { return shape_.empty() ? 1 : shape_.front(); }
   int64_t size() const;                                // elements
-  const std::string& where() const { return where_; }  // for messages
+  std::string where() const { return place_.text(); }  // for messages
 
   // All elements, converted; an integer that int32_t cannot hold becomes its nearest. REQUIRES: a
   // numeric type; room for size() of them.
@@ -44,21 +66,25 @@ class TffDataset {
   std::vector<std::string> read_texts() const;
 
  private:
+  friend class TffFile;
   void read(hdf5::Id memory_type, void* out) const;
+  void convert(hdf5::Id memory_type, void* out) const;
+  hdf5::Handle element() const;
   std::vector<std::string> read_variable_texts() const;
   std::vector<std::string> read_fixed_texts(std::size_t bytes) const;
 
-  hdf5::Handle handle_;
-  std::string where_;
+  hdf5::Handle handle_;                  // none: in place
+  std::span<const std::byte> in_place_;  // elements as stored, of this type
+  hdf5::Id in_place_type_ = -1;
+  TffPlace place_;
   TffType type_ = TffType::kOther;
   std::vector<int64_t> shape_;
 };
 
-// One client's group, open.
+// One client's group. Its file lives longer.
 class TffClient {
  public:
-  TffClient(hdf5::Handle group, std::string where)
-      : group_(std::move(group)), where_(std::move(where)) {}
+  TffClient(const TffFile& file, int64_t client) : file_(&file), client_(client) {}
 
   bool has(const std::string& name) const;
   std::vector<std::string> names() const;
@@ -66,8 +92,10 @@ class TffClient {
   TffDataset dataset(const std::string& name) const;
 
  private:
-  hdf5::Handle group_;
-  std::string where_;
+  hdf5::Handle open() const;
+
+  const TffFile* file_;
+  int64_t client_;
 };
 
 // Open for as long as the object lives. REQUIRES of every call: inside an hdf5::Section.
@@ -81,20 +109,30 @@ class TffFile {
   // Sorted by name.
   int64_t clients() const { return static_cast<int64_t>(entries_.size()); }
   const std::string& name(int64_t client) const { return entry(client).name; }
-  TffClient open(int64_t client) const;
+  TffClient open(int64_t client) const { return {*this, client}; }
 
  private:
+  friend class TffClient;
+
   // Clients are opened by address: looking 342,477 names up takes longer than reading.
   struct Entry {
     std::string name;
     uint64_t address;
   };
+  struct PlainType {
+    std::vector<std::byte> description;
+    TffElement element;
+  };
   const Entry& entry(int64_t client) const { return entries_[static_cast<std::size_t>(client)]; }
   void list(const hdf5::Handle& examples);
+  const PlainType* plain_type(const PlainDataset& plain) const;
+  void learn(const PlainDataset& plain, const TffDataset& dataset) const;
 
   std::string path_;
   hdf5::Handle file_;
   std::vector<Entry> entries_;
+  PlainHdf5 plain_;
+  mutable std::vector<PlainType> plain_types_;  // what the library said of them
 };
 
 }  // namespace hanse

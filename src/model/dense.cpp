@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "buffers.hpp"
 #include "linear_stack.hpp"
 #include "loss.hpp"
 #include "tiles.hpp"
@@ -12,10 +13,6 @@
 namespace hanse {
 
 namespace {
-
-void grow(std::vector<float>& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
-}
 
 // A unit is kept when its 16 bits are at least `threshold`.
 void rectify_and_drop(const float* from, const uint16_t* bits, int64_t size, int32_t threshold,
@@ -111,14 +108,13 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
   input_ = input;
   if (options_.rectify_input) {
     const int64_t size = rows * layers_.front().in;
-    grow(rectified_, size);
-    rectified_scale_ = activate(input, rectified_.data(), size, options_.input_dropout, noise);
-    input_ = rectified_.data();
+    float* rectified = grow(rectified_, size);
+    rectified_scale_ = activate(input, rectified, size, options_.input_dropout, noise);
+    input_ = rectified;
   }
   const float* x = input_;
   for (Layer& layer : layers_) {
-    grow(layer.output, rows * layer.out);
-    float* y = layer.output.data();
+    float* y = grow(layer.output, rows * layer.out);
     layer_forward(layer, row, x, y);
     if (&layer != &layers_.back()) {
       layer.backward_scale = activate(y, y, rows * layer.out, options_.hidden_dropout, noise);
@@ -132,19 +128,14 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
   const float* delta = layers_.back().output.data();
   for (std::size_t l = layers_.size(); l-- > 1;) {
     const Layer& below = layers_[l - 1];
-    std::vector<float>& delta_x = delta_[l % 2];
-    grow(delta_x, rows_ * below.out);
-    layer_backward(layers_[l], row, below.output.data(), delta, target, delta_x.data());
-    activation_backward(below.output.data(), rows_ * below.out, below.backward_scale,
-                        delta_x.data());
-    delta = delta_x.data();
+    float* delta_x = grow(delta_[l % 2], rows_ * below.out);
+    layer_backward(layers_[l], row, below.output.data(), delta, target, delta_x);
+    activation_backward(below.output.data(), rows_ * below.out, below.backward_scale, delta_x);
+    delta = delta_x;
   }
   const Layer& first = layers_.front();
   float* delta_input = nullptr;
-  if (options_.rectify_input) {
-    grow(delta_[0], rows_ * first.in);
-    delta_input = delta_[0].data();
-  }
+  if (options_.rectify_input) delta_input = grow(delta_[0], rows_ * first.in);
   layer_backward(first, row, input_, delta, target, delta_input);
   if (delta_input != nullptr) {
     activation_backward(input_, rows_ * first.in, rectified_scale_, delta_input);

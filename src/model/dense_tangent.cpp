@@ -2,41 +2,13 @@
 // the derivative along v, in which W, b move by V, c.
 #include <algorithm>
 
-#include <cblas.h>
-
+#include "buffers.hpp"
 #include "dense.hpp"
+#include "tiles.hpp"
 
 namespace hanse {
 
 namespace {
-
-float* sized(std::vector<float>& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
-  return buffer.data();
-}
-
-// y [rows, out] += x [rows, in] W^T
-void add_forward(const float* x, const float* w, int64_t rows, int64_t in, int64_t out, float* y) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
-              static_cast<int>(out), static_cast<int>(in), 1.0F, x, static_cast<int>(in), w,
-              static_cast<int>(in), 1.0F, y, static_cast<int>(out));
-}
-
-// g [out, in] += delta^T x
-void add_weight_gradient(const float* delta, const float* x, int64_t rows, int64_t in, int64_t out,
-                         float* g) {
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(out), static_cast<int>(in),
-              static_cast<int>(rows), 1.0F, delta, static_cast<int>(out), x, static_cast<int>(in),
-              1.0F, g, static_cast<int>(in));
-}
-
-// dx [rows, in] += delta [rows, out] W
-void add_backward(const float* delta, const float* w, int64_t rows, int64_t in, int64_t out,
-                  float* dx) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
-              static_cast<int>(in), static_cast<int>(out), 1.0F, delta, static_cast<int>(out), w,
-              static_cast<int>(in), 1.0F, dx, static_cast<int>(in));
-}
 
 // ReLU passes the derivatives of the units that it lets through.
 void rectify_tangent(const float* output, int64_t size, float* tangent) {
@@ -50,7 +22,7 @@ float* DenseStack::forward_tangent(const float* row, const float* v) {
   const float* x = input_;
   const float* dx = nullptr;  // the input stays as it is
   for (Layer& layer : layers_) {
-    float* dy = sized(layer.tangent, rows_ * layer.out);
+    float* dy = grow(layer.tangent, rows_ * layer.out);
     for (int64_t r = 0; r < rows_; ++r) {
       if (options_.bias) {
         std::copy_n(v + layer.bias, layer.out, dy + r * layer.out);
@@ -58,8 +30,12 @@ float* DenseStack::forward_tangent(const float* row, const float* v) {
         std::fill_n(dy + r * layer.out, layer.out, 0.0F);
       }
     }
-    add_forward(x, v + layer.weight, rows_, layer.in, layer.out, dy);
-    if (dx != nullptr) add_forward(dx, row + layer.weight, rows_, layer.in, layer.out, dy);
+    multiply(rows_, layer.out, layer.in, 1, {x, layer.in}, {v + layer.weight, layer.in, CblasTrans},
+             1, dy, layer.out);
+    if (dx != nullptr) {
+      multiply(rows_, layer.out, layer.in, 1, {dx, layer.in},
+               {row + layer.weight, layer.in, CblasTrans}, 1, dy, layer.out);
+    }
     if (&layer != &layers_.back()) rectify_tangent(layer.output.data(), rows_ * layer.out, dy);
     x = layer.output.data();
     dx = dy;
@@ -74,9 +50,10 @@ void DenseStack::backward_tangent(const float* row, const float* v, const float*
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
     const float* x = l > 0 ? layers_[l - 1].output.data() : input_;
+    const Matrix w{row + layer.weight, layer.in};
     float* gradient = out + layer.weight;
-    std::fill_n(gradient, layer.in * layer.out, 0.0F);
-    add_weight_gradient(tangent, x, rows_, layer.in, layer.out, gradient);
+    multiply(layer.out, layer.in, rows_, 1, {tangent, layer.out, CblasTrans}, {x, layer.in}, 0,
+             gradient, layer.in);
     if (options_.bias) {
       std::fill_n(out + layer.bias, layer.out, 0.0F);
       for (int64_t r = 0; r < rows_; ++r) {
@@ -84,15 +61,15 @@ void DenseStack::backward_tangent(const float* row, const float* v, const float*
       }
     }
     if (l == 0) return;
-    add_weight_gradient(delta, layers_[l - 1].tangent.data(), rows_, layer.in, layer.out, gradient);
+    multiply(layer.out, layer.in, rows_, 1, {delta, layer.out, CblasTrans},
+             {layers_[l - 1].tangent.data(), layer.in}, 1, gradient, layer.in);
     const int64_t size = rows_ * layer.in;
-    float* below = sized(delta_[l % 2], size);
-    float* below_tangent = sized(delta_tangent_[l % 2], size);
-    std::fill_n(below, size, 0.0F);
-    std::fill_n(below_tangent, size, 0.0F);
-    add_backward(delta, row + layer.weight, rows_, layer.in, layer.out, below);
-    add_backward(tangent, row + layer.weight, rows_, layer.in, layer.out, below_tangent);
-    add_backward(delta, v + layer.weight, rows_, layer.in, layer.out, below_tangent);
+    float* below = grow(delta_[l % 2], size);
+    float* below_tangent = grow(delta_tangent_[l % 2], size);
+    multiply(rows_, layer.in, layer.out, 1, {delta, layer.out}, w, 0, below, layer.in);
+    multiply(rows_, layer.in, layer.out, 1, {tangent, layer.out}, w, 0, below_tangent, layer.in);
+    multiply(rows_, layer.in, layer.out, 1, {delta, layer.out}, {v + layer.weight, layer.in}, 1,
+             below_tangent, layer.in);
     rectify_tangent(x, size, below);
     rectify_tangent(x, size, below_tangent);
     delta = below;

@@ -13,10 +13,6 @@ namespace hanse {
 
 namespace {
 
-at::Tensor slot_view(const float* data, const ParameterSlot& slot) {
-  return at::from_blob(const_cast<float*>(data) + slot.offset, slot.shape, at::kFloat);
-}
-
 at::Tensor mean_loss(LossKind kind, const at::Tensor& z, const Batch& batch) {
   if (kind == LossKind::kSquaredError) {
     const auto y = at::from_blob(const_cast<float*>(batch.targets), {batch.rows}, at::kFloat);

@@ -10,6 +10,11 @@
 
 namespace hanse {
 
+// A tensor of the layout on the memory of a row; from_blob knows no const.
+inline at::Tensor slot_view(const float* row, const ParameterSlot& slot) {
+  return at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
+}
+
 // Leaves alias the row, so a write to the row is seen by the next forward pass. The writes go
 // through plain pointers and between two graphs: autograd's version counters never see them.
 class RowLeaves {
@@ -20,9 +25,7 @@ class RowLeaves {
     if (row == row_ && count == leaves_.size()) return leaves_;
     leaves_.clear();
     for (std::size_t i = 0; i < count; ++i) {
-      const ParameterSlot& slot = layout.slots()[i];
-      float* data = const_cast<float*>(row) + slot.offset;  // from_blob knows no const
-      leaves_.push_back(at::from_blob(data, slot.shape, at::kFloat).requires_grad_());
+      leaves_.push_back(slot_view(row, layout.slots()[i]).requires_grad_());
     }
     row_ = row;
     return leaves_;

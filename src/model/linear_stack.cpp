@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <cblas.h>
+#include "buffers.hpp"
+#include "tiles.hpp"
 
 namespace hanse {
 
@@ -10,10 +11,6 @@ namespace {
 
 constexpr int64_t kBlockFloats = 128 << 10;  // 512 KiB of weights
 constexpr int64_t kProductLimit = 1000000;   // multiplications
-
-void grow(AlignedFloats& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
-}
 
 }  // namespace
 
@@ -42,10 +39,9 @@ void LinearStack::visit_block(int64_t first, int64_t models, std::span<const flo
   for (int64_t done = 0; done < models; done += most) {
     const int64_t columns = std::min(most, models - done) * outputs_;
     grow(product_, batch.rows * columns);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(batch.rows),
-                static_cast<int>(columns), static_cast<int>(inputs_), 1.0f, batch.features,
-                static_cast<int>(inputs_), weights_.data() + (first + done) * weight,
-                static_cast<int>(inputs_), 0.0f, product_.data(), static_cast<int>(columns));
+    multiply(batch.rows, columns, inputs_, 1.0f, {batch.features, inputs_},
+             {weights_.data() + (first + done) * weight, inputs_, CblasTrans}, 0.0f,
+             product_.data(), columns);
     for (int64_t column = 0; column < columns; column += outputs_) {
       const int64_t j = first + done + column / outputs_;
       const float* bias = bias_ ? rows.data() + j * width() + weight : zeros.data();

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "buffers.hpp"
 #include "dropout.hpp"
 #include "loss.hpp"
 #include "lstm_layer.hpp"
@@ -9,10 +10,6 @@
 namespace hanse {
 
 namespace {
-
-void grow(AlignedFloats& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
-}
 
 // y = x * mask, entry by entry.
 void masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloats& y) {
@@ -94,8 +91,7 @@ class LstmModel final : public Model {
   // [length, rows, embedding]
   const float* embed(const float* row, const Batch& batch) {
     ids_ = token_ids(batch, sizes_);
-    grow(embedded_, sizes_.length * batch.rows * sizes_.embedding);
-    float* to = embedded_.data();
+    float* to = grow(embedded_, sizes_.length * batch.rows * sizes_.embedding);
     for (int64_t t = 0; t < sizes_.length; ++t) {
       for (int64_t r = 0; r < batch.rows; ++r, to += sizes_.embedding) {
         std::copy_n(row + token(r, t) * sizes_.embedding, sizes_.embedding, to);

@@ -5,15 +5,12 @@
 
 #include <ATen/ATen.h>
 
+#include "buffers.hpp"
 #include "tiles.hpp"
 
 namespace hanse {
 
 namespace {
-
-void grow(AlignedFloats& buffer, int64_t size) {
-  if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
-}
 
 // `columns` of each of `rows` rows of `stride` values.
 at::Tensor view(float* data, int64_t rows, int64_t columns, int64_t stride) {

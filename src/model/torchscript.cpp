@@ -84,9 +84,7 @@ class TorchScriptModel final : public GraphModel {
     const at::NoGradGuard no_grad;
     if (row != bound_row_) {
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const ParameterSlot& slot = layout_.slots()[i];
-        parameters_[i].set_data(
-            at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat));
+        parameters_[i].set_data(slot_view(row, layout_.slots()[i]));
       }
       bound_row_ = row;
     }

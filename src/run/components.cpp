@@ -150,7 +150,8 @@ void Components::build_model(const Job& job, Communicator& comm) {
   require_same(comm, "model files", model_file_digest, "every host needs the same model.path");
   if (model->vocabulary() == 0) return;
   agree_on(comm, [&] {
-    for (int64_t id = comm.rank(); id < federation.clients(); id += comm.size()) {
+    const int64_t all = federation.clients() + federation.held_out();
+    for (int64_t id = comm.rank(); id < all; id += comm.size()) {
       check_tokens(federation, id, model->vocabulary());
     }
   });

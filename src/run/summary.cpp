@@ -46,17 +46,15 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
   const auto line = [](const std::string& label, const std::string& value) {
     fmt::print("{:<28} {}\n", label, value);
   };
+  const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
   fmt::print("\n");
   const bool is_bandit = std::any_of(summary.metrics.begin(), summary.metrics.end(),
                                      [](const auto& metric) { return metric.first == "regret"; });
   const std::string loss = is_bandit ? "regret of a pull, mean" : "test loss, mean of clients";
   for (const auto& [name, value] : summary.metrics) {
-    if (name == "accuracy_mean")
-      line("accuracy, mean of clients", fmt::format("{:.2f} %", 100 * value));
-    if (name == "accuracy_worst10")
-      line("accuracy, worst 10 %", fmt::format("{:.2f} %", 100 * value));
-    if (name == "accuracy_best10")
-      line("accuracy, best 10 %", fmt::format("{:.2f} %", 100 * value));
+    if (name == "accuracy_mean") line("accuracy, mean of clients", percent(value));
+    if (name == "accuracy_worst10") line("accuracy, worst 10 %", percent(value));
+    if (name == "accuracy_best10") line("accuracy, best 10 %", percent(value));
     if (name == "regret") line("regret", fmt::format("{:.1f}", value));
     if (name == "regret_std") line("deviation over repeats", fmt::format("{:.1f}", value));
     if (name == "syncs") line("synchronizations", fmt::format("{:.1f}", value));

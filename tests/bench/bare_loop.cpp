@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "bench_job.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/run/components.hpp"
 
@@ -43,14 +43,7 @@ double round_seconds(const Job& job, Components& parts, int64_t round, std::vect
 
 extern "C" int hanse_main(int argc, char** argv, double) try {
   Job job;
-  Overrides overrides;
-  for (int i = 2; i < argc; ++i) {
-    const std::string option(argv[i] + 2);
-    overrides.emplace_back(option.substr(0, option.find('=')), option.substr(option.find('=') + 1));
-  }
-  if (argc < 2) throw InvalidArgument("hanse-bare-loop needs a job file");
-  load_job(argv[1], overrides, job);
-  check_job(job);
+  load_bench_job(argc, argv, job);
   const auto comm = make_single_communicator();
   Components parts(job, *comm);
   parts.trainer->initialize_model();

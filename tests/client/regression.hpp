@@ -1,8 +1,10 @@
 // Clients with quadratic losses, where everything can be followed by hand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -17,11 +19,11 @@ namespace hanse {
 using Row = std::vector<float>;
 using Numbers = std::vector<double>;
 
-inline std::vector<Samples> random_clients() {
+inline std::vector<Samples> random_clients(const std::vector<int>& sizes = {5, 1, 8}) {
   RandomStream random(3, Purpose::kData);
   const auto value = [&] { return static_cast<float>(random.normal()); };
   std::vector<Samples> clients;
-  for (const int n : {5, 1, 8}) {
+  for (const int n : sizes) {
     Samples& samples = clients.emplace_back();
     for (int i = 0; i < n; ++i) {
       samples.x.push_back({value(), value(), value()});
@@ -75,6 +77,11 @@ struct OneRound {
         state(static_cast<std::size_t>(state_width)),
         control(row.size()),
         change(row.size(), 99) {}
+  OneRound(const LocalUpdate& update, Row received)
+      : OneRound(std::move(received), update.state_width()) {
+    control.resize(static_cast<std::size_t>(update.control_returns() ? update.control_width() : 0));
+    change.assign(static_cast<std::size_t>(update.control_width()), 99);
+  }
 
   ClientTask task(int64_t client, int64_t round) {
     return {.client = client,
@@ -90,6 +97,22 @@ struct OneRound {
     outcome = update.train(task(client, round));
   }
 };
+
+// One object serves many clients: nothing but the task counts.
+inline void expect_pure_function(LocalUpdate& update) {
+  OneRound first(update, {1, 2, 3}), other(update, {-5, 4, 0}), again(update, {1, 2, 3});
+  for (OneRound* round : {&first, &other, &again}) {
+    std::iota(round->control.begin(), round->control.end(), -1.0F);
+  }
+  std::fill(again.change.begin(), again.change.end(), 7.0F);  // whatever stood there
+  first.train(update, 2);
+  other.train(update, 0);
+  again.train(update, 2);
+  EXPECT_EQ(first.row, again.row);
+  EXPECT_EQ(first.state, again.state);
+  EXPECT_EQ(first.change, again.change);
+  EXPECT_NE(first.row, other.row);
+}
 
 inline void expect_close(const Row& row, const Numbers& expected, double tolerance) {
   ASSERT_EQ(row.size(), expected.size());

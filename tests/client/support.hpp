@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/support.hpp"
+#include "hanse/base/random.hpp"
 #include "hanse/data/federation.hpp"
 
 namespace hanse {
@@ -16,6 +17,24 @@ struct Samples {
   std::vector<std::vector<float>> x;
   std::vector<float> y;
 };
+
+// Linear regressions of clients with so many samples each, of different scale, and targets that no
+// common model meets.
+inline std::vector<Samples> rivals(const std::vector<int>& sizes) {
+  RandomStream random(8, Purpose::kData);
+  std::vector<Samples> clients;
+  for (const int n : sizes) {
+    const auto c = static_cast<double>(clients.size());
+    Samples& samples = clients.emplace_back();
+    for (int i = 0; i < n; ++i) {
+      const double x = (0.5 + 0.3 * c) * random.normal();
+      const double z = (1.7 - 0.3 * c) * random.normal();
+      samples.x.push_back({static_cast<float>(x), static_cast<float>(z)});
+      samples.y.push_back(static_cast<float>((c - 2) * x + (3 - c) * z));
+    }
+  }
+  return clients;
+}
 
 // Client c has exactly the samples clients[c]. Classification: y in {0, 1}, both of them somewhere.
 inline Federation make_federation(Communicator& host, const std::vector<Samples>& clients,

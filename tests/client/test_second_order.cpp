@@ -6,31 +6,24 @@
 #include <gtest/gtest.h>
 
 #include "client/conjugate_gradients.hpp"
-#include "client/support.hpp"
+#include "client/regression.hpp"
 #include "hanse/client/second_order.hpp"
-#include "hanse/comm/thread_communicator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
 
-using Row = std::vector<float>;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kPenalty = 0.3;  // client.weight-decay
 
-// A client of more than one chunk of samples, one of a single sample, and a small one.
-std::vector<Samples> random_clients() {
-  RandomStream random(3, Purpose::kData);
-  const auto value = [&] { return static_cast<float>(random.normal()); };
-  std::vector<Samples> clients;
-  for (const int n : {300, 1, 8}) {
-    Samples& samples = clients.emplace_back();
-    for (int i = 0; i < n; ++i) {
-      samples.x.push_back({value(), 2 * value(), value()});
-      samples.y.push_back(3 * value());
-    }
+// A client of more than one chunk of samples, one of a single sample, and a small one; the second
+// feature is twice as large as the others.
+std::vector<Samples> uneven_clients() {
+  auto clients = random_clients({300, 1, 8});
+  for (Samples& samples : clients) {
+    for (Row& x : samples.x) x[1] *= 2;
   }
   return clients;
 }
@@ -40,55 +33,19 @@ VectorXd vector_of(const Row& row) {
       .cast<double>();
 }
 
-// Quadratic losses: f(w) = mean (<w, x> - y)^2 / 2 + penalty/2 |w|^2.
-struct Regression {
-  Regression()
-      : comm(make_single_communicator()),
-        federation(make_federation(*comm, clients)),
-        model(make_model({.kind = "linear", .loss = "squared-error", .bias = false},
-                         federation.sample_shape(), 0)) {}
+// Of f(w) = mean (<w, x> - y)^2 / 2 + penalty/2 |w|^2.
+MatrixXd hessian(const Samples& samples) {
+  MatrixXd h = kPenalty * MatrixXd::Identity(3, 3);
+  const auto n = static_cast<double>(samples.x.size());
+  for (const Row& x : samples.x) h += vector_of(x) * vector_of(x).transpose() / n;
+  return h;
+}
 
-  MatrixXd hessian(std::size_t client) const {
-    MatrixXd h = kPenalty * MatrixXd::Identity(3, 3);
-    const auto n = static_cast<double>(clients[client].x.size());
-    for (const Row& x : clients[client].x) h += vector_of(x) * vector_of(x).transpose() / n;
-    return h;
-  }
-  VectorXd gradient(std::size_t client, const VectorXd& w) const {
-    VectorXd g = kPenalty * w;
-    const auto& [x, y] = clients[client];
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      g += (vector_of(x[i]).dot(w) - y[i]) * vector_of(x[i]) / static_cast<double>(y.size());
-    }
-    return g;
-  }
-
-  const std::vector<Samples> clients = random_clients();
-  std::unique_ptr<Communicator> comm;
-  Federation federation;
-  std::unique_ptr<Model> model;
-};
-
-struct Participation {
-  Participation(const LocalUpdate& update, Row received)
-      : row(std::move(received)),
-        state(static_cast<std::size_t>(update.state_width())),
-        control(static_cast<std::size_t>(update.control_returns() ? update.control_width() : 0)),
-        change(static_cast<std::size_t>(update.control_width()), 99) {}
-
-  void train(LocalUpdate& update, int64_t client) {
-    outcome = update.train({.client = client,
-                            .round = 1,
-                            .seed = 9,
-                            .row = row,
-                            .state = state,
-                            .control = control,
-                            .control_change = change});
-  }
-
-  Row row, state, control, change;
-  ClientOutcome outcome = {};
-};
+VectorXd gradient(const Regression& r, std::size_t client, const VectorXd& w) {
+  Numbers g;
+  r.loss_and_gradient(client, {w.begin(), w.end()}, g);
+  return kPenalty * w + Eigen::Map<const VectorXd>(g.data(), w.size());
+}
 
 ClientOptions options_of(const std::string& kind) {
   ClientOptions options{.kind = kind, .weight_decay = kPenalty};
@@ -148,7 +105,7 @@ TEST(ConjugateGradients, StopsAtNegativeCurvature) {
 }
 
 TEST(FedNew, FollowsItsFormulas) {
-  const Regression r;
+  const Regression r(uneven_clients());
   const ClientOptions options = options_of("fednew");
   const auto update = make_fednew(options, r.federation, *r.model);
   EXPECT_EQ(update->control_width(), 3);
@@ -156,13 +113,13 @@ TEST(FedNew, FollowsItsFormulas) {
   const Row theta{1, -2, 0.5}, mean{0.2F, -0.1F, 0.4F};
   const VectorXd y = vector_of(mean);
   for (std::size_t client = 0; client < r.clients.size(); ++client) {
-    Participation mine(*update, theta);
+    OneRound mine(*update, theta);
     mine.control = mean;
     mine.state = {0.3F, -0.7F, 1.1F, 0.5F, 0.25F, -0.6F};
     const VectorXd own = vector_of({0.5F, 0.25F, -0.6F});
     const VectorXd dual = vector_of({0.3F, -0.7F, 1.1F}) + 0.4 * (own - y);
-    const VectorXd g = r.gradient(client, vector_of(theta));
-    const MatrixXd a = r.hessian(client) + (0.7 + 0.4) * MatrixXd::Identity(3, 3);
+    const VectorXd g = gradient(r, client, vector_of(theta));
+    const MatrixXd a = hessian(r.clients[client]) + (0.7 + 0.4) * MatrixXd::Identity(3, 3);
     const VectorXd expected = a.ldlt().solve(g - dual + 0.4 * y);
     mine.train(*update, static_cast<int64_t>(client));
     const std::span<const float> state = mine.state;
@@ -176,34 +133,30 @@ TEST(FedNew, FollowsItsFormulas) {
 
 // The loss told is that of the samples, without the penalty.
 TEST(SecondOrder, TellsTheMeanLoss) {
-  const Regression r;
+  const Regression r(uneven_clients());
   for (const std::string kind : {"fednew", "fednl"}) {
     const auto update = kind == "fednew" ? make_fednew(options_of(kind), r.federation, *r.model)
                                          : make_fednl(options_of(kind), r.federation, *r.model);
-    Participation mine(*update, {1, -2, 0.5});
+    OneRound mine(*update, {1, -2, 0.5});
     mine.train(*update, 0);
-    double loss = 0;
-    for (std::size_t i = 0; i < 300; ++i) {
-      const double error = vector_of(r.clients[0].x[i]).dot(vector_of({1, -2, 0.5})) -
-                           static_cast<double>(r.clients[0].y[i]);
-      loss += error * error / 2 / 300;
-    }
+    Numbers unused;
+    const double loss = r.loss_and_gradient(0, {1, -2, 0.5}, unused);
     EXPECT_NEAR(mine.outcome.loss, loss, 1e-5 * loss);
   }
 }
 
 TEST(FedNl, SendsTheHessianOnceAndThenItsCorrections) {
-  const Regression r;
+  const Regression r(uneven_clients());
   const auto update = make_fednl(options_of("fednl"), r.federation, *r.model);
   EXPECT_FALSE(update->control_returns());
   EXPECT_EQ(update->state_width(), 7);
   for (std::size_t client = 0; client < r.clients.size(); ++client) {
-    Participation mine(*update, {1, -2, 0.5});
+    OneRound mine(*update, {1, -2, 0.5});
     mine.train(*update, static_cast<int64_t>(client));
     const std::span<const float> change = mine.change;
-    expect_close(change.first(6), packed(r.hessian(client)), 1e-5);
+    expect_close(change.first(6), packed(hessian(r.clients[client])), 1e-5);
     EXPECT_EQ(mine.change.back(), 0);
-    expect_close(mine.row, -r.gradient(client, vector_of({1, -2, 0.5})), 1e-4);
+    expect_close(mine.row, -gradient(r, client, vector_of({1, -2, 0.5})), 1e-4);
     // A quadratic's Hessian is the same everywhere.
     mine.row = {5, 5, 5};
     mine.train(*update, static_cast<int64_t>(client));
@@ -212,13 +165,13 @@ TEST(FedNl, SendsTheHessianOnceAndThenItsCorrections) {
 }
 
 TEST(FedNl, LearnsTheHessianEigenpairByEigenpair) {
-  const Regression r;
+  const Regression r(uneven_clients());
   ClientOptions options = options_of("fednl");
   options.second_order.hessian_start = "zero";
   const auto update = make_fednl(options, r.federation, *r.model);
-  Participation mine(*update, {1, -2, 0.5});
-  const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(r.hessian(2));
-  MatrixXd rest = r.hessian(2), learned = MatrixXd::Zero(3, 3);
+  OneRound mine(*update, {1, -2, 0.5});
+  const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(hessian(r.clients[2]));
+  MatrixXd rest = hessian(r.clients[2]), learned = MatrixXd::Zero(3, 3);
   for (Eigen::Index k = 3; k-- > 0;) {  // the largest first
     const VectorXd q = eigen.eigenvectors().col(k);
     const MatrixXd pair = eigen.eigenvalues()[k] * q * q.transpose();
@@ -235,42 +188,34 @@ TEST(FedNl, LearnsTheHessianEigenpairByEigenpair) {
 
 // H moves by hessian-rate times the k largest entries.
 TEST(FedNl, TopEntriesAtARate) {
-  const Regression r;
+  const Regression r(uneven_clients());
   ClientOptions options = options_of("fednl");
   options.second_order.hessian_start = "zero";
   options.second_order.compressor = "top";
   options.second_order.top = 1;
   options.second_order.hessian_rate = 0.5;
   const auto update = make_fednl(options, r.federation, *r.model);
-  Participation mine(*update, {0, 0, 0});
+  OneRound mine(*update, {0, 0, 0});
   mine.train(*update, 0);
-  const VectorXd h = packed(r.hessian(0));  // the second feature is twice as large
+  const VectorXd h = packed(hessian(r.clients[0]));  // the second feature is twice as large
   VectorXd expected = VectorXd::Zero(7);
   expected[3] = 0.5 * h[3];
-  expected[6] = r.hessian(0).norm();
+  expected[6] = hessian(r.clients[0]).norm();
   EXPECT_GT(h[3], 2 * h[0]);
   expect_close(mine.change, expected, 1e-5);
 }
 
 TEST(SecondOrder, IsAPureFunctionOfTheTask) {
-  const Regression r;
+  const Regression r(uneven_clients());
   for (const std::string kind : {"fednew", "fednl"}) {
     const auto update = kind == "fednew" ? make_fednew(options_of(kind), r.federation, *r.model)
                                          : make_fednl(options_of(kind), r.federation, *r.model);
-    Participation first(*update, {1, 2, 3}), other(*update, {-5, 4, 0}), again(*update, {1, 2, 3});
-    std::fill(again.change.begin(), again.change.end(), 7.0F);  // whatever stood there
-    first.train(*update, 2);
-    other.train(*update, 0);
-    again.train(*update, 2);
-    EXPECT_EQ(first.row, again.row);
-    EXPECT_EQ(first.state, again.state);
-    EXPECT_EQ(first.change, again.change);
-    EXPECT_NE(first.row, other.row);
+    expect_pure_function(*update);
   }
 }
 
 TEST(SecondOrder, RefusesModelsWithoutAHessianAndTooLargeOnes) {
-  const Regression r;
+  const Regression r(uneven_clients());
   const auto random_loss = make_model({.kind = "cnn-cifar"}, {3, 8, 8}, 5);
   expect_error<InvalidArgument>(
       [&] { make_fednew(options_of("fednew"), r.federation, *random_loss); },

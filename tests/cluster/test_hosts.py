@@ -17,7 +17,6 @@ import hanse  # noqa: E402
 
 CLUSTER = os.environ["HANSE_CLUSTER"]
 HOSTS = int(os.environ["HANSE_CLUSTER_HOSTS"])
-SECONDS_TO_END = 30
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 20}
 
 
@@ -27,23 +26,7 @@ def on(host, *command):
                           capture_output=True, text=True).stdout
 
 
-class SeveralHosts(hanse.Case):
-    def gone(self, process, what):
-        start_s = time.monotonic()
-        process.wait(SECONDS_TO_END)
-        while hanse.marked(self.mark) and time.monotonic() < start_s + SECONDS_TO_END:
-            time.sleep(0.01)
-        self.assertEqual(hanse.marked(self.mark), [], f"ranks are left after {what}")
-        print(f"{what}: all ranks gone after {time.monotonic() - start_s:.2f} s", flush=True)
-
-    def check_goes_on(self, run, job, ranks):
-        last = int(self.checkpoints(run)[-1][len("round-"):-len(".h5")])
-        changes = {"run.rounds": last + 3}
-        self.hanse("resume", run, *hanse.options(changes), ranks=ranks)
-        self.assert_digest(run, self.train(job, "straight", changes=changes))
-
-
-class SameBits(SeveralHosts):
+class SameBits(hanse.Case):
     def check(self, job, changes, ranks):
         alone = self.train(job, "alone", changes=changes)
         for count in ranks:
@@ -62,7 +45,7 @@ class SameBits(SeveralHosts):
         self.assert_digest(run, straight)
 
 
-class SharedData(SeveralHosts):
+class SharedData(hanse.Case):
     def memories(self, pid):
         """Numbers of the unnamed files with the data that a rank has mapped."""
         maps = hanse.text(f"/proc/{pid}/maps")
@@ -87,15 +70,16 @@ class SharedData(SeveralHosts):
                          "hosts share memory")
 
 
-class Unlike(SeveralHosts):
+class Unlike(hanse.Case):
     """Ranks that cannot work together: one line that says where, and all end."""
 
     def refuse(self, *parts, last=None, job=None):
         """`last`: the command of the last host's rank, when it is not that of the others."""
         command = [hanse.program(), "run", job or self.job(), f"--run.out={self.path('run')}"]
         launch = hanse.mpirun(HOSTS - 1) + command + [":", "-n", "1"] + (last or command)
-        process = subprocess.run(launch, capture_output=True, text=True, timeout=SECONDS_TO_END,
-                                 stdin=subprocess.DEVNULL, env={**os.environ, hanse.MARK: self.mark})
+        process = subprocess.run(launch, capture_output=True, text=True,
+                                 stdin=subprocess.DEVNULL, timeout=hanse.SECONDS_TO_END,
+                                 env={**os.environ, hanse.MARK: self.mark})
         errors = [line for line in process.stderr.splitlines() if line.startswith("hanse: error: ")]
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertEqual(len(errors), 1, process.stderr)
@@ -141,7 +125,7 @@ class Unlike(SeveralHosts):
         self.refuse("no such file", "data.path", "table.csv", job=self.table_job())
 
 
-class Lost(SeveralHosts):
+class Lost(hanse.Case):
     def start_run(self, changes=None):
         job, run = self.job({**ENDLESS, **(changes or {})}), self.path("run")
         process = self.start("run", job, f"--run.out={run}", ranks=HOSTS)
@@ -151,19 +135,19 @@ class Lost(SeveralHosts):
     def test_rank_that_dies(self):
         job, run, process = self.start_run()
         process.signal(signal.SIGKILL, HOSTS - 1)
-        self.gone(process, "a rank dies")
+        self.wait_until_gone(process, "a rank dies")
         self.assertNotIn(process.status, (0, 2, hanse.STOPPED), process.describe())
         self.check_goes_on(run, job, 2)
 
     def test_rank_that_hangs(self):
         job, run, process = self.start_run({"comm.timeout-seconds": 1})
         process.signal(signal.SIGSTOP, 1)
-        self.gone(process, "a rank hangs, comm.timeout-seconds=1")
+        self.wait_until_gone(process, "a rank hangs, comm.timeout-seconds=1")
         self.assert_one_error(process, 1, "rank 1 on host2 did not come", "round ", "hint")
         self.check_goes_on(run, job, 2)
 
 
-class CutOff(SeveralHosts):
+class CutOff(hanse.Case):
     """Alone, since it takes a host from everyone."""
 
     def test_network_of_a_host(self):
@@ -186,13 +170,13 @@ class CutOff(SeveralHosts):
         self.check_goes_on(run, job, 2)
 
 
-class FullDisk(SeveralHosts):
+class FullDisk(hanse.Case):
     def test_small_file_system(self):
         run = os.path.join(CLUSTER, "small", "run")
         job = self.job({**ENDLESS, "checkpoint.every": 1, "checkpoint.keep": 0,
                         "checkpoint.on-error": "stop", "model.kind": "mlp", "model.hidden": "1000"})
         process = self.start("run", job, f"--run.out={run}", ranks=2)
-        self.gone(process, "a full disk")
+        self.wait_until_gone(process, "a full disk")
         self.assert_one_error(process, 1, os.path.join(run, "checkpoints"))
         last = int(self.checkpoints(run)[-1][len("round-"):-len(".h5")])
         self.assertGreater(last, 1)

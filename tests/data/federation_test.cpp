@@ -8,6 +8,7 @@
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "support.hpp"
+#include "support/forwarding_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -149,42 +150,14 @@ Federation load_alone(const DataOptions& data, const FederationOptions& options,
 }
 
 // A communicator whose last rank finds no room.
-class NoRoom final : public Communicator {
+class NoRoom final : public ForwardingCommunicator {
  public:
-  explicit NoRoom(Communicator& comm) : comm_(comm) {}
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
-  void barrier() override { comm_.barrier(); }
-  std::unique_ptr<Communicator> split_by_host() override { return comm_.split_by_host(); }
+  using ForwardingCommunicator::ForwardingCommunicator;
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
-    auto memory = comm_.allocate_shared(bytes);
+    auto memory = ForwardingCommunicator::allocate_shared(bytes);
     if (rank() == size() - 1) throw IoError("no room for shared memory", "test");
     return memory;
   }
-
- private:
-  template <class T>
-  void bcast_as(Buffer buffer, int root) {
-    comm_.bcast(std::span(static_cast<T*>(buffer.data), static_cast<std::size_t>(buffer.count)),
-                root);
-  }
-  void bcast_impl(Buffer buffer, int root) override {
-    buffer.type == ElementType::kByte ? bcast_as<std::byte>(buffer, root)
-                                      : bcast_as<int64_t>(buffer, root);
-  }
-  void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
-    comm_.reduce(
-        std::span(static_cast<int64_t*>(buffer.data), static_cast<std::size_t>(buffer.count)), op,
-        root);
-  }
-  std::vector<std::byte> gatherv_impl(std::span<const std::byte>, int,
-                                      std::vector<int64_t>&) override {
-    return {};
-  }
-  void allgatherv_impl(Buffer, std::span<const int64_t>) override {}
-  void alltoallv_impl(std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
-                      std::span<const int64_t>, std::size_t) override {}
-  Communicator& comm_;
 };
 
 TEST(Federation, AFailedAllocationIsAgreedOn) {

@@ -201,6 +201,7 @@ TEST(ReplayFair, ErrorsOfInnerProducts) {
   };
   const Json unit = {{1, 0}, {0, 1}};
   refuses("fedmgda+", {{"gram", unit}}, {"'sizes' is missing", "rounds[0]"});
+  refuses("fedmgda+", {{"gram", unit}, {"sizes", {0, 0}}}, {"sum to 0", "rounds[0].sizes"});
   refuses("fedmgda+", {{"gram", Json::array({unit, unit})}, {"sizes", {1, 1}}},
           {"one matrix", "rounds[0].gram"});
   refuses("fedmgda+", {{"gram", {{1, 2}, {2, 1}}}, {"sizes", {1, 1}}},

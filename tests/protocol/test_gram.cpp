@@ -11,6 +11,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/protocol/gram.hpp"
+#include "support/forwarding_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -99,55 +100,37 @@ TEST(GramExchange, ManyBlocksOfALongRow) {
   EXPECT_EQ(gram_on(3, rows, parts, 1), alone);
 }
 
-// Hands everything on, and counts the values that come from each other rank.
-class Counting final : public Communicator {
+// Counts the values that come from each other rank.
+class Counting final : public ForwardingCommunicator {
  public:
-  explicit Counting(Communicator& inner) : inner_(inner) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  void barrier() override { inner_.barrier(); }
-  std::unique_ptr<Communicator> split_by_host() override { return inner_.split_by_host(); }
-  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
-    return inner_.allocate_shared(bytes);
-  }
+  using ForwardingCommunicator::ForwardingCommunicator;
 
   std::map<int, int64_t> received;  // bytes, by sender
   int64_t others = 0;               // bytes by any other way
 
  private:
-  template <class T>
-  std::span<T> as(Buffer buffer) {
-    return {static_cast<T*>(buffer.data), static_cast<std::size_t>(buffer.count)};
-  }
   void bcast_impl(Buffer buffer, int root) override {
     others += buffer.bytes();
-    inner_.bcast(as<std::byte>({buffer.data, buffer.bytes(), ElementType::kByte}), root);
+    ForwardingCommunicator::bcast_impl(buffer, root);
   }
   void reduce_impl(Buffer, ReduceOp, int) override { FAIL() << "nothing is reduced here"; }
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override {
-    auto all = inner_.gatherv(data, root, &bytes_of);
+    auto all = ForwardingCommunicator::gatherv_impl(data, root, bytes_of);
     others += static_cast<int64_t>(all.size());
     return all;
   }
   void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override {
-    ASSERT_EQ(buffer.type, ElementType::kInt64);
     others += buffer.bytes();
-    inner_.allgatherv(as<int64_t>(buffer), counts);
+    ForwardingCommunicator::allgatherv_impl(buffer, counts);
   }
   void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                       std::span<std::byte> in, std::span<const int64_t> receives,
                       std::size_t width) override {
-    std::vector<int64_t> out_bytes, in_bytes;
-    for (std::size_t r = 0; r < sends.size(); ++r) {
-      out_bytes.push_back(sends[r] * static_cast<int64_t>(width));
-      in_bytes.push_back(receives[r] * static_cast<int64_t>(width));
-      received[static_cast<int>(r)] += in_bytes.back();
-    }
-    inner_.alltoallv(out, out_bytes, in, in_bytes);
+    int from = 0;
+    for (const int64_t bytes : in_bytes(receives, width)) received[from++] += bytes;
+    ForwardingCommunicator::alltoallv_impl(out, sends, in, receives, width);
   }
-
-  Communicator& inner_;
 };
 
 // A row a rank: what comes from another rank is part of its row. Of every value one copy travels,

@@ -17,25 +17,9 @@
 namespace hanse {
 namespace {
 
+const std::vector<int> kSamples = {3, 7, 2, 5, 4};
 constexpr int64_t kRivals = 5;
 constexpr uint64_t kSeed = 3;
-
-// Two to seven samples each, of different scale, and targets that no common model meets.
-std::vector<Samples> rivals() {
-  RandomStream random(8, Purpose::kData);
-  std::vector<Samples> clients;
-  for (const int n : {3, 7, 2, 5, 4}) {
-    const auto c = static_cast<double>(clients.size());
-    Samples& samples = clients.emplace_back();
-    for (int i = 0; i < n; ++i) {
-      const double x = (0.5 + 0.3 * c) * random.normal();
-      const double z = (1.7 - 0.3 * c) * random.normal();
-      samples.x.push_back({static_cast<float>(x), static_cast<float>(z)});
-      samples.y.push_back(static_cast<float>((c - 2) * x + (3 - c) * z));
-    }
-  }
-  return clients;
-}
 
 struct RivalJob {
   std::string sampler = "uniform";  // uniform | full | osmd
@@ -57,7 +41,7 @@ std::unique_ptr<ClientSampler> make_sampler(const RivalJob& job) {
 struct RivalTraining {
   RivalTraining(Communicator& comm, const RivalJob& job)
       : host(comm.split_by_host()),
-        federation(make_federation(*host, rivals())),
+        federation(make_federation(*host, rivals(kSamples))),
         model(make_model({.kind = "linear", .loss = "squared-error", .bias = false},
                          federation.sample_shape(), 0)),
         update(job.client.kind == "scaffold" ? make_scaffold(job.client, federation, *model)
@@ -102,7 +86,7 @@ std::vector<double> importances(const std::string& weights) {
 // argmin of sum lambda_i F_i: the normal equations of two unknowns.
 std::vector<double> optimum(const std::string& weights) {
   const auto lambda = importances(weights);
-  const auto clients = rivals();
+  const auto clients = rivals(kSamples);
   double a = 0, b = 0, d = 0, u = 0, v = 0;
   for (std::size_t c = 0; c < clients.size(); ++c) {
     for (std::size_t i = 0; i < clients[c].y.size(); ++i) {

@@ -23,23 +23,6 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Linear regressions of five clients that no common model fits.
-std::vector<Samples> rivals() {
-  RandomStream random(8, Purpose::kData);
-  std::vector<Samples> clients;
-  for (const int n : {3, 7, 4, 5, 4}) {
-    const auto c = static_cast<double>(clients.size());
-    Samples& samples = clients.emplace_back();
-    for (int i = 0; i < n; ++i) {
-      const double x = (0.5 + 0.3 * c) * random.normal();
-      const double z = (1.7 - 0.3 * c) * random.normal();
-      samples.x.push_back({static_cast<float>(x), static_cast<float>(z)});
-      samples.y.push_back(static_cast<float>((c - 2) * x + (3 - c) * z));
-    }
-  }
-  return clients;
-}
-
 struct NewtonJob {
   bool heart = false;  // else the rivals
   std::string weights = "samples";
@@ -47,7 +30,7 @@ struct NewtonJob {
 };
 
 Federation load(const NewtonJob& job, Communicator& host) {
-  if (!job.heart) return make_federation(host, rivals());
+  if (!job.heart) return make_federation(host, rivals({3, 7, 4, 5, 4}));
   DataOptions data{.kind = "csv",
                    .path = HANSE_DATA_FOLDER "/heart/heart.csv",
                    .client_column = "hospital",

@@ -19,6 +19,7 @@
 #include "run/checkpoint_fixture.hpp"
 #include "run/file_size_limit.hpp"
 #include "run/scratch_folder.hpp"
+#include "support/forwarding_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -161,45 +162,19 @@ TEST(FullDisk, TheOldCheckpointStaysAndNothingElse) {
   }
 }
 
-// Hands everything on to another communicator, and calls `before_gather` first.
-class Interposed final : public Communicator {
+// Calls `before_gather` before each gather.
+class Interposed final : public ForwardingCommunicator {
  public:
   Interposed(Communicator& inner, std::function<void()> before_gather)
-      : inner_(inner), before_gather_(std::move(before_gather)) {}
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  void barrier() override { inner_.barrier(); }
-  std::unique_ptr<Communicator> split_by_host() override { return inner_.split_by_host(); }
-  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
-    return inner_.allocate_shared(bytes);
-  }
+      : ForwardingCommunicator(inner), before_gather_(std::move(before_gather)) {}
 
  private:
-  void bcast_impl(Buffer buffer, int root) override {
-    inner_.bcast(std::span(static_cast<std::byte*>(buffer.data), bytes(buffer)), root);
-  }
-  void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
-    ASSERT_EQ(buffer.type, ElementType::kInt64) << "a checkpoint reduces nothing else";
-    inner_.reduce(std::span(static_cast<int64_t*>(buffer.data), bytes(buffer) / 8), op, root);
-  }
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override {
     before_gather_();
-    return inner_.gatherv(data, root, &bytes_of);
-  }
-  void allgatherv_impl(Buffer, std::span<const int64_t>) override {
-    FAIL() << "a checkpoint gathers on rank 0 alone";
-  }
-  void alltoallv_impl(std::span<const std::byte>, std::span<const int64_t>, std::span<std::byte>,
-                      std::span<const int64_t>, std::size_t) override {
-    FAIL() << "a checkpoint gathers on rank 0 alone";
-  }
-  static std::size_t bytes(const Buffer& buffer) {
-    return static_cast<std::size_t>(buffer.bytes());
+    return ForwardingCommunicator::gatherv_impl(data, root, bytes_of);
   }
 
-  Communicator& inner_;
   std::function<void()> before_gather_;
 };
 

@@ -141,6 +141,18 @@ class SetupTest(RepositoryTest):
         result = self.script(*self.command("setup", "--user"), env={**os.environ, "CXX": "false"})
         self.assert_one_line_error(result, "C++20", "OpenBLAS", "modules", "conda")
 
+    def test_user_without_a_mirror(self):
+        """A compiler that finds the site's libraries and no header of others."""
+        compiler = self.write("cxx", """#!/bin/sh
+case $(cat) in *Eigen*|*fmt*|*spdlog*|*json*|*xxhash*|*Random123*) exit 1 ;; esac
+""")
+        compiler.chmod(0o755)
+        environment = {**os.environ, "CXX": str(compiler)}
+        environment.pop("HANSE_DEBIAN_MIRROR", None)
+        result = self.script(*self.command("setup", "--user"), env=environment)
+        self.assert_one_line_error(result, "Eigen/Core", "HANSE_DEBIAN_MIRROR")
+        self.assertFalse((self.folder / ".venv-user").exists())
+
 
 class ClusterTest(ScriptTest):
     def test_interrupt_leaves_nothing(self):

@@ -20,6 +20,7 @@ import uuid
 
 MARK = "HANSE_SYSTEM_TEST"
 PATIENCE_S = 120  # for one run; a busy machine is slow, a hanging program is slower
+SECONDS_TO_END = 30  # of ranks that something ends, on a busy machine
 STOPPED = 75
 
 # A job that takes milliseconds. Tests change what they are about.
@@ -226,10 +227,27 @@ class Case(unittest.TestCase):
     def wait_for_rounds(self, process, run, count):
         process.wait_until(lambda: len(table(run, "rounds.csv")) >= count, f"round {count}")
 
+    def wait_until_gone(self, process, what):
+        """Waits for its end and for that of all ranks, and tells how long they took."""
+        start_s = time.monotonic()
+        process.wait(SECONDS_TO_END)
+        while marked(self.mark) and time.monotonic() < start_s + SECONDS_TO_END:
+            time.sleep(0.01)
+        self.assertEqual(marked(self.mark), [], f"ranks are left after {what}")
+        print(f"{what}: all ranks gone after {time.monotonic() - start_s:.2f} s", flush=True)
+
     def checkpoints(self, run):
         """Names in checkpoints/, oldest first; also those that should not be there."""
         folder = os.path.join(run, "checkpoints")
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+    def check_goes_on(self, run, job, ranks=None):
+        """What lies on the disk loads, and ends as if nothing had been."""
+        last = int(self.checkpoints(run)[-1][len("round-"):-len(".h5")])
+        changes = {"run.rounds": last + 2}
+        self.hanse("resume", run, *options(changes), ranks=ranks)
+        self.assert_digest(run, self.train(job, f"{run}-straight", changes=changes))
+        self.assertEqual(self.rounds(run), list(range(1, last + 3)))
 
     def assert_digest(self, run, expected, what=""):
         self.assertEqual(digest(run), digest(expected), f"the models differ {what}")

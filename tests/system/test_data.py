@@ -111,6 +111,23 @@ class RoundTrip(DataCase):
         self.assert_part(self.converted(job)[0][0][0], source["pixels"].reshape(-1, 1, 4, 4),
                          source["label"])
 
+    def test_tff_in_any_version_and_type(self):
+        """Whatever HDF5 can store, the same samples come out."""
+        source = {name: images(self.rng, n) for name, n in [("a", 3), ("b", 1), ("c", 4)]}
+        for number, (label, pixel, options) in enumerate([
+                ("<i4", "<f4", {}), ("<i8", "<f8", {}), (">i2", ">f4", {}), ("u1", "<f2", {}),
+                ("<i4", "<f4", {"libver": "latest"}), ("<i4", "<f4", {"userblock_size": 512}),
+                ("<i4", "<f4", {"track_order": True})]):
+            path = self.path(f"{number}.h5")
+            with h5py.File(path, "w", **options) as file:
+                for name, arrays in source.items():
+                    file[f"examples/{name}/label"] = arrays["label"].astype(label)
+                    file[f"examples/{name}/pixels"] = arrays["pixels"].astype(pixel)
+            clients, _ = self.converted(self.data_job("tff", path, data__test_fraction=0))
+            for (train, _), arrays in zip(clients, source.values()):
+                pixels = arrays["pixels"].astype(pixel).astype(np.float32)
+                self.assert_part(train, pixels.reshape(-1, 1, 4, 4), arrays["label"])
+
     def test_tff_texts(self):
         texts = {"a": ["To be", "or not"], "b": ["ab"]}
         for fixed in (False, True):
@@ -364,6 +381,17 @@ class BadData(DataCase):
         self.refuse_run(spoil("offsets.h5", swap("offsets", np.array([0, 8]))), "do not share 9")
         self.refuse_run(spoil("version.h5", lambda file: file.attrs.modify("version", 2)),
                     "version is 2")
+
+    def test_tokens_of_a_held_out_client(self):
+        path = self.path("tokens.h5")
+        with h5py.File(path, "w", alignment_threshold=1, alignment_interval=64) as file:
+            file.attrs.update(version=1, classes=3, held_out=1, encoding=np.bytes_("token"))
+            file["features"] = np.array([[0, 1], [2, 1], [1, 2], [2, 9]], np.uint8)
+            file["labels"] = np.array([0, 1, 2, 1], np.int32)
+            file["offsets"], file["train_end"] = [0, 3, 4], [2, 3]
+        self.refuse_run(self.data_job("hanse", path, model__kind="lstm", model__vocabulary=3,
+                                      sampler__per_round=1),
+                        "client 1 has the value 9", "model.vocabulary")
 
     def test_own_clients_stay(self):
         source = tff_file(self.path("t.h5"), {"a": images(self.rng, 9)})

@@ -11,7 +11,6 @@ import unittest
 import hanse
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 0}
-SECONDS_TO_END = 30  # on a busy machine
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
@@ -21,25 +20,7 @@ def catches_signals(pid):
     return all(mask >> (number - 1) & 1 for number in (signal.SIGUSR1, signal.SIGTERM))
 
 
-class Interruption(hanse.Case):
-    def seconds_until_gone(self, process, what):
-        start_s = time.monotonic()
-        process.wait(SECONDS_TO_END)
-        while hanse.marked(self.mark) and time.monotonic() < start_s + SECONDS_TO_END:
-            time.sleep(0.01)
-        self.assertEqual(hanse.marked(self.mark), [], f"ranks are left after {what}")
-        print(f"{what}: all ranks gone after {time.monotonic() - start_s:.2f} s", flush=True)
-
-    def check_goes_on(self, run, job, ranks=None):
-        """What lies on the disk loads, and ends as if nothing had been."""
-        last = int(self.checkpoints(run)[-1][len("round-"):-len(".h5")])
-        changes = {"run.rounds": last + 2}
-        self.hanse("resume", run, *hanse.options(changes), ranks=ranks)
-        self.assert_digest(run, self.train(job, f"{run}-straight", changes=changes))
-        self.assertEqual(self.rounds(run), list(range(1, last + 3)))
-
-
-class Terminated(Interruption):
+class Terminated(hanse.Case):
     """SIGTERM to one rank, in jobs that spend nearly all their time in one phase."""
 
     def check(self, phase, rank_of_three, changes, after_rounds=1):
@@ -52,7 +33,7 @@ class Terminated(Interruption):
             process.wait_until(lambda: self.all_catch_signals(process, ranks), "handlers")
             time.sleep(0.1)  # into the phase
             process.signal(signal.SIGTERM, rank)
-            self.seconds_until_gone(process, f"SIGTERM to rank {rank} of {ranks} in {phase}")
+            self.wait_until_gone(process, f"SIGTERM to rank {rank} of {ranks} in {phase}")
             self.assertEqual(process.status, hanse.STOPPED, process.describe())
             self.assertEqual(process.errors(), [])
             self.check_goes_on(run, job, ranks)
@@ -81,7 +62,7 @@ class Terminated(Interruption):
                                      "sampler.per-round": 1, "federation.clients": 3})
 
 
-class Hung(Interruption):
+class Hung(hanse.Case):
     """A rank that stops without dying, in rounds that spend a second in one phase: the others wait,
     then name it and end it."""
 
@@ -92,7 +73,7 @@ class Hung(Interruption):
         process.wait_until(lambda: len(self.checkpoints(run)) >= 2, "the second checkpoint")
         time.sleep(0.3)  # into the phase of the round after it
         process.signal(signal.SIGSTOP, rank)
-        self.seconds_until_gone(process, f"rank {rank} hangs in {phase}, comm.timeout-seconds=1")
+        self.wait_until_gone(process, f"rank {rank} hangs in {phase}, comm.timeout-seconds=1")
         self.assert_one_error(process, 1, f"rank {rank} on ", "round ", phase,
                               "comm.timeout-seconds")
         self.assertFalse(os.path.exists(os.path.join(run, "summary.json")))
@@ -127,7 +108,7 @@ class Hung(Interruption):
 
 
 @unittest.skipUnless(os.path.exists(FAKETIME), "libfaketime is not installed")
-class JumpingClock(Interruption):
+class JumpingClock(hanse.Case):
     """Days forwards and backwards on the wall clock in the middle of a run."""
 
     def test_times_and_limits_do_not_see_it(self):

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -12,18 +11,6 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kLongestDecision = 10000;  // clients
-
-// Sizes as shares of `total`, or of the participants' sum when it is 0; equal shares when the trace
-// has none and the rule does not need them.
-std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
-                                    const std::string& where) {
-  auto sizes = needed ? numbers(round, "sizes", count, 0, where)
-                      : numbers_or(round, "sizes", count, 1, where);
-  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
-  for (double& size : sizes) size /= total > 0 ? total : sum;
-  return sizes;
-}
 
 // What holds for all rounds of a trace.
 struct Setting {
@@ -45,16 +32,13 @@ Json replay_round(const Json& round, int64_t t, const Setting& setting, Aggregat
   if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
   std::vector<double> norms;
   if (rule.needs().norms) norms = numbers(round, "norms", ids.size(), 0, where);
-  Mix mix;
-  try {
-    mix = rule.mix({.round = t,
+  Mix mix = mix_of(rule,
+                   {.round = t,
                     .clients = ids,
                     .lambda = lambda,
                     .draw_weights = draw_weights,
-                    .losses = losses});
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(where + ": " + error.what());
-  }
+                    .losses = losses},
+                   where);
   const double scale = rule.scale(norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};

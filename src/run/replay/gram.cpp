@@ -51,13 +51,6 @@ std::vector<double> read_gram(const Json& round, std::size_t& k, const std::stri
   return all;
 }
 
-std::vector<double> shares(std::vector<double> sizes) {
-  double sum = 0;
-  for (const double size : sizes) sum += size;
-  for (double& size : sizes) size /= sum;
-  return sizes;
-}
-
 // [K], what the rule calls its weights; or [L, K] of the layers.
 Json weights_of(const Mix& mix, std::size_t k) {
   const auto& all = mix.response.empty() ? mix.coefficients : mix.response;
@@ -80,29 +73,25 @@ Json replay_round(const Json& round, int64_t t, Aggregator& rule) {
   }
   std::vector<int64_t> clients(k);
   for (std::size_t i = 0; i < k; ++i) clients[i] = static_cast<int64_t>(i);
-  const auto sizes =
-      needs.sizes ? numbers(round, "sizes", k, 0, where) : numbers_or(round, "sizes", k, 1, where);
-  const auto lambda = shares(sizes);
+  const auto lambda = shares_of_sizes(round, k, needs.sizes, 0, where);
   const auto draw_weights = numbers_or(round, "draw_weights", k, 1, where);
   std::vector<double> rates, losses;
   if (needs.rates) rates = numbers(round, "rates", k, 0, where);
   if (needs.losses) losses = numbers(round, "losses", k, -INFINITY, where);
-  try {
-    const Mix mix = rule.mix({.round = t,
-                              .clients = clients,
-                              .lambda = lambda,
-                              .draw_weights = draw_weights,
-                              .losses = losses,
-                              .gram = gram,
-                              .rates = rates});
-    return {{"weights", weights_of(mix, k)},
-            {"squared_norm", mix.direction.squared_norm},
-            {"ridge", mix.direction.ridge},
-            {"scale", mix.direction.scale},
-            {"dropped", mix.direction.dropped}};
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(where + ": " + error.what());
-  }
+  const Mix mix = mix_of(rule,
+                         {.round = t,
+                          .clients = clients,
+                          .lambda = lambda,
+                          .draw_weights = draw_weights,
+                          .losses = losses,
+                          .gram = gram,
+                          .rates = rates},
+                         where);
+  return {{"weights", weights_of(mix, k)},
+          {"squared_norm", mix.direction.squared_norm},
+          {"ridge", mix.direction.ridge},
+          {"scale", mix.direction.scale},
+          {"dropped", mix.direction.dropped}};
 }
 
 }  // namespace

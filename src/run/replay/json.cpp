@@ -87,6 +87,24 @@ std::vector<int64_t> participants(const Json& round, int64_t clients, const std:
   return all;
 }
 
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
+                                    const std::string& where) {
+  auto sizes = needed ? numbers(round, "sizes", count, 0, where)
+                      : numbers_or(round, "sizes", count, 1, where);
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
+  for (double& size : sizes) size /= total > 0 ? total : sum;
+  return sizes;
+}
+
+Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where) {
+  try {
+    return rule.mix(report);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(where + ": " + error.what());
+  }
+}
+
 int64_t clients_of(const Json& trace) {
   return integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
 }

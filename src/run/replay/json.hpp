@@ -40,6 +40,14 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
 // The round's "participants", distinct clients; all of them when it names none.
 std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where);
 
+// The round's "sizes" [count] as shares of `total`, or of their own sum when it is 0; equal shares
+// when it has none and they are not `needed`.
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
+                                    const std::string& where);
+
+// What the rule decides on the report of one round.
+Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where);
+
 // The number of clients of a trace.
 int64_t clients_of(const Json& trace);
 

@@ -1,0 +1,66 @@
+// A communicator that hands everything on to another one: tests override what they watch or break.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+class ForwardingCommunicator : public Communicator {
+ public:
+  explicit ForwardingCommunicator(Communicator& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void barrier() override { inner_.barrier(); }
+  std::unique_ptr<Communicator> split_by_host() override { return inner_.split_by_host(); }
+  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
+    return inner_.allocate_shared(bytes);
+  }
+
+ protected:
+  void bcast_impl(Buffer buffer, int root) override {
+    visit(buffer, [&](auto data) { inner_.bcast(data, root); });
+  }
+  void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
+    visit(buffer, [&](auto data) { inner_.reduce(data, op, root); });
+  }
+  std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
+                                      std::vector<int64_t>& bytes_of) override {
+    return inner_.gatherv(data, root, &bytes_of);
+  }
+  void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override {
+    visit(buffer, [&](auto data) { inner_.allgatherv(data, counts); });
+  }
+  void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
+                      std::span<std::byte> in, std::span<const int64_t> receives,
+                      std::size_t width) override {
+    inner_.alltoallv(out, in_bytes(sends, width), in, in_bytes(receives, width));
+  }
+
+  static std::vector<int64_t> in_bytes(std::span<const int64_t> counts, std::size_t width) {
+    std::vector<int64_t> bytes(counts.begin(), counts.end());
+    for (int64_t& count : bytes) count *= static_cast<int64_t>(width);
+    return bytes;
+  }
+
+ private:
+  // f(the elements, in their type).
+  template <class F>
+  static void visit(Buffer buffer, F f) {
+    const auto count = static_cast<std::size_t>(buffer.count);
+    switch (buffer.type) {
+      case ElementType::kInt64: return f(std::span(static_cast<int64_t*>(buffer.data), count));
+      case ElementType::kDouble: return f(std::span(static_cast<double*>(buffer.data), count));
+      case ElementType::kFloat: return f(std::span(static_cast<float*>(buffer.data), count));
+      case ElementType::kByte: return f(std::span(static_cast<std::byte*>(buffer.data), count));
+    }
+  }
+
+  Communicator& inner_;
+};
+
+}  // namespace hanse
