@@ -88,7 +88,8 @@ OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
 }
 
 // A round with a time limit tells nothing of those it leaves out.
-void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs) {
+void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
+                      const ParameterLayout& layout) {
   if (job.run.round_seconds == 0) return;
   const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
     throw InvalidArgument(who + " needs every participant's update", key,
@@ -105,6 +106,10 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
     refuse(job.client.kind, "client.update", "use sgd or prox");
   }
   if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
+  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
+  if (layout.n_trainable() < layout.n_params()) {
+    refuse("a model with buffers or frozen parameters", "model.kind", "group norm has no buffers");
+  }
 }
 
 void check_view(const Job& job, const LocalUpdate& update) {
@@ -187,7 +192,7 @@ void Components::build_federated(const Job& job, Communicator& comm) {
   participation = static_cast<double>(max_participants) / static_cast<double>(federation.clients());
   agree_on(comm, [&] {
     aggregator = make_aggregator(job, federation.clients(), participation);
-    check_time_limit(job, *update, aggregator->needs());
+    check_time_limit(job, *update, aggregator->needs(), model->layout());
     check_buffers(job, model->layout(), aggregator->needs().gram || update->tells_update());
   });
   trainer = std::make_unique<FederatedTrainer>(

@@ -349,6 +349,14 @@ class Buffers(ModelCase):
                                  expect=None)
             self.assert_one_error(process, 2, "dqn-fed", "buffers", "group norm")
 
+    def test_a_limit_on_a_round_refuses_them(self):
+        """Who is left out would leave weights that are no mean's: a variance could be negative."""
+        job = self.job(self.cnn(**{"run.round-seconds": 100}))
+        for ranks in (None, 2):
+            process = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=ranks,
+                                 expect=None)
+            self.assert_one_error(process, 2, "buffers", "run.round-seconds = 0")
+
     def test_the_user_is_told(self):
         job = self.job(self.cnn())
         said = self.start("run", job, f"--run.out={self.path('run')}").wait()
