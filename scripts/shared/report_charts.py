@@ -13,7 +13,8 @@ from shared.svg_chart import Chart, style_of
 PHASE_STYLES = ["c0", "c4", "c1", "rest"]
 # Columns of rounds.csv in every run.
 ROUND = {"round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
-         "bytes_sent", "loss", "mixed_loss"}
+         "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast", "seconds_reduce",
+         "seconds_step", "bytes_broadcast", "bytes_reduce"}
 NAMED = 7  # clients with a name and a colour in a chart of many
 
 

@@ -87,9 +87,23 @@ std::span<float> ClientStateStore::row(int64_t client) {
   const auto length = static_cast<std::size_t>(width_);
   const auto found = index_.find(client);
   if (found != index_.end()) return {found->second, length};
-  float* data = width_ > 0 ? slab_with_room().next_row() : nullptr;
+  float* data = width_ > 0 ? new_row() : nullptr;
   index_.emplace(client, data);
   return {data, length};
+}
+
+float* ClientStateStore::new_row() {
+  if (free_.empty()) return slab_with_room().next_row();
+  float* data = free_.back();
+  free_.pop_back();
+  std::fill_n(data, width_, 0.0F);
+  return data;
+}
+
+void ClientStateStore::drop(int64_t client) {
+  const auto found = index_.find(client);
+  if (found->second) free_.push_back(found->second);
+  index_.erase(found);
 }
 
 std::span<const float> ClientStateStore::existing_row(int64_t client) const {

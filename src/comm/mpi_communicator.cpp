@@ -1,6 +1,5 @@
 #include "hanse/comm/mpi_communicator.hpp"
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -8,15 +7,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "mpi_hosts.hpp"
+#include "mpi_messages.hpp"
+#include "patience.hpp"
+#include "pipeline.hpp"
+#include "tree.hpp"
 #include "watchdog.hpp"
 
 namespace hanse {
@@ -24,29 +25,15 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{64} << 20;  // of one MPI message; far below 2^31
-// A longer reduction goes through many small steps, and a rank that sleeps between polls delays
-// each of them: the ranks meet first, then reduce without sleeping (13 MB, 2 ranks: 18 ms, not
-// 400).
-constexpr int64_t kSleepyReduceBytes = int64_t{64} << 10;
+// Longer broadcasts and reductions go in chunks along a tree of ranks; longer exchanges start when
+// all ranks are there, and do not sleep: they go through many small steps, and a rank that sleeps
+// between polls delays each of them.
+constexpr int64_t kLongBytes = int64_t{64} << 10;
+// Short enough for MPI to send it at once over TCP (below 64 KiB): a longer one waits for word from
+// the receiver, which a link busy in both directions delays (1 Gbit/s, 256 KiB: 240 ms for 180).
+constexpr int64_t kPipelineBytes = int64_t{48} << 10;
 constexpr double kPollPatiently_s = 1e-3;  // before the first sleep, when every rank has a core
 constexpr double kPollBriefly_s = 20e-6;   // when ranks share cores
-constexpr double kUnsuspicious_s = 0.1;    // of a wait, before the watchdog may ask
-constexpr long kShortestSleep_ns = 5'000;
-constexpr long kLongestSleep_ns = 200'000;
-
-int rank_of(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  return rank;
-}
-
-void check(int code, const char* operation, MPI_Comm comm) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw CommError(fmt::format("{} failed: {}", operation, text), rank_of(comm), code);
-}
 
 MPI_Datatype mpi_type(ElementType type) {
   switch (type) {
@@ -67,19 +54,6 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-// Do the ranks of this host outnumber the cores they may run on?
-bool ranks_share_cores(MPI_Comm host) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof(mine), &mine);
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  MPI_Allreduce(&mine, &all, sizeof(mine), MPI_BYTE, MPI_BOR, host);
-  int ranks = 0;
-  MPI_Comm_size(host, &ranks);
-  return ranks > CPU_COUNT(&all);
-}
-
 std::shared_ptr<std::byte> map_memory(int file, int64_t bytes) {
   const auto length = static_cast<std::size_t>(bytes);
   void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -95,15 +69,17 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(MPI_Comm comm, std::shared_ptr<Watchdog> watchdog)
       : comm_(comm), watchdog_(std::move(watchdog)) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank", comm_);
-    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", comm_);
+    check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank", comm_);
+    check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", comm_);
     MPI_Comm host = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
-          "MPI_Comm_split_type", comm_);
+    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
+              "MPI_Comm_split_type", comm_);
     // One patience for all ranks: a rank that sleeps delays those that wait for it.
     int shared = ranks_share_cores(host) ? 1 : 0;
+    hosts_ = hosts_of_ranks(comm_, host);
     MPI_Comm_free(&host);
-    check(MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce", comm_);
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce",
+              comm_);
     patience_s_ = shared ? kPollBriefly_s : kPollPatiently_s;
   }
 
@@ -129,8 +105,8 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split_by_host() override {
     MPI_Comm host = MPI_COMM_NULL;
-    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
-          "MPI_Comm_split_type", comm_);
+    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
+              "MPI_Comm_split_type", comm_);
     return std::make_unique<MpiCommunicator>(host, watchdog_);
   }
 
@@ -146,28 +122,41 @@ class MpiCommunicator final : public Communicator {
 
   void meet() {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier", comm_);
+    check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier", comm_);
     wait(request, "MPI_Ibarrier");
   }
 
-  // Polls, then sleeps between polls, longer each time.
-  void wait(MPI_Request& request, const char* operation) {
-    const double start_s = monotonic_seconds();
-    long sleep_ns = 0;
-    for (;;) {
-      int done = 0;
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation, comm_);
-      if (done) return;
-      if (sleep_ns == 0) {
-        sched_yield();
-        if (monotonic_seconds() - start_s > patience_s_) sleep_ns = kShortestSleep_ns;
-        continue;
-      }
-      if (monotonic_seconds() - start_s > kUnsuspicious_s) watchdog_->poll();
-      const timespec pause{0, sleep_ns};
-      nanosleep(&pause, nullptr);
-      sleep_ns = std::min(2 * sleep_ns, kLongestSleep_ns);
+  // Returns the sender, of a message that was received.
+  int wait(MPI_Request& request, const char* operation) {
+    Patience patience(patience_s_, *watchdog_);
+    MPI_Status status;
+    for (int done = 0;;) {
+      check_mpi(MPI_Test(&request, &done, &status), operation, comm_);
+      if (done) return status.MPI_SOURCE;
+      patience.pause();
     }
+  }
+
+  // Calls advance() until done(). While chunks come, no rank sleeps.
+  template <class Advance, class Done>
+  void run(Advance advance, Done done) {
+    Patience patience(kPollPatiently_s, *watchdog_);
+    while (!done()) {
+      if (advance()) {
+        patience.renew();
+      } else {
+        patience.pause();
+      }
+    }
+  }
+
+  // REQUIRES: `elements` of the buffer's type fit an MPI message.
+  Chunks chunks_of(const Buffer& buffer, int64_t elements) const {
+    return {static_cast<std::byte*>(buffer.data), buffer.count, mpi_type(buffer.type),
+            element_bytes(buffer.type), elements};
+  }
+  TreePlace place(int root, int64_t chunks) const {
+    return place_in_tree(rank_, root, hosts_, chunks);
   }
 
   // Calls step(data, elements) for pieces of the buffer that one message can hold.
@@ -181,66 +170,118 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  void bcast_impl(Buffer buffer, int root) override {
-    const Operation operation(*this);
-    in_chunks(buffer, [&](std::byte* data, int n) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Ibcast(data, n, mpi_type(buffer.type), root, comm_, &request), "MPI_Ibcast", comm_);
-      wait(request, "MPI_Ibcast");
-    });
-    if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
-  }
-
-  void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
-    const Operation operation(*this);
-    const bool is_long = buffer.bytes() > kSleepyReduceBytes;
-    if (is_long) meet();
-    in_chunks(buffer, [&](std::byte* data, int n) {
-      const void* send = rank_ == root ? MPI_IN_PLACE : data;
-      if (is_long) {
-        check(MPI_Reduce(send, data, n, mpi_type(buffer.type), mpi_op(op), root, comm_),
-              "MPI_Reduce", comm_);
-        return;
-      }
-      MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Ireduce(send, data, n, mpi_type(buffer.type), mpi_op(op), root, comm_, &request),
-            "MPI_Ireduce", comm_);
-      wait(request, "MPI_Ireduce");
-    });
-    if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
-  }
-
+  void bcast_impl(Buffer buffer, int root) override;
+  void reduce_impl(Buffer buffer, ReduceOp op, int root) override;
+  ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) override;
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override;
   void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override;
   void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                       std::span<std::byte> in, std::span<const int64_t> receives,
                       std::size_t width) override;
-  void receive(std::byte* data, int64_t bytes, int from);
-  void send(const std::byte* data, int64_t bytes, int to);
+  void send_impl(std::span<const std::byte> data, int to) override {
+    const Operation operation(*this);
+    send_bytes(data.data(), static_cast<int64_t>(data.size()), to, kPointTag);
+    bytes_moved_ += static_cast<int64_t>(data.size());
+  }
+  int recv_impl(std::span<std::byte> data, int from) override {
+    const Operation operation(*this);
+    return receive_bytes(data.data(), static_cast<int64_t>(data.size()),
+                         from == kAnyRank ? MPI_ANY_SOURCE : from, kPointTag);
+  }
+  int receive_bytes(std::byte* data, int64_t bytes, int from, int tag);
+  void send_bytes(const std::byte* data, int64_t bytes, int to, int tag);
 
   MPI_Comm comm_;
   std::shared_ptr<Watchdog> watchdog_;
   int rank_ = 0;
   int size_ = 1;
+  std::vector<int> hosts_;  // [size] the lowest rank of each rank's host
   double patience_s_ = kPollBriefly_s;
+  std::vector<std::byte> scratch_;  // of reductions
 };
 
-void MpiCommunicator::receive(std::byte* data, int64_t bytes, int from) {
-  in_chunks({data, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
+void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
+  const Operation operation(*this);
+  if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
+  if (buffer.bytes() <= kLongBytes) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Irecv(piece, n, MPI_BYTE, from, 0, comm_, &request), "MPI_Irecv", comm_);
-    wait(request, "MPI_Irecv");
-  });
+    check_mpi(MPI_Ibcast(buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type), root,
+                         comm_, &request),
+              "MPI_Ibcast", comm_);
+    wait(request, "MPI_Ibcast");
+    return;
+  }
+  const Chunks chunks = chunks_of(buffer, kPipelineBytes / element_bytes(buffer.type));
+  Downward down(comm_, place(root, chunks.size()), chunks);
+  if (rank_ == root) down.release(chunks.size());
+  run([&] { return down.advance(); }, [&] { return down.done(); });
 }
 
-void MpiCommunicator::send(const std::byte* data, int64_t bytes, int to) {
-  in_chunks({const_cast<std::byte*>(data), bytes, ElementType::kByte},
-            [&](std::byte* piece, int n) {
-              MPI_Request request = MPI_REQUEST_NULL;
-              check(MPI_Isend(piece, n, MPI_BYTE, to, 0, comm_, &request), "MPI_Isend", comm_);
-              wait(request, "MPI_Isend");
-            });
+void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
+  const Operation operation(*this);
+  if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
+  if (buffer.bytes() <= kLongBytes) {
+    const void* send = rank_ == root ? MPI_IN_PLACE : buffer.data;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ireduce(send, buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type),
+                          mpi_op(op), root, comm_, &request),
+              "MPI_Ireduce", comm_);
+    wait(request, "MPI_Ireduce");
+    return;
+  }
+  const Chunks chunks = chunks_of(buffer, kPipelineBytes / element_bytes(buffer.type));
+  Upward up(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_);
+  run([&] { return up.advance(); }, [&] { return up.done(); });
+}
+
+ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
+  if (data.bytes() <= kLongBytes) return Communicator::exchange_impl(data, result, step);
+  const Operation operation(*this);
+  if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
+  const int64_t elements = kPipelineBytes / element_bytes(data.type);
+  const Chunks there = chunks_of(data, elements);
+  const Chunks back = chunks_of(result, elements);
+  const TreePlace here = place(0, there.size());
+  Upward up(comm_, here, there, MPI_SUM, scratch_);
+  Downward down(comm_, here, back);
+  const double start_s = monotonic_seconds();
+  double all_there_s = start_s;
+  ExchangeTimes times;
+  int64_t stepped = 0;
+  const auto advance = [&] {
+    const bool came = up.advance();
+    for (; rank_ == 0 && stepped < up.combined(); ++stepped) {
+      all_there_s = monotonic_seconds();
+      const PhaseTimer timer(times.step_s);
+      step(stepped * elements, std::min((stepped + 1) * elements, data.count));
+      down.release(stepped + 1);
+    }
+    return down.advance() || came;
+  };
+  run(advance, [&] { return up.done() && down.done(); });
+  times.reduce_s = std::max(0.0, all_there_s - start_s - times.step_s);
+  times.broadcast_s = monotonic_seconds() - start_s - times.reduce_s - times.step_s;
+  return times;
+}
+
+// Returns the sender.
+int MpiCommunicator::receive_bytes(std::byte* data, int64_t bytes, int from, int tag) {
+  in_chunks({data, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(piece, n, MPI_BYTE, from, tag, comm_, &request), "MPI_Irecv", comm_);
+    from = wait(request, "MPI_Irecv");
+  });
+  return from;
+}
+
+void MpiCommunicator::send_bytes(const std::byte* data, int64_t bytes, int to, int tag) {
+  in_chunks(
+      {const_cast<std::byte*>(data), bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        check_mpi(MPI_Isend(piece, n, MPI_BYTE, to, tag, comm_, &request), "MPI_Isend", comm_);
+        wait(request, "MPI_Isend");
+      });
 }
 
 std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> data, int root,
@@ -249,11 +290,12 @@ std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> 
   auto mine = static_cast<int64_t>(data.size());
   bytes_of.assign(rank_ == root ? static_cast<std::size_t>(size_) : 0, 0);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Igather(&mine, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T, root, comm_, &request),
-        "MPI_Igather", comm_);
+  check_mpi(
+      MPI_Igather(&mine, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T, root, comm_, &request),
+      "MPI_Igather", comm_);
   wait(request, "MPI_Igather");
   if (rank_ != root) {
-    send(data.data(), mine, root);
+    send_bytes(data.data(), mine, root, kCollectiveTag);
     return {};
   }
   std::vector<std::byte> all(
@@ -264,7 +306,7 @@ std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> 
     if (other == rank_) {
       std::copy(data.begin(), data.end(), next);
     } else {
-      receive(next, bytes, other);
+      receive_bytes(next, bytes, other, kCollectiveTag);
       bytes_moved_ += bytes;
     }
     next += bytes;
@@ -288,16 +330,16 @@ void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> co
   const std::vector<int> lengths(counts.begin(), counts.end());
   std::vector<int> begins(lengths.size());
   std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
-  if (buffer.bytes() > kSleepyReduceBytes) {
+  if (buffer.bytes() > kLongBytes) {
     meet();
-    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
-                         begins.data(), mpi_type(buffer.type), comm_),
-          "MPI_Allgatherv", comm_);
+    check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
+                             begins.data(), mpi_type(buffer.type), comm_),
+              "MPI_Allgatherv", comm_);
   } else {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
-                          begins.data(), mpi_type(buffer.type), comm_, &request),
-          "MPI_Iallgatherv", comm_);
+    check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
+                              begins.data(), mpi_type(buffer.type), comm_, &request),
+              "MPI_Iallgatherv", comm_);
     wait(request, "MPI_Iallgatherv");
   }
   bytes_moved_ += counts[static_cast<std::size_t>(rank_)] * width * (size_ - 1);
@@ -321,8 +363,9 @@ void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<c
       own = next;
     } else {
       in_chunks({next, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-        check(MPI_Irecv(piece, n, MPI_BYTE, from, 0, comm_, &requests.emplace_back()), "MPI_Irecv",
-              comm_);
+        check_mpi(
+            MPI_Irecv(piece, n, MPI_BYTE, from, kCollectiveTag, comm_, &requests.emplace_back()),
+            "MPI_Irecv", comm_);
       });
     }
     next += bytes;
@@ -334,15 +377,16 @@ void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<c
       std::copy(mine, mine + bytes, own);
     } else {
       in_chunks({mine, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-        check(MPI_Isend(piece, n, MPI_BYTE, to, 0, comm_, &requests.emplace_back()), "MPI_Isend",
-              comm_);
+        check_mpi(
+            MPI_Isend(piece, n, MPI_BYTE, to, kCollectiveTag, comm_, &requests.emplace_back()),
+            "MPI_Isend", comm_);
       });
       bytes_moved_ += bytes;
     }
     mine += bytes;
   }
-  check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-        "MPI_Waitall", comm_);
+  check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+            "MPI_Waitall", comm_);
 }
 
 // Rank 0 makes an unnamed memory file; the others open it through /proc while rank 0 keeps it open.
@@ -380,47 +424,10 @@ std::shared_ptr<std::byte> MpiCommunicator::allocate_shared(int64_t bytes) {
 
 }  // namespace
 
-MpiEnvironment::MpiEnvironment() {
-  int provided = 0;
-  const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  if (code != MPI_SUCCESS) throw CommError("MPI_Init_thread failed", 0, code);
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // ns; the default of 50 us would dominate the short sleeps
-}
-
-MpiEnvironment::~MpiEnvironment() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (!finalized) MPI_Finalize();
-}
-
-bool MpiEnvironment::launched() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (std::getenv(name)) return true;
-  }
-  return false;
-}
-
-std::string MpiEnvironment::library_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string version(text, static_cast<std::size_t>(length));
-  return version.substr(0, version.find(','));
-}
-
 std::unique_ptr<Communicator> make_mpi_communicator() {
   MPI_Comm comm = MPI_COMM_NULL;
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup", MPI_COMM_WORLD);
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup", MPI_COMM_WORLD);
   return std::make_unique<MpiCommunicator>(comm, std::make_shared<Watchdog>(comm));
-}
-
-void abort_all_ranks(int status) {
-  int initialized = 0;
-  int finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, status);
-  std::_Exit(status);
 }
 
 }  // namespace hanse

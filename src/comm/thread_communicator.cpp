@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -55,6 +56,29 @@ class Meeting {
     return part;
   }
 
+  void post(int from, int to, std::span<const std::byte> data) {
+    const std::lock_guard lock(mutex_);
+    mail_.push_back({from, to, {data.begin(), data.end()}});
+    changed_.notify_all();
+  }
+
+  // The sender of the oldest message, or of the oldest of `from`.
+  int collect(int from, int to, std::span<std::byte> data) {
+    std::unique_lock lock(mutex_);
+    auto letter = mail_.end();
+    changed_.wait(lock, [&] {
+      letter = std::find_if(mail_.begin(), mail_.end(), [&](const Letter& one) {
+        return one.to == to && (from == Communicator::kAnyRank || one.from == from);
+      });
+      return letter != mail_.end() || broken_;
+    });
+    if (letter == mail_.end()) throw CommError("another rank has failed", to, 0);
+    std::copy(letter->data.begin(), letter->data.end(), data.begin());
+    const int sender = letter->from;
+    mail_.erase(letter);
+    return sender;
+  }
+
   struct View {
     const void* data = nullptr;
     int64_t bytes = 0;
@@ -69,7 +93,14 @@ class Meeting {
   int arrived_ = 0;
   int64_t generation_ = 0;
   bool broken_ = false;
+  struct Letter {
+    int from;
+    int to;
+    std::vector<std::byte> data;
+  };
+
   std::vector<View> shown_;
+  std::vector<Letter> mail_;  // by age
   std::vector<std::weak_ptr<Meeting>> parts_;
 };
 
@@ -230,6 +261,17 @@ class ThreadCommunicator final : public Communicator {
       }
     }
     meeting_->wait(rank_);
+  }
+
+  void send_impl(std::span<const std::byte> data, int to) override {
+    const PhaseTimer timer(seconds_);
+    meeting_->post(rank_, to, data);
+    bytes_moved_ += static_cast<int64_t>(data.size());
+  }
+
+  int recv_impl(std::span<std::byte> data, int from) override {
+    const PhaseTimer timer(seconds_);
+    return meeting_->collect(from, rank_, data);
   }
 
   std::shared_ptr<Meeting> meeting_;

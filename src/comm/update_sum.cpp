@@ -68,12 +68,25 @@ void UpdateSum::reduce(Communicator& comm, int root) {
   }
 }
 
-void UpdateSum::take(std::span<float> out) {
-  for (std::size_t i = 0; i < fixed_.size(); ++i) {
-    out[i] = static_cast<float>(static_cast<double>(fixed_[i]) * (1.0 / kScale));
+ExchangeTimes UpdateSum::exchange(Communicator& comm, std::span<float> result,
+                                  const ExchangeStep& step) {
+  return reduction_ == Reduction::kExact ? comm.exchange(std::span(fixed_), result, step)
+                                         : comm.exchange(std::span(floats_), result, step);
+}
+
+void UpdateSum::take(std::span<float> out, int64_t begin) {
+  const auto first = static_cast<std::size_t>(begin);
+  if (reduction_ == Reduction::kExact) {
+    const auto part = std::span(fixed_).subspan(first, out.size());
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      out[i] = static_cast<float>(static_cast<double>(part[i]) * (1.0 / kScale));
+    }
+    std::fill(part.begin(), part.end(), 0);
+  } else {
+    const auto part = std::span(floats_).subspan(first, out.size());
+    std::copy(part.begin(), part.end(), out.begin());
+    std::fill(part.begin(), part.end(), 0.0F);
   }
-  std::copy(floats_.begin(), floats_.end(), out.begin());
-  clear();
 }
 
 void UpdateSum::clear() {

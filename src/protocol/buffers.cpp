@@ -5,8 +5,10 @@
 
 namespace hanse {
 
+int64_t FederatedTrainer::n_trainable() const { return parts_.model.layout().n_trainable(); }
+
 std::span<float> FederatedTrainer::parameters_of(std::vector<float>& row) const {
-  return std::span(row).first(static_cast<std::size_t>(parts_.model.layout().n_trainable()));
+  return std::span(row).first(static_cast<std::size_t>(n_trainable()));
 }
 
 // Buffers are in the sum, but not in the norm that rules learn from.
@@ -28,12 +30,11 @@ FoldResult FederatedTrainer::fold_update(const Assignment& mine) {
 
 // Rank 0: buffers go to the participants' mean, by the coefficients of their updates and without
 // the optimizer: a variance between theirs stays a variance.
-void FederatedTrainer::average_buffers(double coefficients) {
+void FederatedTrainer::average_buffers(std::span<float> buffers, std::span<const float> update,
+                                       double coefficients) {
   if (coefficients <= 0) return;
   const auto scale = static_cast<float>(1 / coefficients);
-  for (std::size_t i = parameters_of(theta_).size(); i < theta_.size(); ++i) {
-    theta_[i] += scale * step_[i];
-  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] += scale * update[i];
 }
 
 }  // namespace hanse

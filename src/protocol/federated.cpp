@@ -87,11 +87,15 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     states_ = std::make_unique<ClientStateStore>(
         parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
-  // A shared counter needs one host, states that stay nowhere, and a sum that ignores grouping.
-  const bool can_share = hosts_all_ranks(parts_) && parts_.comm.size() > 1 && !stateful &&
-                         settings_.comm.reduction == "exact" && settings_.round_seconds == 0;
-  if (can_share && settings_.comm.dispatch != "planned") {
-    queue_ = std::make_unique<WorkQueue>(parts_.host, workers_);
+  overlaps_ = needs.trials == 0 && !parts_.update.tells_update();
+  // Who trains whom may only be left open without states that lie somewhere, and with a sum that
+  // ignores grouping.
+  const bool is_open = parts_.comm.size() > 1 && !stateful && settings_.comm.reduction == "exact" &&
+                       settings_.round_seconds == 0 && settings_.comm.dispatch != "planned";
+  if (is_open && hosts_all_ranks(parts_)) {
+    queue_ = make_shared_queue(parts_.host, workers_);
+  } else if (is_open && !shared) {
+    queue_ = make_served_queue(parts_.comm);
   }
 }
 
@@ -102,16 +106,15 @@ void FederatedTrainer::initialize_model() {
   parts_.model.initialize(theta_, stream);
 }
 
-bool FederatedTrainer::keeps_state_of(int64_t client) const {
-  return my_worker_ >= 0 && client % workers_ == my_worker_;
-}
-
 RoundRecord FederatedTrainer::round(bool stop_requested) {
   start_s_ = monotonic_seconds();
   const double comm_before_s = parts_.comm.seconds();
   const int64_t bytes_before = parts_.comm.bytes_moved();
+  traffic_ = {};
 
+  find_homes();
   decide_participants();
+  move_states();
   share_model();
   if (parts_.aggregator.needs().losses) gather_losses();
 
@@ -119,7 +122,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   double train_s = 0;
   double wait_s = 0;
   {
-    const PhaseTimer timer(train_s);
+    const PhaseTimer timer(my_worker_ < 0 ? wait_s : train_s);
     train_participants(findings);
   }
   {
@@ -127,8 +130,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
     parts_.comm.barrier();
   }
   if (kept_) mix_kept(findings);
-  sum_.reduce(parts_.comm, 0);
-  if (!control_change_.empty()) control_sum_.reduce(parts_.comm, 0);
+  if (!control_change_.empty()) reduce_controls();
 
   findings.rank(Findings::kTrainSeconds) = train_s;
   findings.rank(Findings::kWaitSeconds) = wait_s;
@@ -140,22 +142,17 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   RoundRecord record{.round = completed_ + 1,
                      .participants = static_cast<int64_t>(plan_.size()),
                      .train_s = findings.rank(Findings::kTrainSeconds),
-                     .comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)),
                      .wait_s = findings.rank(Findings::kWaitSeconds),
-                     .bytes_sent = parts_.comm.bytes_moved() - bytes_before,
                      .mixed_loss = mixed_loss_,
                      .stop_requested = findings.rank(Findings::kStop) > 0,
                      .failed = findings.rank(Findings::kFailed) > 0};
   const std::vector<float> before =
       is_server() && parts_.aggregator.needs().trials > 0 ? theta_ : std::vector<float>();
-  if (is_server() && !record.failed) {
-    step(findings, record);
-  } else {
-    sum_.clear();
-    control_sum_.clear();
-  }
+  const double exchange_s = combine(findings, record);
   if (parts_.aggregator.needs().trials > 0) backtrack(before, record.failed);
-  if (kept_) record.more = directions_.values();
+  record.comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)) + exchange_s;
+  record.bytes_sent = parts_.comm.bytes_moved() - bytes_before + traffic_.moved_bytes;
+  record.more = round_values();
   ++completed_;
   record.seconds = monotonic_seconds() - start_s_;
   return record;
@@ -190,20 +187,23 @@ void FederatedTrainer::decide_participants() {
 void FederatedTrainer::draw_participants() {
   const Draw& draw = participation_->draw(completed_ + 1);
   std::vector<double> costs(draw.size());
+  std::vector<int64_t> homes(draw.size(), -1);
   for (std::size_t i = 0; i < draw.size(); ++i) {
     const int64_t samples = parts_.federation.train(draw.clients[i]).size();
     const int64_t steps = local_steps(settings_.client, samples);
     costs[i] = costs_.predict(draw.clients[i], static_cast<double>(steps));
+    if (homes_.count(draw.clients[i])) homes[i] = home_of(draw.clients[i]);
   }
+  piece_ = hosts_all_ranks(parts_) ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const auto order = longest_first(costs);
-  const auto worker_of = balance(costs, workers_);
+  const auto worker_of = balance(costs, workers_, homes, states_ ? move_seconds() : 0);
   plan_.clear();
   for (const int64_t position : order) {
     const auto i = static_cast<std::size_t>(position);
     const int64_t client = draw.clients[i];
     plan_.push_back({.client = client,
                      .position = position,
-                     .worker = states_ ? client % workers_ : worker_of[i],
+                     .worker = worker_of[i],
                      .coefficient = 0,
                      .importance = participation_->importance(client)});
   }
@@ -261,17 +261,25 @@ bool FederatedTrainer::share_plan(bool foresees) {
 }
 
 void FederatedTrainer::share_model() {
-  parts_.comm.bcast(std::span(theta_), 0);
+  const PhaseTimer timer(traffic_.times.broadcast_s);
+  const int64_t before = parts_.comm.bytes_moved();
+  if (!model_is_shared_) parts_.comm.bcast(std::span(theta_), 0);
+  model_is_shared_ = true;
   if (!control_.empty()) parts_.comm.bcast(std::span(control_), 0);
+  traffic_.broadcast_bytes += parts_.comm.bytes_moved() - before;
 }
 
 // Calls work(entry) for the entries of the plan that fall to this rank.
 template <class Work>
 void FederatedTrainer::for_my_participants(Work work) {
   if (queue_) {
-    queue_->start(static_cast<int64_t>(plan_.size()));
-    if (my_worker_ < 0) return;
-    for (int64_t entry; (entry = queue_->next()) >= 0;) work(static_cast<std::size_t>(entry));
+    queue_->start(static_cast<int64_t>(plan_.size()), piece_);
+    if (my_worker_ < 0) return queue_->serve();
+    for (WorkQueue::Piece piece; !(piece = queue_->next()).empty();) {
+      for (int64_t entry = piece.begin; entry < piece.end; ++entry) {
+        work(static_cast<std::size_t>(entry));
+      }
+    }
     return;
   }
   for (std::size_t entry = 0; entry < plan_.size(); ++entry) {
@@ -372,67 +380,6 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
   findings.of(entry, Findings::kRate) = outcome.rate;
   findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
-}
-
-// a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
-double FederatedTrainer::feedback(int64_t client, double importance, double squared_norm) const {
-  const int64_t samples = parts_.federation.train(client).size();
-  const double scale = parts_.update.tells_update()  // |g_i|^2 itself
-                           ? 1
-                           : feedback_scale(settings_.client, completed_ + 1, samples);
-  return importance * importance * squared_norm * scale;
-}
-
-// Rank 0: the server steps, and the rules learn what happened. Losses and norms are summed in the
-// draw's order: the plan's depends on measured times.
-void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
-  std::vector<double> losses(plan_.size());
-  std::vector<double> squared_norms(plan_.size());
-  std::vector<double> a(plan_.size());
-  std::vector<double> coefficients(plan_.size());
-  double loss = 0;
-  int64_t left_out = 0;
-  for (std::size_t i = 0; i < plan_.size(); ++i) {
-    const Assignment& entry = plan_[i];
-    const auto position = static_cast<std::size_t>(entry.position);
-    losses[position] = findings.of(i, Findings::kLoss);
-    squared_norms[position] = findings.of(i, Findings::kSquaredNorm);
-    coefficients[position] = entry.coefficient;
-    a[position] = feedback(entry.client, entry.importance, squared_norms[position]);
-    if (losses[position] == kUnknown) {  // time was up
-      losses[position] = squared_norms[position] = a[position] = std::nan("");
-      ++left_out;
-      continue;
-    }
-    const int64_t samples = parts_.federation.train(entry.client).size();
-    costs_.observe(entry.client, static_cast<double>(local_steps(settings_.client, samples)),
-                   findings.of(i, Findings::kSeconds));
-  }
-  for (const double one : losses) loss += std::isnan(one) ? 0 : one;
-  record.loss = loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out);
-  if (settings_.round_seconds > 0) record.more = {static_cast<double>(left_out)};
-  if (settings_.trace) {
-    trace_.a = a;
-    trace_.batch_losses = losses;
-    trace_.squared_norms = squared_norms;
-    trace_.losses = losses_;
-    describe_draw();
-  }
-  participation_->observe({.a = a, .losses = losses});
-  sampling_lines_ += participation_->line(completed_ + 1);
-  if (plan_.empty()) return;
-  const double scale = parts_.aggregator.scale(squared_norms);
-  sum_.take(step_);
-  if (scale != 1) {
-    for (float& value : parameters_of(step_)) value *= static_cast<float>(scale);
-  }
-  control_sum_.take(control_change_);
-  if (control_.empty()) parts_.optimizer->observe(control_change_);
-  parts_.optimizer->step(parameters_of(theta_), parameters_of(step_),
-                         server_rate(settings_.server, completed_ + 1));
-  average_buffers(std::accumulate(coefficients.begin(), coefficients.end(), 0.0));
-  for (std::size_t i = 0; i < control_.size(); ++i) control_[i] += control_change_[i];
-  std::fill(control_change_.begin(), control_change_.end(), 0.0F);
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {

@@ -37,8 +37,26 @@ std::vector<TableLines> FederatedTrainer::take_lines() {
 }
 
 std::vector<std::string> FederatedTrainer::round_columns() const {
-  if (settings_.round_seconds > 0) return {"left_out"};
-  return kept_ ? DirectionReport::columns() : std::vector<std::string>();
+  std::vector<std::string> columns{"seconds_broadcast", "seconds_reduce", "seconds_step",
+                                   "bytes_broadcast", "bytes_reduce"};
+  if (settings_.round_seconds > 0) columns.emplace_back("left_out");
+  if (kept_) {
+    for (auto& column : DirectionReport::columns()) columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+// Of the round, for those columns. Rank 0.
+std::vector<double> FederatedTrainer::round_values() const {
+  const ExchangeTimes& times = traffic_.times;
+  std::vector<double> values{times.broadcast_s, times.reduce_s, times.step_s,
+                             static_cast<double>(traffic_.broadcast_bytes),
+                             static_cast<double>(traffic_.reduce_bytes)};
+  if (settings_.round_seconds > 0) values.push_back(static_cast<double>(left_out_));
+  if (kept_) {
+    for (const double value : directions_.values()) values.push_back(value);
+  }
+  return values;
 }
 
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
@@ -58,6 +76,7 @@ void FederatedTrainer::save(State& state) const {
 }
 
 void FederatedTrainer::load(const State& state) {
+  model_is_shared_ = false;
   if (is_server()) {
     state.get_into<float>("model", theta_);
     completed_ = state.get_one<int64_t>("rounds");

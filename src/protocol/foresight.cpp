@@ -16,8 +16,8 @@ void FederatedTrainer::foresee() {
   share_model();
   std::copy(theta_.begin(), theta_.end(), row_.begin());
   std::vector<double> squared(static_cast<std::size_t>(parts_.federation.clients()), kUnknown);
-  for (int64_t client = my_worker_; my_worker_ >= 0 && client < parts_.federation.clients();
-       client += workers_) {
+  for (int64_t client = 0; client < parts_.federation.clients(); ++client) {
+    if (!keeps_state_of(client)) continue;
     auto& found = squared[static_cast<std::size_t>(client)];
     found = 0;  // stands in after a failure; the round is dropped then
     attempt([&] { found = squared_step(client); });

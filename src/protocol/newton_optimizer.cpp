@@ -16,7 +16,7 @@ class NewtonOptimizer final : public ServerOptimizer {
 
   void observe(std::span<const float> sum) override { told_.assign(sum.begin(), sum.end()); }
 
-  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+  void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
     const bool first_is_hessian = started_ == 0 && options_.starts_from_hessian;
     started_ = 1;
     if (first_is_hessian) correct();

@@ -26,24 +26,23 @@ std::span<const float> FederatedTrainer::received_model(int64_t client) {
 // As the next round would make them of the shared model, on the rank that keeps the client's state;
 // nothing of it stays. Cost: where clients keep no model, a round of all clients.
 std::vector<ClientEvaluation> FederatedTrainer::evaluate_own_models() {
+  std::vector<int64_t> clients;
   std::vector<ClientEvaluation> mine;
-  for (int64_t client = my_worker_; my_worker_ >= 0 && client < parts_.federation.clients();
-       client += workers_) {
+  for (int64_t client = 0; client < parts_.federation.clients(); ++client) {
+    if (!keeps_state_of(client)) continue;
     std::copy(theta_.begin(), theta_.end(), row_.begin());
     std::vector<float> state = state_copy(client);
     parts_.update.own_model(task_of(client, state));
     std::fill(control_change_.begin(), control_change_.end(), 0.0F);
+    clients.push_back(client);
     mine.push_back(
         evaluate_client(parts_.federation, parts_.model, row_, client, evaluation_buffer_));
   }
-  const auto by_worker = parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
-  std::vector<ClientEvaluation> all(by_worker.size());
-  std::size_t next = 0;
-  for (int64_t worker = 0; worker < workers_; ++worker) {
-    for (auto client = static_cast<std::size_t>(worker); client < all.size();
-         client += static_cast<std::size_t>(workers_)) {
-      all[client] = by_worker[next++];
-    }
+  const auto all_clients = parts_.comm.gatherv(std::span<const int64_t>(clients), 0);
+  const auto found = parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
+  std::vector<ClientEvaluation> all(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    all[static_cast<std::size_t>(all_clients[i])] = found[i];
   }
   return all;
 }

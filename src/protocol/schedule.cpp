@@ -30,6 +30,31 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers) {
   return worker_of;
 }
 
+std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
+                             std::span<const int64_t> homes, double move) {
+  std::vector<double> loads(static_cast<std::size_t>(workers));
+  std::vector<int64_t> worker_of(costs.size());
+  for (const int64_t item : longest_first(costs)) {
+    const auto i = static_cast<std::size_t>(item);
+    const auto idlest = std::min_element(loads.begin(), loads.end());
+    const bool stays = homes[i] >= 0 && loads[static_cast<std::size_t>(homes[i])] <= *idlest + move;
+    const auto chosen = stays ? loads.begin() + homes[i] : idlest;
+    *chosen += costs[i] + (stays || homes[i] < 0 ? 0 : move);
+    worker_of[i] = chosen - loads.begin();
+  }
+  return worker_of;
+}
+
+int64_t piece_length(std::span<const double> costs, bool seconds, int64_t workers) {
+  constexpr double kPiece_s = 0.01;
+  const double total = std::accumulate(costs.begin(), costs.end(), 0.0);
+  if (!seconds || total <= 0) return 1;
+  const auto n = static_cast<int64_t>(costs.size());
+  const double wanted = std::min(kPiece_s * static_cast<double>(n) / total, static_cast<double>(n));
+  return std::clamp(static_cast<int64_t>(wanted), int64_t{1},
+                    std::max(int64_t{1}, n / (4 * workers)));
+}
+
 double CostModel::predict(int64_t client, double units) const {
   const auto found = seconds_of_.find(client);
   if (found != seconds_of_.end()) return found->second;

@@ -18,7 +18,7 @@ namespace {
 
 class ServerSgd final : public ServerOptimizer {
  public:
-  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+  void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
     const auto rate = static_cast<float>(lr);
     for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += rate * update[i];
   }
@@ -29,11 +29,13 @@ class ServerMomentum final : public ServerOptimizer {
   ServerMomentum(double beta, int64_t n_params)
       : beta_(static_cast<float>(beta)), velocity_(static_cast<std::size_t>(n_params)) {}
 
-  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+  void step(std::span<float> theta, std::span<const float> update, double lr,
+            int64_t begin) override {
     const auto rate = static_cast<float>(lr);
+    float* velocity = velocity_.data() + begin;
     for (std::size_t i = 0; i < theta.size(); ++i) {
-      velocity_[i] = beta_ * velocity_[i] + update[i];
-      theta[i] += rate * velocity_[i];
+      velocity[i] = beta_ * velocity[i] + update[i];
+      theta[i] += rate * velocity[i];
     }
   }
   void save(State& state) const override { state.put("velocity", std::span(velocity_)); }
@@ -65,12 +67,15 @@ class ServerAdaptive final : public ServerOptimizer {
         first_(static_cast<std::size_t>(n_params)),
         second_(static_cast<std::size_t>(n_params), tau_ * tau_) {}
 
-  void step(std::span<float> theta, std::span<const float> update, double lr) override {
+  void step(std::span<float> theta, std::span<const float> update, double lr,
+            int64_t begin) override {
     const auto rate = static_cast<float>(lr);
+    float* first = first_.data() + begin;
+    float* second = second_.data() + begin;
     for (std::size_t i = 0; i < theta.size(); ++i) {
-      first_[i] = beta_ * first_[i] + (1 - beta_) * update[i];
-      second_[i] = kMoment(second_[i], update[i], beta2_);
-      theta[i] += rate * first_[i] / (std::sqrt(second_[i]) + tau_);
+      first[i] = beta_ * first[i] + (1 - beta_) * update[i];
+      second[i] = kMoment(second[i], update[i], beta2_);
+      theta[i] += rate * first[i] / (std::sqrt(second[i]) + tau_);
     }
   }
   void save(State& state) const override {

@@ -56,7 +56,7 @@ class Execution {
   void greet() const;
   void greet_trainer() const;
   Verdict decide(const RoundRecord& record) const;
-  void after_round(const RoundRecord& record, Verdict verdict, Progress& progress);
+  void after_round(RoundRecord& record, Verdict verdict, Progress& progress);
   void evaluate();
   void checkpoint(bool required);
   void load_checkpoint();
@@ -89,7 +89,7 @@ ExitStatus Execution::run() {
   Verdict verdict = Verdict::kGoOn;
   while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
     comm_.enter_phase("training", completed() + 1);
-    const RoundRecord record = protocol().round(stop_requested());
+    RoundRecord record = protocol().round(stop_requested());
     verdict = decide(record);
     if (verdict == Verdict::kFail) agree(comm_, protocol().failure());
     after_round(record, verdict, progress);
@@ -164,10 +164,13 @@ Verdict Execution::decide(const RoundRecord& record) const {
   return static_cast<Verdict>(code);
 }
 
-void Execution::after_round(const RoundRecord& record, Verdict verdict, Progress& progress) {
-  if (is_server()) directory_->append_round(record);
+void Execution::after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
   if (traces_) traces_->append(parts_.trainer->trace());
-  if (due(job_.evaluate.every)) evaluate();
+  if (due(job_.evaluate.every)) {
+    const PhaseTimer timer(record.evaluate_s);
+    evaluate();
+  }
+  if (is_server()) directory_->append_round(record);
   for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
   const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
   if (stops || due(job_.checkpoint.every)) checkpoint(stops);

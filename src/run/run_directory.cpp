@@ -32,7 +32,8 @@ constexpr const char* kTables[] = {"rounds.csv",    "sampling.csv",  "evaluation
                                    "decisions.csv", "online.csv",    "weights.csv",
                                    "bandit.csv",    "directions.csv"};
 constexpr const char* kRoundsHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss";
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
+    "seconds_evaluate";
 
 // Clients in partition.csv: beyond, nobody tells the rows of a picture apart.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -89,7 +90,8 @@ Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>&
                   {"seconds_wait", record.wait_s},
                   {"bytes_sent", static_cast<double>(record.bytes_sent)},
                   {"loss", record.loss},
-                  {"mixed_loss", record.mixed_loss}};
+                  {"mixed_loss", record.mixed_loss},
+                  {"seconds_evaluate", record.evaluate_s}};
   for (std::size_t i = 0; i < columns.size(); ++i) {
     scalars.emplace_back(columns[i], record.more[i]);
   }
@@ -195,10 +197,10 @@ void RunDirectory::write_events(int64_t completed) {
 }
 
 void RunDirectory::append_round(const RoundRecord& record) {
-  std::string line =
-      fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{}", record.round, record.participants,
-                  record.seconds, record.train_s, record.comm_s, record.wait_s, record.bytes_sent,
-                  number_or_nothing(record.loss), number_or_nothing(record.mixed_loss));
+  std::string line = fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{:.6g}", record.round,
+                                 record.participants, record.seconds, record.train_s, record.comm_s,
+                                 record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
+                                 number_or_nothing(record.mixed_loss), record.evaluate_s);
   for (const double value : record.more) line += "," + number_or_nothing(value);
   append(rounds_.get(), file("rounds.csv"), line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));

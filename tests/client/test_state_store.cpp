@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -127,6 +128,24 @@ TEST(StateStore, ListsClientsInOrder) {
   EXPECT_EQ(store.clients(), (std::vector<int64_t>{2, 5, 9}));
   EXPECT_TRUE(store.contains(5));
   EXPECT_FALSE(store.contains(4));
+}
+
+TEST(StateStore, TheRoomOfADroppedClientIsTheNextOnes) {
+  ClientStateStore store(3, 1 << 20, ".");
+  for (const int64_t client : {5, 7, 9}) std::ranges::fill(store.row(client), 1.0F);
+  const float* place = store.row(7).data();
+  store.drop(7);
+  EXPECT_FALSE(store.contains(7));
+  EXPECT_EQ(store.clients(), (std::vector<int64_t>{5, 9}));
+  const auto row = store.row(8);
+  EXPECT_EQ(row.data(), place);
+  EXPECT_EQ(std::vector<float>(row.begin(), row.end()), std::vector<float>(3, 0.0F));
+  EXPECT_EQ(store.row(9)[2], 1);
+  EXPECT_NE(store.row(7).data(), place);
+  ClientStateStore without_width(0, 0, ".");
+  without_width.row(1);
+  without_width.drop(1);
+  EXPECT_FALSE(without_width.contains(1));
 }
 
 TEST(StateStore, AFullDiskIsAnErrorAndTheRowsStay) {

@@ -1,24 +1,22 @@
 #include "comm/communicator_checks.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/work_queue.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr int64_t kLengths[] = {0, 1, 2, 17, 1000, 100003};
+// The last two are long enough to go in chunks along a tree: an even number of them, and not.
+constexpr int64_t kLengths[] = {0, 1, 2, 17, 1000, 65536, 100003};
 
 // Distinct for the ranks at every index, with another order of ranks from index to index; sums over
 // four ranks fit a byte, and every type holds them exactly.
@@ -249,56 +247,6 @@ void check_bytes_moved(Communicator& comm) {
   EXPECT_TRUE(comm.size() == 1 || comm.seconds() > before_s);
 }
 
-// Ranks whose hosts have this rank's host name, in order.
-std::vector<int> neighbours(Communicator& comm) {
-  constexpr std::size_t kLength = 64;
-  std::vector<std::byte> names(kLength * static_cast<std::size_t>(comm.size()));
-  const auto name_of = [&](int rank) {
-    return reinterpret_cast<char*>(&names[kLength * static_cast<std::size_t>(rank)]);
-  };
-  gethostname(name_of(comm.rank()), kLength - 1);
-  comm.allgatherv(std::span(names), std::vector<int64_t>(comm.size(), kLength));
-  std::vector<int> same;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (std::string(name_of(rank)) == name_of(comm.rank())) same.push_back(rank);
-  }
-  return same;
-}
-
-// A collective of the host's communicator may stand between two of the other one.
-void check_split_by_host(Communicator& comm) {
-  const auto here = neighbours(comm);
-  const auto host = comm.split_by_host();
-  ASSERT_EQ(host->size(), static_cast<int>(here.size()));
-  EXPECT_EQ(here[static_cast<std::size_t>(host->rank())], comm.rank());
-  int64_t rank = host->rank();
-  host->bcast(std::span(&rank, 1), host->size() - 1);
-  EXPECT_EQ(rank, host->size() - 1);
-  EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
-  EXPECT_EQ(host->allreduce_one(int64_t{2}, ReduceOp::kSum), 2 * host->size());
-}
-
-void check_allocate_shared(Communicator& comm) {
-  const auto host = comm.split_by_host();
-  for (const int64_t bytes : {1, 8, 4097, 1000000}) {
-    const auto memory = host->allocate_shared(bytes);
-    EXPECT_TRUE(std::all_of(memory.get(), memory.get() + bytes,
-                            [](std::byte b) { return b == std::byte{0}; }));
-    host->barrier();
-    const auto byte_of = [](int64_t i) { return static_cast<std::byte>(i % 251 + 1); };
-    for (int64_t i = host->rank(); i < bytes; i += host->size()) memory.get()[i] = byte_of(i);
-    host->barrier();
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < bytes; ++i) wrong += memory.get()[i] != byte_of(i);
-    EXPECT_EQ(wrong, 0) << bytes << " bytes";
-    host->barrier();
-  }
-  const auto first = host->allocate_shared(64);
-  const auto second = host->allocate_shared(64);
-  EXPECT_NE(first.get(), second.get());
-  host->barrier();
-}
-
 std::exception_ptr failure_of(int rank) {
   switch (rank % 3) {
     case 0: return std::make_exception_ptr(InvalidArgument("bad 0", "there"));
@@ -347,30 +295,71 @@ void check_agree_on(Communicator& comm) {
   EXPECT_EQ(heard.substr(0, heard.find(" [")), "out of memory");
 }
 
-// Every piece of every phase is taken by exactly one rank; ranks below `first_taker` take none.
-void take_all_pieces(Communicator& host, int first_taker) {
-  WorkQueue queue(host, host.size() - first_taker);
-  for (const int64_t items : {5, 0, 1, 200, 0, 3}) {
-    queue.start(items);
-    std::vector<int64_t> mine;
-    if (host.rank() >= first_taker) {
-      for (int64_t piece; (piece = queue.next()) >= 0;) mine.push_back(piece);
+// From every rank to every other, in the order sent, whoever the receiver names first.
+void check_send(Communicator& comm) {
+  const int64_t before = comm.bytes_moved();
+  for (int to = 0; to < comm.size(); ++to) {
+    if (to == comm.rank()) continue;
+    for (const int64_t length : {1, 100}) {
+      comm.send(std::span<const float>(values<float>(comm.rank(), length)), to);
     }
-    auto taken = host.gatherv(std::span<const int64_t>(mine), 0);
-    host.barrier();
-    if (host.rank() != 0) continue;
-    std::sort(taken.begin(), taken.end());
-    std::vector<int64_t> expected(static_cast<std::size_t>(items));
-    std::iota(expected.begin(), expected.end(), 0);
-    EXPECT_EQ(taken, expected) << items << " items from rank " << first_taker;
+  }
+  EXPECT_EQ(comm.bytes_moved() - before, 4 * 101 * (comm.size() - 1));
+  for (int from = comm.size() - 1; from >= 0; --from) {
+    if (from == comm.rank()) continue;
+    for (const int64_t length : {1, 100}) {
+      std::vector<float> data(static_cast<std::size_t>(length));
+      EXPECT_EQ(comm.recv(std::span(data), from), from);
+      EXPECT_EQ(data, values<float>(from, length));
+    }
+  }
+  comm.barrier();
+  std::vector<int> heard(static_cast<std::size_t>(comm.size()));
+  const int64_t mine = comm.rank();
+  if (comm.rank() > 0) comm.send(std::span(&mine, 1), 0);
+  for (int i = 1; comm.rank() == 0 && i < comm.size(); ++i) {
+    int64_t said = -1;
+    const int from = comm.recv(std::span(&said, 1), Communicator::kAnyRank);
+    EXPECT_EQ(said, from);
+    ++heard[static_cast<std::size_t>(from)];
+  }
+  for (int rank = 1; comm.rank() == 0 && rank < comm.size(); ++rank) {
+    EXPECT_EQ(heard[static_cast<std::size_t>(rank)], 1);
   }
 }
 
-void check_work_queue(Communicator& comm) {
-  const auto host = comm.split_by_host();
-  for (int first_taker = 0; first_taker < host->size(); ++first_taker) {
-    take_all_pieces(*host, first_taker);
+// The root sees every element of the sum once, in order, and what it makes of it goes to all.
+template <class T>
+void exchange_type(Communicator& comm) {
+  for (const int64_t length : {0, 1, 17, 8193, 100003}) {
+    auto data = values<T>(comm.rank(), length);
+    std::vector<float> result(data.size(), -1.0F);
+    int64_t next = 0;
+    const int64_t before = comm.bytes_moved();
+    const ExchangeTimes times =
+        comm.exchange(std::span(data), std::span(result), [&](int64_t begin, int64_t end) {
+          EXPECT_EQ(comm.rank(), 0);
+          EXPECT_EQ(begin, next);
+          next = end;
+          for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+            result[i] = static_cast<float>(data[i]) + static_cast<float>(i % 7);
+          }
+        });
+    EXPECT_EQ(next, comm.rank() == 0 ? length : 0);
+    auto expected = reduced<float>(comm.size(), length, ReduceOp::kSum);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += static_cast<float>(i % 7);
+    EXPECT_EQ(result, expected) << "length " << length;
+    EXPECT_EQ(comm.bytes_moved() - before,
+              comm.rank() == 0
+                  ? static_cast<int64_t>(sizeof(T) + sizeof(float)) * length * (comm.size() - 1)
+                  : 0);
+    EXPECT_GE(std::min({times.reduce_s, times.step_s, times.broadcast_s}), 0);
   }
+}
+
+void check_exchange(Communicator& comm) {
+  exchange_type<int64_t>(comm);
+  exchange_type<float>(comm);
 }
 
 }  // namespace
@@ -390,6 +379,8 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"AllocateShared", check_allocate_shared},
       {"Agree", check_agree},
       {"AgreeOn", check_agree_on},
+      {"Send", check_send},
+      {"Exchange", check_exchange},
       {"WorkQueue", check_work_queue},
   };
   return checks;

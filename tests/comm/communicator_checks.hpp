@@ -18,4 +18,9 @@ inline void PrintTo(const CommunicatorCheck& check, std::ostream* out) { *out <<
 
 const std::vector<CommunicatorCheck>& communicator_checks();
 
+// Of them, in host_checks.cpp.
+void check_split_by_host(Communicator& comm);
+void check_allocate_shared(Communicator& comm);
+void check_work_queue(Communicator& comm);
+
 }  // namespace hanse

@@ -88,10 +88,13 @@ void expect_same_bits(TinyJob job) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     for (const char* role : {"shared", "dedicated"}) {
       for (const char* dispatch : {"planned", "shared"}) {
-        job.server.role = role;
-        job.comm.dispatch = dispatch;
-        EXPECT_EQ(train_threads(ranks, job, kRounds), alone)
-            << ranks << " ranks, " << role << ", " << dispatch;
+        for (const bool apart : {false, true}) {
+          job.server.role = role;
+          job.comm.dispatch = dispatch;
+          job.apart = apart;
+          EXPECT_EQ(train_threads(ranks, job, kRounds), alone)
+              << ranks << " ranks, " << role << ", " << dispatch << (apart ? ", apart" : "");
+        }
       }
     }
   }

@@ -1,5 +1,7 @@
 // What a round tells, and how it fails and goes on.
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <limits>
 #include <mutex>
 #include <stdexcept>
@@ -20,11 +22,12 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Payload of a round: the plan's length and entries, the model, the sum and the findings go over
-// each of the other ranks' links once; with losses, those and the plan once more.
-int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses) {
+// Payload of a round: the plan's length and entries, the sum, the model and the findings go over
+// each of the other ranks' links once; with losses, those and the plan once more, and in the first
+// round the initial model.
+int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses, bool first) {
   const int64_t plan = 8 + 40 * participants;
-  const int64_t model = 4 * kParams;
+  const int64_t model = (first ? 2 : 1) * 4 * kParams;
   const int64_t sum = (fast ? 4 : 8) * kParams;
   const int64_t findings = 8 * (4 * participants + 5);
   const int64_t again = losses ? 8 * participants + plan : 0;
@@ -46,7 +49,7 @@ TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
             EXPECT_FALSE(record.failed);
             if (comm.rank() != 0) continue;
             EXPECT_EQ(record.participants, 4);
-            EXPECT_EQ(record.bytes_sent, expected_bytes(ranks, 4, fast, losses));
+            EXPECT_EQ(record.bytes_sent, expected_bytes(ranks, 4, fast, losses, round == 1));
             EXPECT_GE(record.seconds, record.train_s);
           }
         });
@@ -128,6 +131,40 @@ TEST(RoundRecord, SamplerObservesFeedbackAndLossesInDrawOrder) {
         EXPECT_NEAR(record.loss, mean, 1e-12);
       }
     });
+  }
+}
+
+// Rank 2's first client takes until all others have been trained: then it must have been its only
+// one, or the round would never end.
+TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
+  for (const bool apart : {false, true}) {
+    TinyJob job;
+    job.sampler = "full";
+    job.apart = apart;
+    for (const char* role : {"shared", "dedicated"}) {
+      if (apart && role == std::string("shared")) continue;  // nobody is free to hand out work
+      job.server.role = role;
+      std::mutex mutex;
+      std::condition_variable changed;
+      std::vector<int> trained(3);
+      run_threads(3, [&](Communicator& comm) {
+        TinyTraining training(comm, job);
+        training.update.spoil = [&](const ClientTask&, ClientOutcome&) {
+          std::unique_lock lock(mutex);
+          ++trained[static_cast<std::size_t>(comm.rank())];
+          changed.notify_all();
+          const auto others_are_done = [&] { return trained[0] + trained[1] == kClients - 1; };
+          const auto it_has_begun = [&] { return trained[2] > 0; };
+          if (comm.rank() == 2) {
+            changed.wait_for(lock, std::chrono::seconds(5), others_are_done);
+          } else {
+            changed.wait_for(lock, std::chrono::seconds(5), it_has_begun);
+          }
+        };
+        training.trainer->round(false);
+      });
+      EXPECT_EQ(trained[2], 1) << role << (apart ? ", several hosts" : "");
+    }
   }
 }
 

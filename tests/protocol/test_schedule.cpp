@@ -63,6 +63,41 @@ TEST(Balance, ByHand) {
   EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{0, 1, 0, 1, 0}));  // Graham's worst: 7, not 6
 }
 
+// Items with homes: they leave for an idler worker only where that pays for the way.
+TEST(Balance, HomesByHand) {
+  const auto at = [](const Costs& costs, const Items& homes, double move) {
+    return balance(costs, 2, homes, move);
+  };
+  EXPECT_EQ(at({4, 3, 2}, {-1, -1, -1}, 9), (Items{0, 1, 1}));  // nobody has one
+  EXPECT_EQ(at({4, 3, 2}, {1, 1, 1}, 9), (Items{1, 1, 1}));     // too far
+  EXPECT_EQ(at({4, 3, 2}, {1, 1, 1}, 0.5),
+            (Items{1, 0, 1}));  // 3 leaves 4; then 2 ends at 6 either way
+  EXPECT_EQ(at({4, 3, 2}, {1, 1, 1}, 4), (Items{1, 1, 0}));  // 3 stays, for 4 is no longer
+  EXPECT_EQ(at({4, 3, 2}, {1, -1, 1}, 0.5), (Items{1, 0, 0}));
+  EXPECT_EQ(at({4, 3}, {0, 1}, 0), (Items{0, 1}));  // no way, but no gain
+  EXPECT_EQ(at({4, 3}, {1, 0}, 0), (Items{1, 0}));
+  EXPECT_EQ(balance(Costs{1, 1}, 1, Items{0, 0}, 0), (Items{0, 0}));
+}
+
+TEST(Balance, WithoutHomesIsTheSame) {
+  RandomStream stream(3, Purpose::kData);
+  for (int64_t workers = 1; workers <= 4; ++workers) {
+    Costs costs(9);
+    for (double& cost : costs) cost = 1 + static_cast<double>(stream.below(9));
+    EXPECT_EQ(balance(costs, workers, Items(9, -1), 5), balance(costs, workers));
+  }
+}
+
+TEST(PieceLength, IsAboutTenMillisecondsAndFourPiecesAWorker) {
+  EXPECT_EQ(piece_length(Costs{}, true, 3), 1);
+  EXPECT_EQ(piece_length(Costs(1000, 0.001), false, 3), 1);  // units, not seconds
+  EXPECT_EQ(piece_length(Costs(1000, 0.00099), true, 3), 10);
+  EXPECT_EQ(piece_length(Costs(1000, 0.0999), true, 3), 1);  // a client a piece
+  EXPECT_EQ(piece_length(Costs(24, 1e-6), true, 3), 2);      // 12 pieces for 3 workers
+  EXPECT_EQ(piece_length(Costs(5, 1e-6), true, 3), 1);
+  EXPECT_EQ(piece_length(Costs(24, 0), true, 3), 1);
+}
+
 TEST(CostModel, LearnsSecondsAndSecondsAUnit) {
   CostModel model;
   EXPECT_EQ(model.predict(1, 4), 4);  // nothing measured: the units

@@ -109,7 +109,9 @@ std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Feder
 }
 
 TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
-    : host(comm.split_by_host()), federation(tiny_federation(*host)), update(job.stateful) {
+    : host(job.apart ? make_single_communicator() : comm.split_by_host()),
+      federation(tiny_federation(*host)),
+      update(job.stateful) {
   if (job.by_losses) {
     aggregator = std::make_unique<LossAggregator>();
   } else {

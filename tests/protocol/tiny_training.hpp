@@ -82,6 +82,7 @@ struct TinyJob {
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
   bool own_models = false;
+  bool apart = false;  // every rank has a host of its own
   ServerOptions server;
   CommOptions comm;
 };

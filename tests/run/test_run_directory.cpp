@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss\n";
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
+    "seconds_evaluate\n";
 
 std::string content(const std::string& path) {
   std::ostringstream text;
@@ -40,12 +41,13 @@ RoundRecord record(int64_t round, double seconds) {
           .wait_s = 0,
           .bytes_sent = 100 * round,
           .loss = 1.0 / 3.0,
-          .mixed_loss = 0.5};
+          .mixed_loss = 0.5,
+          .evaluate_s = 0.75};
 }
 
 std::string line(int64_t round, const std::string& seconds) {
   return std::to_string(round) + ",3," + seconds + ",0.25,0.125,0," + std::to_string(100 * round) +
-         ",0.333333333,0.5\n";
+         ",0.333333333,0.5,0.75\n";
 }
 
 // A directory after `rounds` rounds that took 1, 2, 3, ... seconds.

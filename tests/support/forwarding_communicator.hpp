@@ -41,6 +41,9 @@ class ForwardingCommunicator : public Communicator {
     inner_.alltoallv(out, in_bytes(sends, width), in, in_bytes(receives, width));
   }
 
+  void send_impl(std::span<const std::byte> data, int to) override { inner_.send(data, to); }
+  int recv_impl(std::span<std::byte> data, int from) override { return inner_.recv(data, from); }
+
   static std::vector<int64_t> in_bytes(std::span<const int64_t> counts, std::size_t width) {
     std::vector<int64_t> bytes(counts.begin(), counts.end());
     for (int64_t& count : bytes) count *= static_cast<int64_t>(width);

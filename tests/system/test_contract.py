@@ -18,7 +18,8 @@ except ImportError:
     h5py = None
 
 ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
-                 "bytes_sent", "loss", "mixed_loss"]
+                 "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast",
+                 "seconds_reduce", "seconds_step", "bytes_broadcast", "bytes_reduce"]
 SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
 METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
            [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",
@@ -43,9 +44,13 @@ class RunDirectory(hanse.Case):
             self.assertEqual(row["clients"], "5")
             self.assertGreater(int(row["bytes_sent"]), 0)
             self.assertGreater(float(row["loss"]), 0)
-            parts = [float(row[f"seconds_{part}"]) for part in ("train", "comm", "wait")]
+            parts = [float(value) for name, value in row.items() if name.startswith("seconds_")]
             self.assertGreaterEqual(min(parts), 0)
             self.assertGreater(float(row["seconds"]), 0)
+            # Every fourth round is evaluated; 8 bytes a parameter come, 4 go back.
+            self.assertEqual(float(row["seconds_evaluate"]) > 0, int(row["round"]) % 4 == 0)
+            sent, first = int(row["bytes_broadcast"]), row["round"] == "1"
+            self.assertEqual(sent, int(row["bytes_reduce"]) // (1 if first else 2))
 
         self.assertEqual(header(run, "evaluations.csv")[0], "round")
         self.assertEqual(set(METRICS) - set(header(run, "evaluations.csv")), set())

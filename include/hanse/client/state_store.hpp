@@ -10,8 +10,8 @@
 
 namespace hanse {
 
-// One row of `width` float32 for every client that has taken part, on the rank the client is pinned
-// to. A row is zero when it is created, at the client's first participation. Up to
+// One row of `width` float32 for every client that has taken part, on the rank that trained
+// it last. A row is zero when it is created, at the client's first participation. Up to
 // `memory_limit_bytes` rows lie in anonymous memory; the rows after them in a file in `folder`,
 // which is unlinked as soon as it is open: nothing is left when a run is killed.
 class ClientStateStore {
@@ -24,11 +24,13 @@ class ClientStateStore {
 
   int64_t width() const { return width_; }
 
-  // The client's row [width]; stays where it is for the life of the store. Throws IoError when
+  // The client's row [width], zeros at first; stays where it is until dropped. Throws IoError when
   // the file cannot grow (disk full).
   std::span<float> row(int64_t client);
   // The row of a client that has one. REQUIRES: contains(client).
   std::span<const float> existing_row(int64_t client) const;
+  // Forgets the client's row, whose room the next client gets. REQUIRES: contains(client).
+  void drop(int64_t client);
   bool contains(int64_t client) const { return index_.count(client) != 0; }
 
   // Clients that have a row, ascending.
@@ -39,6 +41,7 @@ class ClientStateStore {
 
  private:
   struct Slab;
+  float* new_row();
   Slab& slab_with_room();
   void grow_file(int64_t bytes);
 
@@ -49,6 +52,7 @@ class ClientStateStore {
   int64_t file_bytes_ = 0;
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::unordered_map<int64_t, float*> index_;
+  std::vector<float*> free_;  // rows of clients that were dropped
 };
 
 // Throws InvalidArgument, with the numbers, when the states of all `clients` could not be kept:

@@ -1,14 +1,16 @@
 // Collective operations over the ranks of a run, named as MPI names them.
 //
 // Two implementations: over MPI (mpi_communicator.hpp) and over the threads of one process
-// (thread_communicator.hpp, for tests and for a run without mpirun). Every method is collective:
-// all ranks call it in the same order with matching arguments. A failure throws CommError. Counts
+// (thread_communicator.hpp, for tests and for a run without mpirun). Every method is collective
+// unless it says otherwise: all ranks call it in the same order with matching arguments. A failure
+// throws CommError. Counts
 // are int64_t; messages are cut below 2^31 elements in one place.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +45,16 @@ constexpr int64_t element_bytes(ElementType type) {
   return type == ElementType::kByte ? 1 : type == ElementType::kFloat ? 4 : 8;
 }
 
+// What rank 0 does with the elements [begin, end) of an exchange.
+using ExchangeStep = std::function<void(int64_t begin, int64_t end)>;
+
+// Of an exchange, on rank 0: until all is there, less the steps; in the steps; after that.
+struct ExchangeTimes {
+  double reduce_s = 0;
+  double step_s = 0;
+  double broadcast_s = 0;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -67,6 +79,15 @@ class Communicator {
   void allreduce(std::span<T, N> data, ReduceOp op) {
     reduce(data, op, 0);
     bcast(data, 0);
+  }
+  // Sums `data` over the ranks to rank 0 as reduce() does, there calls step(begin, end) for one
+  // part of [0, n) after the other, and copies what it makes of `result` to all ranks as bcast()
+  // does: the way back of one part overlaps the way there of the next. `data` is undefined
+  // afterwards, but for what step() makes of it on rank 0. REQUIRES: both have n elements.
+  template <class T>
+  ExchangeTimes exchange(std::span<T> data, std::span<float> result, const ExchangeStep& step) {
+    return exchange_impl({data.data(), count(data), element_type_of<T>()},
+                         {result.data(), count(result), ElementType::kFloat}, step);
   }
   template <class T>
   T allreduce_one(T value, ReduceOp op) {
@@ -110,6 +131,21 @@ class Communicator {
 
   virtual void barrier() = 0;
 
+  // From one rank to another; not collective. Messages between two ranks arrive in the order in
+  // which they were sent. send may wait for its receiver.
+  template <class T>
+  void send(std::span<const T> data, int to) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    send_impl(std::as_bytes(data), to);
+  }
+  // Returns the sender. `from` may be kAnyRank. REQUIRES: the message has the length of `data`.
+  static constexpr int kAnyRank = -1;
+  template <class T>
+  int recv(std::span<T> data, int from) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return recv_impl(std::as_writable_bytes(data), from);
+  }
+
   // A communicator of the ranks on this rank's host, in rank order.
   virtual std::unique_ptr<Communicator> split_by_host() = 0;
 
@@ -130,7 +166,7 @@ class Communicator {
 
   // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes, for a
   // reduction to this root and for this rank's B bytes of an all-gather; the bytes received for a
-  // gather; the bytes sent to other ranks for an all-to-all.
+  // gather; the bytes sent to other ranks for an all-to-all and by send.
   int64_t bytes_moved() const { return bytes_moved_; }
   // Seconds this rank spent in collectives so far.
   double seconds() const { return seconds_; }
@@ -142,6 +178,9 @@ class Communicator {
     ElementType type;
     int64_t bytes() const { return count * element_bytes(type); }
   };
+
+  // One after the other, unless overridden.
+  virtual ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step);
 
   int64_t bytes_moved_ = 0;
   double seconds_ = 0;
@@ -161,6 +200,8 @@ class Communicator {
   virtual void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                               std::span<std::byte> in, std::span<const int64_t> receives,
                               std::size_t width) = 0;
+  virtual void send_impl(std::span<const std::byte> data, int to) = 0;
+  virtual int recv_impl(std::span<std::byte> data, int from) = 0;
 };
 
 // The root's text on all ranks.

@@ -41,10 +41,16 @@ class UpdateSum {
   // Sums over the ranks of `comm` to `root`. Collective.
   void reduce(Communicator& comm, int root);
 
-  // Writes the sum to `out` [P] as float32 and clears it for the next round.
-  void take(std::span<float> out);
+  // Communicator::exchange of the sum: step() takes the parts.
+  ExchangeTimes exchange(Communicator& comm, std::span<float> result, const ExchangeStep& step);
+
+  // Writes the sum to `out`, all of it or a part from `begin` on, as float32, and clears that for
+  // the next round.
+  void take(std::span<float> out, int64_t begin = 0);
   void clear();
 
+  // On the wire.
+  int64_t bytes() const { return static_cast<int64_t>(8 * fixed_.size() + 4 * floats_.size()); }
   // Largest |coefficient * (row - theta)| that is in range.
   double limit() const { return limit_; }
 

@@ -1,7 +1,6 @@
-// A counter that the ranks of one host share: each takes the next piece of work when it is free.
+// Work that ranks take piece by piece, each the next one when it is free.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -9,24 +8,31 @@
 
 namespace hanse {
 
+// Of phases of work. Ranks that take pieces call next() until it is empty; the others, if any, call
+// serve() and stay in it until all pieces are taken.
 class WorkQueue {
  public:
-  // Collective over the ranks of one host, of which `takers` will call next().
-  WorkQueue(Communicator& host, int64_t takers);
+  struct Piece {
+    int64_t begin = 0;  // items [begin, end)
+    int64_t end = 0;
+    bool empty() const { return begin == end; }
+  };
 
-  // Starts a phase of `items` pieces; all takers name the same number. REQUIRES: every taker has
-  // got the -1 of the phase before, and a collective lies between.
-  void start(int64_t items);
-  // The next piece in [0, items), or -1 once when there is none left. Lock-free, one fetch-add.
-  int64_t next();
+  virtual ~WorkQueue() = default;
 
- private:
-  std::shared_ptr<std::byte> memory_;
-  std::atomic<int64_t>* counter_;
-  int64_t takers_;
-  int64_t base_ = 0;  // the counter's value at the start of the phase
-  int64_t items_ = 0;
-  bool first_ = true;
+  // A phase of `items`, in pieces of `length`. All ranks name the same. REQUIRES: length >= 1;
+  // every taker has got the empty piece of the phase before, and a collective lies between.
+  virtual void start(int64_t items, int64_t length) = 0;
+  virtual Piece next() = 0;
+  virtual void serve() = 0;
 };
+
+// Over a counter in the memory of one host: a piece costs one fetch-add, and nobody serves.
+// Collective over the ranks of one host, of which `takers` take pieces.
+std::unique_ptr<WorkQueue> make_shared_queue(Communicator& host, int64_t takers);
+
+// Over messages to rank 0, which serves; all other ranks take pieces. A piece costs a message there
+// and back. What rank 0 names in start() counts.
+std::unique_ptr<WorkQueue> make_served_queue(Communicator& comm);
 
 }  // namespace hanse

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -124,8 +125,34 @@ class FederatedTrainer final : public Protocol {
   // What the ranks report after a round: an entry a participant, in the plan's order. Entries of
   // other ranks' participants are -inf, so that a maximum merges the ranks' tables.
   struct Findings;
+  // How the server moves along the sum of a round.
+  struct ServerStep {
+    bool is_due = false;      // false: somebody failed, or nobody was there
+    double scale = 1;         // of the sum, by the rule
+    double rate = 1;          // of the optimizer
+    double coefficients = 1;  // their sum
+  };
+  // What moving the model and the sums took in a round, on rank 0.
+  struct Traffic {
+    ExchangeTimes times;
+    int64_t broadcast_bytes = 0;
+    int64_t reduce_bytes = 0;
+    int64_t moved_bytes = 0;  // of states, between other ranks
 
+    void add(const ExchangeTimes& more) {
+      times.reduce_s += more.reduce_s;
+      times.step_s += more.step_s;
+      times.broadcast_s += more.broadcast_s;
+    }
+  };
+
+  void find_homes();
   void decide_participants();
+  void move_states();
+  void move_state(int64_t client, int64_t from, int64_t to);
+  std::span<const float> state_or_zeros(int64_t client);
+  int64_t home_of(int64_t client) const;
+  double move_seconds() const;
   void draw_participants();
   RoundReport report() const;
   void mix();
@@ -152,9 +179,16 @@ class FederatedTrainer final : public Protocol {
   void fold_kept(std::span<const double> coefficients);
   void backtrack(std::span<const float> before, bool failed);
   void describe_draw();
-  void step(const Findings& findings, RoundRecord& record);
-  void average_buffers(double coefficients);
+  void reduce_controls();
+  double combine(const Findings& findings, RoundRecord& record);
+  ServerStep prepare_step(const Findings& findings, RoundRecord& record);
+  void move_controls();
+  void step_part(const ServerStep& how, int64_t begin, int64_t end);
+  static void average_buffers(std::span<float> buffers, std::span<const float> update,
+                              double coefficients);
+  int64_t n_trainable() const;
   std::span<float> parameters_of(std::vector<float>& row) const;  // without the buffers
+  std::vector<double> round_values() const;
   template <class Work>
   void for_my_participants(Work work);
   void attempt(const std::function<void()>& work);
@@ -162,8 +196,10 @@ class FederatedTrainer final : public Protocol {
 
   Parts parts_;
   Settings settings_;
-  int64_t workers_ = 1;    // ranks that host clients
-  int64_t my_worker_ = 0;  // -1: this rank hosts none
+  int64_t workers_ = 1;           // ranks that host clients
+  int64_t my_worker_ = 0;         // -1: this rank hosts none
+  bool overlaps_ = true;          // the model goes back part by part as its sum comes
+  bool model_is_shared_ = false;  // all ranks have rank 0's
   int64_t completed_ = 0;
   std::vector<float> theta_;  // [P] the model
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
@@ -174,6 +210,8 @@ class FederatedTrainer final : public Protocol {
   UpdateSum control_sum_;              // of lambda_i control_change_i
   std::unique_ptr<WorkQueue> queue_;   // null: the schedule is planned
   std::unique_ptr<ClientStateStore> states_;
+  std::unordered_map<int64_t, int64_t> homes_;  // client that has a state: the worker it lies with
+  bool homes_are_known_ = false;
   std::unique_ptr<KeptUpdates> kept_;  // null: updates are folded as they are made
   std::vector<float> evaluation_buffer_;
   std::exception_ptr failure_;
@@ -182,6 +220,7 @@ class FederatedTrainer final : public Protocol {
   std::vector<Assignment> plan_;  // costliest first
   Deadline deadline_{0};          // of this rank's participants
   double start_s_ = 0;
+  Traffic traffic_;
   // Rank 0 only.
   std::unique_ptr<Participation> participation_;
   RoundTrace trace_;
@@ -189,6 +228,9 @@ class FederatedTrainer final : public Protocol {
   DirectionReport directions_;  // of rules that need the Gram matrix
   std::vector<double> losses_;  // F_i in the draw's order, when the aggregator needs them
   double mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
+  int64_t left_out_ = 0;
+  double byte_s_ = std::numeric_limits<double>::infinity();  // of a byte between two ranks
+  int64_t piece_ = 1;  // participants that a rank takes at once
   CostModel costs_;
 };
 

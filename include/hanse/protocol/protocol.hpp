@@ -25,6 +25,7 @@ struct RoundRecord {
   int64_t bytes_sent = 0;       // payload sent by all ranks
   double loss = 0;              // mean over participants of their mean mini-batch loss
   double mixed_loss = 0;        // weighted by the rule; NaN without a rule that weighs losses
+  double evaluate_s = 0;        // evaluating the model behind the round; 0: not done
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the run cannot go on
   std::vector<double> more;     // what round_columns() names

@@ -15,10 +15,21 @@ std::vector<int64_t> longest_first(std::span<const double> costs);
 // optimum). Returns the worker of each item. Cost O(n log n + n log workers).
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers);
 
+// The same for items that may lie with a worker already: `homes[i]` is that, or -1. An item leaves
+// its home only where it ends earlier in spite of `move`, the cost of going there.
+std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
+                             std::span<const int64_t> homes, double move);
+
+// How many participants a worker should take at once, so that asking for more costs little beside
+// training: those of about 10 ms, but at least four pieces a worker, and 1 unless the costs are
+// `seconds`.
+int64_t piece_length(std::span<const double> costs, bool seconds, int64_t workers);
+
 // Predicts what a client costs: its last measured seconds; for a client never measured, its work
 // units times the mean seconds a unit of all measurements.
 class CostModel {
  public:
+  bool has_measured() const { return units_ > 0; }
   double predict(int64_t client, double units) const;
   void observe(int64_t client, double units, double seconds);
 

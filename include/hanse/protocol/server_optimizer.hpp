@@ -27,8 +27,11 @@ class ServerOptimizer {
   // Before step(): the weighted sum of what the clients told beside their updates (control_change),
   // when nothing returns to them.
   virtual void observe(std::span<const float> /*sum*/) {}
-  // theta [P] moves by the mixed update [P] at rate `lr`; state lives across rounds. Cost O(P).
-  virtual void step(std::span<float> theta, std::span<const float> update, double lr) = 0;
+  // theta moves by the mixed update at rate `lr`; state lives across rounds. Both are all P
+  // entries, or, where clients tell their updates alone, those from `begin` on, each once a round.
+  // Cost: of the entries.
+  virtual void step(std::span<float> theta, std::span<const float> update, double lr,
+                    int64_t begin = 0) = 0;
   virtual void save(State& state) const;
   virtual void load(const State& state);
 };

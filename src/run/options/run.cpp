@@ -34,8 +34,8 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
                    "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
                    "half the bytes");
   table.add_choice("comm.dispatch", comm.dispatch, {"auto", "planned", "shared"},
-                   "planned: longest first from measured cost; shared: free ranks of one host take "
-                   "the next client (auto, where it can)");
+                   "planned: longest first from measured cost; shared: free ranks take the next "
+                   "client, on one host or from a server that trains none (auto, where it can)");
   table.add(
       "comm.timeout-seconds", comm.timeout_seconds, at_least(0),
       "seconds that ranks wait for one that does not come before they name it and end; longer "

@@ -1,0 +1,14 @@
+// What all messages over MPI share: tags, and codes as exceptions. Private to comm/.
+#pragma once
+
+#include <mpi.h>
+
+namespace hanse {
+
+// Messages of one kind never match a receive of another.
+enum MessageTag : int { kCollectiveTag, kDownTag, kUpTag, kPointTag };
+
+// Throws CommError with MPI's text, and this process's rank in `comm`, unless `code` is success.
+void check_mpi(int code, const char* operation, MPI_Comm comm);
+
+}  // namespace hanse
