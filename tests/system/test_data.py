@@ -69,6 +69,13 @@ class DataCase(hanse.Case):
         self.assertEqual(list(part[1]), list(np.ravel(labels)))
 
 
+    def refuse(self, job, *parts, out="out.h5"):
+        """Status 2, one line, nothing left."""
+        self.assert_one_error(self.convert(job, out, expect=None), 2, "hint: ", *parts)
+        self.assertFalse(os.path.exists(self.path(out)))
+        self.assertFalse(os.path.exists(self.path(f"{out}.tmp")))
+
+
 class RoundTrip(DataCase):
     def test_tff_emnist(self):
         train = {name: images(self.rng, n) for name, n in [("f2", 3), ("f1", 5), ("f0", 1)]}
@@ -156,6 +163,31 @@ class RoundTrip(DataCase):
         stream = [1, 1, 1, 3, 4, 2, 3, 4]  # a 3, list 4, 2 ends a text, 1 is any other word
         windows = np.array([([0] * 3 + stream[:i])[-3:] for i in range(1, 8)], np.uint8)
         self.assert_part(clients[0][0], windows, stream[1:])
+
+    def test_tff_of_stack_overflow(self):
+        """All of its datasets; the first samples of each client."""
+        def post(n):
+            return {"tokens": np.array(["a b c d e"] * n, h5py.string_dtype()),
+                    "title": np.array(["t"] * n, h5py.string_dtype()),
+                    "tags": np.array(["c++|sort"] * n, h5py.string_dtype()),
+                    "creation_date": np.array(["2015-01-01"] * n, h5py.string_dtype()),
+                    "score": np.arange(n), "type": np.array(["answer"] * n, h5py.string_dtype())}
+        path = tff_file(self.path("train.h5"), {"u": post(4), "v": post(1)})
+        test = tff_file(self.path("test.h5"), {"u": post(3), "v": post(1)})
+        job = self.data_job("tff", path, data__test_path=test, data__window=3,
+                            data__max_samples=5, data__stride=2)
+        (u, v), _ = self.converted(job)
+        stream = ([3, 4, 5, 6, 7, 2] * 4)[:-1]
+        windows = [([0] * 3 + stream[:i])[-3:] for i in (1, 3, 5, 7, 9)]
+        for part in u:
+            self.assert_part(part, np.array(windows, np.uint8), [4, 6, 2, 4, 6])
+        for part in v:
+            self.assert_part(part, np.array(windows[:2], np.uint8), [4, 6])
+        self.refuse(self.data_job("tff", path, data__label_column="tags"), "tags is no label",
+                    "data.label-column", "next word", out="no.h5")
+        self.refuse(self.data_job("tff", path, data__feature_column="score"),
+                    "no dataset 'label'", "creation_date, score, tags, title, tokens, type",
+                    out="no.h5")
 
     def leaf(self, train, test, files=1):
         for part, users in [("train", train), ("test", test)]:
@@ -273,12 +305,6 @@ class HeldOut(hanse.Case):
 
 
 class BadData(DataCase):
-    def refuse(self, job, *parts):
-        """Status 2, one line, nothing left."""
-        self.assert_one_error(self.convert(job, expect=None), 2, "hint: ", *parts)
-        self.assertFalse(os.path.exists(self.path("out.h5")))
-        self.assertFalse(os.path.exists(self.path("out.h5.tmp")))
-
     def refuse_run(self, job, *parts):
         """The same of a run on two ranks."""
         run = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2, expect=None)

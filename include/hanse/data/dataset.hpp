@@ -67,6 +67,7 @@ struct DataOptions {
   int64_t vocabulary_size = 10000;   // words: the most frequent ones; at least 1
   int64_t window = 80;               // text: tokens that predict the next one; at least 1
   int64_t stride = 1;                // text: from one predicted token to the next; at least 1
+  int64_t max_samples = 0;  // text: of a client, in training and in test, its first ones; 0: all
 
   // synthetic-regression, see make_synthetic_regression.
   std::string design = "dense";      // dense: all coordinates; support: one a client
