@@ -298,6 +298,35 @@ class HeldOut(hanse.Case):
         self.assertEqual(hanse.text(half, "evaluations.csv").splitlines()[-1],
                          hanse.text(run, "evaluations.csv").splitlines()[-1])
 
+    def test_before_and_after_training_of_their_own(self):
+        """On the samples they are tested on, so that training helps."""
+        changes = {"federation.held-out": 5, "data.test-fraction": 0, "run.rounds": 4,
+                   "model.kind": "mlp", "model.hidden": "7", "client.epochs": 3}
+
+        def metrics(run):
+            return {name: value for name, value in hanse.summary(run)["metrics"].items()
+                    if name.startswith("held_out_")}
+        shared = self.train(self.job(changes), "shared")
+        own = {}
+        for name, update in [("sgd", {"evaluate.view": "personalised"}),
+                             ("ditto", {"client.update": "ditto", "client.lambda": 0}),
+                             ("personal", {"client.personal": "fc2.*"}),
+                             ("scaffold", {"client.update": "scaffold",
+                                           "evaluate.view": "personalised"})]:
+            job = self.job({**changes, **update}, f"{name}.cfg")
+            run = self.train(job, name)
+            own[name] = metrics(run)
+            before, after = (own[name][f"held_out_{what}loss_mean"] for what in ("before_", ""))
+            self.assertLess(after, before, name)
+            for ranks in (2, 3):
+                other = self.train(job, f"{name}-{ranks}", ranks)
+                self.assertEqual(metrics(other), own[name], f"{name} on {ranks} ranks")
+                self.assert_digest(other, run)
+        self.assert_digest(self.path("sgd"), shared, "by being looked at")
+        for name, value in metrics(shared).items():
+            self.assertEqual(own["sgd"][name.replace("held_out_", "held_out_before_")], value)
+        self.assertEqual(own["ditto"], own["sgd"])  # Ditto's own model without the pull is SGD's
+
     def test_only_federated(self):
         process = self.hanse("run", self.job({"federation.held-out": 2, "run.protocol": "online"}),
                              expect=None)
