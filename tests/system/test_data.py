@@ -498,8 +498,18 @@ class Memory(DataCase):
         self.assertLess(self.memory_of_run(mapped, "mapped"), 100 * MB)
         random = self.job({**OWN_CLIENTS, "data.kind": "random", "data.shape": "1000",
                         "federation.clients": 100, "federation.samples": 2000})
-        failed = self.hanse("convert", random, self.path("no.h5"), data_bytes=limit, expect=None)
+        self.hanse("convert", random, self.path("random.h5"), data_bytes=limit)
+        failed = self.hanse("run", random, f"--run.out={self.path('no')}", data_bytes=limit,
+                            expect=None)
         self.assertNotEqual(failed.status, 0, "the limit limits nothing")
+
+    def test_a_disk_without_room_for_the_samples(self):
+        random = self.job({**OWN_CLIENTS, "data.kind": "random", "data.shape": "1000",
+                           "federation.clients": 10, "federation.samples": 400})
+        failed = self.hanse("convert", random, self.path("no.h5"), file_bytes=2 << 20, expect=None)
+        self.assert_one_error(failed, 1, "scratch file", "hint: ")
+        self.assertEqual([name for name in os.listdir(self.folder) if "output" not in name],
+                         ["job.cfg"])
 
 
 if __name__ == "__main__":

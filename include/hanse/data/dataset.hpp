@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ constexpr int64_t storage_bytes(Storage storage) { return storage == Storage::kF
 struct Dataset {
   std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
-  std::vector<std::byte> features;  // [size, product of shape], stored as `storage` says
+  // [size, product of shape], stored as `storage` says; see scratch_memory.hpp
+  std::pmr::vector<std::byte> features;
   std::vector<int32_t> labels;      // [size] in [0, classes); empty for regression
   std::vector<float> targets;       // [size] for regression; empty for classification
   int64_t classes = 0;              // 0 for regression
