@@ -5,68 +5,160 @@
 #include <cstring>
 
 #if defined(__x86_64__)
-#define HANSE_EVERY_PROCESSOR \
-  __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define HANSE_EVERY_PROCESSOR
+#include <immintrin.h>
 #endif
+
+#include "hanse/base/processor.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr int64_t kBlock = 4096;  // values of a vector at once; a few vectors' fit the cache
-constexpr int kLanes = 32;        // sums under way: enough to hide the latency of an addition
+constexpr int64_t kBlock = 4096;   // values of a row at once; some twenty rows' fit the cache
+constexpr std::size_t kLanes = 8;  // sums of a pair under way: value i goes to sum i % kLanes
+constexpr std::size_t kTile = 4;   // rows against as many at once: each is loaded once for all
 
-using Floats = float __attribute__((vector_size(32)));
-using Doubles = double __attribute__((vector_size(64)));
-constexpr int kWidth = 8;  // of a vector
+using Rows = std::array<const float*, kTile>;
+using Lanes = std::array<double, kLanes>;
+using Tile = std::array<std::array<double, kTile>, kTile>;
 
-// One block of one pair, in kLanes sums that are then added in their order: value i goes to sum
-// i % kLanes. Written in vectors, since the compiler makes none of an array of sums (6 times
-// slower).
-HANSE_EVERY_PROCESSOR double block_product(const float* a, const float* b, int64_t n) {
-  Doubles sums[kLanes / kWidth] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int part = 0; part < kLanes / kWidth; ++part) {
-      Floats x, y;
-      std::memcpy(&x, a + i + part * kWidth, sizeof(x));
-      std::memcpy(&y, b + i + part * kWidth, sizeof(y));
-      sums[part] += __builtin_convertvector(x, Doubles) * __builtin_convertvector(y, Doubles);
-    }
-  }
-  std::array<double, kLanes> lanes;
-  std::memcpy(lanes.data(), sums, sizeof(sums));
-  for (int lane = 0; i < n; ++i, ++lane) {
-    lanes[static_cast<std::size_t>(lane)] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+// Writes left[i].right[j] to tile[i][j]. Products of two floats are exact in float64, so a fused
+// multiplication and addition rounds as the two do: all kernels give the same bits.
+using TileKernel = void (*)(const Rows& left, const Rows& right, int64_t n, Tile& tile);
+
+// The lanes' sum in their order, with the values from `begin` on, less than kLanes.
+double finish(Lanes lanes, const float* left, const float* right, int64_t begin, int64_t n) {
+  for (int64_t i = begin; i < n; ++i) {
+    lanes[static_cast<std::size_t>(i - begin)] +=
+        static_cast<double>(left[i]) * static_cast<double>(right[i]);
   }
   double sum = 0;
   for (const double lane : lanes) sum += lane;
   return sum;
 }
 
-}  // namespace
+// Written in vectors, since the compiler makes none of an array of sums.
+double product_plain(const float* left, const float* right, int64_t n) {
+  using Floats = float __attribute__((vector_size(sizeof(float) * kLanes)));
+  using Doubles = double __attribute__((vector_size(sizeof(double) * kLanes)));
+  constexpr auto kWidth = static_cast<int64_t>(kLanes);
+  Doubles sums{};
+  int64_t at = 0;
+  for (; at + kWidth <= n; at += kWidth) {
+    Floats x, y;
+    std::memcpy(&x, left + at, sizeof(x));
+    std::memcpy(&y, right + at, sizeof(y));
+    sums += __builtin_convertvector(x, Doubles) * __builtin_convertvector(y, Doubles);
+  }
+  Lanes lanes;
+  std::memcpy(lanes.data(), &sums, sizeof(sums));
+  return finish(lanes, left, right, at, n);
+}
 
-void inner_products(std::span<const float* const> left, std::span<const float* const> right,
-                    int64_t n, std::span<double> out) {
-  std::fill(out.begin(), out.end(), 0.0);
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t length = std::min(kBlock, n - begin);
-    for (std::size_t j = 0; j < right.size(); ++j) {
-      for (std::size_t i = 0; i < left.size(); ++i) {
-        out[i * right.size() + j] += block_product(left[i] + begin, right[j] + begin, length);
+template <std::size_t kLeft, std::size_t kRight>
+void tile_plain(const Rows& left, const Rows& right, int64_t n, Tile& tile) {
+  for (std::size_t i = 0; i < kLeft; ++i) {
+    for (std::size_t j = 0; j < kRight; ++j) tile[i][j] = product_plain(left[i], right[j], n);
+  }
+}
+
+#if defined(__x86_64__)
+
+#define HANSE_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+
+template <std::size_t kLeft, std::size_t kRight>
+HANSE_AVX512 void tile_avx512(const Rows& left, const Rows& right, int64_t n, Tile& tile) {
+  constexpr auto kWidth = static_cast<int64_t>(kLanes);
+  __m512d sums[kLeft][kRight];
+  for (auto& row : sums) {
+    for (__m512d& sum : row) sum = _mm512_setzero_pd();
+  }
+  int64_t at = 0;
+  for (; at + kWidth <= n; at += kWidth) {
+    __m512d y[kRight];
+    for (std::size_t j = 0; j < kRight; ++j) {
+      y[j] = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(right[j] + at));
+    }
+    for (std::size_t i = 0; i < kLeft; ++i) {
+      const __m512d x = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(left[i] + at));
+      for (std::size_t j = 0; j < kRight; ++j) sums[i][j] = _mm512_fmadd_pd(x, y[j], sums[i][j]);
+    }
+  }
+  for (std::size_t i = 0; i < kLeft; ++i) {
+    for (std::size_t j = 0; j < kRight; ++j) {
+      Lanes lanes;
+      _mm512_storeu_pd(lanes.data(), sums[i][j]);
+      tile[i][j] = finish(lanes, left[i], right[j], at, n);
+    }
+  }
+}
+
+#define HANSE_KERNEL(left, right) \
+  (has_avx512() ? tile_avx512<left, right> : tile_plain<left, right>)
+#else
+#define HANSE_KERNEL(left, right) tile_plain<left, right>
+#endif
+
+// The kernel for so many rows on either side, 1 to kTile.
+TileKernel kernel_of(std::size_t left, std::size_t right) {
+  static const TileKernel kernels[kTile][kTile] = {
+      {HANSE_KERNEL(1, 1), HANSE_KERNEL(1, 2), HANSE_KERNEL(1, 3), HANSE_KERNEL(1, 4)},
+      {HANSE_KERNEL(2, 1), HANSE_KERNEL(2, 2), HANSE_KERNEL(2, 3), HANSE_KERNEL(2, 4)},
+      {HANSE_KERNEL(3, 1), HANSE_KERNEL(3, 2), HANSE_KERNEL(3, 3), HANSE_KERNEL(3, 4)},
+      {HANSE_KERNEL(4, 1), HANSE_KERNEL(4, 2), HANSE_KERNEL(4, 3), HANSE_KERNEL(4, 4)}};
+  return kernels[left - 1][right - 1];
+}
+
+Rows tile_of(std::span<const float* const> rows, std::size_t first, std::size_t count,
+             int64_t begin) {
+  Rows result{};
+  for (std::size_t i = 0; i < count; ++i) result[i] = rows[first + i] + begin;
+  return result;
+}
+
+// Adds the products of `height` rows from i on with the rows up to each of them.
+void add_band(std::span<const float* const> rows, std::size_t i, std::size_t height, int64_t begin,
+              int64_t length, std::span<double> gram) {
+  const Rows left = tile_of(rows, i, height, begin);
+  for (std::size_t j = 0; j < i + height; j += kTile) {
+    const std::size_t width = std::min(kTile, i + height - j);
+    Tile tile;
+    kernel_of(height, width)(left, tile_of(rows, j, width, begin), length, tile);
+    for (std::size_t row = 0; row < height; ++row) {
+      for (std::size_t column = 0; column < width && j + column <= i + row; ++column) {
+        gram[(i + row) * rows.size() + j + column] += tile[row][column];
       }
     }
   }
 }
 
+}  // namespace
+
 double inner_product(std::span<const float> a, std::span<const float> b) {
-  const float* left = a.data();
-  const float* right = b.data();
+  const auto n = static_cast<int64_t>(a.size());
   double sum = 0;
-  inner_products({&left, 1}, {&right, 1}, static_cast<int64_t>(a.size()), {&sum, 1});
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    Tile tile;
+    kernel_of(1, 1)({a.data() + begin}, {b.data() + begin}, std::min(kBlock, n - begin), tile);
+    sum += tile[0][0];
+  }
   return sum;
+}
+
+void add_inner_products(std::span<const float* const> rows, std::size_t known, int64_t n,
+                        std::span<double> gram) {
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t length = std::min(kBlock, n - begin);
+    for (std::size_t i = known; i < rows.size(); i += kTile) {
+      add_band(rows, i, std::min(kTile, rows.size() - i), begin, length, gram);
+    }
+  }
+}
+
+void mirror(std::span<double> gram, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = 0; j < i; ++j) gram[j * size + i] = gram[i * size + j];
+  }
 }
 
 }  // namespace hanse

@@ -1,7 +1,9 @@
 #include "curvature.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include "hanse/base/products.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
@@ -19,7 +21,7 @@ int64_t product_floats(int64_t most) { return 2 * 4 * most * most; }
 }  // namespace
 
 int64_t CurvaturePairs::width(int64_t n_params, int64_t most) {
-  return kHeader + product_floats(most) + 2 * most * n_params;
+  return kHeader + product_floats(most) + 2 * (most + 1) * n_params;
 }
 
 CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most)
@@ -29,94 +31,62 @@ CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t
       products_(header_ + kHeader),
       pairs_(products_ + product_floats(most)),
       count_(static_cast<int64_t>(header_[0])),
-      next_(static_cast<int64_t>(header_[1])) {}
+      next_(static_cast<int64_t>(header_[1])),
+      measured_(count_) {}
 
-// Rows are s_0, y_0, s_1, y_1, ... by slot.
-double CurvaturePairs::product(int64_t i, int64_t j) const {
-  double value = 0;
-  std::memcpy(&value, products_ + 2 * (i * 2 * most_ + j), sizeof(value));
-  return value;
-}
-
-void CurvaturePairs::set_product(int64_t i, int64_t j, double value) {
-  std::memcpy(products_ + 2 * (i * 2 * most_ + j), &value, sizeof(value));
-  std::memcpy(products_ + 2 * (j * 2 * most_ + i), &value, sizeof(value));
-}
-
-void CurvaturePairs::add(std::span<const float> to, std::span<const float> from,
-                         std::span<const float> gradient_to, std::span<const float> gradient_from) {
-  float* step = s(next_);
-  float* change = y(next_);
-  double s_s = 0;
-  double s_y = 0;
-  double y_y = 0;
+void CurvaturePairs::take(std::span<const float> gradient) {
+  std::array<double, 4> found{};  // s.s, nothing, s.y, y.y
   for (int64_t begin = 0; begin < n_params_; begin += kBlock) {
     const int64_t length = std::min(kBlock, n_params_ - begin);
-    for (int64_t i = begin; i < begin + length; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      step[i] = to[at] - from[at];
-      change[i] = gradient_to[at] - gradient_from[at];
-    }
-    const std::span<const float> ds(step + begin, static_cast<std::size_t>(length));
-    const std::span<const float> dy(change + begin, static_cast<std::size_t>(length));
-    s_s += inner_product(ds, ds);
-    s_y += inner_product(ds, dy);
-    y_y += inner_product(dy, dy);
+    const float* s = step().data() + begin;
+    float* y = change().data() + begin;
+    for (int64_t i = 0; i < length; ++i)
+      y[i] = gradient[static_cast<std::size_t>(begin + i)] - y[i];
+    add_inner_products(std::array<const float*, 2>{s, y}, 0, length, found);
   }
-  if (!has_curvature(s_s, s_y, y_y)) return;  // the next pair takes the place
-  fresh_.push_back(next_);
+  if (!has_curvature(found[0], found[2], found[3])) return;
   count_ = std::min(count_ + 1, most_);
-  next_ = (next_ + 1) % most_;
-  keep_header();
-}
-
-void CurvaturePairs::keep_header() {
+  fresh_ = std::min(fresh_ + 1, most_);
+  next_ = (next_ + 1) % slots();
   header_[0] = static_cast<float>(count_);
   header_[1] = static_cast<float>(next_);
 }
 
+// What is known already of the Gram matrix [size, size] that rate() makes: the pairs of the last
+// rate that are still there.
+std::size_t CurvaturePairs::recall(std::span<double> gram, std::size_t size) const {
+  const auto known = static_cast<std::size_t>(2 * (count_ - fresh_));
+  const std::size_t dropped = static_cast<std::size_t>(2 * measured_) - known;
+  const auto stride = static_cast<std::size_t>(2 * most_);
+  for (std::size_t i = 0; i < known; ++i) {
+    const float* from = products_ + 2 * ((i + dropped) * stride + dropped);
+    std::memcpy(&gram[i * size], from, known * sizeof(double));
+  }
+  return known;
+}
+
+void CurvaturePairs::remember(std::span<const double> gram, std::size_t size) {
+  const auto stride = static_cast<std::size_t>(2 * most_);
+  for (std::size_t i = 0; i + 1 < size; ++i) {
+    std::memcpy(products_ + 2 * i * stride, &gram[i * size], (size - 1) * sizeof(double));
+  }
+  measured_ = count_;
+  fresh_ = 0;
+}
+
 double CurvaturePairs::rate(std::span<const float> gradient) {
-  std::vector<const float*> all;  // oldest first: s, y, s, y, ..., then g
-  std::vector<int64_t> row_of;
-  for (int64_t i = 0; i < count_; ++i) {
-    const int64_t slot = count_ < most_ ? i : (next_ + i) % most_;
-    for (const int64_t part : {0, 1}) {
-      row_of.push_back(2 * slot + part);
-      all.push_back(part == 0 ? s(slot) : y(slot));
-    }
+  std::vector<const float*> rows;
+  for (int64_t age = count_; age > 0; --age) {
+    const int64_t slot = (next_ - age + slots()) % slots();
+    rows.push_back(row(slot, 0).data());
+    rows.push_back(row(slot, 1).data());
   }
-  all.push_back(gradient.data());
-  std::vector<const float*> fresh;
-  for (const int64_t slot : fresh_) {
-    fresh.push_back(s(slot));
-    fresh.push_back(y(slot));
-  }
-  fresh.push_back(gradient.data());
-  std::vector<double> found(fresh.size() * all.size());
-  inner_products(fresh, all, n_params_, found);
-  for (std::size_t i = 0; i + 1 < fresh.size(); ++i) {
-    const int64_t row = 2 * fresh_[i / 2] + static_cast<int64_t>(i % 2);
-    for (std::size_t j = 0; j < row_of.size(); ++j) {
-      set_product(row, row_of[j], found[i * all.size() + j]);
-    }
-  }
-  fresh_.clear();
-  // In the order of lbfgs_rate: s_1, ..., s_n, y_1, ..., y_n, g.
-  const auto n = static_cast<std::size_t>(count_);
-  const auto at = [&](std::size_t i) { return i < n ? 2 * i : 2 * (i - n) + 1; };
-  const double* with_gradient = found.data() + (fresh.size() - 1) * all.size();
-  std::vector<double> gram((2 * n + 1) * (2 * n + 1));
-  for (std::size_t i = 0; i <= 2 * n; ++i) {
-    for (std::size_t j = 0; j <= 2 * n; ++j) {
-      double& entry = gram[i * (2 * n + 1) + j];
-      if (i == 2 * n || j == 2 * n) {
-        const std::size_t other = std::min(i, j);
-        entry = with_gradient[other == 2 * n ? 2 * n : at(other)];
-      } else {
-        entry = product(row_of[at(i)], row_of[at(j)]);
-      }
-    }
-  }
+  rows.push_back(gradient.data());
+  std::vector<double> gram(rows.size() * rows.size());
+  const std::size_t known = recall(gram, rows.size());
+  add_inner_products(rows, known, n_params_, gram);
+  mirror(gram, rows.size());
+  remember(gram, rows.size());
   return lbfgs_rate(gram, count_);
 }
 

@@ -24,9 +24,6 @@ class QuasiNewton final : public LocalUpdate {
         batches_(options, federation),
         gradient_(static_cast<std::size_t>(model.n_params())) {
     if (options.gradient == "mean") mean_.resize(gradient_.size());
-    if (!estimates()) return;
-    before_.resize(gradient_.size());
-    before_gradient_.resize(gradient_.size());
   }
 
   bool tells_update() const override { return true; }
@@ -39,18 +36,22 @@ class QuasiNewton final : public LocalUpdate {
   }
 
   ClientOutcome train(const ClientTask& task) override {
-    const double lr = learning_rate(options_, task.round);
     std::fill(mean_.begin(), mean_.end(), 0.0F);
     Memory memory(task.state, *this);
     const int64_t steps = local_steps(options_, federation_.train(task.client).size());
+    const double lr = learning_rate(options_, task.round);
     int64_t step = 0;
     ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
-      const RandomStream same_noise = noise;
+      const bool first = ++step == 1;
+      // Pairs that later ones of the round would push out are not made.
+      const bool paired =
+          memory.pairs && step > steps - options_.pairs && (!first || *memory.known != 0);
+      if (paired) gradient_behind(memory, task.row, first, batch, noise);
+      first ? arrive(memory, task.row) : move(memory, task.row, lr);
       const double loss = gradient_at(task.row, batch, noise, gradient_);
-      ++step;
-      if (estimates()) remember(memory, task.row, batch, same_noise, step, steps);
+      if (paired) memory.pairs->take(gradient_);
+      if (first) std::copy_n(gradient_.begin(), memory.gradient.size(), memory.gradient.begin());
       for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += gradient_[i];
-      if (step < steps) move(task.row, lr);
       return loss;
     });
     for (float& value : mean_) value /= static_cast<float>(steps);
@@ -94,45 +95,51 @@ class QuasiNewton final : public LocalUpdate {
     return loss;
   }
 
-  // Pairs that `pairs` later ones would push out are not made.
-  void remember(Memory& memory, std::span<const float> row, const Batch& batch, RandomStream noise,
-                int64_t step, int64_t steps) {
-    const bool first = step == 1;
-    const bool kept = step > steps - options_.pairs && !(first && *memory.known == 0);
-    if (kept) {
-      const std::span<const float> from = first ? std::span<const float>(memory.model) : before_;
-      std::span<const float> gradient_from = first ? memory.gradient : before_gradient_;
-      if (!full_batches()) {
-        gradient_at(from, batch, noise, before_gradient_);
-        gradient_from = before_gradient_;
-      }
-      memory.pairs->add(row, from, gradient_, gradient_from);
-    }
-    if (first) {
-      *memory.known = 1;
-      std::copy(row.begin(), row.end(), memory.model.begin());
-      std::copy_n(gradient_.begin(), memory.gradient.size(), memory.gradient.begin());
+  // The gradient of this mini-batch where the step began: at the model of the last participation,
+  // or at the iterate that is not moved yet.
+  void gradient_behind(Memory& memory, std::span<const float> row, bool first, const Batch& batch,
+                       RandomStream noise) {
+    const std::span<float> change = memory.pairs->change();
+    if (full_batches()) {
+      const std::span<const float> known = first ? memory.gradient : gradient_;
+      std::copy(known.begin(), known.end(), change.begin());
+    } else {
+      gradient_at(first ? memory.model : row, batch, noise, change);
     }
   }
 
-  // A local step; what is left behind is the next pair's start.
-  void move(std::span<float> row, double lr) {
-    if (estimates()) {
-      std::copy(row.begin(), row.end(), before_.begin());
-      if (full_batches()) before_gradient_ = gradient_;
+  // The step from the last participation's model to the received one.
+  static void arrive(Memory& memory, std::span<const float> row) {
+    if (!memory.pairs) return;
+    const std::span<float> step = memory.pairs->step();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      step[i] = row[i] - memory.model[i];
+      memory.model[i] = row[i];
     }
+    *memory.known = 1;
+  }
+
+  // A local step; it waits for the next mini-batch, whose gradient a pair needs on both sides.
+  void move(Memory& memory, std::span<float> row, double lr) const {
     const auto rate = static_cast<float>(lr);
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] -= rate * gradient_[i];
+    if (!memory.pairs) {
+      for (std::size_t i = 0; i < row.size(); ++i) row[i] -= rate * gradient_[i];
+      return;
+    }
+    const std::span<float> step = memory.pairs->step();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const float before = row[i];
+      row[i] -= rate * gradient_[i];
+      step[i] = row[i] - before;
+    }
   }
 
   ClientOptions options_;
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
-  std::vector<float> gradient_;         // [P]
-  std::vector<float> mean_;             // [P] of the round's gradients, when they are told
-  std::vector<float> before_;           // [P] the last iterate
-  std::vector<float> before_gradient_;  // [P] there
+  std::vector<float> gradient_;  // [P]
+  std::vector<float> mean_;      // [P] of the round's gradients, when they are told
 };
 
 void refuse(bool given, const std::string& key) {

@@ -12,8 +12,9 @@ struct FoldSums {
   bool in_range = true;         // false: an addend was NaN or above the limit, and left out
 };
 
-// For n entries: fixed += round(scale * (row - theta)), to nearest even; row = theta. Addends with
-// |scale * delta| > limit are left out and told. REQUIRES: limit < 2^63.
+// For n entries: fixed += round(scale * (row - theta)), to nearest even; row = theta. Without theta
+// (null), fixed += round(scale * row), and the row stays. Addends with |scale * delta| > limit are
+// left out and told. REQUIRES: limit < 2^63.
 using FoldKernel = FoldSums (*)(float* row, const float* theta, int64_t* fixed, std::size_t n,
                                 double scale, double limit);
 

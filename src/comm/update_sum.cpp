@@ -14,12 +14,12 @@ constexpr double kScale = 0x1p44;  // 2^kFractionBits
 void fold_fast(std::span<float> row, std::span<const float> theta, std::span<float> sum,
                float coefficient, FoldSums& sums) {
   for (std::size_t i = 0; i < row.size(); ++i) {
-    const float delta = row[i] - theta[i];
+    const float delta = theta.empty() ? row[i] : row[i] - theta[i];
     const float addend = coefficient * delta;
     sums.squared[i % FoldSums::kLanes] += static_cast<double>(delta) * static_cast<double>(delta);
     sums.in_range = sums.in_range && std::isfinite(addend);
     sum[i] += addend;
-    row[i] = theta[i];
+    if (!theta.empty()) row[i] = theta[i];
   }
 }
 
@@ -42,8 +42,9 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
   static const FoldKernel fold_exact = best_fold_kernel();
   FoldSums sums;
   if (reduction_ == Reduction::kExact) {
-    sums = fold_exact(row.data(), theta.data(), fixed_.data() + begin, row.size(),
-                      coefficient * kScale, limit_ * kScale);
+    const float* origin = theta.empty() ? nullptr : theta.data();
+    sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kScale,
+                      limit_ * kScale);
   } else {
     fold_fast(row, theta, std::span(floats_).subspan(static_cast<std::size_t>(begin), row.size()),
               static_cast<float>(coefficient), sums);

@@ -13,12 +13,16 @@ std::span<float> FederatedTrainer::parameters_of(std::vector<float>& row) const 
 FoldResult FederatedTrainer::fold_update(const Assignment& mine) {
   const int64_t begin = parts_.model.layout().n_trainable();
   const auto parameters = static_cast<std::size_t>(begin);
-  const std::span<const float> origin = update_origin();
+  if (parts_.update.tells_update()) {  // of models without buffers
+    const FoldResult folded = sum_.fold(row_, {}, mine.coefficient);
+    std::copy(theta_.begin(), theta_.end(), row_.begin());
+    return folded;
+  }
+  const std::span<const float> origin = theta_;
   const FoldResult buffers = sum_.fold(std::span(row_).subspan(parameters),
                                        origin.subspan(parameters), mine.coefficient, begin);
   FoldResult folded = sum_.fold(parameters_of(row_), origin.first(parameters), mine.coefficient);
   folded.in_range = folded.in_range && buffers.in_range;
-  if (!zeros_.empty()) std::copy(theta_.begin(), theta_.end(), row_.begin());
   return folded;
 }
 

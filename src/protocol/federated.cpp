@@ -63,11 +63,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   const auto n = static_cast<std::size_t>(parts_.model.n_params());
   theta_.resize(n);
   row_.resize(n);
-  if (parts_.update.tells_update()) zeros_.resize(n);
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
   if (parts_.update.control_returns()) control_.resize(controls);
   control_change_.resize(controls);
-  control_zeros_.resize(controls);
   if (is_server()) {
     step_.resize(n);
     participation_ = std::make_unique<Participation>(
@@ -348,18 +346,22 @@ ClientTask FederatedTrainer::task_of(int64_t client, std::span<float> state) {
           .control_change = control_change_};
 }
 
+// The next client starts from the model.
+void FederatedTrainer::forget_training() {
+  std::copy(theta_.begin(), theta_.end(), row_.begin());
+  std::fill(control_change_.begin(), control_change_.end(), 0.0F);
+}
+
 void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   const Assignment& mine = plan_[entry];
   const double start_s = monotonic_seconds();
   const ClientTask task =
       task_of(mine.client, states_ ? states_->row(mine.client) : std::span<float>());
   const ClientOutcome outcome = parts_.update.train(task);
-  if (!deadline_.counts(monotonic_seconds() - start_s_)) {
-    std::copy(theta_.begin(), theta_.end(), row_.begin());
-    return;
-  }
+  if (!deadline_.counts(monotonic_seconds() - start_s_)) return forget_training();
   const FoldResult folded = kept_ ? keep_update(mine) : fold_update(mine);
-  const FoldResult control = control_sum_.fold(control_change_, control_zeros_, mine.importance);
+  const FoldResult control = control_sum_.fold(control_change_, {}, mine.importance);
+  std::fill(control_change_.begin(), control_change_.end(), 0.0F);
   if (!folded.in_range || !control.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
     throw TrainingError(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
@@ -370,11 +372,6 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
   findings.of(entry, Findings::kRate) = outcome.rate;
   findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
-}
-
-// The update is row_ minus this.
-std::span<const float> FederatedTrainer::update_origin() const {
-  return zeros_.empty() ? theta_ : zeros_;
 }
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.

@@ -1,9 +1,9 @@
 // What every client would report in a round, before anybody takes part.
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
+#include "findings.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/federated.hpp"
 
@@ -15,7 +15,6 @@ namespace hanse {
 void FederatedTrainer::foresee() {
   share_model();
   std::copy(theta_.begin(), theta_.end(), row_.begin());
-  constexpr double kUnknown = -std::numeric_limits<double>::infinity();
   std::vector<double> squared(static_cast<std::size_t>(parts_.federation.clients()), kUnknown);
   for (int64_t client = my_worker_; my_worker_ >= 0 && client < parts_.federation.clients();
        client += workers_) {
@@ -36,14 +35,13 @@ void FederatedTrainer::foresee() {
 double FederatedTrainer::squared_step(int64_t client) {
   std::vector<float> state = state_copy(client);
   const ClientOutcome outcome = parts_.update.train(task_of(client, state));
-  const std::span<const float> origin = update_origin();
   double sum = 0;
   for (std::size_t i = 0; i < parameters_of(row_).size(); ++i) {
-    const double moved = static_cast<double>(row_[i]) - static_cast<double>(origin[i]);
+    const double origin = parts_.update.tells_update() ? 0 : static_cast<double>(theta_[i]);
+    const double moved = static_cast<double>(row_[i]) - origin;
     sum += moved * moved;
   }
-  std::copy(theta_.begin(), theta_.end(), row_.begin());
-  std::fill(control_change_.begin(), control_change_.end(), 0.0F);
+  forget_training();
   if (!std::isfinite(sum) || !std::isfinite(outcome.loss)) {
     throw TrainingError(
         fmt::format("an update of norm {} and loss {}", std::sqrt(sum), outcome.loss), client,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <cblas.h>
+#include "hanse/base/products.hpp"
 
 namespace hanse {
 
@@ -69,41 +69,35 @@ void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block,
   in_.resize(
       static_cast<std::size_t>(std::accumulate(receives.begin(), receives.end(), int64_t{0})));
   comm_.alltoallv(std::span<const float>(out_), sends, std::span(in_), receives);
-  widen(rows, mine);
 }
 
-// All rows' values of a piece in float64, at their positions.
-void GramExchange::widen(std::span<const OwnedRow> rows, RowPart piece) {
-  const auto length = static_cast<std::size_t>(piece.size());
+// Where a piece of every row lies now, by position.
+std::vector<const float*> GramExchange::locate(std::span<const OwnedRow> rows,
+                                               RowPart piece) const {
+  std::vector<const float*> at(positions_.size());
   const float* next = in_.data();
   std::size_t entry = 0;
   for (std::size_t rank = 0; rank < rows_of_.size(); ++rank) {
     const bool own = static_cast<int>(rank) == comm_.rank();
-    for (int64_t i = 0; i < rows_of_[rank]; ++i, ++entry) {
-      const auto position = static_cast<std::size_t>(positions_[entry]);
-      const float* from =
-          own ? rows[static_cast<std::size_t>(i)].values.data() + piece.begin : next;
-      std::copy(from, from + length,
-                wide_.begin() + static_cast<std::ptrdiff_t>(position * length));
-      if (!own) next += length;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows_of_[rank]); ++i, ++entry) {
+      at[static_cast<std::size_t>(positions_[entry])] =
+          own ? rows[i].values.data() + piece.begin : next;
+      if (!own) next += piece.size();
     }
   }
+  return at;
 }
 
 std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
   learn_owners(rows, k);
-  wide_.resize(static_cast<std::size_t>(k * kPiece));
   const int64_t ranks = comm_.size();
   std::vector<double> mine;  // lower triangles of this rank's blocks
-  std::vector<double> block(static_cast<std::size_t>(k * k));
   for (int64_t first = 0; first < static_cast<int64_t>(blocks_.size()); first += ranks) {
+    std::vector<double> block(static_cast<std::size_t>(k * k));
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       exchange(rows, first, piece);
-      const int64_t length = piece_of(first + comm_.rank(), piece).size();
-      if (length == 0) continue;
-      cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, static_cast<int>(k),
-                  static_cast<int>(length), 1, wide_.data(), static_cast<int>(length),
-                  piece == 0 ? 0 : 1, block.data(), static_cast<int>(k));
+      const RowPart part = piece_of(first + comm_.rank(), piece);
+      add_inner_products(locate(rows, part), 0, part.size(), block);
     }
     if (first + comm_.rank() >= static_cast<int64_t>(blocks_.size())) continue;
     for (int64_t row = 0; row < k; ++row) {
@@ -126,17 +120,13 @@ std::vector<double> GramExchange::sum_blocks(std::vector<double> mine, int64_t k
     std::size_t& next = begins[b % begins.size()];
     double* part = sum.data() + blocks_[b].part * size * size;
     for (std::size_t row = 0; row < size; ++row) {
-      for (std::size_t column = 0; column <= row; ++column)
+      for (std::size_t column = 0; column <= row; ++column) {
         part[row * size + column] += all[next++];
+      }
     }
   }
   for (std::size_t part = 0; part < parts_; ++part) {
-    double* matrix = sum.data() + part * size * size;
-    for (std::size_t row = 0; row < size; ++row) {
-      for (std::size_t column = 0; column < row; ++column) {
-        matrix[column * size + row] = matrix[row * size + column];
-      }
-    }
+    mirror(std::span(sum).subspan(part * size * size, size * size), size);
   }
   return sum;
 }

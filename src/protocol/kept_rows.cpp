@@ -24,26 +24,23 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
     directions_.skip();
     return;
   }
-  Findings all = findings;
-  parts_.comm.reduce(std::span(all.table), ReduceOp::kMax, 0);
+  std::vector<double> rates(plan_.size());
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    rates[static_cast<std::size_t>(plan_[i].position)] = findings.of(i, Findings::kRate);
+  }
+  parts_.comm.reduce(std::span(rates), ReduceOp::kMax, 0);
   const auto gram = kept_->gram(static_cast<int64_t>(plan_.size()));
   std::vector<double> coefficients(kept_->layers() * plan_.size());
-  if (is_server()) attempt([&] { coefficients = weigh_kept(all, gram); });
+  if (is_server()) attempt([&] { coefficients = weigh_kept(rates, gram); });
   parts_.comm.bcast(std::span(coefficients), 0);
   attempt([&] { fold_kept(coefficients); });
 }
 
 // Rank 0: [layers, participants] in the draw's order; zeros when somebody failed.
-std::vector<double> FederatedTrainer::weigh_kept(const Findings& findings,
+std::vector<double> FederatedTrainer::weigh_kept(const std::vector<double>& rates,
                                                  std::span<const double> gram) {
-  std::vector<double> rates(plan_.size());
-  bool complete = true;
-  for (std::size_t i = 0; i < plan_.size(); ++i) {
-    const double rate = findings.of(i, Findings::kRate);
-    rates[static_cast<std::size_t>(plan_[i].position)] = rate;
-    complete = complete && rate != kUnknown;
-  }
   directions_.skip();
+  const bool complete = std::find(rates.begin(), rates.end(), kUnknown) == rates.end();
   if (!complete) return std::vector<double>(kept_->layers() * plan_.size());
   RoundReport told = report();
   told.gram = gram;

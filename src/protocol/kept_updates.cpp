@@ -7,21 +7,32 @@
 
 namespace hanse {
 
+namespace {
+
+constexpr std::size_t kBlock = 4096;  // values that stay in the cache until they are measured
+
+}  // namespace
+
 KeptUpdates::KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
-    : layers_(std::move(layers)),
-      exchange_(comm, layers_),
-      zeros_(static_cast<std::size_t>(layers_.back().end)) {}
+    : layers_(std::move(layers)), exchange_(comm, layers_) {}
 
 double KeptUpdates::keep(int64_t position, std::span<float> row, std::span<const float> theta,
                          bool is_update) {
   const std::size_t used = positions_.size();
   if (used == rows_.size()) rows_.emplace_back(row.size());
   std::vector<float>& kept = rows_[used];
-  const std::span<const float> origin = is_update ? std::span<const float>(zeros_) : theta;
-  for (std::size_t i = 0; i < row.size(); ++i) kept[i] = row[i] - origin[i];
-  std::copy(theta.begin(), theta.end(), row.begin());
+  double squared_norm = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += kBlock) {
+    const std::size_t length = std::min(kBlock, row.size() - begin);
+    const auto update = std::span(kept).subspan(begin, length);
+    for (std::size_t i = 0; i < length; ++i) {
+      update[i] = is_update ? row[begin + i] : row[begin + i] - theta[begin + i];
+      row[begin + i] = theta[begin + i];
+    }
+    squared_norm += inner_product(update, update);
+  }
   positions_.push_back(position);
-  return inner_product(kept, kept);
+  return squared_norm;
 }
 
 std::vector<double> KeptUpdates::gram(int64_t k) {
@@ -40,8 +51,7 @@ int64_t KeptUpdates::fold(std::span<const double> coefficients, int64_t k, Updat
       const auto entry =
           layer * static_cast<std::size_t>(k) + static_cast<std::size_t>(positions_[i]);
       const FoldResult folded =
-          sum.fold(std::span(rows_[i]).subspan(from, size),
-                   std::span<const float>(zeros_).subspan(from, size), coefficients[entry], begin);
+          sum.fold(std::span(rows_[i]).subspan(from, size), {}, coefficients[entry], begin);
       if (!folded.in_range) broken = positions_[i];
     }
   }

@@ -11,8 +11,8 @@
 
 namespace hanse {
 
-// Memory: a row for each of this rank's participants in its busiest round, a row of zeros, and
-// what GramExchange takes.
+// Memory: a row for each of this rank's participants in its busiest round, and what GramExchange
+// takes.
 class KeptUpdates {
  public:
   // `layers`: the parts of a row that are weighed apart, all of the row together.
@@ -31,12 +31,10 @@ class KeptUpdates {
   void clear() { positions_.clear(); }
 
   std::size_t layers() const { return layers_.size(); }
-  const GramExchange& exchange() const { return exchange_; }
 
  private:
   std::vector<RowPart> layers_;
   GramExchange exchange_;
-  std::vector<float> zeros_;              // [P]
   std::vector<std::vector<float>> rows_;  // [P] each; the first positions_.size() are in use
   std::vector<int64_t> positions_;
 };

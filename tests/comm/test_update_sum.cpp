@@ -104,6 +104,26 @@ TEST(UpdateSum, FoldResetsTheRowAndMeasuresIt) {
   }
 }
 
+TEST(UpdateSum, WithoutAnOriginTheRowIsTheUpdateAndStays) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : kSizes) {
+      const Row zeros(static_cast<std::size_t>(n));
+      const Row update = random_row(n, 5, 1);
+      Row row = update;
+      Row reset = update;
+      UpdateSum sum(n, 2, reduction);
+      UpdateSum from_zeros(n, 2, reduction);
+      const FoldResult told = sum.fold(row, {}, 0.5);
+      EXPECT_EQ(told.squared_norm, from_zeros.fold(reset, zeros, 0.5).squared_norm);
+      expect_same_bits(row, update);
+      Row out(zeros), expected(zeros);
+      sum.take(out);
+      from_zeros.take(expected);
+      expect_same_bits(out, expected);
+    }
+  }
+}
+
 TEST(UpdateSum, ExactNormIsThatOfDoubles) {
   const Row theta{1e-3F, 1, -2};
   Row row{4e-3F, 1.5F, -1};
@@ -123,15 +143,16 @@ TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
     std::vector<int64_t> fast = plain;
     for (const double scale : {1.0, -3.0, 0x1p44}) {
       for (const double limit : {0x1p62, 0.5}) {
-        const FoldSums a =
-            fold_plain(plain_row.data(), theta.data(), plain.data(), n, scale, limit);
-        const FoldSums b =
-            best_fold_kernel()(fast_row.data(), theta.data(), fast.data(), n, scale, limit);
-        EXPECT_EQ(a.in_range, b.in_range) << n << " " << scale << " " << limit;
-        EXPECT_TRUE(std::equal(a.squared, a.squared + FoldSums::kLanes, b.squared));
-        EXPECT_EQ(plain, fast) << n << " " << scale << " " << limit;
-        expect_same_bits(plain_row, fast_row);
-        plain_row = fast_row = random_row(41, n + 9, 1);
+        for (const float* origin : {theta.data(), static_cast<const float*>(nullptr)}) {
+          const FoldSums a = fold_plain(plain_row.data(), origin, plain.data(), n, scale, limit);
+          const FoldSums b =
+              best_fold_kernel()(fast_row.data(), origin, fast.data(), n, scale, limit);
+          EXPECT_EQ(a.in_range, b.in_range) << n << " " << scale << " " << limit;
+          EXPECT_TRUE(std::equal(a.squared, a.squared + FoldSums::kLanes, b.squared));
+          EXPECT_EQ(plain, fast) << n << " " << scale << " " << limit;
+          expect_same_bits(plain_row, fast_row);
+          plain_row = fast_row = random_row(41, n + 9, 1);
+        }
       }
     }
   }

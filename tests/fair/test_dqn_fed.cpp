@@ -215,8 +215,8 @@ std::vector<double> pair_gram(const std::vector<VectorXd>& s, const std::vector<
                               const VectorXd& g) {
   MatrixXd rows(static_cast<Index>(2 * s.size() + 1), g.size());
   for (std::size_t i = 0; i < s.size(); ++i) {
-    rows.row(static_cast<Index>(i)) = s[i];
-    rows.row(static_cast<Index>(s.size() + i)) = y[i];
+    rows.row(static_cast<Index>(2 * i)) = s[i];
+    rows.row(static_cast<Index>(2 * i + 1)) = y[i];
   }
   rows.row(rows.rows() - 1) = g;
   return flat(rows * rows.transpose());

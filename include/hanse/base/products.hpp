@@ -10,10 +10,14 @@ namespace hanse {
 // every processor. REQUIRES: equal lengths. Cost: one pass over memory.
 double inner_product(std::span<const float> a, std::span<const float> b);
 
-// out[i * right.size() + j] = left[i].right[j], vectors of n values, with the bits of
-// inner_product. The vectors of `left` stay in the cache while one of `right` passes by: one pass
-// over all of them. REQUIRES: out has room for all pairs.
-void inner_products(std::span<const float* const> left, std::span<const float* const> right,
-                    int64_t n, std::span<double> out);
+// Adds rows[i].rows[j] of rows of n values to gram[i * rows.size() + j], for j <= i and i >= known:
+// the lower triangle of a Gram matrix of which the first `known` rows are there. What is added has
+// the bits of inner_product up to 4096 values. REQUIRES: room for the whole matrix. Cost: one pass
+// over all rows together.
+void add_inner_products(std::span<const float* const> rows, std::size_t known, int64_t n,
+                        std::span<double> gram);
+
+// Copies the lower triangle of a matrix [size, size] to the upper one.
+void mirror(std::span<double> gram, std::size_t size);
 
 }  // namespace hanse

@@ -30,7 +30,8 @@ class UpdateSum {
 
   // Adds coefficient * (row - theta) and sets row = theta for the next participant: copying in,
   // differencing, weighting, rounding and adding in one pass over memory.
-  // `row` and `theta` may be a part of the parameters, from `begin` on.
+  // `row` and `theta` may be a part of the parameters, from `begin` on. Without theta (empty) the
+  // row is the update itself, theta_i - theta, and stays.
   FoldResult fold(std::span<float> row, std::span<const float> theta, double coefficient,
                   int64_t begin = 0);
 

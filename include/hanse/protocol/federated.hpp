@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -144,11 +145,11 @@ class FederatedTrainer final : public Protocol {
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
   void order_at_random();
-  std::span<const float> update_origin() const;
+  void forget_training();
   FoldResult fold_update(const Assignment& mine);
   FoldResult keep_update(const Assignment& mine);
   void mix_kept(const Findings& findings);
-  std::vector<double> weigh_kept(const Findings& findings, std::span<const double> gram);
+  std::vector<double> weigh_kept(const std::vector<double>& rates, std::span<const double> gram);
   void fold_kept(std::span<const double> coefficients);
   void backtrack(std::span<const float> before, bool failed);
   void describe_draw();
@@ -169,10 +170,8 @@ class FederatedTrainer final : public Protocol {
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
   std::vector<float> step_;   // [P] the mixed update, rank 0
   UpdateSum sum_;
-  std::vector<float> zeros_;           // [P] what an update is the difference to, when it is told
   std::vector<float> control_;         // [control width] the server's variate; empty: none returns
   std::vector<float> control_change_;  // [control width] of the client in training; else zeros
-  std::vector<float> control_zeros_;   // [control width]
   UpdateSum control_sum_;              // of lambda_i control_change_i
   std::unique_ptr<WorkQueue> queue_;   // null: the schedule is planned
   std::unique_ptr<ClientStateStore> states_;
@@ -190,7 +189,7 @@ class FederatedTrainer final : public Protocol {
   std::string sampling_lines_;  // of sampling.csv, not yet taken
   DirectionReport directions_;  // of rules that need the Gram matrix
   std::vector<double> losses_;  // F_i in the draw's order, when the aggregator needs them
-  double mixed_loss_ = 0;
+  double mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
   CostModel costs_;
 };
 

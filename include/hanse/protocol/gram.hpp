@@ -24,7 +24,7 @@ struct OwnedRow {
 // receives all of another's row, unless it has a single value.
 //
 // Cost: K^2 P / ranks multiplications and K P / ranks values sent a rank. Memory a rank: pieces of
-// kPiece values of all K rows, as float32 and float64, and the blocks' K x K results.
+// kPiece values of all K rows, and the blocks' K x K results.
 class GramExchange {
  public:
   static constexpr int64_t kPiece = 4096;      // values of a row that travel at once
@@ -46,7 +46,7 @@ class GramExchange {
   void learn_owners(std::span<const OwnedRow> rows, int64_t k);
   RowPart piece_of(int64_t block, int64_t piece) const;
   void exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece);
-  void widen(std::span<const OwnedRow> rows, RowPart piece);
+  std::vector<const float*> locate(std::span<const OwnedRow> rows, RowPart piece) const;
   std::vector<double> sum_blocks(std::vector<double> mine, int64_t k);
 
   Communicator& comm_;
@@ -56,7 +56,6 @@ class GramExchange {
   std::vector<int64_t> positions_;  // of all rows, rank after rank
   std::vector<int64_t> rows_of_;    // [ranks]
   std::vector<float> out_, in_;
-  std::vector<double> wide_;  // [K, kPiece]
 };
 
 }  // namespace hanse

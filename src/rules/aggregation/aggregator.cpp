@@ -1,5 +1,7 @@
 #include "hanse/rules/aggregation/aggregator.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -31,6 +33,16 @@ std::vector<double> estimate(std::span<const double> shares, std::span<const dou
   }
   for (double& coefficient : coefficients) coefficient /= sum;
   return coefficients;
+}
+
+void require_losses(std::span<const double> losses, double low) {
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (!(losses[i] >= low) || std::isinf(losses[i])) {
+      throw InvalidArgument(fmt::format("loss {} of participant {} is not a finite number{}",
+                                        losses[i], i, low == 0 ? " >= 0" : ""),
+                            "aggregator", "this rule cannot weigh it");
+    }
+  }
 }
 
 }  // namespace hanse

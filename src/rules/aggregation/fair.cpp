@@ -13,16 +13,6 @@ namespace hanse {
 
 namespace {
 
-void require_finite(std::span<const double> losses, double low) {
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (!(losses[i] >= low) || std::isinf(losses[i])) {
-      throw InvalidArgument(fmt::format("loss {} of participant {} is not a finite number{}",
-                                        losses[i], i, low == 0 ? " >= 0" : ""),
-                            "aggregator", "this rule cannot weigh it");
-    }
-  }
-}
-
 class Afl final : public Aggregator {
  public:
   Afl(double rate, bool restricted, Estimator estimator, int64_t clients)
@@ -34,7 +24,7 @@ class Afl final : public Aggregator {
   AggregatorNeeds needs() const override { return {.losses = true}; }
 
   Mix mix(const RoundReport& report) override {
-    require_finite(report.losses, -INFINITY);
+    require_losses(report.losses, -INFINITY);
     if (restricted_) {
       ascend_participants(report);
     } else {
@@ -94,7 +84,7 @@ class QFedAvg final : public Aggregator {
 
   // F_i^q L; scale() divides by sum h_i.
   Mix mix(const RoundReport& report) override {
-    require_finite(report.losses, 0);
+    require_losses(report.losses, 0);
     powers_.clear();
     slopes_.clear();
     // F^q over the largest of them, which cancels in the step: no power is out of range.
@@ -138,7 +128,7 @@ class Term final : public Aggregator {
   AggregatorNeeds needs() const override { return {.losses = true}; }
 
   Mix mix(const RoundReport& report) override {
-    require_finite(report.losses, -INFINITY);
+    require_losses(report.losses, -INFINITY);
     const double largest = *std::max_element(report.losses.begin(), report.losses.end());
     std::vector<double> shares;
     for (const double loss : report.losses) {
@@ -158,7 +148,7 @@ class Superquantile final : public Aggregator {
   AggregatorNeeds needs() const override { return {.sizes = true, .losses = true}; }
 
   Mix mix(const RoundReport& report) override {
-    require_finite(report.losses, -INFINITY);
+    require_losses(report.losses, -INFINITY);
     const auto most = estimate(report.lambda, report.draw_weights, Estimator::kNormalized);
     std::vector<std::size_t> order(most.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

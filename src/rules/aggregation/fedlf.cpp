@@ -18,15 +18,6 @@ using Eigen::VectorXd;
 
 constexpr double kRounding = 1e-13;  // of a squared length whose terms cancel
 
-void require_finite(std::span<const double> losses) {
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (std::isfinite(losses[i])) continue;
-    throw InvalidArgument(
-        fmt::format("loss {} of participant {} is not a finite number", losses[i], i), "aggregator",
-        "this rule cannot weigh it");
-  }
-}
-
 // h of eq. (5), sum_j F_j (F_i - F_j) / (sqrt(m) |F|^3): zero when all losses are equal.
 VectorXd fairness_row(std::span<const double> losses) {
   const auto m = static_cast<Index>(losses.size());
@@ -119,7 +110,7 @@ class FedLf final : public Aggregator {
   AggregatorNeeds needs() const override { return {.losses = true, .gram = true, .layers = true}; }
 
   Mix mix(const RoundReport& report) override {
-    require_finite(report.losses);
+    require_losses(report.losses, -INFINITY);
     const auto m = static_cast<Index>(report.losses.size());
     std::vector<Group> groups;
     Matrix all = Matrix::Zero(m, m);  // of the whole updates

@@ -36,12 +36,14 @@ double lbfgs_rate(std::span<const double> gram, int64_t n) {
   VectorXd q = VectorXd::Unit(size, size - 1);  // V_i ... V_n g in terms of the s, the y and g
   double rate = 0;
   for (Index i = n - 1; i >= 0; --i) {
-    const double curvature = g(i, n + i);              // s_i.y_i
-    const double alpha = g.row(i).dot(q) / curvature;  // rho_i s_i.q
+    const Index s = 2 * i;
+    const Index y = 2 * i + 1;
+    const double curvature = g(s, y);                  // s_i.y_i
+    const double alpha = g.row(s).dot(q) / curvature;  // rho_i s_i.q
     rate += alpha * alpha * curvature;                 // rho_i (s_i.q)^2
-    q[n + i] -= alpha;                                 // q <- q - alpha_i y_i
+    q[y] -= alpha;                                     // q <- q - alpha_i y_i
   }
-  const double scale = g(n - 1, 2 * n - 1) / g(2 * n - 1, 2 * n - 1);  // s.y / y.y
+  const double scale = g(2 * n - 2, 2 * n - 1) / g(2 * n - 1, 2 * n - 1);  // s.y / y.y
   return rate + scale * std::max(0.0, q.dot(g * q));
 }
 

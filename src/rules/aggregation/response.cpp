@@ -3,9 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include <fmt/format.h>
-
-#include "hanse/base/error.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
@@ -29,15 +27,11 @@ double cdf(const ResponseOptions& options, double x) {
 
 std::vector<double> respond(const ResponseOptions& options, std::span<const double> losses,
                             double mean_loss) {
+  require_losses(losses, 0);
   std::vector<double> responses;
   responses.reserve(losses.size());
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (!(losses[i] >= 0) || std::isinf(losses[i])) {
-      throw InvalidArgument(
-          fmt::format("loss {} of participant {} is not a finite number >= 0", losses[i], i),
-          "aggregator", "responses need non-negative losses");
-    }
-    const double x = mean_loss > 0 ? losses[i] / mean_loss : 1;
+  for (const double loss : losses) {
+    const double x = mean_loss > 0 ? loss / mean_loss : 1;
     responses.push_back(options.c1 + (options.c2 - options.c1) * cdf(options, x));
   }
   return responses;

@@ -15,10 +15,10 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// The pairs with curvature, at most the `most` newest: s_1, ..., s_n, y_1, ..., y_n.
+// The pairs with curvature, at most the `most` newest: s_1, y_1, ..., s_n, y_n.
 std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t width, int64_t most) {
   if (!pairs.is_array()) throw InvalidArgument("expected a list of [s, y]", "trace.pairs");
-  std::vector<std::vector<double>> s, y;
+  std::vector<std::vector<double>> rows;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto where = fmt::format("pairs[{}]", i);
     if (!pairs[i].is_array() || pairs[i].size() != 2) {
@@ -30,14 +30,12 @@ std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t wid
     const bool usable =
         has_curvature(product(step, step), product(step, change), product(change, change));
     if (!usable) continue;
-    s.push_back(std::move(step));
-    y.push_back(std::move(change));
+    rows.push_back(std::move(step));
+    rows.push_back(std::move(change));
   }
-  const auto extra = std::max<std::ptrdiff_t>(0, std::ssize(s) - most);
-  s.erase(s.begin(), s.begin() + extra);
-  y.erase(y.begin(), y.begin() + extra);
-  s.insert(s.end(), y.begin(), y.end());
-  return s;
+  const auto extra = std::max<std::ptrdiff_t>(0, std::ssize(rows) - 2 * most);
+  rows.erase(rows.begin(), rows.begin() + extra);
+  return rows;
 }
 
 }  // namespace

@@ -83,4 +83,7 @@ Estimator parse_estimator(const std::string& name);
 std::vector<double> estimate(std::span<const double> shares, std::span<const double> draw_weights,
                              Estimator estimator);
 
+// Throws InvalidArgument unless all losses are finite and at least `low`, 0 or -infinity.
+void require_losses(std::span<const double> losses, double low);
+
 }  // namespace hanse
