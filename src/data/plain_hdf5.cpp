@@ -122,6 +122,29 @@ std::optional<PlainDataset> PlainHdf5::dataset_at(uint64_t header) const {
   return found;
 }
 
+std::optional<std::string_view> PlainHdf5::text(
+    std::span<const std::byte, kTextBytes> element) const {
+  const auto place = static_cast<uint64_t>(element.data() - memory_.get());
+  const auto length = get<uint32_t>(place);
+  const auto heap = get<uint64_t>(place + 4);
+  const auto wanted = get<uint32_t>(place + 12);
+  if (length == 0) return std::string_view();
+  if (!says(heap, "GCOL")) return {};
+  const auto bytes = get<uint64_t>(heap + 8);
+  for (uint64_t at = 16; at < bytes;) {
+    const auto index = get<uint16_t>(heap + at);
+    const auto size = get<uint64_t>(heap + at + 8);
+    if (index == wanted && index != 0) {
+      const auto found = part(heap + at + 16, length);
+      if (length > size || found.empty()) return {};
+      return std::string_view(reinterpret_cast<const char*>(found.data()), length);
+    }
+    if (index == 0 || size > bytes) return {};  // what is free stands last
+    at += 16 + (size + 7) / 8 * 8;
+  }
+  return {};
+}
+
 std::optional<PlainDataset> PlainHdf5::find(uint64_t group, std::string_view name) const {
   uint64_t tree = 0, heap = 0;
   for_each_message(group, [&](uint16_t kind, uint8_t, uint64_t at, uint64_t) {

@@ -2,9 +2,9 @@
 //
 // The library takes 20 us to open a client's dataset, so two of each of 342,477 clients take 15 s;
 // here one takes 0.3 us. What is understood is what the library and h5py write by default: groups
-// of one symbol table, object headers of version 1, contiguous datasets (HDF5 File Format
-// Specification 3.0, sections III and IV). Whatever else stands in a file is not found here, and
-// left to the library.
+// of one symbol table, object headers of version 1, contiguous datasets, strings in global heaps
+// (HDF5 File Format Specification 3.0, sections III and IV). Whatever else stands in a file is not
+// found here, and left to the library.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,11 @@ class PlainHdf5 {
   // The dataset of a group, whose header stands at the address `group`. None: there is no such
   // dataset, or something on the way to it is not plain. Safe on any bytes.
   std::optional<PlainDataset> find(uint64_t group, std::string_view name) const;
+
+  // What a stored string of variable length says: its element is a length and a place in one of the
+  // file's heaps. None: there is no such thing in it. Lives as long as the object.
+  static constexpr std::size_t kTextBytes = 16;
+  std::optional<std::string_view> text(std::span<const std::byte, kTextBytes> element) const;
 
  private:
   std::span<const std::byte> part(uint64_t address, uint64_t bytes) const;

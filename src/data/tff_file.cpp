@@ -63,7 +63,7 @@ std::string TffPlace::text() const {
 
 TffDataset::TffDataset(Handle handle, TffPlace place)
     : handle_(std::move(handle)), place_(std::move(place)) {
-  type_ = type_of(element().id());
+  type_ = element().type;
   const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where());
   std::vector<hsize_t> dims(
       static_cast<std::size_t>(std::max(0, H5Sget_simple_extent_ndims(space.id()))));
@@ -75,13 +75,17 @@ TffDataset::TffDataset(Handle handle, TffPlace place)
 
 TffDataset::TffDataset(const PlainDataset& plain, const TffElement& element, TffPlace place)
     : in_place_(plain.data),
-      in_place_type_(element.handle.id()),
+      in_place_element_(&element),
       place_(std::move(place)),
       type_(element.type),
       shape_(plain.extents) {}
 
-Handle TffDataset::element() const {
-  return {H5Dget_type(handle_.id()), H5Tclose, "read the type", where()};
+// As the library says.
+TffElement TffDataset::element() const {
+  Handle type(H5Dget_type(handle_.id()), H5Tclose, "read the type", where());
+  const bool variable = H5Tis_variable_str(type.id()) > 0;
+  const auto bytes = variable ? PlainHdf5::kTextBytes : H5Tget_size(type.id());
+  return {type_of(type.id()), std::move(type), variable, static_cast<int64_t>(bytes)};
 }
 
 int64_t TffDataset::size() const {
@@ -96,7 +100,7 @@ void TffDataset::read(hdf5::Id memory_type, void* out) const {
 }
 
 void TffDataset::convert(hdf5::Id memory_type, void* out) const {
-  if (H5Tequal(in_place_type_, memory_type) > 0) {
+  if (H5Tequal(in_place_element_->handle.id(), memory_type) > 0) {
     std::memcpy(out, in_place_.data(), in_place_.size());
     return;
   }
@@ -104,7 +108,8 @@ void TffDataset::convert(hdf5::Id memory_type, void* out) const {
   const std::size_t bytes = n * H5Tget_size(memory_type);
   std::vector<std::byte> scratch(std::max(bytes, in_place_.size()));
   std::copy(in_place_.begin(), in_place_.end(), scratch.begin());
-  check(H5Tconvert(in_place_type_, memory_type, n, scratch.data(), nullptr, H5P_DEFAULT),
+  check(H5Tconvert(in_place_element_->handle.id(), memory_type, n, scratch.data(), nullptr,
+                   H5P_DEFAULT),
         "convert the dataset", where());
   std::memcpy(out, scratch.data(), bytes);
 }
@@ -114,26 +119,40 @@ void TffDataset::read(float* out) const { read(H5T_NATIVE_FLOAT, out); }
 void TffDataset::read(uint8_t* out) const { read(H5T_NATIVE_UINT8, out); }
 
 std::vector<std::string> TffDataset::read_texts() const {
-  const Handle type = element();
-  return H5Tis_variable_str(type.id()) > 0 ? read_variable_texts()
-                                           : read_fixed_texts(H5Tget_size(type.id()));
+  if (handle_.id() >= 0) {
+    const TffElement own = element();
+    return own.variable ? read_variable_texts() : read_fixed_texts(own);
+  }
+  return in_place_element_->variable ? read_texts_in_place() : read_fixed_texts(*in_place_element_);
 }
 
 std::vector<std::string> TffDataset::read_variable_texts() const {
-  const Handle type = element();
+  const TffElement own = element();
   const Handle space(H5Dget_space(handle_.id()), H5Sclose, "read the extents", where());
   std::vector<char*> raw(static_cast<std::size_t>(size()));
-  read(type.id(), raw.data());
+  read(own.handle.id(), raw.data());
   std::vector<std::string> texts;
   for (const char* text : raw) texts.emplace_back(text ? text : "");
-  H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, raw.data());
+  H5Dvlen_reclaim(own.handle.id(), space.id(), H5P_DEFAULT, raw.data());
   return texts;
 }
 
-std::vector<std::string> TffDataset::read_fixed_texts(std::size_t bytes) const {
-  const Handle type = element();
+std::vector<std::string> TffDataset::read_texts_in_place() const {
+  constexpr std::size_t kBytes = PlainHdf5::kTextBytes;
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < in_place_.size(); at += kBytes) {
+    const auto found = place_.file->plain_.text(in_place_.subspan(at).first<kBytes>());
+    if (!found)
+      return TffClient(*place_.file, place_.client).open_dataset(place_.name).read_texts();
+    texts.emplace_back(found->substr(0, found->find('\0')));
+  }
+  return texts;
+}
+
+std::vector<std::string> TffDataset::read_fixed_texts(const TffElement& element) const {
+  const auto bytes = static_cast<std::size_t>(element.stored_bytes);
   std::string raw(static_cast<std::size_t>(size()) * bytes, '\0');
-  read(type.id(), raw.data());
+  read(element.handle.id(), raw.data());
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < raw.size(); at += bytes) {
     const std::string text = raw.substr(at, bytes);
@@ -167,21 +186,22 @@ std::vector<std::string> TffClient::names() const {
 
 TffDataset TffClient::dataset(const std::string& name) const {
   const auto plain = file_->plain_.find(file_->entry(client_).address, name);
-  TffPlace place{file_, client_, name};
-  if (plain) {
-    const auto* type = file_->plain_type(*plain);
-    if (type) return {*plain, type->element, std::move(place)};
-  }
-  const Handle group = open();
-  const hid_t found = H5Dopen2(group.id(), name.c_str(), H5P_DEFAULT);
-  if (found < 0) {
-    throw InvalidArgument(fmt::format("there is no dataset '{}'", name),
-                          TffPlace{file_, client_, ""}.text(),
-                          fmt::format("the client has: {}", join(names(), ", ")));
-  }
-  TffDataset dataset(Handle(found, H5Dclose, "open the dataset", name), std::move(place));
+  const TffElement* element = plain ? file_->element_of(*plain) : nullptr;
+  if (element) return {*plain, *element, {file_, client_, name}};
+  TffDataset dataset = open_dataset(name);
   if (plain) file_->learn(*plain, dataset);
   return dataset;
+}
+
+TffDataset TffClient::open_dataset(const std::string& name) const {
+  const Handle group = open();
+  const hid_t found = H5Dopen2(group.id(), name.c_str(), H5P_DEFAULT);
+  if (found >= 0) {
+    return {Handle(found, H5Dclose, "open the dataset", name), {file_, client_, name}};
+  }
+  throw InvalidArgument(fmt::format("there is no dataset '{}'", name),
+                        TffPlace{file_, client_, ""}.text(),
+                        fmt::format("the client has: {}", join(names(), ", ")));
 }
 
 TffFile::TffFile(const std::string& path) : path_(path), file_(open_file(path)), plain_(path) {
@@ -206,30 +226,28 @@ void TffFile::list(const Handle& examples) {
 }
 
 // Null: the library has not told yet what such elements are, or the sizes do not agree.
-const TffFile::PlainType* TffFile::plain_type(const PlainDataset& plain) const {
+const TffElement* TffFile::element_of(const PlainDataset& plain) const {
   const auto known = std::find_if(plain_types_.begin(), plain_types_.end(), [&](const auto& type) {
     return std::equal(plain.type.begin(), plain.type.end(), type.description.begin(),
                       type.description.end());
   });
   if (known == plain_types_.end()) return nullptr;
-  auto bytes = static_cast<int64_t>(H5Tget_size(known->element.handle.id()));
+  int64_t bytes = known->element->stored_bytes;
   for (const int64_t extent : plain.extents) {
     if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return nullptr;
   }
-  return bytes == static_cast<int64_t>(plain.data.size()) ? &*known : nullptr;
+  return bytes == static_cast<int64_t>(plain.data.size()) ? known->element.get() : nullptr;
 }
 
-// Numbers of the same description are read in place from here on, if the library agrees.
+// Elements of the same description are read in place from here on, if the library agrees.
 void TffFile::learn(const PlainDataset& plain, const TffDataset& dataset) const {
   constexpr std::size_t kMostTypes = 16;
-  const bool number = dataset.type() == TffType::kInteger || dataset.type() == TffType::kByte ||
-                      dataset.type() == TffType::kFloat;
   const bool agrees = plain.extents == dataset.shape() &&
                       H5Dget_offset(dataset.handle_.id()) == plain.address &&
                       H5Dget_storage_size(dataset.handle_.id()) == plain.data.size();
-  if (!number || !agrees || plain_types_.size() == kMostTypes) return;
+  if (dataset.type() == TffType::kOther || !agrees || plain_types_.size() == kMostTypes) return;
   plain_types_.push_back(
-      {{plain.type.begin(), plain.type.end()}, {dataset.type(), dataset.element()}});
+      {{plain.type.begin(), plain.type.end()}, std::make_unique<TffElement>(dataset.element())});
 }
 
 }  // namespace hanse

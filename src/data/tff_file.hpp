@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ struct TffPlace {
 struct TffElement {
   TffType type = TffType::kOther;
   hdf5::Handle handle;
+  bool variable = false;     // a string of variable length
+  int64_t stored_bytes = 0;  // of one, in the file
 };
 
 // One dataset of one client: [samples, ...]. Its file lives longer.
@@ -69,13 +72,14 @@ class TffDataset {
   friend class TffFile;
   void read(hdf5::Id memory_type, void* out) const;
   void convert(hdf5::Id memory_type, void* out) const;
-  hdf5::Handle element() const;
+  TffElement element() const;
   std::vector<std::string> read_variable_texts() const;
-  std::vector<std::string> read_fixed_texts(std::size_t bytes) const;
+  std::vector<std::string> read_texts_in_place() const;
+  std::vector<std::string> read_fixed_texts(const TffElement& element) const;
 
   hdf5::Handle handle_;                  // none: in place
-  std::span<const std::byte> in_place_;  // elements as stored, of this type
-  hdf5::Id in_place_type_ = -1;
+  std::span<const std::byte> in_place_;  // elements as stored
+  const TffElement* in_place_element_ = nullptr;
   TffPlace place_;
   TffType type_ = TffType::kOther;
   std::vector<int64_t> shape_;
@@ -90,6 +94,8 @@ class TffClient {
   std::vector<std::string> names() const;
   // Throws InvalidArgument that lists the names there are, when this is not one of them.
   TffDataset dataset(const std::string& name) const;
+  // The same through the library, whatever else knows of it.
+  TffDataset open_dataset(const std::string& name) const;
 
  private:
   hdf5::Handle open() const;
@@ -113,6 +119,7 @@ class TffFile {
 
  private:
   friend class TffClient;
+  friend class TffDataset;
 
   // Clients are opened by address: looking 342,477 names up takes longer than reading.
   struct Entry {
@@ -121,11 +128,11 @@ class TffFile {
   };
   struct PlainType {
     std::vector<std::byte> description;
-    TffElement element;
+    std::unique_ptr<TffElement> element;  // datasets point to it
   };
   const Entry& entry(int64_t client) const { return entries_[static_cast<std::size_t>(client)]; }
   void list(const hdf5::Handle& examples);
-  const PlainType* plain_type(const PlainDataset& plain) const;
+  const TffElement* element_of(const PlainDataset& plain) const;
   void learn(const PlainDataset& plain, const TffDataset& dataset) const;
 
   std::string path_;

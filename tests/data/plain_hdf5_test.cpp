@@ -1,5 +1,6 @@
 // What stands plainly in a file of HDF5, against the library that wrote it.
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,22 @@ class File {
     H5Sclose(space);
     datasets_.push_back(dataset);
     return dataset;
+  }
+
+  // Strings of variable length.
+  void add_texts(const std::string& name, const std::vector<std::string>& texts) {
+    std::vector<const char*> pointers;
+    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    const hid_t type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, H5T_VARIABLE);
+    const Extents extents = {texts.size()};
+    const hid_t space = H5Screate_simple(1, extents.data(), nullptr);
+    const hid_t dataset =
+        H5Dcreate2(group_, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data());
+    H5Sclose(space);
+    H5Tclose(type);
+    datasets_.push_back(dataset);
   }
 
   hid_t group() const { return group_; }
@@ -148,39 +165,79 @@ TEST(PlainHdf5, LeavesTheRestToTheLibrary) {
   EXPECT_FALSE(PlainHdf5(folder.file("b.h5")).find(newest.address(), "plain"));
 }
 
+// Of the dataset "texts"; none when one of them is not there.
+std::optional<std::vector<std::string>> texts_in(const PlainHdf5& plain, uint64_t group) {
+  const auto found = plain.find(group, "texts");
+  if (!found) return {};
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at + PlainHdf5::kTextBytes <= found->data.size();
+       at += PlainHdf5::kTextBytes) {
+    const auto text = plain.text(found->data.subspan(at).first<PlainHdf5::kTextBytes>());
+    if (!text) return {};
+    texts.emplace_back(*text);
+  }
+  return texts;
+}
+
+TEST(PlainHdf5, ReadsTextsOfAnyLength) {
+  const TempFolder folder;
+  File file(folder.file("a.h5"));
+  std::vector<std::string> texts = {"", "a", "seven b", "eight by", "nine byte"};
+  for (std::size_t i = 0; i < 300; ++i) {  // some heaps
+    texts.push_back(fmt::format("{}", i) +
+                    std::string(i * 37 % 100, static_cast<char>('a' + i % 26)));
+  }
+  texts.push_back(std::string(100'000, 'x'));
+  texts.push_back("last");
+  file.add_texts("texts", texts);
+  const uint64_t group = file.address();
+  EXPECT_EQ(texts_in(PlainHdf5(folder.file("a.h5")), group), texts);
+}
+
+// Calls check(file with damaged bytes, its size); returns how often it said that something was
+// read.
+template <class Check>
+int read_damaged(const std::string& whole, int attempts, Check check) {
+  const TempFolder folder;
+  RandomStream random(1, Purpose::kData);
+  int read = 0;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    std::string damaged = whole;
+    for (int flips = 0; flips < 4; ++flips) {
+      const auto place = static_cast<std::size_t>(random.uniform() * 8192) % whole.size();
+      damaged[place] = static_cast<char>(random.uniform() < 0.5 ? 255 : 256 * random.uniform());
+    }
+    if (attempt % 5 == 0) damaged.resize(static_cast<std::size_t>(random.uniform() * 8192) + 1);
+    folder.write("b.h5", damaged);
+    read += check(PlainHdf5(folder.file("b.h5")), damaged.size()) ? 1 : 0;
+  }
+  return read;
+}
+
 // Nothing is read outside the file, and nothing goes on forever.
 TEST(PlainHdf5, IsSafeOnAnyBytes) {
   const TempFolder folder;
-  const std::string path = folder.file("a.h5");
   uint64_t group = 0;
   {
-    File file(path);
-    file.add("label", H5T_STD_I64LE, {5});
+    File file(folder.file("a.h5"));
     file.add("pixels", H5T_IEEE_F32LE, {5, 3, 2});
+    file.add_texts("texts", std::vector<std::string>(40, "some words"));
     group = file.address();
   }
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(folder.file("a.h5"), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
-  RandomStream random(1, Purpose::kData);
-  int found = 0;
-  for (int attempt = 0; attempt < 500; ++attempt) {
-    std::string damaged = whole;
-    for (int flips = 0; flips < 4; ++flips) {
-      const auto place = static_cast<std::size_t>(random.uniform() * 4096) % whole.size();
-      damaged[place] = static_cast<char>(random.uniform() < 0.5 ? 255 : 256 * random.uniform());
-    }
-    if (attempt % 5 == 0) damaged.resize(static_cast<std::size_t>(random.uniform() * 4096) + 1);
-    folder.write("b.h5", damaged);
-    const PlainHdf5 plain(folder.file("b.h5"));
-    for (const char* name : {"label", "pixels"}) {
-      const auto dataset = plain.find(group, name);
-      if (!dataset) continue;
-      ++found;
-      EXPECT_LE(dataset->address + dataset->data.size(), damaged.size());
-    }
+  const int pixels = read_damaged(whole, 300, [&](const PlainHdf5& plain, std::size_t size) {
+    const auto dataset = plain.find(group, "pixels");
+    if (dataset) EXPECT_LE(dataset->address + dataset->data.size(), size);
+    return dataset.has_value();
+  });
+  const int texts = read_damaged(whole, 300, [&](const PlainHdf5& plain, std::size_t) {
+    return texts_in(plain, group).has_value();
+  });
+  for (const int read : {pixels, texts}) {
+    EXPECT_GT(read, 50);
+    EXPECT_LT(read, 300);
   }
-  EXPECT_GT(found, 100);
-  EXPECT_LT(found, 990);
 }
 
 }  // namespace

@@ -318,10 +318,9 @@ class HeldOut(hanse.Case):
             own[name] = metrics(run)
             before, after = (own[name][f"held_out_{what}loss_mean"] for what in ("before_", ""))
             self.assertLess(after, before, name)
-            for ranks in (2, 3):
-                other = self.train(job, f"{name}-{ranks}", ranks)
-                self.assertEqual(metrics(other), own[name], f"{name} on {ranks} ranks")
-                self.assert_digest(other, run)
+            other = self.train(job, f"{name}-on-3", 3)
+            self.assertEqual(metrics(other), own[name], name)
+            self.assert_digest(other, run)
         self.assert_digest(self.path("sgd"), shared, "by being looked at")
         for name, value in metrics(shared).items():
             self.assertEqual(own["sgd"][name.replace("held_out_", "held_out_before_")], value)
