@@ -54,6 +54,19 @@ TEST(PlanTransfers, RanksOfAHost) {
                    10 + (1 + kPieceSeconds) + (0.01 + 2 * kPieceSeconds / 100));
 }
 
+// Both directions of a link work at once; within a host the cores do one after the other.
+TEST(PlanTransfers, ExchangesOverlapBetweenHosts) {
+  const Cluster hosts = cluster(5, 5);
+  const double fill_s = 4 * (2 + 3 * kPieceSeconds);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 3), 20 + fill_s);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 30e6, 3), 30 + fill_s);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 50), 50 + fill_s);
+  const Cluster host = cluster(2, 1);
+  EXPECT_DOUBLE_EQ(exchange_s(host, 10e6, 20e6, 3),
+                   sum_s(host, 10e6) + broadcast_s(host, 20e6) + 3);
+  EXPECT_EQ(exchange_s(cluster(1, 1), 10e6, 10e6, 3), 3);
+}
+
 TEST(PlanTransfers, ShortMessagesClimbATree) {
   EXPECT_DOUBLE_EQ(small_s(cluster(2, 2)), 1);
   EXPECT_DOUBLE_EQ(small_s(cluster(5, 5)), 3);

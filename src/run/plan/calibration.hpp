@@ -30,9 +30,9 @@ int64_t steps_of(const Components& parts, int64_t client);
 // Resident memory of this process.
 double resident_bytes();
 
-// Ranks train and evaluate clients of different sizes at the same time, and each with several
-// threads where fewer were `started` on a host than are `planned`: as many disturb each other as in
-// the run, as far as there are cores.
+// As many clients as will train at once on a host of the run train here at once, as far as there
+// are cores: on the first ranks of each host, and where the run has more ranks a host than were
+// `started`, on several threads of each.
 // Collective; all ranks get the same, but for server_s, gram_s and memory, which are rank 0's.
 // Throws AgreedError when a client's training fails.
 Calibration calibrate(const Job& job, Components& parts, const Cluster& started,

@@ -23,19 +23,24 @@ Tree tree_of_hosts(int64_t hosts, double pieces) {
   return {hosts > 1 ? 1.0 : 0.0, static_cast<double>(hosts - 1)};
 }
 
-double transfer_s(const Cluster& cluster, double bytes, double Link::*rate) {
-  if (cluster.ranks == 1 || bytes <= 0) return 0;
+struct Transfer {
+  double wire_s = 0;  // of the slowest part
+  double fill_s = 0;  // until the first piece has come through
+  double seconds() const { return wire_s + fill_s; }
+};
+
+Transfer transfer(const Cluster& cluster, double bytes, double Link::*rate) {
+  if (cluster.ranks == 1 || bytes <= 0) return {};
   const double piece = std::min(bytes, kPieceBytes);
-  double wire_s = 0;
-  double fill_s = 0;
+  Transfer found;
   const auto add = [&](const Tree& tree, const Link& link) {
     if (tree.levels == 0) return;
-    wire_s = std::max(wire_s, tree.copies * bytes / link.*rate);
-    fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.*rate);
+    found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.*rate);
+    found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.*rate);
   };
   add(tree_of_hosts(cluster.hosts, std::ceil(bytes / piece)), cluster.network);
   add(binary_tree(cluster.ranks_a_host()), cluster.memory);
-  return wire_s + fill_s;
+  return found;
 }
 
 double levels_of(int64_t nodes) { return std::ceil(std::log2(static_cast<double>(nodes))); }
@@ -43,10 +48,20 @@ double levels_of(int64_t nodes) { return std::ceil(std::log2(static_cast<double>
 }  // namespace
 
 double broadcast_s(const Cluster& cluster, double bytes) {
-  return transfer_s(cluster, bytes, &Link::down);
+  return transfer(cluster, bytes, &Link::down).seconds();
 }
 
-double sum_s(const Cluster& cluster, double bytes) { return transfer_s(cluster, bytes, &Link::up); }
+double sum_s(const Cluster& cluster, double bytes) {
+  return transfer(cluster, bytes, &Link::up).seconds();
+}
+
+double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s) {
+  const Transfer up = transfer(cluster, up_bytes, &Link::up);
+  const Transfer down = transfer(cluster, down_bytes, &Link::down);
+  const double wire_s = cluster.hosts > 1 ? std::max({up.wire_s, down.wire_s, step_s})
+                                          : up.wire_s + down.wire_s + step_s;
+  return wire_s + up.fill_s + down.fill_s;
+}
 
 double small_s(const Cluster& cluster) {
   return levels_of(cluster.hosts) * cluster.network.latency_s +

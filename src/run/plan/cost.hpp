@@ -1,8 +1,8 @@
 // What a round costs on given machines: the model behind `hanse plan`.
 //
-// A round is: the model down, the participants' training on the busiest host, the sum up, the
-// server's step, and some collectives of a few bytes. What the ranks do is taken from the code that
-// does it (schedule.hpp, the tree of comm/); the rates come from calibration.hpp.
+// A round is: the participants' training on the busiest host; the sum up, the server's step and the
+// model down, which overlap; and some collectives of a few bytes. What the ranks do is taken from
+// the code that does it (schedule.hpp, the tree of comm/); the rates come from calibration.hpp.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Cluster {
 };
 
 // Bytes that travel as one piece: a rank passes one on while the next comes.
-inline constexpr double kPieceBytes = 256 << 10;
+inline constexpr double kPieceBytes = 48 << 10;
 
 // Seconds from the start until `bytes` of rank 0 stand on all ranks, or until the sum over all
 // ranks stands on rank 0. Between hosts, one rank of each: a chain, or where hosts outnumber the
@@ -43,6 +43,11 @@ inline constexpr double kPieceBytes = 256 << 10;
 // is that of the slowest part, and each further level adds a piece's.
 double broadcast_s(const Cluster& cluster, double bytes);
 double sum_s(const Cluster& cluster, double bytes);
+
+// Seconds until a sum has come to rank 0, has been worked on there for `step_s`, and what came of
+// it stands on all ranks. Parts of it go down while others come up: between hosts the two
+// directions of a link work at once, within a host the same cores do all of it.
+double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s);
 
 // Seconds of a collective operation of a few bytes: a binomial tree.
 double small_s(const Cluster& cluster);
