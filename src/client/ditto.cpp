@@ -37,6 +37,8 @@ class Ditto final : public LocalUpdate {
     return outcome;
   }
 
+  bool keeps_own_model() const override { return true; }
+
   void own_model(const ClientTask& task) override {
     if (has_model(task.state)) std::copy_n(task.state.begin(), task.row.size(), task.row.begin());
   }

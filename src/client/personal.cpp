@@ -54,6 +54,8 @@ class Personal final : public LocalUpdate {
     if (state.back() != 0) put(state.subspan(inner_width(), received_.size()), row);
   }
 
+  bool keeps_own_model() const override { return true; }
+
   void own_model(const ClientTask& task) override { receive(task.state, task.row); }
 
  private:

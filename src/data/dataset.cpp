@@ -32,8 +32,9 @@ std::vector<int32_t> renumbering(int64_t classes, const std::vector<int64_t>& la
 }
 
 // Moves the i-th of the kept elements, each `width` wide, to place i.
-template <class T>
-void compact(std::vector<T>& values, const std::vector<int64_t>& kept, int64_t width) {
+template <class Values>
+void compact(Values& values, const std::vector<int64_t>& kept, int64_t width) {
+  using T = typename Values::value_type;
   if (values.empty()) return;
   const auto stride = static_cast<std::size_t>(width);
   for (std::size_t i = 0; i < kept.size(); ++i) {

@@ -52,7 +52,7 @@ int64_t read_extent(InputFile& file, const std::string& field) {
 
 // Appends the last field of the file, which must end there.
 void append_bytes(InputFile& file, const std::string& field, int64_t count, int64_t bytes_each,
-                  std::vector<std::byte>& out) {
+                  std::pmr::vector<std::byte>& out) {
   const auto truncated = [&](const std::string& found) {
     return InvalidArgument(
         fmt::format("truncated file: the header promises {} x {} bytes, found {}", count,
@@ -95,7 +95,7 @@ int64_t append_labels(const std::string& path, Dataset& dataset) {
   InputFile file(path);
   check_magic(file, kLabelsMagic);
   const int64_t count = read_extent(file, "labels");
-  std::vector<std::byte> bytes;
+  std::pmr::vector<std::byte> bytes;
   append_bytes(file, "labels", count, 1, bytes);
   for (const std::byte label : bytes) dataset.labels.push_back(static_cast<int32_t>(label));
   return count;

@@ -68,8 +68,8 @@ int64_t InputFile::read(const std::string& field, void* out, int64_t bytes) {
 
 namespace {
 
-std::string read_all(InputFile& file) {
-  std::string text;
+std::pmr::string read_all(InputFile& file) {
+  std::pmr::string text;
   for (;;) {
     const std::size_t size = text.size();
     text.resize(size + std::max<std::size_t>(size, kBufferBytes));

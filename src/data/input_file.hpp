@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <string_view>
 
@@ -47,7 +48,7 @@ class InputText {
   std::string_view view() const { return view_; }
 
  private:
-  std::string unpacked_;
+  std::pmr::string unpacked_;  // see scratch_memory.hpp
   std::shared_ptr<const std::byte> mapped_;
   std::string_view view_;  // of either; the object stays in place
 };

@@ -103,7 +103,8 @@ std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t 
                            {.window = data.window,
                             .stride = data.stride,
                             .test_fraction = data.test_fraction,
-                            .min_samples = min_samples});
+                            .min_samples = min_samples,
+                            .max_samples = data.max_samples});
 }
 
 }  // namespace hanse

@@ -304,6 +304,16 @@ std::string find_features(const TffClient& client, const std::string& given) {
                                     fmt::join(client.names(), ", ")));
 }
 
+void check_no_labels(const DataOptions& data, const std::string& features) {
+  if (data.label_column == DataOptions().label_column) return;
+  throw InvalidArgument(fmt::format("{} are texts, which predict their own next token: {} is no "
+                                    "label of theirs",
+                                    features, data.label_column),
+                        "data.label-column",
+                        "leave it out; of Stack Overflow's posts, which have several tags each, "
+                        "the next word is learnt");
+}
+
 }  // namespace
 
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed) {
@@ -317,12 +327,15 @@ std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t 
     text = first.dataset(features).type() == TffType::kText;
   });
   if (!text) return std::make_unique<ArraySource>(std::move(files), features, data, seed);
+  check_no_labels(data, features);
   const bool words = std::find(std::begin(kWords), std::end(kWords), features) != std::end(kWords);
-  return make_token_source(
-      std::make_unique<TffTexts>(std::move(files), features),
-      words ? make_word_vocabulary(data.vocabulary_size)
-            : make_character_vocabulary(data.vocabulary),
-      {.window = data.window, .stride = data.stride, .test_fraction = data.test_fraction});
+  return make_token_source(std::make_unique<TffTexts>(std::move(files), features),
+                           words ? make_word_vocabulary(data.vocabulary_size)
+                                 : make_character_vocabulary(data.vocabulary),
+                           {.window = data.window,
+                            .stride = data.stride,
+                            .test_fraction = data.test_fraction,
+                            .max_samples = data.max_samples});
 }
 
 }  // namespace hanse

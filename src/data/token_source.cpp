@@ -40,9 +40,10 @@ class TokenSource final : public ClientSource {
               std::vector<int32_t>& out) const;
   Parts cut(int64_t tokens) const;
   int64_t windows(int64_t tokens) const {
-    return tokens < 2 ? 0 : (tokens - 2) / options_.stride + 1;
+    const int64_t all = tokens < 2 ? 0 : (tokens - 2) / options_.stride + 1;
+    return options_.max_samples > 0 ? std::min(all, options_.max_samples) : all;
   }
-  void write_windows(Tokens tokens, int64_t sample, const SampleArrays& out) const;
+  void write_windows(Tokens tokens, int64_t begin, int64_t end, const SampleArrays& out) const;
   template <class T>
   void write_window(Tokens before, T* out) const;
 
@@ -127,9 +128,10 @@ void TokenSource::write_window(Tokens before, T* out) const {
   for (const int32_t token : last) *out++ = static_cast<T>(token);
 }
 
-void TokenSource::write_windows(Tokens tokens, int64_t sample, const SampleArrays& out) const {
-  for (std::size_t next = 1; next < tokens.size();
-       next += static_cast<std::size_t>(options_.stride), ++sample) {
+void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
+                                const SampleArrays& out) const {
+  for (int64_t sample = begin; sample < end; ++sample) {
+    const auto next = static_cast<std::size_t>(1 + (sample - begin) * options_.stride);
     std::byte* features = out.features + sample * layout_.sample_bytes();
     if (layout_.storage == Storage::kToken) {
       write_window(tokens.first(next), reinterpret_cast<uint8_t*>(features));
@@ -151,8 +153,9 @@ void TokenSource::write(const SampleArrays& out) {
     if (!reader_->has_test()) train = cut(train).train;
     const Tokens all(tokens);
     const ClientRanges& own = layout_.clients[i];
-    write_windows(all.first(static_cast<std::size_t>(train)), own.begin, out);
-    write_windows(all.subspan(static_cast<std::size_t>(train)), own.train_end, out);
+    const auto cut_at = static_cast<std::size_t>(train);
+    write_windows(all.first(cut_at), own.begin, own.train_end, out);
+    write_windows(all.subspan(cut_at), own.train_end, own.end, out);
   }
 }
 

@@ -33,6 +33,7 @@ struct TokenOptions {
   int64_t stride = 1;
   double test_fraction = 0;  // without test texts: the end of every client's text
   int64_t min_samples = 1;   // of a client, in training; smaller ones are left out
+  int64_t max_samples = 0;   // of a client, in training and in test: the first ones; 0: all
 };
 
 // Sample: `window` tokens, on the left filled up with padding, and as label the token that follows

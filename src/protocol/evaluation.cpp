@@ -252,11 +252,22 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
 
 Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes) {
   Metrics metrics;
+  const auto add = [&](const std::string& prefix, std::span<const ClientEvaluation> scored) {
+    for (const auto& [name, value] : summarize(scored, {}, classes)) {
+      const bool of_training = name.starts_with("train_") || name == "improved";
+      if (!of_training) metrics.emplace_back(prefix + name, value);
+    }
+  };
   if (clients.empty()) return metrics;
-  for (const auto& [name, value] : summarize(clients, {}, classes)) {
-    const bool of_training = name.starts_with("train_") || name == "improved";
-    if (!of_training) metrics.emplace_back("held_out_" + name, value);
+  add("held_out_", clients);
+  if (!clients.front().before) return metrics;
+  std::vector<ClientEvaluation> before;
+  for (const ClientEvaluation& client : clients) {
+    const auto& [loss, accuracy, auroc] = *client.before;
+    before.push_back(
+        {.samples = client.samples, .loss = loss, .accuracy = accuracy, .auroc = auroc});
   }
+  add("held_out_before_", before);
   return metrics;
 }
 

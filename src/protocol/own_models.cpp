@@ -1,5 +1,6 @@
 // The models that clients would use for themselves.
 #include <algorithm>
+#include <optional>
 
 #include "hanse/protocol/federated.hpp"
 
@@ -23,18 +24,35 @@ std::span<const float> FederatedTrainer::received_model(int64_t client) {
   return row_;
 }
 
-// As the next round would make them of the shared model, on the rank that keeps the client's state;
-// nothing of it stays. Cost: where clients keep no model, a round of all clients.
+// Turns row_, the shared model, into the client's own; nothing of it stays. A client held out of
+// training makes it of the samples it has, as if this were its first round.
+void FederatedTrainer::make_own_model(int64_t client) {
+  std::vector<float> state = state_copy(client);
+  const ClientTask task = task_of(client, state);
+  const bool held_out = client >= parts_.federation.clients();
+  if (held_out && parts_.federation.train(client).size() == 0) return;
+  if (held_out && parts_.update.keeps_own_model()) parts_.update.train(task);
+  parts_.update.own_model(task);
+  std::fill(control_change_.begin(), control_change_.end(), 0.0F);
+}
+
+// As the next round would make them of the shared model, on the rank that keeps the client's state.
+// Cost: where clients keep no model, a round of all clients.
 std::vector<ClientEvaluation> FederatedTrainer::evaluate_own_models() {
+  const Federation& federation = parts_.federation;
+  const auto evaluate_row = [&](int64_t client) {
+    return evaluate_client(federation, parts_.model, row_, client, evaluation_buffer_);
+  };
   std::vector<ClientEvaluation> mine;
-  for (int64_t client = my_worker_; my_worker_ >= 0 && client < parts_.federation.clients();
+  for (int64_t client = my_worker_;
+       my_worker_ >= 0 && client < federation.clients() + federation.held_out();
        client += workers_) {
     std::copy(theta_.begin(), theta_.end(), row_.begin());
-    std::vector<float> state = state_copy(client);
-    parts_.update.own_model(task_of(client, state));
-    std::fill(control_change_.begin(), control_change_.end(), 0.0F);
-    mine.push_back(
-        evaluate_client(parts_.federation, parts_.model, row_, client, evaluation_buffer_));
+    std::optional<TestScores> before;
+    if (client >= federation.clients()) before = evaluate_row(client).test_scores();
+    make_own_model(client);
+    mine.push_back(evaluate_row(client));
+    mine.back().before = before;
   }
   const auto by_worker = parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
   std::vector<ClientEvaluation> all(by_worker.size());

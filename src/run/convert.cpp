@@ -8,10 +8,16 @@
 #include "atomic_file.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/hanse_file.hpp"
+#include "hanse/data/scratch_memory.hpp"
 
 namespace hanse {
 
 namespace {
+
+std::string folder_of(const std::string& file) {
+  const auto folder = std::filesystem::path(file).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
 
 void check_target(const std::string& out, bool overwrite) {
   std::error_code code;
@@ -34,6 +40,7 @@ std::string convert_job(const std::string& job_file, const Overrides& overrides,
   check_target(out, job.run.overwrite);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not a death
   TemporaryFile file(out + ".tmp");
+  const ScratchMemory scratch(folder_of(out));
   const auto sizes =
       write_hanse_file(file.path(), job.data, job.federation, static_cast<uint64_t>(job.run.seed));
   file.publish(out);

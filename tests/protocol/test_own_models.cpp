@@ -12,20 +12,22 @@
 namespace hanse {
 namespace {
 
-TinyJob own_models_job(bool stateful, const std::string& role) {
+TinyJob own_models_job(bool stateful, const std::string& role, int64_t held_out = 0) {
   TinyJob job;
+  job.held_out = held_out;
   job.stateful = stateful;
   job.own_models = true;
   job.server.role = role;
   return job;
 }
 
-// One after another, from what a checkpoint keeps: the model trained as in the next round.
+// One after another, from what a checkpoint keeps: the model trained as in the next round. Of
+// clients held out of training nothing is kept.
 std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds) {
   const Kept kept = train_and_keep<TinyTraining>(1, job, rounds);
   const auto theta = kept.server.get<float>("model");
   const auto comm = make_single_communicator();
-  const Federation federation = tiny_federation(*comm);
+  const Federation federation = tiny_federation(*comm, 0.25, job.held_out);
   TinyModel model;
   TinyUpdate update(job.stateful);
   std::vector<ClientEvaluation> found;
@@ -38,6 +40,9 @@ std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds
     update.train(
         {.client = client, .round = rounds + 1, .seed = kSeed, .row = row, .state = state});
     found.push_back(evaluate_client(federation, model, row, client, buffer));
+    if (client < federation.clients()) continue;
+    EXPECT_TRUE(known == kept.clients.end()) << "client " << client << " took part";
+    found.back().before = evaluate_client(federation, model, theta, client, buffer).test_scores();
   }
   return found;
 }
@@ -49,29 +54,40 @@ void expect_same(const std::vector<ClientEvaluation>& found,
     EXPECT_EQ(found[c].loss, expected[c].loss) << "client " << c;
     EXPECT_EQ(found[c].accuracy, expected[c].accuracy) << "client " << c;
     EXPECT_EQ(found[c].train_loss, expected[c].train_loss) << "client " << c;
+    ASSERT_EQ(found[c].before.has_value(), expected[c].before.has_value()) << "client " << c;
+    if (!found[c].before) continue;
+    EXPECT_EQ(found[c].before->loss, expected[c].before->loss) << "client " << c;
+    EXPECT_EQ(found[c].before->accuracy, expected[c].before->accuracy) << "client " << c;
+    EXPECT_NE(found[c].before->loss, found[c].loss) << "client " << c;
+  }
+}
+
+void expect_those_of_the_next_round(bool stateful, int64_t held_out) {
+  constexpr int64_t kRounds = 3;  // of four participants: some clients have no state yet
+  const auto expected = slow_evaluation(own_models_job(stateful, "shared", held_out), kRounds);
+  EXPECT_NE(expected[0].loss, expected[1].loss);
+  for (const std::string role : {"shared", "dedicated"}) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      run_threads(ranks, [&](Communicator& comm) {
+        TinyTraining training(comm, own_models_job(stateful, role, held_out));
+        for (int64_t t = 0; t < kRounds; ++t) training.trainer->round(false);
+        const auto found = training.trainer->evaluate();
+        if (comm.rank() == 0) {
+          expect_same(found, expected);
+        } else {
+          EXPECT_TRUE(found.empty());
+        }
+      });
+    }
   }
 }
 
 TEST(OwnModels, AreThoseOfTheNextRoundOnAnyRanks) {
-  constexpr int64_t kRounds = 3;  // of four participants: some clients have no state yet
-  for (const bool stateful : {false, true}) {
-    const auto expected = slow_evaluation(own_models_job(stateful, "shared"), kRounds);
-    EXPECT_NE(expected[0].loss, expected[1].loss);
-    for (const std::string role : {"shared", "dedicated"}) {
-      for (int ranks = 1; ranks <= 4; ++ranks) {
-        run_threads(ranks, [&](Communicator& comm) {
-          TinyTraining training(comm, own_models_job(stateful, role));
-          for (int64_t t = 0; t < kRounds; ++t) training.trainer->round(false);
-          const auto found = training.trainer->evaluate();
-          if (comm.rank() == 0) {
-            expect_same(found, expected);
-          } else {
-            EXPECT_TRUE(found.empty());
-          }
-        });
-      }
-    }
-  }
+  for (const bool stateful : {false, true}) expect_those_of_the_next_round(stateful, 0);
+}
+
+TEST(OwnModels, OfHeldOutClientsAreThoseOfAFirstRound) {
+  for (const bool stateful : {false, true}) expect_those_of_the_next_round(stateful, 3);
 }
 
 // The model and all states of a run that evaluates in every round are those of one that never does.

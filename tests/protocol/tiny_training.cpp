@@ -10,7 +10,7 @@
 
 namespace hanse {
 
-Federation tiny_federation(Communicator& host, double test_fraction) {
+Federation tiny_federation(Communicator& host, double test_fraction, int64_t held_out) {
   DataOptions data;
   data.kind = "random";
   data.shape = {3};
@@ -20,6 +20,7 @@ Federation tiny_federation(Communicator& host, double test_fraction) {
   options.clients = kClients;
   options.partition = "power-law";
   options.samples = 12;
+  options.held_out = static_cast<double>(held_out);
   return Federation::load(data, options, kSeed, host);
 }
 
@@ -73,7 +74,7 @@ namespace {
 
 std::vector<double> sample_shares(const Federation& federation) {
   std::vector<double> lambda;
-  for (int64_t client = 0; client < kClients; ++client) {
+  for (int64_t client = 0; client < federation.clients(); ++client) {
     lambda.push_back(static_cast<double>(federation.train(client).size()) /
                      static_cast<double>(federation.train_samples()));
   }
@@ -87,33 +88,37 @@ OsmdOptions osmd_options(const TinyJob& job, OsmdKind kind) {
 }  // namespace
 
 std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation) {
+  const int64_t clients = federation.clients();
   const auto osmd = [&](OsmdKind kind) {
-    return make_osmd_sampler(osmd_options(job, kind), kClients, job.per_round);
+    return make_osmd_sampler(osmd_options(job, kind), clients, job.per_round);
   };
   const BaselineOptions baseline{
       .replacement = job.replacement, .mixing = 0.4, .rate_scale = 1000, .horizon = 16};
-  if (job.sampler == "full") return make_full_sampler(kClients);
-  if (job.sampler == "uniform") return make_uniform_sampler(kClients, job.per_round);
+  if (job.sampler == "full") return make_full_sampler(clients);
+  if (job.sampler == "uniform") return make_uniform_sampler(clients, job.per_round);
   if (job.sampler == "osmd") return osmd(OsmdKind::kFixed);
   if (job.sampler == "adaptive-osmd") return osmd(OsmdKind::kAdaptive);
   if (job.sampler == "osmd-doubling") return osmd(OsmdKind::kDoubling);
-  if (job.sampler == "mabs") return make_mabs_sampler(baseline, kClients, job.per_round);
-  if (job.sampler == "vrb") return make_vrb_sampler(baseline, kClients, job.per_round);
+  if (job.sampler == "mabs") return make_mabs_sampler(baseline, clients, job.per_round);
+  if (job.sampler == "vrb") return make_vrb_sampler(baseline, clients, job.per_round);
   if (job.sampler == "avare") {
-    return make_avare_sampler({.replacement = job.replacement}, kClients, job.per_round);
+    return make_avare_sampler({.replacement = job.replacement}, clients, job.per_round);
   }
   if (job.sampler == "optimal") {
-    return make_optimal_sampler(kClients, job.per_round, job.replacement);
+    return make_optimal_sampler(clients, job.per_round, job.replacement);
   }
   return make_weighted_sampler(sample_shares(federation), job.per_round, job.replacement);
 }
 
 TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
-    : host(comm.split_by_host()), federation(tiny_federation(*host)), update(job.stateful) {
+    : host(comm.split_by_host()),
+      federation(tiny_federation(*host, 0.25, job.held_out)),
+      update(job.stateful) {
   if (job.by_losses) {
     aggregator = std::make_unique<LossAggregator>();
   } else {
-    aggregator = make_fedavg(job.fedavg.weights, parse_estimator(job.fedavg.estimator), kClients);
+    aggregator = make_fedavg(job.fedavg.weights, parse_estimator(job.fedavg.estimator),
+                             federation.clients());
   }
   if (comm.rank() == 0) {
     sampler = make_tiny_sampler(job, federation);
@@ -122,7 +127,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   }
   FederatedTrainer::Settings settings;
   settings.seed = kSeed;
-  settings.max_participants = kClients;
+  settings.max_participants = federation.clients();
   settings.server = job.server;
   settings.comm = job.comm;
   settings.regret = job.regret;

@@ -21,7 +21,7 @@ inline constexpr int64_t kParams = 19;
 inline constexpr uint64_t kSeed = 7;
 
 // Eleven clients of unequal size with samples of three values and two classes.
-Federation tiny_federation(Communicator& host, double test_fraction = 0.25);
+Federation tiny_federation(Communicator& host, double test_fraction = 0.25, int64_t held_out = 0);
 
 // Squared scores of linear features; evaluates at most five samples at once.
 class TinyModel final : public Model {
@@ -82,6 +82,7 @@ struct TinyJob {
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
   bool own_models = false;
+  int64_t held_out = 0;  // of the eleven clients
   ServerOptions server;
   CommOptions comm;
 };

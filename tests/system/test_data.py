@@ -69,6 +69,13 @@ class DataCase(hanse.Case):
         self.assertEqual(list(part[1]), list(np.ravel(labels)))
 
 
+    def refuse(self, job, *parts, out="out.h5"):
+        """Status 2, one line, nothing left."""
+        self.assert_one_error(self.convert(job, out, expect=None), 2, "hint: ", *parts)
+        self.assertFalse(os.path.exists(self.path(out)))
+        self.assertFalse(os.path.exists(self.path(f"{out}.tmp")))
+
+
 class RoundTrip(DataCase):
     def test_tff_emnist(self):
         train = {name: images(self.rng, n) for name, n in [("f2", 3), ("f1", 5), ("f0", 1)]}
@@ -156,6 +163,31 @@ class RoundTrip(DataCase):
         stream = [1, 1, 1, 3, 4, 2, 3, 4]  # a 3, list 4, 2 ends a text, 1 is any other word
         windows = np.array([([0] * 3 + stream[:i])[-3:] for i in range(1, 8)], np.uint8)
         self.assert_part(clients[0][0], windows, stream[1:])
+
+    def test_tff_of_stack_overflow(self):
+        """All of its datasets; the first samples of each client."""
+        def post(n):
+            return {"tokens": np.array(["a b c d e"] * n, h5py.string_dtype()),
+                    "title": np.array(["t"] * n, h5py.string_dtype()),
+                    "tags": np.array(["c++|sort"] * n, h5py.string_dtype()),
+                    "creation_date": np.array(["2015-01-01"] * n, h5py.string_dtype()),
+                    "score": np.arange(n), "type": np.array(["answer"] * n, h5py.string_dtype())}
+        path = tff_file(self.path("train.h5"), {"u": post(4), "v": post(1)})
+        test = tff_file(self.path("test.h5"), {"u": post(3), "v": post(1)})
+        job = self.data_job("tff", path, data__test_path=test, data__window=3,
+                            data__max_samples=5, data__stride=2)
+        (u, v), _ = self.converted(job)
+        stream = ([3, 4, 5, 6, 7, 2] * 4)[:-1]
+        windows = [([0] * 3 + stream[:i])[-3:] for i in (1, 3, 5, 7, 9)]
+        for part in u:
+            self.assert_part(part, np.array(windows, np.uint8), [4, 6, 2, 4, 6])
+        for part in v:
+            self.assert_part(part, np.array(windows[:2], np.uint8), [4, 6])
+        self.refuse(self.data_job("tff", path, data__label_column="tags"), "tags is no label",
+                    "data.label-column", "next word", out="no.h5")
+        self.refuse(self.data_job("tff", path, data__feature_column="score"),
+                    "no dataset 'label'", "creation_date, score, tags, title, tokens, type",
+                    out="no.h5")
 
     def leaf(self, train, test, files=1):
         for part, users in [("train", train), ("test", test)]:
@@ -266,6 +298,35 @@ class HeldOut(hanse.Case):
         self.assertEqual(hanse.text(half, "evaluations.csv").splitlines()[-1],
                          hanse.text(run, "evaluations.csv").splitlines()[-1])
 
+    def test_before_and_after_training_of_their_own(self):
+        """On the samples they are tested on, so that training helps."""
+        changes = {"federation.held-out": 5, "data.test-fraction": 0, "run.rounds": 4,
+                   "model.kind": "mlp", "model.hidden": "7", "client.epochs": 3}
+
+        def metrics(run):
+            return {name: value for name, value in hanse.summary(run)["metrics"].items()
+                    if name.startswith("held_out_")}
+        shared = self.train(self.job(changes), "shared")
+        own = {}
+        for name, update in [("sgd", {"evaluate.view": "personalised"}),
+                             ("ditto", {"client.update": "ditto", "client.lambda": 0}),
+                             ("personal", {"client.personal": "fc2.*"}),
+                             ("scaffold", {"client.update": "scaffold",
+                                           "evaluate.view": "personalised"})]:
+            job = self.job({**changes, **update}, f"{name}.cfg")
+            run = self.train(job, name)
+            own[name] = metrics(run)
+            before, after = (own[name][f"held_out_{what}loss_mean"] for what in ("before_", ""))
+            self.assertLess(after, before, name)
+            for ranks in (2, 3):
+                other = self.train(job, f"{name}-{ranks}", ranks)
+                self.assertEqual(metrics(other), own[name], f"{name} on {ranks} ranks")
+                self.assert_digest(other, run)
+        self.assert_digest(self.path("sgd"), shared, "by being looked at")
+        for name, value in metrics(shared).items():
+            self.assertEqual(own["sgd"][name.replace("held_out_", "held_out_before_")], value)
+        self.assertEqual(own["ditto"], own["sgd"])  # Ditto's own model without the pull is SGD's
+
     def test_only_federated(self):
         process = self.hanse("run", self.job({"federation.held-out": 2, "run.protocol": "online"}),
                              expect=None)
@@ -273,12 +334,6 @@ class HeldOut(hanse.Case):
 
 
 class BadData(DataCase):
-    def refuse(self, job, *parts):
-        """Status 2, one line, nothing left."""
-        self.assert_one_error(self.convert(job, expect=None), 2, "hint: ", *parts)
-        self.assertFalse(os.path.exists(self.path("out.h5")))
-        self.assertFalse(os.path.exists(self.path("out.h5.tmp")))
-
     def refuse_run(self, job, *parts):
         """The same of a run on two ranks."""
         run = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2, expect=None)
@@ -443,8 +498,18 @@ class Memory(DataCase):
         self.assertLess(self.memory_of_run(mapped, "mapped"), 100 * MB)
         random = self.job({**OWN_CLIENTS, "data.kind": "random", "data.shape": "1000",
                         "federation.clients": 100, "federation.samples": 2000})
-        failed = self.hanse("convert", random, self.path("no.h5"), data_bytes=limit, expect=None)
+        self.hanse("convert", random, self.path("random.h5"), data_bytes=limit)
+        failed = self.hanse("run", random, f"--run.out={self.path('no')}", data_bytes=limit,
+                            expect=None)
         self.assertNotEqual(failed.status, 0, "the limit limits nothing")
+
+    def test_a_disk_without_room_for_the_samples(self):
+        random = self.job({**OWN_CLIENTS, "data.kind": "random", "data.shape": "1000",
+                           "federation.clients": 10, "federation.samples": 400})
+        failed = self.hanse("convert", random, self.path("no.h5"), file_bytes=2 << 20, expect=None)
+        self.assert_one_error(failed, 1, "scratch file", "hint: ")
+        self.assertEqual([name for name in os.listdir(self.folder) if "output" not in name],
+                         ["job.cfg"])
 
 
 if __name__ == "__main__":

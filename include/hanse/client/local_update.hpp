@@ -106,6 +106,9 @@ class LocalUpdate {
   // What else it leaves in the task counts for nothing. Here: the model after a round of training,
   // for clients that keep none. REQUIRES: not tells_update().
   virtual void own_model(const ClientTask& task) { train(task); }
+  // Does own_model() take the model that train() left in the state? A client that never took part
+  // has none until it trains for the first time.
+  virtual bool keeps_own_model() const { return false; }
 };
 
 // Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ constexpr int64_t storage_bytes(Storage storage) { return storage == Storage::kF
 struct Dataset {
   std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
-  std::vector<std::byte> features;  // [size, product of shape], stored as `storage` says
+  // [size, product of shape], stored as `storage` says; see scratch_memory.hpp
+  std::pmr::vector<std::byte> features;
   std::vector<int32_t> labels;      // [size] in [0, classes); empty for regression
   std::vector<float> targets;       // [size] for regression; empty for classification
   int64_t classes = 0;              // 0 for regression
@@ -67,6 +69,7 @@ struct DataOptions {
   int64_t vocabulary_size = 10000;   // words: the most frequent ones; at least 1
   int64_t window = 80;               // text: tokens that predict the next one; at least 1
   int64_t stride = 1;                // text: from one predicted token to the next; at least 1
+  int64_t max_samples = 0;  // text: of a client, in training and in test, its first ones; 0: all
 
   // synthetic-regression, see make_synthetic_regression.
   std::string design = "dense";      // dense: all coordinates; support: one a client

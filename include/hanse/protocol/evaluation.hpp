@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,11 @@
 
 namespace hanse {
 
+// Of one model on a client's test samples; as in ClientEvaluation.
+struct TestScores {
+  double loss, accuracy, auroc;
+};
+
 // One client, evaluated on its own data.
 struct ClientEvaluation {
   double samples = 0;   // test samples
@@ -22,6 +28,10 @@ struct ClientEvaluation {
   double train_samples = 0;
   double train_loss = 0;                                    // mean loss over the training samples
   double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
+  // With the shared model, when all of the above is of the client's own and it never took part.
+  std::optional<TestScores> before = std::nullopt;
+
+  TestScores test_scores() const { return {loss, accuracy, auroc}; }
 };
 
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
@@ -62,8 +72,8 @@ using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes);
 
-// The same of the clients held out of training, named held_out_*, without what is of training.
-// Nothing when there are none.
+// The same of the clients held out of training, named held_out_*, without what is of training; of
+// what they had before their own training named held_out_before_*. Nothing when there are none.
 Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes);
 
 }  // namespace hanse

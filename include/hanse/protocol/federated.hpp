@@ -135,6 +135,7 @@ class FederatedTrainer final : public Protocol {
   double feedback(int64_t client, double importance, double squared_norm) const;
   ClientTask task_of(int64_t client, std::span<float> state);
   std::vector<float> state_copy(int64_t client) const;
+  void make_own_model(int64_t client);
   std::vector<ClientEvaluation> evaluate_own_models();
   std::span<const float> received_model(int64_t client);
   void gather_losses();

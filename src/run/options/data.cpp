@@ -32,6 +32,11 @@ void bind_data(OptionTable& table, DataOptions& data) {
            "tokens of a text from one that is predicted to the next")
       .only_for({"tff", "text"});
   table
+      .add("data.max-samples", data.max_samples, at_least(0),
+           "most samples that a client makes of its training and of its test texts, the first "
+           "ones; 0: all")
+      .only_for({"tff", "text"});
+  table
       .add_choice("data.vocabulary", data.vocabulary, {"ascii", "data"},
                   "characters: a fixed list of 97, or those the texts have")
       .only_for({"tff", "leaf", "text"});
