@@ -93,7 +93,7 @@ install_header_library() {  # install_header_library HEADER ARCHIVE SHA256
       -DCMAKE_INSTALL_PREFIX="$user_prefix" -DCMAKE_PREFIX_PATH="$user_prefix" \
       -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DBUILD_TESTING=OFF \
       -DFMT_TEST=OFF -DFMT_DOC=OFF -DSPDLOG_FMT_EXTERNAL=ON -DSPDLOG_BUILD_EXAMPLE=OFF \
-      -DJSON_BuildTests=OFF
+      -DJSON_BuildTests=OFF -DCMAKE_POLICY_VERSION_MINIMUM=3.5  # older than CMake 4 takes
     quietly cmake --build "$work/build"
     quietly cmake --install "$work/build"
   elif [[ -d $work/source/include ]]; then

@@ -35,9 +35,11 @@ class Refused(Exception):
 
 @dataclasses.dataclass
 class Case:
-    """One row of the table: a name, and the options that make it."""
+    """One row of the table: a name, the options that make it, and the words before the program
+    where they are not those of the sweep."""
     name: str
     options: dict
+    launch: list = None
 
     def folder(self):
         return "".join(c if c.isalnum() or c in "=.,-+" else "_" for c in self.name) or "base"
@@ -120,11 +122,12 @@ class Sweep:
                 process.send_signal(number)
 
     def command(self, task):
+        launch = self.launch if task.case.launch is None else task.case.launch
         if any((task.folder / "checkpoints").glob("round-*.h5")):
-            return [*self.launch, str(self.program), "resume", str(task.folder)]
+            return [*launch, str(self.program), "resume", str(task.folder)]
         options = {**self.common, **task.case.options, "run.seed": task.seed,
                    "run.out": task.folder, "run.overwrite": "true"}
-        return [*self.launch, str(self.program), "run", self.job,
+        return [*launch, str(self.program), "run", self.job,
                 *(f"--{key}={value}" for key, value in options.items())]
 
     def _execute(self, task):

@@ -49,14 +49,24 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   }
 }
 
-po::options_description known_options(const OptionTable& table) {
+po::options_description known_options(const OptionTable& job) {
+  PlanOptions defaults;
+  OptionTable plan;
+  bind_plan(plan, defaults);
   po::options_description options;
-  options.add_options()("help,h", "")("version", "")("markdown", "")("ranks",
-                                                                     po::value<std::string>());
-  for (const Option& option : table.options()) {
-    options.add_options()(option.key.c_str(), po::value<std::string>());
+  options.add_options()("help,h", "")("version", "")("markdown", "")("json", "");
+  for (const OptionTable* table : {&job, static_cast<const OptionTable*>(&plan)}) {
+    for (const Option& option : table->options()) {
+      options.add_options()(option.key.c_str(), po::value<std::string>());
+    }
   }
   return options;
+}
+
+// Those of plan have no section.
+bool is_plan_option(const po::basic_option<char>& option) {
+  return !option.unregistered && !option.value.empty() &&
+         option.string_key.find('.') == std::string::npos;
 }
 
 void take_option(const po::basic_option<char>& option, Command& command) {
@@ -67,10 +77,14 @@ void take_option(const po::basic_option<char>& option, Command& command) {
     command.verb = "version";
   } else if (key == "markdown") {
     command.markdown = true;
-  } else if (key == "ranks") {
+  } else if (key == "json") {
+    command.plan.json = true;
+    command.plan_option = key;
+  } else if (is_plan_option(option)) {
     OptionTable table;
-    table.add("ranks", command.ranks, at_least(1), "");
-    table.set("ranks", option.value.front(), "--ranks");
+    bind_plan(table, command.plan);
+    table.set(key, option.value.front(), "--" + key);
+    command.plan_option = key;
   } else if (!option.unregistered && !option.value.empty()) {
     command.overrides.emplace_back(key, option.value.front());
   } else {
@@ -118,8 +132,8 @@ Command parse_command(const std::vector<std::string>& arguments) {
   }
   const Verb& verb = find_verb(command.verb);
   check_words(verb, command.words);
-  if (command.ranks > 0 && command.verb != "plan") {
-    throw InvalidArgument("only hanse plan takes this option", "--ranks",
+  if (!command.plan_option.empty() && command.verb != "plan") {
+    throw InvalidArgument("only hanse plan takes this option", "--" + command.plan_option,
                           "mpirun -n N sets the ranks of a run");
   }
   if (command.markdown && (command.verb != "list" || !command.words.empty())) {

@@ -68,7 +68,7 @@ ExitStatus execute_together(const Command& command, Communicator& comm, double s
   const std::string& target = command.words.front();
   if (command.verb == "run") return run_job(target, command.overrides, comm, start_s);
   if (command.verb == "resume") return resume_job(target, command.overrides, comm, start_s);
-  const std::string text = plan_job(target, command.overrides, command.ranks, comm);
+  const std::string text = plan_job(target, command.overrides, command.plan, comm);
   if (comm.rank() == 0) fmt::print("{}", text);
   return ExitStatus::kDone;
 }

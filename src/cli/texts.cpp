@@ -13,7 +13,8 @@ std::string usage_text() {
 
   hanse run JOB.cfg [--section.key=value ...]     train; alone or under mpirun or srun
   hanse resume RUN_DIR [--section.key=value ...]  go on from the last complete checkpoint
-  hanse plan JOB.cfg [--ranks=N]                  memory, bytes and time a round; trains nothing
+  hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; trains nothing;
+      --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
   hanse list [KIND]                               what a job file can choose, with all options

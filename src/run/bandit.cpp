@@ -11,7 +11,6 @@
 #include "hanse/rules/bandit/clusters.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/job.hpp"
-#include "plan_online.hpp"
 
 namespace hanse {
 
@@ -213,19 +212,6 @@ std::string bandit_text(const Job& job, const BanditProtocol& bandit) {
                      job.bandit.kind, bandit.arms(), job.bandit.arms, bandit.dimension(),
                      bandit.clients(),
                      job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : "");
-}
-
-std::string plan_bandit(const Job& job, const BanditProtocol& bandit, int64_t ranks) {
-  const auto line = [](const std::string& label, int64_t value) {
-    return plan_line(label, fmt::format("{}", value));
-  };
-  const int64_t d = bandit.dimension();
-  const int64_t n = bandit.clients();
-  return plan_line("job", job.run.name) + line("parameters", d) + line("arms", bandit.arms()) +
-         line("clients", n) + line("ranks", ranks) + line("repeats", job.run.repeats) +
-         line("numbers of a client's statistics", bandit.row_width()) +
-         line("sent by a synchronization, bytes", 8 * bandit.row_width() * (n + ranks - 1)) +
-         line("scalars of one, as papers count", 2 * n * (d * d + d));
 }
 
 }  // namespace hanse

@@ -17,7 +17,7 @@ TEST(ParseCommand, VerbsWithTheirWords) {
     EXPECT_EQ(command.verb, verb);
     EXPECT_EQ(command.words, Words{"target"});
     EXPECT_TRUE(command.overrides.empty());
-    EXPECT_EQ(command.ranks, 0);
+    EXPECT_EQ(command.plan.ranks, 0);
   }
   EXPECT_EQ(parse_command({"list"}).words, Words{});
   EXPECT_EQ(parse_command({"list", "samplers"}).words, Words{"samplers"});
@@ -42,16 +42,34 @@ TEST(ParseCommand, HelpAndVersion) {
   EXPECT_EQ(parse_command({"--version"}).verb, "version");
 }
 
-TEST(ParseCommand, RanksOfAPlan) {
-  EXPECT_EQ(parse_command({"plan", "job.cfg", "--ranks=8"}).ranks, 8);
-  for (const char* bad : {"--ranks=x", "--ranks=0", "--ranks=-2"}) {
-    expect_error<InvalidArgument>([&] { parse_command({"plan", "job.cfg", bad}); }, {"--ranks"});
+TEST(ParseCommand, MachinesOfAPlan) {
+  const PlanOptions plan =
+      parse_command({"plan", "job.cfg", "--ranks=8", "--hosts", "4", "--cores=0.5",
+                     "--link-gbit=2.5", "--latency-us=0", "--json"})
+          .plan;
+  EXPECT_EQ(plan.ranks, 8);
+  EXPECT_EQ(plan.hosts, 4);
+  EXPECT_EQ(plan.cores, 0.5);
+  EXPECT_EQ(plan.link_gbit, 2.5);
+  EXPECT_EQ(plan.latency_us, 0);
+  EXPECT_TRUE(plan.json);
+  for (const char* bad : {"--ranks=x", "--ranks=0", "--ranks=-2", "--hosts=0", "--cores=0",
+                          "--link-gbit=nan", "--latency-us=-1", "--ranks"}) {
+    const std::string name = bad;
+    expect_error<InvalidArgument>(
+        [&] {
+          parse_command({"plan", "job.cfg", bad});
+        },
+        {name.substr(0, name.find('='))});
   }
-  expect_error<InvalidArgument>(
-      [] {
-        parse_command({"run", "job.cfg", "--ranks=8"});
-      },
-      {"--ranks", "plan"});
+  for (const char* option : {"--ranks=8", "--cores=2", "--json"}) {
+    const std::string name = option;
+    expect_error<InvalidArgument>(
+        [&] {
+          parse_command({"run", "job.cfg", option});
+        },
+        {name.substr(0, name.find('=')), "only hanse plan"});
+  }
 }
 
 void expect_refused(const Words& words, std::initializer_list<std::string> parts) {

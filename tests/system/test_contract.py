@@ -160,7 +160,7 @@ class Commands(hanse.Case):
             for part in ("memory", "data", "sent a round", "messages a round"):
                 self.assertIn(part, process.stdout().replace("model rows a rank", "memory"))
             self.assertEqual(process.stdout().count("messages a round"), 1, process.describe())
-        self.assertIn("8, 8", self.hanse("plan", job, "--ranks=8").stdout())
+        self.assertIn("8, 8", self.hanse("plan", job, "--ranks=8", "--hosts=1").stdout())
         left = [name for name in os.listdir(self.folder) if not name.startswith(".output")]
         self.assertEqual(left, ["job.cfg"])
 

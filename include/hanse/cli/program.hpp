@@ -7,6 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/run/job.hpp"
+#include "hanse/run/plan.hpp"
 
 namespace hanse {
 
@@ -15,7 +16,8 @@ struct Command {
   std::string verb;                // run, resume, plan, replay, list, inspect, help, version
   std::vector<std::string> words;  // positional arguments behind the verb
   Overrides overrides;             // --section.key=value
-  int64_t ranks = 0;               // plan: --ranks=N
+  PlanOptions plan;                // plan: --ranks=N, ...
+  std::string plan_option;         // the last of those, as given
   bool markdown = false;           // list: --markdown
   bool help = false;
 };

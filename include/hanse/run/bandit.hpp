@@ -57,7 +57,4 @@ std::unique_ptr<BanditProtocol> make_bandit(const Job& job, Communicator& comm);
 // "hartmann: fed-go-ucb on 50 arms, ..." for the notice at the start.
 std::string bandit_text(const Job& job, const BanditProtocol& bandit);
 
-// What a run would need, for `hanse plan`.
-std::string plan_bandit(const Job& job, const BanditProtocol& bandit, int64_t ranks);
-
 }  // namespace hanse

@@ -1,18 +1,34 @@
-// What a job will need, told before it is run.
+// What a job will need on given machines, told before it is run.
 #pragma once
 
 #include <string>
 
+#include "hanse/base/options.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
 
-// Memory a rank, bytes and messages a round, and estimated times, for `ranks` ranks on one host (0:
-// those of `comm`). Reads the data and times a few local steps on scratch memory; trains nothing
-// and writes nothing. Collective; the text is rank 0's.
-std::string plan_job(const std::string& job_file, const Overrides& overrides, int64_t ranks,
-                     Communicator& comm);
+// The machines of a planned run, as the command line gives them.
+struct PlanOptions {
+  int64_t ranks = 0;       // 0: those started
+  int64_t hosts = 0;       // 0: those started; with `ranks`, so many that each rank has its cores
+  double cores = 0;        // of a host, for ranks; 0: those that the started ranks may use
+  double link_gbit = 0;    // Gbit/s of a host's link, each way; 0: measured between hosts, or 10
+  double latency_us = -1;  // of a message between hosts; negative: measured, or 20
+  bool json = false;       // one JSON object in the place of lines
+};
+
+// Names "ranks", "hosts", "cores", "link-gbit" and "latency-us"; `options` must outlive the table.
+void bind_plan(OptionTable& table, PlanOptions& options);
+
+// Memory a rank, bytes and messages a round, and the times of a round and of the run, by a cost
+// model (src/run/plan/cost.hpp) whose rates are measured for some seconds on scratch memory, on all
+// started ranks at once. Trains nothing and writes nothing. Collective; the text is rank 0's.
+// Throws AgreedError: what hanse run would refuse before its first round, and more hosts than
+// ranks.
+std::string plan_job(const std::string& job_file, const Overrides& overrides,
+                     const PlanOptions& options, Communicator& comm);
 
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);

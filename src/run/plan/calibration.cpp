@@ -1,0 +1,193 @@
+#include "calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "bench.hpp"
+#include "hanse/base/clock.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/gram.hpp"
+#include "hanse/run/bounds.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kGramBytes = int64_t{256} << 20;
+constexpr int kTransfers = 9;
+
+// The clients' curve over all ranks that measured; [knots] sums over ranks.
+Curve agree_on_curve(const std::vector<Knot>& knots, Communicator& comm) {
+  std::vector<double> table(3 * kMostKnots);  // ranks, sizes, seconds
+  for (std::size_t k = 0; k < knots.size(); ++k) {
+    if (knots[k].seconds.empty()) continue;
+    table[3 * k] = 1;
+    table[3 * k + 1] = Knot::typical(knots[k].sizes);
+    table[3 * k + 2] = Knot::typical(knots[k].seconds);
+  }
+  comm.allreduce(std::span(table), ReduceOp::kSum);
+  std::vector<std::pair<double, double>> points;
+  for (std::size_t k = 0; k < kMostKnots; ++k) {
+    const double* entry = table.data() + 3 * k;
+    if (entry[0] > 0) points.emplace_back(entry[1] / entry[0], entry[2] / entry[0]);
+  }
+  std::sort(points.begin(), points.end());
+  return Curve(std::move(points));
+}
+
+// Mean over the ranks that measured; the others pass NaN.
+double agree_on_mean(double value, Communicator& comm) {
+  double sums[2] = {std::isnan(value) ? 0 : value, std::isnan(value) ? 0.0 : 1.0};
+  comm.allreduce(std::span(sums), ReduceOp::kSum);
+  return sums[0] / sums[1];
+}
+
+// The median of some runs of a collective operation that all ranks begin together.
+template <class Work>
+double collective_s(Communicator& comm, Work work) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat < kTransfers; ++repeat) {
+    comm.barrier();
+    const double start_s = monotonic_seconds();
+    work();
+    seconds.push_back(monotonic_seconds() - start_s);
+  }
+  return comm.allreduce_one(median(seconds), ReduceOp::kMax);
+}
+
+// The rate at which the transfer would take so long.
+double rate_of(double seconds, double (*transfer_s)(const Cluster&, double), Cluster cluster,
+               double bytes, double latency_s) {
+  const Link none{.latency_s = 0,
+                  .down = std::numeric_limits<double>::infinity(),
+                  .up = std::numeric_limits<double>::infinity()};
+  Link& slow = cluster.hosts > 1 ? cluster.network : cluster.memory;
+  cluster.network = cluster.memory = none;
+  slow = {.latency_s = latency_s, .down = none.down, .up = none.up};
+  const double waits_s = transfer_s(cluster, bytes);
+  slow = {.latency_s = 0, .down = 1, .up = 1};
+  return transfer_s(cluster, bytes) / std::max(seconds - waits_s, 1e-9);
+}
+
+Link measure_link(const Cluster& started, int64_t n_params, Communicator& comm) {
+  if (comm.size() == 1) return {};
+  const auto n = static_cast<std::size_t>(n_params);
+  std::vector<float> down(n);
+  std::vector<int64_t> up(n);
+  Cluster unit = started;
+  unit.network.latency_s = unit.memory.latency_s = 1;
+  const double barrier_s = collective_s(comm, [&] { comm.barrier(); });
+  const double latency_s = barrier_s / small_s(unit);
+  const double down_s = collective_s(comm, [&] { comm.bcast(std::span(down), 0); });
+  const double up_s = collective_s(comm, [&] { comm.reduce(std::span(up), ReduceOp::kSum, 0); });
+  const auto bytes = static_cast<double>(n);
+  return {.latency_s = latency_s,
+          .down = rate_of(down_s, broadcast_s, started, 4 * bytes, latency_s),
+          .up = rate_of(up_s, sum_s, started, 8 * bytes, latency_s)};
+}
+
+// Memory that a rank's work takes beside its rows; and, on rank 0, its state and a checkpoint's.
+void measure_memory(Components& parts, Bench& bench, bool server, Calibration& found) {
+  const double before = resident_bytes();
+  bench.first().train(bench.whole_client());
+  bench.first().evaluate(bench.whole_client());
+  const double after = resident_bytes();
+  found.work_bytes = std::max(0.0, after - before);
+  if (!server) return;
+  State training, state;
+  parts.protocol->save(training);
+  state.put_part("training", training);
+  found.state_bytes = std::max(0.0, resident_bytes() - after);
+}
+
+// Of `k` updates; of as many as take kGramBytes when they take more, and then by the square.
+double gram_seconds(std::span<const float> theta, int64_t k) {
+  const auto row_bytes = static_cast<int64_t>(theta.size_bytes());
+  const int64_t some = std::clamp<int64_t>(kGramBytes / row_bytes, 1, k);
+  const std::vector<std::vector<float>> values(static_cast<std::size_t>(some),
+                                               {theta.begin(), theta.end()});
+  std::vector<OwnedRow> rows;
+  for (int64_t i = 0; i < some; ++i) rows.push_back({i, values[static_cast<std::size_t>(i)]});
+  const auto alone = make_single_communicator();
+  GramExchange exchange(*alone, {{0, static_cast<int64_t>(theta.size())}});
+  const double start_s = monotonic_seconds();
+  exchange.gram(rows, some);
+  const double more = static_cast<double>(k) / static_cast<double>(some);
+  return (monotonic_seconds() - start_s) * more * more;
+}
+
+double field_of_status(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name)) return 1024 * std::stod(line.substr(name.size()));
+  }
+  return 0;
+}
+
+// Clients that train at once on a host of the run, as far as there are cores here.
+int64_t clients_at_once(const Cluster& started, const Cluster& planned) {
+  const double slots = std::min(planned.slots(), started.slots());
+  return std::max<int64_t>(
+      1, std::min(planned.ranks_a_host(), static_cast<int64_t>(std::floor(slots))));
+}
+
+}  // namespace
+
+int64_t trained_clients(const Components& parts) {
+  return parts.client.pooled ? 1 : parts.federation.clients();
+}
+
+int64_t work_of(const Components& parts, int64_t client) {
+  return samples_processed(parts.client, parts.client.pooled
+                                             ? parts.federation.train_samples()
+                                             : parts.federation.train(client).size());
+}
+
+int64_t steps_of(const Components& parts, int64_t client) {
+  return local_steps(parts.client, parts.client.pooled ? parts.federation.train_samples()
+                                                       : parts.federation.train(client).size());
+}
+
+double resident_bytes() { return field_of_status("VmRSS:"); }
+
+Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
+                      const Cluster& planned, Communicator& comm) {
+  const auto bound = is_bound(job) ? bound_job(job, parts.federation) : nullptr;
+  const Job& trained = bound ? *bound : job;
+  parts.trainer->initialize_model();
+  const double unknown = std::nan("");
+  Calibration found{.sample_s = unknown, .own_share = unknown, .copy_s = unknown, .add_s = unknown};
+  std::vector<Knot> knots;
+  comm.barrier();
+  agree_on(comm, [&] {
+    const int64_t at_once = clients_at_once(started, planned);
+    if (parts.host->rank() >= at_once) return;
+    Bench bench(trained, parts, std::max<int64_t>(1, at_once / started.ranks_a_host()));
+    measure_memory(parts, bench, comm.rank() == 0, found);
+    knots = bench.train();
+    found.sample_s = bench.evaluate();
+    found.own_share = evaluates_own_models(trained) ? bench.own_share() : 0;
+    const auto p = static_cast<double>(parts.model->n_params());
+    for (int repeat = 0; repeat < 2; ++repeat) {  // the first warms caches
+      found.copy_s = bench.mean_s([](Trial& trial, int64_t) { return trial.copy(); }) / (4 * p);
+      found.add_s = bench.mean_s([](Trial& trial, int64_t) { return trial.add(); }) / (8 * p);
+    }
+    if (comm.rank() == 0) {
+      bench.first().train(bench.whole_client());
+      found.server_s = bench.first().step_server(*parts.optimizer, server_rate(trained.server, 1));
+    }
+  });
+  found.client = agree_on_curve(knots, comm);
+  found.sample_s = agree_on_mean(found.sample_s, comm);
+  found.own_share = agree_on_mean(found.own_share, comm);
+  found.copy_s = agree_on_mean(found.copy_s, comm);
+  found.add_s = agree_on_mean(found.add_s, comm);
+  found.link = measure_link(started, parts.model->n_params(), comm);
+  return found;
+}
+
+}  // namespace hanse

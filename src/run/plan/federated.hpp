@@ -1,0 +1,20 @@
+// The plan of a federated job, and of its bounds.
+#pragma once
+
+#include "hanse/run/components.hpp"
+#include "machines.hpp"
+
+namespace hanse {
+
+// Resident bytes of this process on its way.
+struct Footprint {
+  double start = 0;  // before the job's objects
+  double load = 0;   // the most while they were made: reading data may take more than keeping them
+};
+
+// Collective; the sheet is rank 0's.
+void plan_federated(const PlanOptions& options, const Job& job, Components& parts,
+                    const Footprint& footprint, const Cluster& started, Cluster planned,
+                    Communicator& comm, PlanSheet& sheet);
+
+}  // namespace hanse

@@ -1,0 +1,184 @@
+// The cost model of `hanse plan`, on machines with round numbers.
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "run/plan/cost.hpp"
+#include "run/plan/machines.hpp"
+#include "run/plan/team.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr double kPieceSeconds = kPieceBytes / 1e6;
+
+// A network of 1 MB/s down and half of that up, a hundred times faster memory.
+Cluster cluster(int64_t ranks, int64_t hosts, double cores = 1e9) {
+  return {.ranks = ranks,
+          .hosts = hosts,
+          .cores = cores,
+          .network = {.latency_s = 1, .down = 1e6, .up = 5e5},
+          .memory = {.latency_s = 0.01, .down = 1e8, .up = 5e7}};
+}
+
+TEST(PlanTransfers, NothingForOneRank) {
+  EXPECT_EQ(broadcast_s(cluster(1, 1), 1e9), 0);
+  EXPECT_EQ(sum_s(cluster(1, 1), 1e9), 0);
+  EXPECT_EQ(small_s(cluster(1, 1)), 0);
+  EXPECT_EQ(broadcast_s(cluster(4, 2), 0), 0);
+}
+
+// A chain: the message's time once, and a piece's time and a latency for each host further on.
+TEST(PlanTransfers, ChainOfHosts) {
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(2, 2), 10e6), 10 + 1 + kPieceSeconds);
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(5, 5), 10e6), 10 + 4 * (1 + kPieceSeconds));
+  EXPECT_DOUBLE_EQ(sum_s(cluster(5, 5), 10e6), 20 + 4 * (1 + 2 * kPieceSeconds));
+}
+
+// More hosts than pieces: a binary tree sends all of it twice, and has fewer levels.
+TEST(PlanTransfers, TreeOfManyHosts) {
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(7, 7), kPieceBytes),
+                   2 * kPieceSeconds + 2 * (1 + 2 * kPieceSeconds));
+  EXPECT_LT(broadcast_s(cluster(1024, 1024), 1e6), 30);
+}
+
+TEST(PlanTransfers, RanksOfAHost) {
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(2, 1), 10e6), 0.1 + 0.01 + kPieceSeconds / 100);
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(3, 1), 10e6), 0.2 + 0.01 + 2 * kPieceSeconds / 100);
+  // The network is what takes time; the host's tree adds its levels.
+  EXPECT_DOUBLE_EQ(broadcast_s(cluster(6, 2), 10e6),
+                   10 + (1 + kPieceSeconds) + (0.01 + 2 * kPieceSeconds / 100));
+}
+
+// Both directions of a link work at once; within a host the cores do one after the other.
+TEST(PlanTransfers, ExchangesOverlapBetweenHosts) {
+  const Cluster hosts = cluster(5, 5);
+  const double fill_s = 4 * (2 + 3 * kPieceSeconds);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 3), 20 + fill_s);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 30e6, 3), 30 + fill_s);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 50), 50 + fill_s);
+  const Cluster host = cluster(2, 1);
+  EXPECT_DOUBLE_EQ(exchange_s(host, 10e6, 20e6, 3),
+                   sum_s(host, 10e6) + broadcast_s(host, 20e6) + 3);
+  EXPECT_EQ(exchange_s(cluster(1, 1), 10e6, 10e6, 3), 3);
+}
+
+TEST(PlanTransfers, ShortMessagesClimbATree) {
+  EXPECT_DOUBLE_EQ(small_s(cluster(2, 2)), 1);
+  EXPECT_DOUBLE_EQ(small_s(cluster(5, 5)), 3);
+  EXPECT_DOUBLE_EQ(small_s(cluster(16, 4)), 2 + 0.02);
+}
+
+using Loads = std::vector<double>;
+
+TEST(PlanLoads, TheBusiestRankOrHostDecides) {
+  EXPECT_EQ(busiest_s(cluster(4, 1, 4), Loads{1, 5, 2, 3}), 5);
+  EXPECT_EQ(busiest_s(cluster(4, 1, 2), Loads{1, 5, 2, 3}), 5.5);  // 11 on two cores
+  EXPECT_EQ(busiest_s(cluster(4, 2, 1), Loads{1, 5, 4, 3}), 7);    // the second host
+  EXPECT_EQ(busiest_s(cluster(2, 2, 0.5), Loads{1, 5}), 10);       // half a core
+  Cluster threaded = cluster(4, 1, 4);
+  threaded.threads = 2;  // two ranks at once
+  EXPECT_EQ(busiest_s(threaded, Loads{1, 5, 2, 4}), 6);
+}
+
+TEST(PlanLoads, ADedicatedServerTrainsNobody) {
+  Cluster some = cluster(3, 3);
+  EXPECT_EQ(loads_of(some, Loads{1, 2, 4}, std::vector<int64_t>{0, 1, 0}), (Loads{5, 2, 0}));
+  some.dedicated = true;
+  EXPECT_EQ(some.workers(), 2);
+  EXPECT_EQ(loads_of(some, Loads{1, 2, 4}, std::vector<int64_t>{0, 1, 0}), (Loads{0, 5, 2}));
+}
+
+TEST(PlanCurve, LinesBetweenAndProportionalOutside) {
+  const Curve curve({{10, 3}, {20, 5}, {40, 13}});
+  EXPECT_DOUBLE_EQ(curve(10), 3);
+  EXPECT_DOUBLE_EQ(curve(15), 4);
+  EXPECT_DOUBLE_EQ(curve(30), 9);
+  EXPECT_DOUBLE_EQ(curve(40), 13);
+  EXPECT_DOUBLE_EQ(curve(5), 1.5);
+  EXPECT_DOUBLE_EQ(curve(80), 26);
+  EXPECT_DOUBLE_EQ(Curve({{10, 3}})(20), 6);
+}
+
+Cluster planned(const PlanOptions& options, const Cluster& started, const char* role = "auto") {
+  Job job;
+  job.server.role = role;
+  return planned_cluster(options, job, started);
+}
+
+TEST(PlanMachines, OptionsWinAndRanksGetTheirCores) {
+  const Cluster here = cluster(2, 1, 4);
+  EXPECT_EQ(planned({}, here).ranks, 2);
+  EXPECT_EQ(planned({}, here).hosts, 1);
+  EXPECT_EQ(planned({.ranks = 9}, here).hosts, 3);  // four cores each
+  EXPECT_EQ(planned({.ranks = 9, .cores = 16}, here).hosts, 1);
+  EXPECT_EQ(planned({.ranks = 9, .hosts = 9}, here).hosts, 9);
+  EXPECT_EQ(planned({.ranks = 3, .cores = 0.5}, here).hosts, 3);
+  Cluster threaded = here;
+  threaded.threads = 2;
+  EXPECT_EQ(planned({.ranks = 9}, threaded).hosts, 5);
+  expect_error<InvalidArgument>([&] { planned({.ranks = 2, .hosts = 3}, here); },
+                                {"3 hosts", "2 ranks", "--hosts", "--ranks=3"});
+}
+
+TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
+  const Cluster here = cluster(2, 1, 4);
+  EXPECT_FALSE(planned({.ranks = 4}, here).dedicated);
+  EXPECT_TRUE(planned({.ranks = 8}, here).dedicated);
+  EXPECT_FALSE(planned({.ranks = 8}, here, "shared").dedicated);
+  EXPECT_TRUE(planned({.ranks = 4}, here, "dedicated").dedicated);
+  EXPECT_FALSE(planned({.ranks = 1}, here, "dedicated").dedicated);
+}
+
+TEST(PlanMachines, Links) {
+  const Calibration alone{.copy_s = 1e-10, .add_s = 2e-10};
+  const Cluster one = cluster(1, 1);
+  Cluster plan = cluster(8, 4);
+  EXPECT_EQ(set_links({.link_gbit = 8, .latency_us = 5}, alone, one, plan), "given");
+  EXPECT_DOUBLE_EQ(plan.network.down, 1e9);
+  EXPECT_DOUBLE_EQ(plan.network.up, 1e9);
+  EXPECT_DOUBLE_EQ(plan.network.latency_s, 5e-6);
+  EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);  // in and out again
+  EXPECT_DOUBLE_EQ(plan.memory.up, 2.5e9);
+  set_links({.link_gbit = 80}, alone, one, plan);
+  EXPECT_DOUBLE_EQ(plan.network.up, 5e9);  // as fast as a rank adds
+  EXPECT_NE(set_links({}, alone, one, plan).find("assumed"), std::string::npos);
+
+  Calibration measured = alone;
+  measured.link = {.latency_s = 3, .down = 7, .up = 6};
+  EXPECT_NE(set_links({}, measured, cluster(2, 1), plan).find("assumed"), std::string::npos);
+  EXPECT_EQ(plan.memory.down, 7);
+  EXPECT_EQ(set_links({}, measured, cluster(2, 2), plan), "measured");
+  EXPECT_EQ(plan.network.up, 6);
+  EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);
+}
+
+TEST(PlanTeam, AllThreadsEachTimeAndTheLowestFailure) {
+  for (const int64_t threads : {1, 2, 5}) {
+    Team team(threads);
+    std::vector<int64_t> calls(static_cast<std::size_t>(threads));
+    for (int round = 0; round < 3; ++round) {
+      team.run([&](int64_t thread) { calls[static_cast<std::size_t>(thread)] += thread + 1; });
+    }
+    for (int64_t t = 0; t < threads; ++t) {
+      EXPECT_EQ(calls[static_cast<std::size_t>(t)], 3 * (t + 1));
+    }
+    const auto fail = [&](int64_t thread) {
+      if (thread >= threads / 2) throw std::runtime_error(std::to_string(thread));
+    };
+    try {
+      team.run(fail);
+      ADD_FAILURE();
+    } catch (const std::runtime_error& error) {
+      EXPECT_EQ(error.what(), std::to_string(threads / 2));
+    }
+    EXPECT_NO_THROW(team.run([](int64_t) {}));
+  }
+}
+
+}  // namespace
+}  // namespace hanse

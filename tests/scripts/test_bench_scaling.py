@@ -1,0 +1,128 @@
+"""scripts/bench-scaling with a program whose rounds take as long as its ranks say."""
+import csv
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import SCRIPTS, ScriptTest
+
+# A round takes 12 s of training over the ranks and a second of communication. LAUNCHED_RANKS comes
+# from the launcher; MODEL and BREAK are numbers of ranks.
+PROGRAM = r"""#!/usr/bin/env bash
+echo "$LAUNCHED_RANKS $*" >>calls
+for option; do
+  case $option in
+    --run.out=*) out=${option#--run.out=} ;;
+    --sampler.per-round=*) clients=${option#--sampler.per-round=} ;;
+  esac
+done
+[[ ${BREAK-} != "$LAUNCHED_RANKS" ]] || { echo "hanse: error: no such host" >&2; exit 1; }
+mkdir -p "$out"
+awk -v ranks="$LAUNCHED_RANKS" -v clients="${clients:-10}" 'BEGIN {
+  print "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss"
+  train = 12 * clients / 10 / ranks
+  for (t = 1; t <= 3; ++t) printf "%d,%d,%g,%g,%g,0,100,1\n", t, clients, train + 1, train, 1
+}' >"$out/rounds.csv"
+digest=00ff; [[ ${MODEL-} != "$LAUNCHED_RANKS" ]] || digest=0100
+echo '{"name": "job", "rounds": 3, "ranks": '"$LAUNCHED_RANKS"', "model_digest": "'$digest'",
+ "seconds": 40, "setup_seconds": 1, "seconds_per_round_median": 13, "bytes_per_round": 2e6,
+ "peak_memory_bytes": 3e8, "metrics": {"loss_mean": 1}}' >"$out/summary.json"
+"""
+LAUNCH = "env LAUNCHED_RANKS={ranks}"
+
+
+class BenchScalingTest(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(SCRIPTS, self.folder / "scripts")
+        self.write("build/hanse", PROGRAM).chmod(0o755)
+        self.write("jobs/job.cfg", "[client]\nlr = 0.5\n[sampler]\nper-round = 10  # of many\n")
+
+    def scaling(self, *arguments, **environment):
+        return self.script(self.folder / "scripts/bench-scaling", "jobs/job.cfg", "--out", "out",
+                           "--launch", LAUNCH, *arguments, cwd=self.folder,
+                           env={**os.environ, **environment})
+
+    def table(self):
+        with open(self.folder / "out/scaling.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def column(self, name):
+        return [float(row[name]) for row in self.table()]
+
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+    def test_strong(self):
+        result = self.scaling("--ranks", "4,1,2", "--run.rounds=3")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual([call.split()[0] for call in self.calls()], ["1", "2", "4"])
+        self.assertTrue(all("--run.rounds=3" in call for call in self.calls()))
+        self.assertEqual(self.column("ranks"), [1, 2, 4])
+        self.assertEqual(self.column("participants"), [10, 10, 10])
+        self.assertEqual(self.column("seconds"), [13, 7, 4])
+        for found, speedup, ranks in zip(self.table(), [1, 13 / 7, 13 / 4], [1, 2, 4]):
+            self.assertAlmostEqual(float(found["speedup"]), speedup)
+            self.assertAlmostEqual(float(found["efficiency"]), speedup / ranks)
+        self.assertEqual(self.column("training"), [12, 6, 3])
+        self.assertEqual(self.column("communication"), [1, 1, 1])
+        self.assertIn("81 %", result.stdout)
+        self.assertTrue((self.folder / "out/scaling.png").read_bytes().startswith(b"\x89PNG"))
+
+    def test_weak(self):
+        """As many participants a rank: the round is as long, the ideal."""
+        result = self.scaling("--ranks", "2,4,8", "--weak")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.column("participants"), [20, 40, 80])
+        self.assertEqual(self.column("seconds"), [13, 13, 13])
+        self.assertEqual(self.column("speedup"), [1, 2, 4])
+        self.assertEqual(self.column("efficiency"), [1, 1, 1])
+
+    def test_the_same_command_runs_what_is_missing(self):
+        broken = self.scaling("--ranks", "1,2,4", BREAK="2")
+        self.assertEqual(broken.returncode, 1)
+        self.assertIn("ranks-2, seed 1: status 1: hanse: error: no such host", broken.stderr)
+        self.assertEqual(self.column("ranks"), [1, 4])
+        self.assertEqual(self.scaling("--ranks", "1,2,4").returncode, 0)
+        self.assertEqual([call.split()[0] for call in self.calls()], ["1", "2", "4", "2"])
+        self.assertEqual(self.column("ranks"), [1, 2, 4])
+
+    def test_models_that_depend_on_the_ranks(self):
+        result = self.scaling("--ranks", "1,2", MODEL="2")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("the model of 2 ranks is not that of 1", result.stderr)
+        self.assertEqual(self.column("ranks"), [1, 2])
+
+    def test_slurm(self):
+        """The batch job asks for 1, 2, 4, ... and all of the allocation's ranks."""
+        shutil.copy(SCRIPTS.parent / "jobs/bench-scaling.sbatch", self.folder / "jobs")
+        self.write("bin/srun", "#!/usr/bin/env bash\n"
+                   "export LAUNCHED_RANKS=$(sed 's/.*--ntasks=\\([0-9]*\\).*/\\1/' <<<\"$*\")\n"
+                   "while [[ $1 == --* ]]; do shift; done\nexec \"$@\"\n").chmod(0o755)
+        result = subprocess.run(
+            ["bash", "jobs/bench-scaling.sbatch", "jobs/job.cfg", "--out", "out", "--run.rounds=3"],
+            cwd=self.folder, text=True, capture_output=True,
+            env={**os.environ, "SLURM_NTASKS": "6", "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.column("ranks"), [1, 2, 4, 6])
+        self.assertTrue(all("--run.rounds=3" in call for call in self.calls()))
+
+    def test_bad_input(self):
+        for arguments, words in [
+                (["--ranks", "1,x"], ["--ranks 1,x", "hint"]), (["--ranks", "0"], ["--ranks 0"]),
+                (["--repeats", "0"], ["--repeats"]), (["--rank", "2"], ["'--rank'", "--help"]),
+                (["--run.out=x"], ["run.out", "--out"]),
+                (["--launch", "srun -n 4"], ["{ranks}", "hint"]),
+                (["--weak", "--sampler.per-round=many"], ["sampler.per-round many"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_one_line_error(self.scaling(*arguments), *words)
+        self.assertFalse((self.folder / "calls").exists())
+        self.write("jobs/job.cfg", "[client]\nlr = 0.5\n")
+        self.assert_one_line_error(self.scaling("--weak"), "sampler.per-round", "hint")
+        (self.folder / "jobs/job.cfg").unlink()
+        self.assert_one_line_error(self.scaling(), "jobs/job.cfg")
+
+
+if __name__ == "__main__":
+    unittest.main()
