@@ -82,7 +82,7 @@ struct TinyJob {
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
   bool own_models = false;
-  bool apart = false;  // every rank has a host of its own
+  bool apart = false;    // every rank has a host of its own
   int64_t held_out = 0;  // of the eleven clients
   ServerOptions server;
   CommOptions comm;

@@ -23,10 +23,10 @@ struct Dataset {
   Storage storage = Storage::kFloat;
   // [size, product of shape], stored as `storage` says; see scratch_memory.hpp
   std::pmr::vector<std::byte> features;
-  std::vector<int32_t> labels;      // [size] in [0, classes); empty for regression
-  std::vector<float> targets;       // [size] for regression; empty for classification
-  int64_t classes = 0;              // 0 for regression
-  std::vector<int64_t> groups;      // [size] in [0, group_names.size()); empty without a column
+  std::vector<int32_t> labels;  // [size] in [0, classes); empty for regression
+  std::vector<float> targets;   // [size] for regression; empty for classification
+  int64_t classes = 0;          // 0 for regression
+  std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
 
   int64_t size() const {
