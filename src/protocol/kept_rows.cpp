@@ -18,17 +18,16 @@ FoldResult FederatedTrainer::keep_update(const Assignment& mine) {
 }
 
 // Inner products to rank 0, coefficients back, and every rank folds what it kept. When a client
-// failed, its rank says so at the end of the round, which is then dropped.
+// failed, updates are missing; its rank says so at the end of the round, which is then dropped.
 void FederatedTrainer::mix_kept(const Findings& findings) {
-  if (plan_.empty()) {
-    directions_.skip();
-    return;
-  }
+  directions_.skip();
+  if (plan_.empty()) return;
   std::vector<double> rates(plan_.size());
   for (std::size_t i = 0; i < plan_.size(); ++i) {
     rates[static_cast<std::size_t>(plan_[i].position)] = findings.of(i, Findings::kRate);
   }
-  parts_.comm.reduce(std::span(rates), ReduceOp::kMax, 0);
+  parts_.comm.allreduce(std::span(rates), ReduceOp::kMax);
+  if (std::find(rates.begin(), rates.end(), kUnknown) != rates.end()) return kept_->clear();
   const auto gram = kept_->gram(static_cast<int64_t>(plan_.size()));
   std::vector<double> coefficients(kept_->layers() * plan_.size());
   if (is_server()) attempt([&] { coefficients = weigh_kept(rates, gram); });
@@ -36,12 +35,9 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
   attempt([&] { fold_kept(coefficients); });
 }
 
-// Rank 0: [layers, participants] in the draw's order; zeros when somebody failed.
+// Rank 0: [layers, participants] in the draw's order.
 std::vector<double> FederatedTrainer::weigh_kept(const std::vector<double>& rates,
                                                  std::span<const double> gram) {
-  directions_.skip();
-  const bool complete = std::find(rates.begin(), rates.end(), kUnknown) == rates.end();
-  if (!complete) return std::vector<double>(kept_->layers() * plan_.size());
   RoundReport told = report();
   told.gram = gram;
   if (parts_.aggregator.needs().rates) told.rates = rates;
@@ -81,6 +77,7 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       theta_[i] = before[i] + share * (theta_[i] - before[i]);
     }
+    model_is_shared_ = false;
     directions_.shorten(static_cast<double>(share));
     over = trial == trials;
   }
