@@ -26,7 +26,7 @@ def output(*command, **more):
     return subprocess.run(command, check=True, capture_output=True, text=True, **more).stdout
 
 
-SMALL = {"model.kind": "mlp", "model.hidden": "64", "client.epochs": 4, "evaluate.every": 0}
+SMALL = {"model.kind": "mlp", "model.hidden": "64", "client.epochs": 400, "evaluate.every": 0}
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 
