@@ -1,17 +1,15 @@
 #include "hanse/client/state_store.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/unnamed_file.hpp"
 
 namespace hanse {
 
@@ -35,15 +33,6 @@ int64_t rows_below(int64_t limit_bytes, int64_t width) {
 int64_t whole_pages(int64_t bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   return (bytes + page - 1) / page * page;
-}
-
-// A file without a name in `folder`.
-int open_unlinked(const std::string& folder) {
-  std::string path = folder + "/client-states-XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);
-  if (file < 0) throw IoError("cannot create a file for client states: " + errno_text(), folder);
-  unlink(path.c_str());
-  return file;
 }
 
 }  // namespace
@@ -127,15 +116,9 @@ ClientStateStore::Slab& ClientStateStore::slab_with_room() {
   return *slabs_.back();
 }
 
-// Reserves the blocks now: a store to a mapped hole of a full disk would be a SIGBUS.
 void ClientStateStore::grow_file(int64_t bytes) {
-  if (file_ < 0) file_ = open_unlinked(folder_);
-  int code = 0;
-  do {
-    code = posix_fallocate(file_, file_bytes_, bytes);
-  } while (code == EINTR);
-  if (code == 0) return;
-  errno = code;
+  if (file_ < 0) file_ = open_unnamed_file(folder_, "a file for client states");
+  if (reserve_blocks(file_, file_bytes_, bytes)) return;
   throw IoError(fmt::format("no room for client states: {} bytes needed beyond {}: {}", bytes,
                             file_bytes_, errno_text()),
                 folder_, "raise client.state-memory or make room on the disk");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/unnamed_file.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_handles.hpp"
 #include "mapped_file.hpp"
@@ -121,8 +122,7 @@ ClientPlaces write_frame(const std::string& path, HanseFile& file) {
 void reserve(const std::string& path, int64_t bytes) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) throw IoError("cannot open the file: " + errno_text(), path);
-  errno = posix_fallocate(file, 0, bytes);
-  const bool failed = errno != 0;
+  const bool failed = !reserve_blocks(file, 0, bytes);
   const std::string why = errno_text();
   close(file);
   if (failed) {
