@@ -187,12 +187,12 @@ void FederatedTrainer::decide_participants() {
 void FederatedTrainer::draw_participants() {
   const Draw& draw = participation_->draw(completed_ + 1);
   std::vector<double> costs(draw.size());
-  std::vector<int64_t> homes(draw.size(), -1);
+  std::vector<int64_t> homes(states_ ? draw.size() : 0, -1);
   for (std::size_t i = 0; i < draw.size(); ++i) {
     const int64_t samples = parts_.federation.train(draw.clients[i]).size();
     const int64_t steps = local_steps(settings_.client, samples);
     costs[i] = costs_.predict(draw.clients[i], static_cast<double>(steps));
-    if (homes_.count(draw.clients[i])) homes[i] = home_of(draw.clients[i]);
+    if (homes_.count(draw.clients[i])) homes[i] = homes_.at(draw.clients[i]);
   }
   piece_ = hosts_all_ranks(parts_) ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const auto order = longest_first(costs);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
+#include <set>
 #include <utility>
 
 namespace hanse {
@@ -16,31 +16,23 @@ std::vector<int64_t> longest_first(std::span<const double> costs) {
   return order;
 }
 
-std::vector<int64_t> balance(std::span<const double> costs, int64_t workers) {
-  using Load = std::pair<double, int64_t>;  // load, worker: ties go to the lowest worker
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (int64_t w = 0; w < workers; ++w) loads.emplace(0.0, w);
-  std::vector<int64_t> worker_of(costs.size());
-  for (const int64_t item : longest_first(costs)) {
-    const auto [load, worker] = loads.top();
-    loads.pop();
-    worker_of[static_cast<std::size_t>(item)] = worker;
-    loads.emplace(load + costs[static_cast<std::size_t>(item)], worker);
-  }
-  return worker_of;
-}
-
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
                              std::span<const int64_t> homes, double move) {
   std::vector<double> loads(static_cast<std::size_t>(workers));
+  std::set<std::pair<double, int64_t>> by_load;  // with the worker: ties go to the lowest
+  for (int64_t w = 0; w < workers; ++w) by_load.emplace(0.0, w);
   std::vector<int64_t> worker_of(costs.size());
   for (const int64_t item : longest_first(costs)) {
     const auto i = static_cast<std::size_t>(item);
-    const auto idlest = std::min_element(loads.begin(), loads.end());
-    const bool stays = homes[i] >= 0 && loads[static_cast<std::size_t>(homes[i])] <= *idlest + move;
-    const auto chosen = stays ? loads.begin() + homes[i] : idlest;
-    *chosen += costs[i] + (stays || homes[i] < 0 ? 0 : move);
-    worker_of[i] = chosen - loads.begin();
+    const int64_t home = homes.empty() ? -1 : homes[i];
+    const auto [least, idlest] = *by_load.begin();
+    const bool stays = home >= 0 && loads[static_cast<std::size_t>(home)] <= least + move;
+    const int64_t chosen = stays ? home : idlest;
+    double& load = loads[static_cast<std::size_t>(chosen)];
+    by_load.erase({load, chosen});
+    load += costs[i] + (stays || home < 0 ? 0 : move);
+    by_load.emplace(load, chosen);
+    worker_of[i] = chosen;
   }
   return worker_of;
 }

@@ -13,12 +13,11 @@ std::vector<int64_t> longest_first(std::span<const double> costs);
 
 // Gives each item, longest first, to the least loaded worker (Graham 1969: within 4/3 of the
 // optimum). Returns the worker of each item. Cost O(n log n + n log workers).
-std::vector<int64_t> balance(std::span<const double> costs, int64_t workers);
-
-// The same for items that may lie with a worker already: `homes[i]` is that, or -1. An item leaves
+//
+// Items may lie with a worker already: `homes[i]` is that, or -1; empty: none does. An item leaves
 // its home only where it ends earlier in spite of `move`, the cost of going there.
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
-                             std::span<const int64_t> homes, double move);
+                             std::span<const int64_t> homes = {}, double move = 0);
 
 // How many participants a worker should take at once, so that asking for more costs little beside
 // training: those of about 10 ms, but at least four pieces a worker, and 1 unless the costs are
