@@ -29,9 +29,6 @@ constexpr int64_t kChunkBytes = int64_t{64} << 20;  // of one MPI message; far b
 // all ranks are there, and do not sleep: they go through many small steps, and a rank that sleeps
 // between polls delays each of them.
 constexpr int64_t kLongBytes = int64_t{64} << 10;
-// Short enough for MPI to send it at once over TCP (below 64 KiB): a longer one waits for word from
-// the receiver, which a link busy in both directions delays (1 Gbit/s, 256 KiB: 240 ms for 180).
-constexpr int64_t kPipelineBytes = int64_t{48} << 10;
 constexpr double kPollPatiently_s = 1e-3;  // before the first sleep, when every rank has a core
 constexpr double kPollBriefly_s = 20e-6;   // when ranks share cores
 
@@ -212,7 +209,7 @@ void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
     wait(request, "MPI_Ibcast");
     return;
   }
-  const Chunks chunks = chunks_of(buffer, kPipelineBytes / element_bytes(buffer.type));
+  const Chunks chunks = chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
   Downward down(comm_, place(root, chunks.size()), chunks);
   if (rank_ == root) down.release(chunks.size());
   run([&] { return down.advance(); }, [&] { return down.done(); });
@@ -230,7 +227,7 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
     wait(request, "MPI_Ireduce");
     return;
   }
-  const Chunks chunks = chunks_of(buffer, kPipelineBytes / element_bytes(buffer.type));
+  const Chunks chunks = chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
   Upward up(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_);
   run([&] { return up.advance(); }, [&] { return up.done(); });
 }
@@ -239,7 +236,7 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const E
   if (data.bytes() <= kLongBytes) return Communicator::exchange_impl(data, result, step);
   const Operation operation(*this);
   if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
-  const int64_t elements = kPipelineBytes / element_bytes(data.type);
+  const int64_t elements = kPieceBytes / element_bytes(data.type);
   const Chunks there = chunks_of(data, elements);
   const Chunks back = chunks_of(result, elements);
   const TreePlace here = place(0, there.size());

@@ -87,7 +87,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     states_ = std::make_unique<ClientStateStore>(
         parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
-  overlaps_ = needs.trials == 0 && !parts_.update.tells_update();
+  overlaps_ = step_overlaps(needs, parts_.update);
   // Who trains whom may only be left open without states that lie somewhere, and with a sum that
   // ignores grouping.
   const bool is_open = parts_.comm.size() > 1 && !stateful && settings_.comm.reduction == "exact" &&

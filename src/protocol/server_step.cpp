@@ -9,6 +9,10 @@
 
 namespace hanse {
 
+bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update) {
+  return needs.trials == 0 && !update.tells_update();
+}
+
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
 double FederatedTrainer::feedback(int64_t client, double importance, double squared_norm) const {
   const int64_t samples = parts_.federation.train(client).size();

@@ -49,6 +49,7 @@ class Bytes(Plan):
         gram = self.plan(job, "--ranks=3", "--hosts=1")
         plain = self.plan(self.job({"sampler.per-round": 6}), "--ranks=3", "--hosts=1")
         values = 4 * 6 * gram["parameters"] * 2 / 3
+        self.assertGreater(gram["gram_seconds"], 0)
         self.assertTrue(values <= gram["sent_bytes"] - plain["sent_bytes"] <= values + 1000)
 
 

@@ -56,6 +56,10 @@ struct RoundTrace {
 
 class KeptUpdates;
 
+// Does the model go back to the ranks part by part while its sum still comes? Not where the step
+// may be taken back, nor where the server's optimizer needs all of it at once.
+bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update);
+
 class FederatedTrainer final : public Protocol {
  public:
   struct Parts {

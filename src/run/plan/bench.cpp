@@ -120,12 +120,6 @@ std::vector<Knot> Bench::train() {
   return all;
 }
 
-int64_t Bench::samples_evaluated(int64_t client) const {
-  const SampleRange train = parts_.federation.train(client);
-  const SampleRange test = parts_.federation.test(client);
-  return test.size() + (test.begin == train.begin ? 0 : train.size());
-}
-
 double Bench::evaluate() {
   double seconds = 0;
   double samples = 0;
@@ -139,7 +133,7 @@ double Bench::evaluate() {
     if (pass == 1) seconds = samples = 0;  // the first warms caches
     seconds += found * static_cast<double>(team_.size());
     for (int64_t t = 0; t < team_.size(); ++t) {
-      samples += static_cast<double>(samples_evaluated(client(t)));
+      samples += static_cast<double>(samples_evaluated(parts_, client(t)));
     }
     if (monotonic_seconds() - start_s > kEvaluation_s) break;
   }

@@ -47,7 +47,6 @@ class Bench {
  private:
   int64_t near(int64_t position, int64_t offset) const;
   std::vector<Knot> knots() const;
-  int64_t samples_evaluated(int64_t client) const;
 
   Components& parts_;
   Team team_;

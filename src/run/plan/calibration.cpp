@@ -152,6 +152,12 @@ int64_t steps_of(const Components& parts, int64_t client) {
                                                        : parts.federation.train(client).size());
 }
 
+int64_t samples_evaluated(const Components& parts, int64_t client) {
+  const SampleRange train = parts.federation.train(client);
+  const SampleRange test = parts.federation.test(client);
+  return test.size() + (test.begin == train.begin ? 0 : train.size());
+}
+
 double resident_bytes() { return field_of_status("VmRSS:"); }
 
 Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
@@ -179,6 +185,9 @@ Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
     if (comm.rank() == 0) {
       bench.first().train(bench.whole_client());
       found.server_s = bench.first().step_server(*parts.optimizer, server_rate(trained.server, 1));
+      if (parts.aggregator->needs().gram) {
+        found.gram_s = gram_seconds(parts.trainer->model_row(), parts.sampler->per_round());
+      }
     }
   });
   found.client = agree_on_curve(knots, comm);

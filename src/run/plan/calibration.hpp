@@ -26,6 +26,8 @@ int64_t trained_clients(const Components& parts);
 // Samples that a participation of the client processes, and its mini-batch steps.
 int64_t work_of(const Components& parts, int64_t client);
 int64_t steps_of(const Components& parts, int64_t client);
+// Samples of a client's evaluation: its training samples are not gone through twice.
+int64_t samples_evaluated(const Components& parts, int64_t client);
 
 // Resident memory of this process.
 double resident_bytes();

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/comm/communicator.hpp"
+
 namespace hanse {
 
 struct Link {
@@ -34,8 +36,9 @@ struct Cluster {
   double slots() const { return cores / static_cast<double>(threads); }
 };
 
-// Bytes that travel as one piece: a rank passes one on while the next comes.
-inline constexpr double kPieceBytes = 48 << 10;
+inline double number(int64_t n) { return static_cast<double>(n); }
+
+inline constexpr double kPieceBytes = Communicator::kPieceBytes;
 
 // Seconds from the start until `bytes` of rank 0 stand on all ranks, or until the sum over all
 // ranks stands on rank 0. Between hosts, one rank of each: a chain, or where hosts outnumber the

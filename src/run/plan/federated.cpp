@@ -12,8 +12,6 @@ namespace hanse {
 
 namespace {
 
-double number(int64_t n) { return static_cast<double>(n); }
-
 void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
   sheet.text("job", "job", job.run.name);
   sheet.count("parameters", "parameters", parts.model->layout().n_trainable());

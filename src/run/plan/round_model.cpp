@@ -15,8 +15,6 @@ constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
 constexpr double kSmallOperations = 6;
 constexpr double kSmallOfLosses = 3;
 
-double number(int64_t n) { return static_cast<double>(n); }
-
 // The participants of the job's first rounds, had the sampler learnt nothing meanwhile.
 std::vector<std::vector<int64_t>> first_draws(const Job& job, Components& parts) {
   Participation participation(*parts.sampler, parts.availability.get(), parts.federation,
@@ -55,12 +53,11 @@ double RoundModel::controls_up_bytes() const {
   return sum_bytes() * number(parts_.update->control_width());
 }
 
-// One after the other where the step may be taken back, or clients tell nothing but their update.
+// One after the other where they do not overlap.
 double RoundModel::exchange_s() const {
   const double controls_s =
       broadcast_s(cluster_, controls_down_bytes()) + sum_s(cluster_, controls_up_bytes());
-  const bool overlaps = needs_.trials == 0 && !parts_.update->tells_update();
-  return controls_s + (overlaps
+  return controls_s + (step_overlaps(needs_, *parts_.update)
                            ? hanse::exchange_s(cluster_, up_bytes(), down_bytes(), found_.server_s)
                            : up_s() + found_.server_s + down_s());
 }
@@ -135,18 +132,12 @@ double RoundModel::small_operations_s() const {
   return (kSmallOperations + (needs_.losses ? kSmallOfLosses : 0)) * small_s(cluster_);
 }
 
-double RoundModel::evaluated_samples(int64_t client) const {
-  const SampleRange train = parts_.federation.train(client);
-  const SampleRange test = parts_.federation.test(client);
-  return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
-}
-
 // As evaluate_clients() and FederatedTrainer::evaluate_own_models() share the clients out.
 double RoundModel::evaluation_s() const {
   if (found_.own_share > 0) {
     return all_clients_s([&](int64_t client) {
       return found_.own_share * found_.client(number(work_of(parts_, client))) +
-             found_.sample_s * evaluated_samples(client);
+             found_.sample_s * number(samples_evaluated(parts_, client));
     });
   }
   const int64_t all = parts_.federation.clients() + parts_.federation.held_out();
@@ -158,7 +149,7 @@ double RoundModel::evaluation_s() const {
   std::vector<double> loads(static_cast<std::size_t>(cluster_.ranks));
   for (std::size_t rank = 0; rank < loads.size(); ++rank) {
     for (int64_t client = borders[rank]; client < borders[rank + 1]; ++client) {
-      loads[rank] += found_.sample_s * evaluated_samples(client);
+      loads[rank] += found_.sample_s * number(samples_evaluated(parts_, client));
     }
   }
   return busiest_s(cluster_, loads);
@@ -170,7 +161,7 @@ double RoundModel::round_s() const {
 
 // To and from each of the other ranks: the plan, the model, the sum and what the clients found;
 // with losses, those and the plan once more; with foresight, a number a client;
-// with inner products, a part of every update, what the clients found, and coefficients.
+// with inner products, their rates up and down, a part of every update, and coefficients.
 double RoundModel::sent_bytes() const {
   const double k = participants_;
   const double plan = 8 + 40 * k;
@@ -180,7 +171,7 @@ double RoundModel::sent_bytes() const {
   if (needs_.losses) bytes += 8 * k + plan;
   if (foresees()) bytes += 8 + controls_down_bytes() + 8 * number(trained_clients(parts_));
   if (needs_.gram) {
-    bytes += told + 8 * k + 4 * k * number(parts_.model->n_params()) / number(cluster_.ranks);
+    bytes += 3 * 8 * k + 4 * k * number(parts_.model->n_params()) / number(cluster_.ranks);
   }
   return number(cluster_.ranks - 1) * bytes;
 }
@@ -204,12 +195,12 @@ double RoundModel::kept_rows() const {
   return most;
 }
 
-// The model, the row in training, the server's step, the sum; and of control variates the same.
+// The model, the row in training, the server's step, the sum; and of control variates the clients'
+// change, the sum, and the server's own where it returns.
 double RoundModel::rows_bytes() const {
   const auto p = number(parts_.model->n_params());
   const auto controls = number(parts_.update->control_width());
-  double floats = 3 * p + 2 * controls;
-  if (parts_.update->tells_update()) floats += p;
+  double floats = 3 * p + controls;
   if (parts_.update->control_returns()) floats += controls;
   return 4 * floats + sum_bytes() * (p + controls);
 }
@@ -218,8 +209,8 @@ double RoundModel::rows_bytes() const {
 double RoundModel::kept_bytes() const {
   if (!needs_.gram) return 0;
   const auto p = number(parts_.model->n_params());
-  return 4 * p * (kept_rows() + 1) +
-         number(parts_.sampler->per_round()) * number(GramExchange::kPiece) * (4 + 4 + 8);
+  return 4 * p * kept_rows() +
+         number(parts_.sampler->per_round()) * number(GramExchange::kPiece) * (4 + 4);
 }
 
 double RoundModel::states_bytes() const {

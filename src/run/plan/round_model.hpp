@@ -48,7 +48,6 @@ class RoundModel {
   template <class Cost>
   double all_clients_s(Cost cost) const;
   double loss_samples(int64_t client) const;
-  double evaluated_samples(int64_t client) const;
 
   const Job& job_;
   Components& parts_;

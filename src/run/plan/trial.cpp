@@ -25,10 +25,8 @@ Trial::Trial(const Components& parts, Model& model, LocalUpdate& update, Reducti
       row_(theta_.begin(), theta_.end()),
       state_(static_cast<std::size_t>(update.state_width())),
       change_(static_cast<std::size_t>(update.control_width())),
-      zeros_(change_.size()),
       sum_(model.n_params(), 2, reduction),
       control_sum_(update.control_width(), 2, reduction) {
-  if (update.tells_update()) origin_.resize(row_.size());
   if (update.control_returns()) control_.resize(change_.size());
 }
 
@@ -50,8 +48,8 @@ double Trial::train(int64_t client) {
   sum_.clear();
   return seconds_of([&] {
     update_.train(task);
-    sum_.fold(row_, origin_.empty() ? theta_ : origin_, 0.5);
-    control_sum_.fold(change_, zeros_, 0.5);
+    sum_.fold(row_, update_.tells_update() ? std::span<const float>() : theta_, 0.5);
+    control_sum_.fold(change_, {}, 0.5);
   });
 }
 
@@ -90,8 +88,7 @@ double Trial::step_server(ServerOptimizer& optimizer, double rate) {
 }
 
 double Trial::bytes() const {
-  const auto floats = row_.size() + origin_.size() + state_.size() + control_.size() +
-                      change_.size() + zeros_.size();
+  const auto floats = row_.size() + state_.size() + control_.size() + change_.size();
   return 4.0 * static_cast<double>(floats) +
          8.0 * static_cast<double>(row_.size() + change_.size() + others_.size() + total_.size());
 }

@@ -32,11 +32,9 @@ class Trial {
   LocalUpdate& update_;
   std::span<const float> theta_;  // [P]
   std::vector<float> row_;        // [P]
-  std::vector<float> origin_;     // [P] zeros, when the update tells itself; else empty
   std::vector<float> state_;      // [state width]
   std::vector<float> control_;    // [control width] when it returns
   std::vector<float> change_;     // [control width]
-  std::vector<float> zeros_;      // [control width]
   UpdateSum sum_;
   UpdateSum control_sum_;
   std::vector<int64_t> others_;  // [P] for add()
