@@ -64,8 +64,6 @@ void tile_plain(const Rows& left, const Rows& right, int64_t n, Tile& tile) {
 
 #if defined(__x86_64__)
 
-#define HANSE_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
-
 template <std::size_t kLeft, std::size_t kRight>
 HANSE_AVX512 void tile_avx512(const Rows& left, const Rows& right, int64_t n, Tile& tile) {
   constexpr auto kWidth = static_cast<int64_t>(kLanes);

@@ -40,8 +40,8 @@ void CurvaturePairs::take(std::span<const float> gradient) {
     const int64_t length = std::min(kBlock, n_params_ - begin);
     const float* s = step().data() + begin;
     float* y = change().data() + begin;
-    for (int64_t i = 0; i < length; ++i)
-      y[i] = gradient[static_cast<std::size_t>(begin + i)] - y[i];
+    const float* end = gradient.data() + begin;
+    for (int64_t i = 0; i < length; ++i) y[i] = end[i] - y[i];
     add_inner_products(std::array<const float*, 2>{s, y}, 0, length, found);
   }
   if (!has_curvature(found[0], found[2], found[3])) return;

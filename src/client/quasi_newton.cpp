@@ -47,7 +47,11 @@ class QuasiNewton final : public LocalUpdate {
       const bool paired =
           memory.pairs && step > steps - options_.pairs && (!first || *memory.known != 0);
       if (paired) gradient_behind(memory, task.row, first, batch, noise);
-      first ? arrive(memory, task.row) : move(memory, task.row, lr);
+      if (first) {
+        arrive(memory, task.row);
+      } else {
+        move(memory, task.row, lr);
+      }
       const double loss = gradient_at(task.row, batch, noise, gradient_);
       if (paired) memory.pairs->take(gradient_);
       if (first) std::copy_n(gradient_.begin(), memory.gradient.size(), memory.gradient.begin());

@@ -30,8 +30,6 @@ namespace {
 
 #if defined(__x86_64__)
 
-#define HANSE_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
-
 // Eight entries of which `used` count; the lanes are those of fold_plain.
 template <bool kTheta>
 HANSE_AVX512 inline __attribute__((always_inline)) void fold_eight(float* row, const float* theta,

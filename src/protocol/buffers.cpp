@@ -13,7 +13,7 @@ std::span<float> FederatedTrainer::parameters_of(std::vector<float>& row) const 
 
 // Buffers are in the sum, but not in the norm that rules learn from.
 FoldResult FederatedTrainer::fold_update(const Assignment& mine) {
-  const int64_t begin = parts_.model.layout().n_trainable();
+  const int64_t begin = n_trainable();
   const auto parameters = static_cast<std::size_t>(begin);
   if (parts_.update.tells_update()) {  // of models without buffers
     const FoldResult folded = sum_.fold(row_, {}, mine.coefficient);

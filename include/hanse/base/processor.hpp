@@ -1,6 +1,11 @@
 // What this processor can do.
 #pragma once
 
+// Of a function that uses them, to be called where has_avx512() says so.
+#if defined(__x86_64__)
+#define HANSE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#endif
+
 namespace hanse {
 
 // The AVX-512 that vector kernels are written for: F, BW, DQ and VL.
