@@ -46,6 +46,8 @@ struct ClientStateStore::Slab {
     if (address == MAP_FAILED) {
       throw IoError(fmt::format("cannot map {} bytes for client states: {}", bytes, errno_text()));
     }
+    // A request: fewer pages to make, and to look up in passes over long rows.
+    if (!in_file) madvise(address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
     data = static_cast<std::byte*>(address);
   }
   ~Slab() { munmap(data, static_cast<std::size_t>(bytes)); }
