@@ -14,7 +14,7 @@ namespace hanse {
 
 namespace {
 
-constexpr int64_t kBlock = 4096;   // values of a row at once; some twenty rows' fit the cache
+constexpr int64_t kBlock = 8192;   // values of a row at once
 constexpr std::size_t kLanes = 8;  // sums of a pair under way: value i goes to sum i % kLanes
 constexpr std::size_t kTile = 4;   // rows against as many at once: each is loaded once for all
 
@@ -107,24 +107,23 @@ TileKernel kernel_of(std::size_t left, std::size_t right) {
   return kernels[left - 1][right - 1];
 }
 
-Rows tile_of(std::span<const float* const> rows, std::size_t first, std::size_t count,
-             int64_t begin) {
+Rows tile_of(std::span<const float* const> rows, int64_t begin) {
   Rows result{};
-  for (std::size_t i = 0; i < count; ++i) result[i] = rows[first + i] + begin;
+  for (std::size_t i = 0; i < rows.size(); ++i) result[i] = rows[i] + begin;
   return result;
 }
 
-// Adds the products of `height` rows from i on with the rows up to each of them.
-void add_band(std::span<const float* const> rows, std::size_t i, std::size_t height, int64_t begin,
-              int64_t length, std::span<double> gram) {
-  const Rows left = tile_of(rows, i, height, begin);
-  for (std::size_t j = 0; j < i + height; j += kTile) {
-    const std::size_t width = std::min(kTile, i + height - j);
+// Adds the products of up to kTile rows with all of `right`, of `length` values from `begin` on.
+void add_band(std::span<const float* const> band, std::span<const float* const> right,
+              int64_t begin, int64_t length, std::size_t stride, double* table) {
+  const Rows left = tile_of(band, begin);
+  for (std::size_t j = 0; j < right.size(); j += kTile) {
+    const std::size_t width = std::min(kTile, right.size() - j);
     Tile tile;
-    kernel_of(height, width)(left, tile_of(rows, j, width, begin), length, tile);
-    for (std::size_t row = 0; row < height; ++row) {
-      for (std::size_t column = 0; column < width && j + column <= i + row; ++column) {
-        gram[(i + row) * rows.size() + j + column] += tile[row][column];
+    kernel_of(band.size(), width)(left, tile_of(right.subspan(j, width), begin), length, tile);
+    for (std::size_t row = 0; row < band.size(); ++row) {
+      for (std::size_t column = 0; column < width; ++column) {
+        table[row * stride + j + column] += tile[row][column];
       }
     }
   }
@@ -143,12 +142,24 @@ double inner_product(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-void add_inner_products(std::span<const float* const> rows, std::size_t known, int64_t n,
-                        std::span<double> gram) {
+void add_inner_products(std::span<const float* const> left, std::span<const float* const> right,
+                        int64_t n, std::span<double> table) {
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t length = std::min(kBlock, n - begin);
-    for (std::size_t i = known; i < rows.size(); i += kTile) {
-      add_band(rows, i, std::min(kTile, rows.size() - i), begin, length, gram);
+    for (std::size_t i = 0; i < left.size(); i += kTile) {
+      const auto band = left.subspan(i, std::min(kTile, left.size() - i));
+      add_band(band, right, begin, length, right.size(), table.data() + i * right.size());
+    }
+  }
+}
+
+void add_gram(std::span<const float* const> rows, int64_t n, std::span<double> gram) {
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t length = std::min(kBlock, n - begin);
+    for (std::size_t i = 0; i < rows.size(); i += kTile) {
+      const std::size_t end = std::min(i + kTile, rows.size());
+      add_band(rows.subspan(i, end - i), rows.first(end), begin, length, rows.size(),
+               gram.data() + i * rows.size());
     }
   }
 }

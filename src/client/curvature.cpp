@@ -1,9 +1,8 @@
 #include "curvature.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <vector>
+#include <utility>
 
 #include "hanse/base/products.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
@@ -12,82 +11,179 @@ namespace hanse {
 
 namespace {
 
-constexpr int64_t kHeader = 2;
-constexpr int64_t kBlock = 4096;  // values of which a pair is made and measured while in the cache
+constexpr std::size_t kBlock = 8192;  // values of which products are made while in the cache
 
-// Of [2m, 2m] doubles.
-int64_t product_floats(int64_t most) { return 2 * 4 * most * most; }
+// Parts of a slot, and kinds of products: with s_i.y_j, j >= i, and y_i.y_j a rate has all it
+// needs.
+constexpr std::size_t kStep = 0;
+constexpr std::size_t kChange = 1;
+
+// The state: the number of pairs and their slots, a scale a slot, products [2, slots, slots] of
+// float64, and rows [slots, 2, P].
+std::size_t scales_at(std::size_t slots) { return 1 + slots; }
+std::size_t products_at(std::size_t slots) { return scales_at(slots) + slots; }
+std::size_t rows_at(std::size_t slots) { return products_at(slots) + 2 * 2 * slots * slots; }
+
+using Rows = std::vector<const float*>;
+
+Rows from(const Rows& rows, std::size_t begin) {
+  Rows moved = rows;
+  for (const float*& row : moved) row += begin;
+  return moved;
+}
 
 }  // namespace
 
-int64_t CurvaturePairs::width(int64_t n_params, int64_t most) {
-  return kHeader + product_floats(most) + 2 * (most + 1) * n_params;
+int64_t CurvaturePairs::width(int64_t n_params, int64_t most, int64_t most_fresh) {
+  const int64_t slots = most + most_fresh;
+  return static_cast<int64_t>(rows_at(static_cast<std::size_t>(slots))) + 2 * slots * n_params;
 }
 
-CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most)
-    : n_params_(n_params),
-      most_(most),
-      header_(state.data()),
-      products_(header_ + kHeader),
-      pairs_(products_ + product_floats(most)),
-      count_(static_cast<int64_t>(header_[0])),
-      next_(static_cast<int64_t>(header_[1])),
-      measured_(count_) {}
-
-void CurvaturePairs::take(std::span<const float> gradient) {
-  std::array<double, 4> found{};  // s.s, nothing, s.y, y.y
-  for (int64_t begin = 0; begin < n_params_; begin += kBlock) {
-    const int64_t length = std::min(kBlock, n_params_ - begin);
-    const float* s = step().data() + begin;
-    float* y = change().data() + begin;
-    const float* end = gradient.data() + begin;
-    for (int64_t i = 0; i < length; ++i) y[i] = end[i] - y[i];
-    add_inner_products(std::array<const float*, 2>{s, y}, 0, length, found);
-  }
-  if (!has_curvature(found[0], found[2], found[3])) return;
-  count_ = std::min(count_ + 1, most_);
-  fresh_ = std::min(fresh_ + 1, most_);
-  next_ = (next_ + 1) % slots();
-  header_[0] = static_cast<float>(count_);
-  header_[1] = static_cast<float>(next_);
+CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most,
+                               int64_t most_fresh)
+    : n_params_(static_cast<std::size_t>(n_params)),
+      most_(static_cast<std::size_t>(most)),
+      slots_(static_cast<std::size_t>(most + most_fresh)),
+      state_(state) {
+  const auto count = static_cast<std::size_t>(state[0]);
+  for (std::size_t i = 0; i < count; ++i) pairs_.push_back(static_cast<std::size_t>(state[1 + i]));
 }
 
-// What is known already of the Gram matrix [size, size] that rate() makes: the pairs of the last
-// rate that are still there.
-std::size_t CurvaturePairs::recall(std::span<double> gram, std::size_t size) const {
-  const auto known = static_cast<std::size_t>(2 * (count_ - fresh_));
-  const std::size_t dropped = static_cast<std::size_t>(2 * measured_) - known;
-  const auto stride = static_cast<std::size_t>(2 * most_);
-  for (std::size_t i = 0; i < known; ++i) {
-    const float* from = products_ + 2 * ((i + dropped) * stride + dropped);
-    std::memcpy(&gram[i * size], from, known * sizeof(double));
-  }
-  return known;
+std::span<float> CurvaturePairs::row(std::size_t slot, std::size_t part) const {
+  return state_.subspan(rows_at(slots_) + (2 * slot + part) * n_params_, n_params_);
 }
 
-void CurvaturePairs::remember(std::span<const double> gram, std::size_t size) {
-  const auto stride = static_cast<std::size_t>(2 * most_);
-  for (std::size_t i = 0; i + 1 < size; ++i) {
-    std::memcpy(products_ + 2 * i * stride, &gram[i * size], (size - 1) * sizeof(double));
-  }
-  measured_ = count_;
-  fresh_ = 0;
+float& CurvaturePairs::scale(std::size_t slot) const { return state_[scales_at(slots_) + slot]; }
+
+double CurvaturePairs::stored(std::size_t part, std::size_t i, std::size_t j) const {
+  double product;
+  const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
+  std::memcpy(&product, &state_[at], sizeof(product));
+  return product;
 }
 
-double CurvaturePairs::rate(std::span<const float> gradient) {
-  std::vector<const float*> rows;
-  for (int64_t age = count_; age > 0; --age) {
-    const int64_t slot = (next_ - age + slots()) % slots();
-    rows.push_back(row(slot, 0).data());
-    rows.push_back(row(slot, 1).data());
+void CurvaturePairs::store(std::size_t part, std::size_t i, std::size_t j, double product) const {
+  const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
+  std::memcpy(&state_[at], &product, sizeof(product));
+}
+
+CurvaturePairs::Fresh CurvaturePairs::begin(float factor) {
+  std::vector<bool> used(slots_);
+  for (const std::size_t slot : pairs_) used[slot] = true;
+  for (const Fresh& pair : fresh_) used[pair.slot] = true;
+  const auto slot =
+      static_cast<std::size_t>(std::find(used.begin(), used.end(), false) - used.begin());
+  scale(slot) = factor;
+  fresh_.push_back({.slot = slot, .step = row(slot, kStep), .change = row(slot, kChange)});
+  return fresh_.back();
+}
+
+void CurvaturePairs::end(std::span<const float> gradient) {
+  std::find_if(fresh_.begin(), fresh_.end(), [](const Fresh& pair) {
+    return pair.gradient == nullptr;
+  })->gradient = gradient.data();
+}
+
+// The last m of the pairs and the fresh ones.
+std::vector<std::size_t> CurvaturePairs::newest() const {
+  std::vector<std::size_t> all = pairs_;
+  for (const Fresh& pair : fresh_) all.push_back(pair.slot);
+  if (all.size() > most_) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most_));
+  return all;
+}
+
+// y of the fresh pairs, a block of it.
+void CurvaturePairs::make_changes(std::size_t begin, std::size_t length) const {
+  for (const Fresh& pair : fresh_) {
+    float* y = pair.change.data() + begin;
+    const float* end = pair.gradient + begin;
+    for (std::size_t i = 0; i < length; ++i) y[i] = end[i] - y[i];
   }
+}
+
+// Products of the fresh pairs with all that will be there, and of the gradient.
+CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient,
+                                                 bool makes_changes) {
+  const std::vector<std::size_t> pairs = newest();
+  const std::size_t n = pairs.size();
+  const std::size_t known = n - fresh_.size();
+  Rows rows;
+  for (const std::size_t slot : pairs) rows.push_back(row(slot, kStep).data());
+  for (const std::size_t slot : pairs) rows.push_back(row(slot, kChange).data());
   rows.push_back(gradient.data());
-  std::vector<double> gram(rows.size() * rows.size());
-  const std::size_t known = recall(gram, rows.size());
-  add_inner_products(rows, known, n_params_, gram);
-  mirror(gram, rows.size());
-  remember(gram, rows.size());
-  return lbfgs_rate(gram, count_);
+  const std::size_t width = rows.size();
+  std::vector<double> table((fresh_.size() + 1) * width);  // fresh y and g with all
+  std::vector<double> steps(fresh_.size() * fresh_.size());
+  for (std::size_t begin = 0; begin < n_params_; begin += kBlock) {
+    const std::size_t length = std::min(kBlock, n_params_ - begin);
+    if (makes_changes) make_changes(begin, length);
+    const Rows here = from(rows, begin);
+    const auto all = std::span(here);
+    add_inner_products(all.subspan(n + known), all, static_cast<int64_t>(length), table);
+    add_gram(all.subspan(known, fresh_.size()), static_cast<int64_t>(length), steps);
+  }
+  squares_.clear();
+  for (std::size_t j = 0; j < fresh_.size(); ++j) {
+    const double factor = scale(fresh_[j].slot);
+    squares_.push_back(factor * factor * steps[j * fresh_.size() + j]);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t slot = fresh_[j].slot;
+      store(kStep, pairs[i], slot, scale(pairs[i]) * table[j * width + i]);
+      store(kChange, pairs[i], slot, table[j * width + n + i]);
+      store(kChange, slot, pairs[i], table[j * width + n + i]);
+    }
+  }
+  const double* last = &table[fresh_.size() * width];
+  Products products{
+      .steps = {last, last + n}, .changes = {last + n, last + 2 * n}, .self = last[2 * n]};
+  for (std::size_t i = 0; i < n; ++i) products.steps[i] *= scale(pairs[i]);
+  return products;
+}
+
+// Did any of the fresh pairs go?
+bool CurvaturePairs::drop_without_curvature() {
+  std::vector<Fresh> good;
+  for (std::size_t j = 0; j < fresh_.size(); ++j) {
+    const std::size_t slot = fresh_[j].slot;
+    const double s_y = stored(kStep, slot, slot);
+    if (has_curvature(squares_[j], s_y, stored(kChange, slot, slot))) good.push_back(fresh_[j]);
+  }
+  std::swap(good, fresh_);
+  return fresh_.size() < good.size();
+}
+
+void CurvaturePairs::keep(std::vector<std::size_t> pairs) {
+  pairs_ = std::move(pairs);
+  fresh_.clear();
+  state_[0] = static_cast<float>(pairs_.size());
+  for (std::size_t i = 0; i < pairs_.size(); ++i) state_[1 + i] = static_cast<float>(pairs_[i]);
+}
+
+double CurvaturePairs::rate_of(const Products& products) const {
+  const std::size_t n = pairs_.size();
+  const std::size_t size = 2 * n + 1;
+  std::vector<double> gram(size * size);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (i <= j) gram[2 * i * size + 2 * j + 1] = stored(kStep, pairs_[i], pairs_[j]);
+      gram[(2 * i + 1) * size + 2 * j + 1] = stored(kChange, pairs_[i], pairs_[j]);
+    }
+    gram[2 * i * size + 2 * n] = products.steps[i];
+    gram[(2 * i + 1) * size + 2 * n] = products.changes[i];
+    gram[2 * n * size + 2 * i + 1] = products.changes[i];
+  }
+  gram.back() = products.self;
+  return lbfgs_rate(gram, static_cast<int64_t>(n));
+}
+
+std::optional<double> CurvaturePairs::rate(std::span<const float> gradient) {
+  if (pairs_.empty() && fresh_.empty()) return std::nullopt;
+  Products products = measure(gradient, true);
+  // Then older pairs stay in their place, whose products were not made.
+  if (drop_without_curvature()) products = measure(gradient, false);
+  keep(newest());
+  if (pairs_.empty()) return std::nullopt;
+  return rate_of(products);
 }
 
 }  // namespace hanse

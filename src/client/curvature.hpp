@@ -2,51 +2,70 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace hanse {
 
-// The last m pairs (s, y) of P values, with the inner products of all of them, so that a rate
-// costs one pass over the pairs. A view of floats that live elsewhere; zeros hold no pair.
+// The last m pairs (s, y) of P values, and those of their inner products that a rate needs. A view
+// of floats that live elsewhere; zeros hold no pair.
+//
+// A round begins pairs, has gradients written where they are kept, and ends the pairs; rate() makes
+// every y and every product in one pass, while the rows are in the cache.
 class CurvaturePairs {
  public:
-  // Floats that hold m pairs of P values, and the one that is being made.
-  static int64_t width(int64_t n_params, int64_t most);
+  // A pair in the making.
+  struct Fresh {
+    std::size_t slot;
+    std::span<float> step;            // [P] to be written: s over its scale
+    std::span<float> change;          // [P] to be written: the gradient where the step began
+    const float* gradient = nullptr;  // [P] where it ended
+  };
 
-  // REQUIRES: state of width(n_params, most) floats; most >= 1.
-  CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most);
+  // Floats that hold m pairs of P values, and those in the making.
+  static int64_t width(int64_t n_params, int64_t most, int64_t most_fresh);
 
-  // [P] each: where the next s and y are made. They keep what is written there until take().
-  std::span<float> step() { return row(next_, 0); }
-  std::span<float> change() { return row(next_, 1); }
+  // REQUIRES: state of width(n_params, most, most_fresh) floats; 1 <= most_fresh <= most.
+  CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most, int64_t most_fresh);
 
-  // Makes y = gradient - change(), and takes the pair; the oldest of m leaves. A pair that lacks
-  // curvature (has_curvature) is not taken.
-  void take(std::span<const float> gradient);
+  // A pair of s = factor step. REQUIRES: less than most_fresh others since the last rate().
+  Fresh begin(float factor);
 
-  // lbfgs_rate of `gradient` on the pairs. Inner products of pairs taken since the last call are
-  // made here. REQUIRES: count() >= 1.
-  double rate(std::span<const float> gradient);
+  // Ends the pair that was begun first of those that have no end. `gradient` [P] must stay until
+  // rate(); it may be the step of another pair.
+  void end(std::span<const float> gradient);
 
-  int64_t count() const { return count_; }
+  // Takes the pairs that ended, but for those that lack curvature (has_curvature); the oldest of
+  // more than m leave. Returns lbfgs_rate of `gradient`, nothing when there is no pair. Cost: one
+  // pass over the pairs, two when one lacks curvature.
+  std::optional<double> rate(std::span<const float> gradient);
 
  private:
-  std::span<float> row(int64_t slot, int64_t part) {
-    return {pairs_ + (2 * slot + part) * n_params_, static_cast<std::size_t>(n_params_)};
-  }
-  int64_t slots() const { return most_ + 1; }
-  std::size_t recall(std::span<double> gram, std::size_t size) const;
-  void remember(std::span<const double> gram, std::size_t size);
+  // Of the gradient with s_1, y_1, ..., and itself.
+  struct Products {
+    std::vector<double> steps, changes;  // [pairs]
+    double self = 0;
+  };
 
-  int64_t n_params_;
-  int64_t most_;
-  float* header_;      // count, next
-  float* products_;    // [2m, 2m] doubles of s, y, s, y, ..., oldest first
-  float* pairs_;       // [m + 1, 2, P] s and y
-  int64_t count_;      // of pairs
-  int64_t next_;       // slot of the pair that is being made; the youngest lies before it
-  int64_t measured_;   // pairs at the last rate, whose products are known
-  int64_t fresh_ = 0;  // pairs taken since
+  std::span<float> row(std::size_t slot, std::size_t part) const;
+  float& scale(std::size_t slot) const;
+  double stored(std::size_t part, std::size_t i, std::size_t j) const;
+  void store(std::size_t part, std::size_t i, std::size_t j, double product) const;
+  std::vector<std::size_t> newest() const;
+  void make_changes(std::size_t begin, std::size_t length) const;
+  Products measure(std::span<const float> gradient, bool makes_changes);
+  bool drop_without_curvature();
+  void keep(std::vector<std::size_t> pairs);
+  double rate_of(const Products& products) const;
+
+  std::size_t n_params_;
+  std::size_t most_;
+  std::size_t slots_;
+  std::span<float> state_;
+  std::vector<std::size_t> pairs_;  // slots, oldest first
+  std::vector<Fresh> fresh_;
+  std::vector<double> squares_;  // s.s of the fresh ones
 };
 
 }  // namespace hanse

@@ -22,6 +22,7 @@ class QuasiNewton final : public LocalUpdate {
         federation_(federation),
         model_(model),
         batches_(options, federation),
+        most_fresh_(fresh_in_a_round()),
         gradient_(static_cast<std::size_t>(model.n_params())) {
     if (options.gradient == "mean") mean_.resize(gradient_.size());
   }
@@ -32,36 +33,45 @@ class QuasiNewton final : public LocalUpdate {
   int64_t state_width() const override {
     if (!estimates()) return 0;
     const int64_t n = model_.n_params();
-    return 1 + n + (full_batches() ? n : 0) + CurvaturePairs::width(n, options_.pairs);
+    return 1 + n + (full_batches() ? n : 0) + CurvaturePairs::width(n, options_.pairs, most_fresh_);
   }
 
   ClientOutcome train(const ClientTask& task) override {
     std::fill(mean_.begin(), mean_.end(), 0.0F);
     Memory memory(task.state, *this);
     const int64_t steps = local_steps(options_, federation_.train(task.client).size());
-    const double lr = learning_rate(options_, task.round);
+    const auto lr = static_cast<float>(learning_rate(options_, task.round));
+    // Pairs that later ones of the round would push out are not made.
+    const auto makes_pair = [&](int64_t step) {
+      return memory.pairs && step <= steps && step > steps - options_.pairs;
+    };
+    std::optional<CurvaturePairs::Fresh> pair;  // that ends with this step's gradient
+    if (makes_pair(1) && *memory.known != 0) pair = memory.pairs->begin(1);
+    std::span<float> gradient = gradient_;
     int64_t step = 0;
     ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
       const bool first = ++step == 1;
-      // Pairs that later ones of the round would push out are not made.
-      const bool paired =
-          memory.pairs && step > steps - options_.pairs && (!first || *memory.known != 0);
-      if (paired) gradient_behind(memory, task.row, first, batch, noise);
+      if (pair) gradient_behind(memory, task.row, first, gradient, batch, noise, pair->change);
       if (first) {
-        arrive(memory, task.row);
+        arrive(memory, task.row, pair);
       } else {
-        move(memory, task.row, lr);
+        for (std::size_t i = 0; i < gradient.size(); ++i) task.row[i] -= lr * gradient[i];
       }
-      const double loss = gradient_at(task.row, batch, noise, gradient_);
-      if (paired) memory.pairs->take(gradient_);
-      if (first) std::copy_n(gradient_.begin(), memory.gradient.size(), memory.gradient.begin());
-      for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += gradient_[i];
+      // The next step goes along this gradient.
+      std::optional<CurvaturePairs::Fresh> next;
+      if (makes_pair(step + 1)) next = memory.pairs->begin(-lr);
+      gradient = next ? next->step : std::span(gradient_);
+      const double loss = gradient_at(task.row, batch, noise, gradient);
+      if (pair) memory.pairs->end(gradient);
+      pair = next;
+      if (first) std::copy_n(gradient.begin(), memory.gradient.size(), memory.gradient.begin());
+      for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += gradient[i];
       return loss;
     });
     for (float& value : mean_) value /= static_cast<float>(steps);
-    const std::vector<float>& told = mean_.empty() ? gradient_ : mean_;
-    outcome.rate = memory.pairs && memory.pairs->count() > 0 ? memory.pairs->rate(told)
-                                                             : lr * inner_product(told, told);
+    const std::span<const float> told = mean_.empty() ? gradient : std::span<float>(mean_);
+    const auto rate = memory.pairs ? memory.pairs->rate(told) : std::nullopt;
+    outcome.rate = rate ? *rate : static_cast<double>(lr) * inner_product(told, told);
     if (options_.rate_limit > 0) {
       outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
     }
@@ -78,8 +88,8 @@ class QuasiNewton final : public LocalUpdate {
       known = state.data();
       model = state.subspan(1, n);
       gradient = state.subspan(1 + n, of.full_batches() ? n : 0);
-      pairs.emplace(state.subspan(1 + n + gradient.size()), of.model_.n_params(),
-                    of.options_.pairs);
+      pairs.emplace(state.subspan(1 + n + gradient.size()), of.model_.n_params(), of.options_.pairs,
+                    of.most_fresh_);
     }
     float* known = nullptr;     // 1 once the others hold something
     std::span<float> model;     // [P] of the last participation
@@ -100,12 +110,12 @@ class QuasiNewton final : public LocalUpdate {
   }
 
   // The gradient of this mini-batch where the step began: at the model of the last participation,
-  // or at the iterate that is not moved yet.
-  void gradient_behind(Memory& memory, std::span<const float> row, bool first, const Batch& batch,
-                       RandomStream noise) {
-    const std::span<float> change = memory.pairs->change();
+  // or at the iterate that is not moved yet, where full batches had `gradient`.
+  void gradient_behind(const Memory& memory, std::span<const float> row, bool first,
+                       std::span<const float> gradient, const Batch& batch, RandomStream noise,
+                       std::span<float> change) {
     if (full_batches()) {
-      const std::span<const float> known = first ? memory.gradient : gradient_;
+      const std::span<const float> known = first ? memory.gradient : gradient;
       std::copy(known.begin(), known.end(), change.begin());
     } else {
       gradient_at(first ? memory.model : row, batch, noise, change);
@@ -113,35 +123,34 @@ class QuasiNewton final : public LocalUpdate {
   }
 
   // The step from the last participation's model to the received one.
-  static void arrive(Memory& memory, std::span<const float> row) {
+  static void arrive(Memory& memory, std::span<const float> row,
+                     const std::optional<CurvaturePairs::Fresh>& pair) {
     if (!memory.pairs) return;
-    const std::span<float> step = memory.pairs->step();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      step[i] = row[i] - memory.model[i];
-      memory.model[i] = row[i];
+    if (!pair) {
+      std::copy(row.begin(), row.end(), memory.model.begin());
+    } else {
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        pair->step[i] = row[i] - memory.model[i];
+        memory.model[i] = row[i];
+      }
     }
     *memory.known = 1;
   }
 
-  // A local step; it waits for the next mini-batch, whose gradient a pair needs on both sides.
-  void move(Memory& memory, std::span<float> row, double lr) const {
-    const auto rate = static_cast<float>(lr);
-    if (!memory.pairs) {
-      for (std::size_t i = 0; i < row.size(); ++i) row[i] -= rate * gradient_[i];
-      return;
+  // Pairs that one round makes.
+  int64_t fresh_in_a_round() const {
+    int64_t most = 1;
+    for (int64_t client = 0; client < federation_.clients(); ++client) {
+      most = std::max(most, local_steps(options_, federation_.train(client).size()));
     }
-    const std::span<float> step = memory.pairs->step();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const float before = row[i];
-      row[i] -= rate * gradient_[i];
-      step[i] = row[i] - before;
-    }
+    return std::min(most, options_.pairs);
   }
 
   ClientOptions options_;
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
+  int64_t most_fresh_;
   std::vector<float> gradient_;  // [P]
   std::vector<float> mean_;      // [P] of the round's gradients, when they are told
 };

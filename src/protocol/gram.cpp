@@ -97,7 +97,7 @@ std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       exchange(rows, first, piece);
       const RowPart part = piece_of(first + comm_.rank(), piece);
-      add_inner_products(locate(rows, part), 0, part.size(), block);
+      add_gram(locate(rows, part), part.size(), block);
     }
     if (first + comm_.rank() >= static_cast<int64_t>(blocks_.size())) continue;
     for (int64_t row = 0; row < k; ++row) {

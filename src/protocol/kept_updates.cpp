@@ -16,20 +16,19 @@ constexpr std::size_t kBlock = 4096;  // values that stay in the cache until the
 KeptUpdates::KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
     : layers_(std::move(layers)), exchange_(comm, layers_) {}
 
-double KeptUpdates::keep(int64_t position, std::span<float> row, std::span<const float> theta,
+double KeptUpdates::keep(int64_t position, std::vector<float>& row, std::span<const float> theta,
                          bool is_update) {
   const std::size_t used = positions_.size();
   if (used == rows_.size()) rows_.emplace_back(row.size());
   std::vector<float>& kept = rows_[used];
+  std::swap(row, kept);
   double squared_norm = 0;
-  for (std::size_t begin = 0; begin < row.size(); begin += kBlock) {
-    const std::size_t length = std::min(kBlock, row.size() - begin);
+  for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {
+    const std::size_t length = std::min(kBlock, kept.size() - begin);
     const auto update = std::span(kept).subspan(begin, length);
-    for (std::size_t i = 0; i < length; ++i) {
-      update[i] = is_update ? row[begin + i] : row[begin + i] - theta[begin + i];
-      row[begin + i] = theta[begin + i];
-    }
+    for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= theta[begin + i];
     squared_norm += inner_product(update, update);
+    std::copy_n(&theta[begin], length, &row[begin]);
   }
   positions_.push_back(position);
   return squared_norm;
@@ -41,18 +40,21 @@ std::vector<double> KeptUpdates::gram(int64_t k) {
   return exchange_.gram(mine, k);
 }
 
+// Block by block of the sum, which is wider than the rows.
 int64_t KeptUpdates::fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum) {
   int64_t broken = -1;
-  for (std::size_t i = 0; i < positions_.size(); ++i) {
-    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      const auto [begin, end] = layers_[layer];
-      const auto from = static_cast<std::size_t>(begin);
-      const auto size = static_cast<std::size_t>(end - begin);
-      const auto entry =
-          layer * static_cast<std::size_t>(k) + static_cast<std::size_t>(positions_[i]);
-      const FoldResult folded =
-          sum.fold(std::span(rows_[i]).subspan(from, size), {}, coefficients[entry], begin);
-      if (!folded.in_range) broken = positions_[i];
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const std::span<const double> weights =
+        coefficients.subspan(layer * static_cast<std::size_t>(k), static_cast<std::size_t>(k));
+    constexpr auto kLength = static_cast<int64_t>(kBlock);
+    for (int64_t begin = layers_[layer].begin; begin < layers_[layer].end; begin += kLength) {
+      const int64_t length = std::min(kLength, layers_[layer].end - begin);
+      for (std::size_t i = 0; i < positions_.size(); ++i) {
+        const auto part = std::span(rows_[i]).subspan(static_cast<std::size_t>(begin),
+                                                      static_cast<std::size_t>(length));
+        const double weight = weights[static_cast<std::size_t>(positions_[i])];
+        if (!sum.fold(part, {}, weight, begin).in_range) broken = positions_[i];
+      }
     }
   }
   clear();

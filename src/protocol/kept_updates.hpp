@@ -20,7 +20,8 @@ class KeptUpdates {
 
   // Keeps row - theta, or the row itself when it is the update already, for `position` in the
   // draw, and sets row = theta. Returns the update's squared norm.
-  double keep(int64_t position, std::span<float> row, std::span<const float> theta, bool is_update);
+  double keep(int64_t position, std::vector<float>& row, std::span<const float> theta,
+              bool is_update);
 
   // Collective: GramExchange::gram of the k updates of the round.
   std::vector<double> gram(int64_t k);

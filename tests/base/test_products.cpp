@@ -11,8 +11,8 @@ namespace {
 
 using Row = std::vector<float>;
 
-// Within a lane, about one lane, about a block of 4096, and several blocks with a tail.
-constexpr int64_t kSizes[] = {0, 1, 31, 32, 33, 4095, 4096, 4097, 9000};
+// Within a lane, about one lane, about a block of 8192, and several blocks with a tail.
+constexpr int64_t kSizes[] = {0, 1, 31, 32, 33, 8191, 8192, 8193, 17000};
 
 std::vector<Row> random_rows(std::size_t count, int64_t n) {
   RandomStream stream(5, Purpose::kData);
@@ -38,21 +38,47 @@ TEST(InnerProduct, EqualsASumInLongDoubles) {
   }
 }
 
-TEST(InnerProducts, AddTheBitsOfOnePairAtATimeAndLeaveKnownOnes) {
+std::vector<const float*> views_of(const std::vector<Row>& rows) {
+  std::vector<const float*> views;
+  for (const Row& row : rows) views.push_back(row.data());
+  return views;
+}
+
+TEST(InnerProducts, AddTheBitsOfOnePairAtATime) {
+  const auto all = random_rows(11, 17000);
   for (const int64_t n : kSizes) {
-    const auto rows = random_rows(11, n);
-    std::vector<const float*> views;
-    for (const Row& row : rows) views.push_back(row.data());
-    const std::size_t size = rows.size();
-    for (std::size_t known = 0; known <= size; ++known) {
-      std::vector<double> gram(size * size);
-      add_inner_products(views, known, n, gram);
-      mirror(gram, size);
-      for (std::size_t i = 0; i < size; ++i) {
-        for (std::size_t j = 0; j < size; ++j) {
-          const bool left = i < known && j < known;
-          EXPECT_EQ(gram[i * size + j], left ? 0 : inner_product(rows[i], rows[j]))
-              << n << ": " << i << ", " << j << " of " << known;
+    for (std::size_t split = 0; split <= all.size(); ++split) {
+      const auto views = views_of(all);
+      const auto left = std::span(views).first(split);
+      const auto right = std::span(views).subspan(split);
+      std::vector<double> table(left.size() * right.size(), 0.5);
+      add_inner_products(left, right, n, table);
+      const auto length = static_cast<std::size_t>(n);
+      for (std::size_t i = 0; i < left.size(); ++i) {
+        for (std::size_t j = 0; j < right.size(); ++j) {
+          const double expected =
+              inner_product(std::span(left[i], length), std::span(right[j], length));
+          // More than one block is not added to the table as one number.
+          EXPECT_NEAR(table[i * right.size() + j], 0.5 + expected, 1e-11) << n << ": " << i << j;
+          if (n <= 8192) {
+            EXPECT_EQ(table[i * right.size() + j], 0.5 + expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gram, HasTheBitsOfOnePairAtATime) {
+  for (const int64_t n : kSizes) {
+    for (const int64_t size : {1, 2, 4, 5, 11}) {
+      const auto rows = random_rows(size, n);
+      std::vector<double> gram(rows.size() * rows.size());
+      add_gram(views_of(rows), n, gram);
+      mirror(gram, rows.size());
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (std::size_t j = 0; j < rows.size(); ++j) {
+          EXPECT_EQ(gram[i * rows.size() + j], inner_product(rows[i], rows[j])) << i << j;
         }
       }
     }
@@ -60,13 +86,14 @@ TEST(InnerProducts, AddTheBitsOfOnePairAtATimeAndLeaveKnownOnes) {
 }
 
 // A second addition goes on top of the first.
-TEST(InnerProducts, AddToWhatIsThere) {
+TEST(Gram, AddsToWhatIsThere) {
   const Row a{1, 2, 3};
   const Row b{4, 5, 6};
   const std::vector<const float*> views{a.data(), b.data()};
   std::vector<double> gram{100, 200, 300, 400};
-  add_inner_products(views, 0, 3, gram);
-  EXPECT_EQ(gram, (std::vector<double>{114, 200, 332, 477}));
+  add_gram(views, 3, gram);
+  mirror(gram, 2);
+  EXPECT_EQ(gram, (std::vector<double>{114, 332, 332, 477}));
 }
 
 }  // namespace

@@ -193,17 +193,21 @@ TEST(QuasiNewton, PairsWithoutCurvatureAndTheLimit) {
   EXPECT_EQ(outcome.rate, 1e-3 * outcome.loss);
 }
 
-// A pair without curvature leaves the others as they are, also when the memory is full.
+// A pair without curvature leaves the others as they are, also when the memory is full, and also
+// the one that follows it in the same round.
 TEST(QuasiNewton, ASkippedPairCostsNoOther) {
   Regression problem(random_clients());
   for (const std::size_t pairs : {1U, 2U, 3U}) {
-    Client fast(problem, options_of(0, 1, static_cast<int64_t>(pairs)));
-    Slow slow(problem, 2, pairs);
-    for (const int model : {1, 2, 3, 4, 4, 4, 5, 5}) {
-      Row row = model_of_round(model);
-      const auto told = slow.participate(vector_of(row), 1);
-      const ClientOutcome outcome = fast.participate(2, row, model);
-      EXPECT_NEAR(outcome.rate, told.rate, 1e-3 * told.rate) << pairs << " pairs, model " << model;
+    for (const int steps : {1, 2}) {
+      Client fast(problem, options_of(0, steps, static_cast<int64_t>(pairs)));
+      Slow slow(problem, 2, pairs);
+      for (const int model : {1, 2, 3, 4, 4, 4, 5, 5}) {
+        Row row = model_of_round(model);
+        const auto told = slow.participate(vector_of(row), steps);
+        const ClientOutcome outcome = fast.participate(2, row, model);
+        EXPECT_NEAR(outcome.rate, told.rate, 1e-3 * told.rate)
+            << pairs << " pairs, " << steps << " steps, model " << model;
+      }
     }
   }
 }

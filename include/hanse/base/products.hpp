@@ -10,12 +10,14 @@ namespace hanse {
 // every processor. REQUIRES: equal lengths. Cost: one pass over memory.
 double inner_product(std::span<const float> a, std::span<const float> b);
 
-// Adds rows[i].rows[j] of rows of n values to gram[i * rows.size() + j], for j <= i and i >= known:
-// the lower triangle of a Gram matrix of which the first `known` rows are there. What is added has
-// the bits of inner_product up to 4096 values. REQUIRES: room for the whole matrix. Cost: one pass
-// over all rows together.
-void add_inner_products(std::span<const float* const> rows, std::size_t known, int64_t n,
-                        std::span<double> gram);
+// Adds left[i].right[j] of rows of n values to table[i * right.size() + j]. What is added has the
+// bits of inner_product up to 8192 values. Cost: one pass over all rows together.
+void add_inner_products(std::span<const float* const> left, std::span<const float* const> right,
+                        int64_t n, std::span<double> table);
+
+// Adds rows[i].rows[j] to gram[i * rows.size() + j] for j <= i, as add_inner_products does for a
+// little more than half of its cost; what stands above the diagonal is undefined afterwards.
+void add_gram(std::span<const float* const> rows, int64_t n, std::span<double> gram);
 
 // Copies the lower triangle of a matrix [size, size] to the upper one.
 void mirror(std::span<double> gram, std::size_t size);

@@ -152,8 +152,8 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 // iterate; both gradients of a pair are of one mini-batch, and a pair without curvature is skipped.
 // (The paper updates B by the formula for its inverse, eq. 19 against 18; here B is the inverse.)
 // Throws InvalidArgument with momentum, clipping or a proximal term.
-// State: the last model, 2 (`pairs` + 1) rows and, with client.batch = 0, the gradient at that
-// model.
+// State: the last model, 2 (`pairs` + f) rows, f <= `pairs` the pairs that a round makes, and, with
+// client.batch = 0, the gradient at that model.
 // Cost: a gradient a step, another for each of the last `pairs` steps unless batches are full, and
 // one pass over the state.
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
