@@ -13,6 +13,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/gram.hpp"
 #include "kept_updates.hpp"
 
 namespace hanse {
@@ -31,21 +32,6 @@ bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::strin
   return role == "auto"
              ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)}, ReduceOp::kMin) == 1
              : role == "shared";
-}
-
-// The parts of a row whose updates are weighed apart: the tensors of one layer, "fc1.weight" and
-// "fc1.bias", together; or all of the row.
-std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {
-  if (!layers) return {{0, layout.n_params()}};
-  std::vector<RowPart> parts;
-  std::string last;
-  for (const ParameterSlot& slot : layout.slots()) {
-    const std::string layer = slot.name.substr(0, slot.name.rfind('.'));
-    if (parts.empty() || layer != last) parts.push_back({slot.offset, slot.offset});
-    parts.back().end = slot.offset + slot.size;
-    last = layer;
-  }
-  return parts;
 }
 
 Reduction reduction_of(const CommOptions& comm) {
@@ -109,8 +95,7 @@ void FederatedTrainer::initialize_model() {
 RoundRecord FederatedTrainer::round(bool stop_requested) {
   start_s_ = monotonic_seconds();
   const double comm_before_s = parts_.comm.seconds();
-  const int64_t bytes_before = parts_.comm.bytes_moved();
-  traffic_ = {};
+  traffic_ = {.before_bytes = parts_.comm.bytes_moved()};
 
   find_homes();
   decide_participants();
@@ -137,7 +122,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   findings.rank(Findings::kCommSeconds) = parts_.comm.seconds() - comm_before_s - wait_s;
   findings.rank(Findings::kStop) = stop_requested;
   findings.rank(Findings::kFailed) = failure_ != nullptr;
-  parts_.comm.reduce(std::span(findings.table), ReduceOp::kMax, 0);
+  merge(findings.table);
 
   RoundRecord record{.round = completed_ + 1,
                      .participants = static_cast<int64_t>(plan_.size()),
@@ -151,7 +136,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   const double exchange_s = combine(findings, record);
   if (parts_.aggregator.needs().trials > 0) backtrack(before, record.failed);
   record.comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)) + exchange_s;
-  record.bytes_sent = parts_.comm.bytes_moved() - bytes_before + traffic_.moved_bytes;
+  record.bytes_sent = parts_.comm.bytes_moved() - traffic_.before_bytes + traffic_.others_bytes;
   record.more = round_values();
   ++completed_;
   record.seconds = monotonic_seconds() - start_s_;
@@ -308,8 +293,21 @@ std::vector<double> FederatedTrainer::participants_losses() {
     loss = 1;  // stands in after a failure; the round is dropped then
     attempt([&] { loss = training_loss(plan_[entry].client); });
   });
-  parts_.comm.reduce(std::span(losses), ReduceOp::kMax, 0);
+  merge(losses);
   return losses;
+}
+
+// Brings what the ranks know to rank 0, and with it the bytes that each has counted of the round so
+// far. A round's last call counts: what follows it is rooted at rank 0.
+void FederatedTrainer::merge(std::vector<double>& table) {
+  const auto entries = static_cast<std::ptrdiff_t>(table.size());
+  table.resize(table.size() + static_cast<std::size_t>(parts_.comm.size()), kUnknown);
+  table[static_cast<std::size_t>(entries + parts_.comm.rank())] =
+      static_cast<double>(parts_.comm.bytes_moved() - traffic_.before_bytes);
+  parts_.comm.reduce(std::span(table), ReduceOp::kMax, 0);
+  const double others = std::accumulate(table.begin() + entries + 1, table.end(), 0.0);
+  if (is_server()) traffic_.others_bytes = static_cast<int64_t>(others);
+  table.resize(static_cast<std::size_t>(entries));
 }
 
 // At the received model; then the mix has all it needs, unless it waits for the updates.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "hanse/base/products.hpp"
 
@@ -12,16 +13,38 @@ namespace {
 // Rounded up.
 int64_t divide(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
+// Two blocks at least, so that no rank gets a whole row.
+int64_t block_length(int64_t size) {
+  const int64_t blocks = std::clamp(divide(size, GramExchange::kPiece), std::min<int64_t>(size, 2),
+                                    GramExchange::kMostBlocks);
+  return divide(size, blocks);
+}
+
 }  // namespace
+
+std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {
+  if (!layers) return {{0, layout.n_params()}};
+  std::vector<RowPart> parts;
+  std::string last;
+  for (const ParameterSlot& slot : layout.slots()) {
+    const std::string layer = slot.name.substr(0, slot.name.rfind('.'));
+    if (parts.empty() || layer != last) parts.push_back({slot.offset, slot.offset});
+    parts.back().end = slot.offset + slot.size;
+    last = layer;
+  }
+  return parts;
+}
+
+int64_t GramExchange::count_blocks(std::span<const RowPart> parts) {
+  int64_t blocks = 0;
+  for (const RowPart& part : parts) blocks += divide(part.size(), block_length(part.size()));
+  return blocks;
+}
 
 GramExchange::GramExchange(Communicator& comm, std::vector<RowPart> parts)
     : comm_(comm), parts_(parts.size()) {
   for (std::size_t part = 0; part < parts.size(); ++part) {
-    const int64_t size = parts[part].size();
-    // Two at least, so that no rank gets a whole row.
-    const int64_t blocks =
-        std::clamp(divide(size, kPiece), std::min<int64_t>(size, 2), kMostBlocks);
-    const int64_t length = divide(size, blocks);
+    const int64_t length = block_length(parts[part].size());
     for (int64_t begin = parts[part].begin; begin < parts[part].end; begin += length) {
       blocks_.push_back({begin, std::min(begin + length, parts[part].end), part});
     }

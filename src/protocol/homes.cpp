@@ -55,7 +55,6 @@ void FederatedTrainer::move_state(int64_t client, int64_t from, int64_t to) {
     std::vector<float> lost(row.empty() ? static_cast<std::size_t>(states_->width()) : 0);
     parts_.comm.recv(row.empty() ? std::span(lost) : row, static_cast<int>(first_rank + from));
   }
-  if (first_rank + from != 0) traffic_.moved_bytes += 4 * states_->width();
 }
 
 // Zeros stand for a state that was not made because its rank has failed.

@@ -149,6 +149,26 @@ TEST(DqnRounds, SameBitsOnAnyRanks) {
   for (int ranks = 2; ranks <= 5; ++ranks) EXPECT_EQ(row_after(ranks, kDqn, 9), alone) << ranks;
 }
 
+// Parts of updates go from every rank to every other, before the round's findings; the losses of
+// trials behind them.
+TEST(DqnRounds, BytesAreThoseOfAllRanks) {
+  const Rule fedmgda{.aggregator = [] { return make_fedmgda(1, "uniform"); }};
+  for (const Rule* rule : {&kDqn, &fedmgda}) {
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      run_threads(ranks, [&](Communicator& comm) {
+        Silos silos(comm, *rule, 0.1);
+        for (int round = 1; round <= 3; ++round) {
+          const int64_t before = comm.bytes_moved();
+          const RoundRecord record = round_of(silos);
+          int64_t sent = comm.bytes_moved() - before;
+          comm.reduce(std::span(&sent, 1), ReduceOp::kSum, 0);
+          EXPECT_TRUE(comm.rank() != 0 || record.bytes_sent == sent) << record.bytes_sent;
+        }
+      });
+    }
+  }
+}
+
 TEST(DqnRounds, EveryLossFallsInEveryRound) {
   const Regression problem(silos());
   run_threads(1, [&](Communicator& comm) {

@@ -22,15 +22,15 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Payload of a round: the plan's length and entries, the sum, the model and the findings go over
-// each of the other ranks' links once; with losses, those and the plan once more, and in the first
-// round the initial model.
+// Payload of a round: the plan's length and entries, the sum, the model and the findings, with a
+// number a rank, go over each of the other ranks' links once; with losses, those and the plan once
+// more, and in the first round the initial model.
 int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses, bool first) {
   const int64_t plan = 8 + 40 * participants;
   const int64_t model = (first ? 2 : 1) * 4 * kParams;
   const int64_t sum = (fast ? 4 : 8) * kParams;
-  const int64_t findings = 8 * (4 * participants + 5);
-  const int64_t again = losses ? 8 * participants + plan : 0;
+  const int64_t findings = 8 * (4 * participants + 5 + ranks);
+  const int64_t again = losses ? 8 * (participants + ranks) + plan : 0;
   return (ranks - 1) * (plan + model + sum + findings + again);
 }
 
@@ -54,6 +54,36 @@ TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
           }
         });
       }
+    }
+  }
+}
+
+// Whatever the ranks send each other: asked for work, a client's state on its way, losses.
+TEST(RoundRecord, CountsWhatEveryRankSends) {
+  std::vector<TinyJob> jobs(5);
+  jobs[0].apart = true;  // rank 0 hands out work by messages
+  jobs[0].server.role = "dedicated";
+  jobs[1] = jobs[0];
+  jobs[1].by_losses = true;
+  jobs[2].stateful = true;
+  jobs[3] = jobs[2];
+  jobs[3].server.role = "dedicated";
+  jobs[4].sampler = "optimal";  // foresight
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      run_threads(ranks, [&](Communicator& comm) {
+        TinyTraining training(comm, jobs[j]);
+        for (int64_t round = 1; round <= 6; ++round) {
+          const int64_t before = comm.bytes_moved();
+          const RoundRecord record = training.trainer->round(false);
+          int64_t sent = comm.bytes_moved() - before;
+          comm.reduce(std::span(&sent, 1), ReduceOp::kSum, 0);
+          if (comm.rank() == 0) {
+            EXPECT_EQ(record.bytes_sent, sent) << "job " << j << ", round " << round;
+          }
+          training.trainer->evaluate();  // is nobody's round
+        }
+      });
     }
   }
 }

@@ -170,9 +170,11 @@ class Communicator {
   // none.
   virtual const void* native() const { return nullptr; }
 
-  // Payload of the collectives rooted here so far: B (size - 1) for a broadcast of B bytes, for a
-  // reduction to this root and for this rank's B bytes of an all-gather; the bytes received for a
-  // gather; the bytes sent to other ranks for an all-to-all and by send.
+  // This rank's part of the payload that ranks sent each other so far: added over the ranks, every
+  // byte counts once, whatever the tree it travels along. The root counts B (size - 1) for a
+  // broadcast or a reduction of B bytes, and what it receives of a gather; a sender counts
+  // B (size - 1) for its B bytes of an all-gather, and what it sends to other ranks in an
+  // all-to-all or by send. Not collective.
   int64_t bytes_moved() const { return bytes_moved_; }
   // Seconds this rank spent in collectives so far.
   double seconds() const { return seconds_; }

@@ -141,7 +141,8 @@ class FederatedTrainer final : public Protocol {
     ExchangeTimes times;
     int64_t broadcast_bytes = 0;
     int64_t reduce_bytes = 0;
-    int64_t moved_bytes = 0;  // of states, between other ranks
+    int64_t before_bytes = 0;  // bytes_moved() at the round's start, of any rank
+    int64_t others_bytes = 0;  // what the other ranks count of the round
 
     void add(const ExchangeTimes& more) {
       times.reduce_s += more.reduce_s;
@@ -172,6 +173,7 @@ class FederatedTrainer final : public Protocol {
   void gather_losses();
   void check_losses() const;
   std::vector<double> participants_losses();
+  void merge(std::vector<double>& table);
   double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);

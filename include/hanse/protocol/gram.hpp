@@ -10,6 +10,10 @@
 
 namespace hanse {
 
+// The parts of a row whose updates are weighed apart: the tensors of one layer, "fc1.weight" and
+// "fc1.bias", together; or all of the row.
+std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers);
+
 // One of K rows: `position` in [0, K), `values` [P] on the rank that made it.
 struct OwnedRow {
   int64_t position = 0;
@@ -29,6 +33,9 @@ class GramExchange {
  public:
   static constexpr int64_t kPiece = 4096;      // values of a row that travel at once
   static constexpr int64_t kMostBlocks = 128;  // of a part
+
+  // Into how many blocks such parts are cut. REQUIRES: none is empty.
+  static int64_t count_blocks(std::span<const RowPart> parts);
 
   // REQUIRES: parts of one row, not empty; the same on all ranks.
   GramExchange(Communicator& comm, std::vector<RowPart> parts);

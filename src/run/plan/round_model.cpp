@@ -112,12 +112,28 @@ double RoundModel::foresight_s() const {
          });
 }
 
+int64_t RoundModel::gram_blocks() const {
+  return GramExchange::count_blocks(row_parts(parts_.model->layout(), needs_.layers));
+}
+
+// What the ranks send for the inner products: the updates' rates there and back, which rank has
+// which, a part of every update, the blocks' results, and coefficients. The updates lie evenly.
+double RoundModel::gram_bytes() const {
+  const double k = participants_;
+  const auto ranks = number(cluster_.ranks);
+  const auto parts =
+      number(static_cast<int64_t>(row_parts(parts_.model->layout(), needs_.layers).size()));
+  const int64_t at_server = (gram_blocks() + cluster_.ranks - 1) / cluster_.ranks;
+  const double results = number(gram_blocks() - at_server) * k * (k + 1) / 2;
+  const double values = k * number(parts_.model->n_params()) / ranks;
+  return (ranks - 1) * (8 * (2 * k + ranks + k + parts * k) + 4 * values) + 8 * results;
+}
+
 // Blocks of all updates go to the ranks that multiply them, a block a rank at a time.
 double RoundModel::gram_s() const {
   if (!needs_.gram) return 0;
   const auto p = number(parts_.model->n_params());
-  const double blocks = std::clamp(std::ceil(p / number(GramExchange::kPiece)), 2.0,
-                                   number(GramExchange::kMostBlocks));
+  const double blocks = number(gram_blocks());
   const auto ranks = number(cluster_.ranks);
   const std::vector<double> loads(static_cast<std::size_t>(cluster_.ranks),
                                   found_.gram_s * std::ceil(blocks / ranks) / blocks);
@@ -159,21 +175,21 @@ double RoundModel::round_s() const {
   return foresight_s() + losses_s() + training_s() + gram_s() + exchange_s() + small_operations_s();
 }
 
-// To and from each of the other ranks: the plan, the model, the sum and what the clients found;
-// with losses, those and the plan once more; with foresight, a number a client;
-// with inner products, their rates up and down, a part of every update, and coefficients.
+// To and from each of the other ranks: the plan, the model, the sum and what clients and ranks
+// found; with losses, those and, unless the updates are weighed later, the plan once more; with
+// trials of a step, the losses behind the first, and twice whether to go on; with foresight, a
+// number a client.
 double RoundModel::sent_bytes() const {
   const double k = participants_;
   const double plan = 8 + 40 * k;
-  const double told = 8 * (4 * k + 5);
+  const auto ranks = number(cluster_.ranks);
+  const double told = 8 * (4 * k + 5 + ranks);
   double bytes =
       plan + down_bytes() + controls_down_bytes() + up_bytes() + controls_up_bytes() + told;
-  if (needs_.losses) bytes += 8 * k + plan;
+  if (needs_.losses) bytes += 8 * (k + ranks) + (needs_.gram ? 0 : plan);
+  if (needs_.trials > 0) bytes += 8 + 8 * (k + ranks) + 8;
   if (foresees()) bytes += 8 + controls_down_bytes() + 8 * number(trained_clients(parts_));
-  if (needs_.gram) {
-    bytes += 3 * 8 * k + 4 * k * number(parts_.model->n_params()) / number(cluster_.ranks);
-  }
-  return number(cluster_.ranks - 1) * bytes;
+  return (ranks - 1) * bytes + (needs_.gram ? gram_bytes() : 0);
 }
 
 double RoundModel::messages() const {

@@ -41,6 +41,8 @@ class RoundModel {
   double up_bytes() const { return sum_bytes() * static_cast<double>(parts_.model->n_params()); }
   double controls_down_bytes() const;
   double controls_up_bytes() const;
+  int64_t gram_blocks() const;
+  double gram_bytes() const;
   double sum_bytes() const { return job_.comm.reduction == "fast" ? 4 : 8; }
   bool foresees() const { return job_.evaluate.regret || parts_.sampler->needs_foresight(); }
   template <class Cost>
