@@ -83,6 +83,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   } else if (is_open && !shared) {
     queue_ = make_served_queue(parts_.comm);
   }
+  // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
+  if (!queue_) costs_ = CostModel(workers_);
 }
 
 FederatedTrainer::~FederatedTrainer() = default;
@@ -93,7 +95,7 @@ void FederatedTrainer::initialize_model() {
 }
 
 RoundRecord FederatedTrainer::round(bool stop_requested) {
-  start_s_ = monotonic_seconds();
+  start_s_ = settings_.clock();
   const double comm_before_s = parts_.comm.seconds();
   traffic_ = {.before_bytes = parts_.comm.bytes_moved()};
 
@@ -139,7 +141,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   record.bytes_sent = parts_.comm.bytes_moved() - traffic_.before_bytes + traffic_.others_bytes;
   record.more = round_values();
   ++completed_;
-  record.seconds = monotonic_seconds() - start_s_;
+  record.seconds = settings_.clock() - start_s_;
   return record;
 }
 
@@ -181,7 +183,8 @@ void FederatedTrainer::draw_participants() {
   }
   piece_ = hosts_all_ranks(parts_) ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const auto order = longest_first(costs);
-  const auto worker_of = balance(costs, workers_, homes, states_ ? move_seconds() : 0);
+  const auto worker_of =
+      balance(costs, workers_, homes, states_ ? move_seconds() : 0, costs_.slowness());
   plan_.clear();
   for (const int64_t position : order) {
     const auto i = static_cast<std::size_t>(position);
@@ -335,7 +338,7 @@ void FederatedTrainer::train_participants(Findings& findings) {
   std::copy(theta_.begin(), theta_.end(), row_.begin());
   deadline_ = Deadline(settings_.round_seconds);
   for_my_participants([&](std::size_t entry) {
-    if (deadline_.starts(monotonic_seconds() - start_s_)) {
+    if (deadline_.starts(settings_.clock() - start_s_)) {
       attempt([&] { train_one(entry, findings); });
     }
   });
@@ -360,11 +363,11 @@ void FederatedTrainer::forget_training() {
 
 void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   const Assignment& mine = plan_[entry];
-  const double start_s = monotonic_seconds();
+  const double start_s = settings_.clock();
   const ClientTask task =
       task_of(mine.client, states_ ? states_->row(mine.client) : std::span<float>());
   const ClientOutcome outcome = parts_.update.train(task);
-  if (!deadline_.counts(monotonic_seconds() - start_s_)) return forget_training();
+  if (!deadline_.counts(settings_.clock() - start_s_)) return forget_training();
   const FoldResult folded = kept_ ? keep_update(mine) : fold_update(mine);
   const FoldResult control = control_sum_.fold(control_change_, {}, mine.importance);
   std::fill(control_change_.begin(), control_change_.end(), 0.0F);
@@ -377,7 +380,7 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   findings.of(entry, Findings::kLoss) = outcome.loss;
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
   findings.of(entry, Findings::kRate) = outcome.rate;
-  findings.of(entry, Findings::kSeconds) = monotonic_seconds() - start_s;
+  findings.of(entry, Findings::kSeconds) = settings_.clock() - start_s;
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {

@@ -1,6 +1,8 @@
 #include "hanse/protocol/schedule.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -16,23 +18,68 @@ std::vector<int64_t> longest_first(std::span<const double> costs) {
   return order;
 }
 
+namespace {
+
+// Workers with what they have to do.
+class Loads {
+ public:
+  Loads(int64_t workers, std::span<const double> slowness)
+      : slowness_(slowness.begin(), slowness.end()), loads_(static_cast<std::size_t>(workers)) {
+    slowness_.resize(loads_.size(), 1.0);
+    for (int64_t w = 0; w < workers; ++w) by_load_[slowness_[index(w)]].emplace(0.0, w);
+  }
+
+  double end(int64_t worker, double cost) const {
+    return loads_[index(worker)] + cost * slowness_[index(worker)];
+  }
+
+  // Where an item of this cost ends first: of workers of one speed, on the least loaded. Ties go to
+  // the faster, then to the lowest.
+  int64_t first(double cost) const {
+    int64_t best = -1;
+    for (const auto& [slowness, workers] : by_load_) {
+      const int64_t worker = workers.begin()->second;
+      if (best < 0 || end(worker, cost) < end(best, cost)) best = worker;
+    }
+    return best;
+  }
+
+  void add(int64_t worker, double cost, double move) {
+    auto& workers = by_load_[slowness_[index(worker)]];
+    workers.erase({loads_[index(worker)], worker});
+    loads_[index(worker)] = end(worker, cost) + move;
+    workers.emplace(loads_[index(worker)], worker);
+  }
+
+ private:
+  static std::size_t index(int64_t worker) { return static_cast<std::size_t>(worker); }
+
+  std::vector<double> slowness_;
+  std::vector<double> loads_;
+  std::map<double, std::set<std::pair<double, int64_t>>> by_load_;  // of each slowness
+};
+
+// REQUIRES: values.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
-                             std::span<const int64_t> homes, double move) {
-  std::vector<double> loads(static_cast<std::size_t>(workers));
-  std::set<std::pair<double, int64_t>> by_load;  // with the worker: ties go to the lowest
-  for (int64_t w = 0; w < workers; ++w) by_load.emplace(0.0, w);
+                             std::span<const int64_t> homes, double move,
+                             std::span<const double> slowness) {
+  Loads loads(workers, slowness);
   std::vector<int64_t> worker_of(costs.size());
   for (const int64_t item : longest_first(costs)) {
     const auto i = static_cast<std::size_t>(item);
     const int64_t home = homes.empty() ? -1 : homes[i];
-    const auto [least, idlest] = *by_load.begin();
-    const bool stays = home >= 0 && loads[static_cast<std::size_t>(home)] <= least + move;
-    const int64_t chosen = stays ? home : idlest;
-    double& load = loads[static_cast<std::size_t>(chosen)];
-    by_load.erase({load, chosen});
-    load += costs[i] + (stays || home < 0 ? 0 : move);
-    by_load.emplace(load, chosen);
-    worker_of[i] = chosen;
+    const int64_t first = loads.first(costs[i]);
+    const bool stays = home >= 0 && loads.end(home, costs[i]) <= loads.end(first, costs[i]) + move;
+    worker_of[i] = stays ? home : first;
+    loads.add(worker_of[i], costs[i], stays || home < 0 ? 0 : move);
   }
   return worker_of;
 }
@@ -53,10 +100,57 @@ double CostModel::predict(int64_t client, double units) const {
   return units_ > 0 ? units * seconds_ / units_ : units;
 }
 
-void CostModel::observe(int64_t client, double units, double seconds) {
-  seconds_of_[client] = seconds;
-  units_ += units;
-  seconds_ += seconds;
+std::vector<double> CostModel::slowness() const {
+  if (slowness_.empty()) return {};
+  constexpr double kStep = 1.25;
+  const double middle = median(slowness_);
+  std::vector<double> stepped;
+  for (const double slowness : slowness_) {
+    stepped.push_back(middle *
+                      std::pow(kStep, std::round(std::log(slowness / middle) / std::log(kStep))));
+  }
+  return stepped;
+}
+
+void CostModel::observe(std::span<const Measurement> round) {
+  observe_workers(round);
+  for (const Measurement& one : round) {
+    const double slowness = slowness_.empty() ? 1 : slowness_[static_cast<std::size_t>(one.worker)];
+    seconds_of_[one.client] = one.seconds / slowness;
+    units_ += one.units;
+    seconds_ += one.seconds / slowness;
+  }
+}
+
+void CostModel::observe_workers(std::span<const Measurement> round) {
+  constexpr double kShare = 0.5;   // of a surprise
+  constexpr double kMost = 2;      // by which a slowness changes in a round
+  constexpr double kForget = 0.1;  // of the way to the middle, of a worker that trains nobody
+  if (slowness_.empty()) return;
+  double scale = 1;
+  if (!has_measured()) {  // predict() gives units
+    const auto sum = [&](double Measurement::*field) {
+      double total = 0;
+      for (const Measurement& one : round) total += one.*field;
+      return total;
+    };
+    scale = sum(&Measurement::seconds) / sum(&Measurement::units);
+  }
+  std::vector<double> surprise(slowness_.size());  // sum of logarithms
+  std::vector<double> trained(slowness_.size());
+  for (const Measurement& one : round) {
+    const auto w = static_cast<std::size_t>(one.worker);
+    const double predicted = scale * predict(one.client, one.units) * slowness_[w];
+    if (predicted <= 0 || one.seconds <= 0) continue;
+    surprise[w] += std::log(one.seconds / predicted);
+    ++trained[w];
+  }
+  const double middle = median(slowness_);
+  for (std::size_t w = 0; w < slowness_.size(); ++w) {
+    const double change = trained[w] > 0 ? std::exp(kShare * surprise[w] / trained[w])
+                                         : std::pow(middle / slowness_[w], kForget);
+    slowness_[w] *= std::clamp(change, 1 / kMost, kMost);
+  }
 }
 
 std::vector<int64_t> cut_evenly(std::span<const int64_t> sizes, int64_t parts) {

@@ -70,6 +70,7 @@ FederatedTrainer::ServerStep FederatedTrainer::prepare_step(const Findings& find
   std::vector<double> squared_norms(plan_.size());
   std::vector<double> a(plan_.size());
   std::vector<double> coefficients(plan_.size());
+  std::vector<Measurement> measured;
   double loss = 0;
   left_out_ = 0;
   for (std::size_t i = 0; i < plan_.size(); ++i) {
@@ -85,9 +86,12 @@ FederatedTrainer::ServerStep FederatedTrainer::prepare_step(const Findings& find
       continue;
     }
     const int64_t samples = parts_.federation.train(entry.client).size();
-    costs_.observe(entry.client, static_cast<double>(local_steps(settings_.client, samples)),
-                   findings.of(i, Findings::kSeconds));
+    measured.push_back({.client = entry.client,
+                        .units = static_cast<double>(local_steps(settings_.client, samples)),
+                        .seconds = findings.of(i, Findings::kSeconds),
+                        .worker = entry.worker});
   }
+  costs_.observe(measured);
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
   record.loss = loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out_);
   if (settings_.trace) {

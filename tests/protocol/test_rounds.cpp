@@ -198,6 +198,43 @@ TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
   }
 }
 
+thread_local double rank_s = 0;  // a rank's time, which passes while it trains
+
+// Where the schedule is planned, the clock tells who is slow: a rank on which everything takes
+// twenty times as long has few clients, or none, from the third round on, and as many as the others
+// when that is over. Its clients' states go with them; the bits are those of one rank.
+TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
+  constexpr int kRounds = 40;
+  std::vector<TinyJob> jobs(3);
+  jobs[0].comm.dispatch = "planned";
+  jobs[1].comm.reduction = "fast";
+  jobs[2].stateful = true;
+  for (TinyJob& job : jobs) {
+    job.sampler = "full";
+    job.clock = [] { return rank_s; };
+    const auto alone = train_threads(1, job, kRounds);
+    std::vector<int> had(kRounds + 1);  // of the slow rank, in each round
+    run_threads(3, [&](Communicator& comm) {
+      rank_s = 0;
+      TinyTraining training(comm, job);
+      training.update.spoil = [&](const ClientTask& task, ClientOutcome&) {
+        const bool slow = comm.rank() == 2 && task.round <= kRounds / 2;
+        rank_s += slow ? 0.2 : 0.01;
+        if (comm.rank() == 2) ++had[static_cast<std::size_t>(task.round)];
+      };
+      for (int round = 0; round < kRounds; ++round) training.trainer->round(false);
+      if (comm.rank() != 0 || job.comm.reduction == "fast") return;
+      const auto row = training.trainer->model_row();
+      EXPECT_EQ(std::vector<float>(row.begin(), row.end()), alone);
+    });
+    EXPECT_GE(had[1], 3);
+    for (int round = 4; round <= kRounds / 2; ++round) {
+      EXPECT_LE(had[static_cast<std::size_t>(round)], 1) << "round " << round;
+    }
+    EXPECT_GE(had[kRounds], 3);
+  }
+}
+
 // Client 3 is spoilt in round 2 of full participation: the round fails, the model stays, and one
 // rank can say why.
 void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>& spoil,

@@ -88,6 +88,53 @@ TEST(Balance, WithoutHomesIsTheSame) {
   }
 }
 
+// By trying every worker for every item.
+Items balance_slowly(const Costs& costs, const Costs& slowness, const Items& homes, double move) {
+  Costs loads(slowness.size());
+  Items worker_of(costs.size());
+  for (const int64_t item : longest_first(costs)) {
+    const auto i = static_cast<std::size_t>(item);
+    const auto end = [&](std::size_t w) { return loads[w] + costs[i] * slowness[w]; };
+    std::size_t best = 0;
+    for (std::size_t w = 1; w < loads.size(); ++w) {
+      const double gain = end(best) - end(w);
+      if (gain > 0 || (gain == 0 && slowness[w] < slowness[best])) best = w;
+    }
+    const auto home = static_cast<std::size_t>(homes[i]);
+    const bool stays = homes[i] >= 0 && end(home) <= end(best) + move;
+    const std::size_t chosen = stays ? home : best;
+    loads[chosen] = end(chosen) + (stays || homes[i] < 0 ? 0 : move);
+    worker_of[i] = static_cast<int64_t>(chosen);
+  }
+  return worker_of;
+}
+
+TEST(Balance, SlowWorkersByHand) {
+  EXPECT_EQ(balance(Costs{1, 1, 1, 1}, 2, {}, 0, Costs{1, 3}), (Items{0, 0, 0, 1}));
+  EXPECT_EQ(balance(Costs{1, 1, 1}, 2, {}, 0, Costs{1, 4}), (Items{0, 0, 0}));
+  EXPECT_EQ(balance(Costs{5, 1, 1}, 2, {}, 0, Costs{2, 1}), (Items{1, 0, 0}));
+  EXPECT_EQ(balance(Costs{1, 1, 1}, 2, Items{1, 1, 1}, 0, Costs{1, 3}), (Items{0, 0, 1}));
+  EXPECT_EQ(balance(Costs{1, 1, 1}, 2, Items{1, 1, 1}, 2, Costs{1, 3}), (Items{1, 0, 1}));
+  EXPECT_EQ(balance(Costs{}, 2, {}, 0, Costs{1, 3}), Items{});
+}
+
+TEST(Balance, IsThatOfTryingEveryWorker) {
+  RandomStream stream(4, Purpose::kData);
+  for (int64_t workers = 1; workers <= 5; ++workers) {
+    for (int trial = 0; trial < 40; ++trial) {
+      Costs costs(static_cast<std::size_t>(stream.below(12)));
+      Items homes(costs.size());
+      for (double& cost : costs) cost = 1 + static_cast<double>(stream.below(9));
+      for (int64_t& home : homes) home = stream.below(workers + 1) - 1;
+      Costs slowness(static_cast<std::size_t>(workers));
+      for (double& one : slowness) one = static_cast<double>(int64_t{1} << stream.below(3));
+      const auto move = static_cast<double>(stream.below(6));
+      EXPECT_EQ(balance(costs, workers, homes, move, slowness),
+                balance_slowly(costs, slowness, homes, move));
+    }
+  }
+}
+
 TEST(PieceLength, IsAboutTenMillisecondsAndFourPiecesAWorker) {
   EXPECT_EQ(piece_length(Costs{}, true, 3), 1);
   EXPECT_EQ(piece_length(Costs(1000, 0.001), false, 3), 1);  // units, not seconds
@@ -101,14 +148,92 @@ TEST(PieceLength, IsAboutTenMillisecondsAndFourPiecesAWorker) {
 TEST(CostModel, LearnsSecondsAndSecondsAUnit) {
   CostModel model;
   EXPECT_EQ(model.predict(1, 4), 4);  // nothing measured: the units
-  model.observe(1, 4, 8);
-  model.observe(2, 1, 7);
+  model.observe(std::vector<Measurement>{{.client = 1, .units = 4, .seconds = 8},
+                                         {.client = 2, .units = 1, .seconds = 7}});
   EXPECT_EQ(model.predict(1, 100), 8);
   EXPECT_EQ(model.predict(2, 100), 7);
   EXPECT_DOUBLE_EQ(model.predict(3, 2), 2 * 15.0 / 5.0);
-  model.observe(1, 4, 6);
+  model.observe(std::vector<Measurement>{{.client = 1, .units = 4, .seconds = 6}});
   EXPECT_EQ(model.predict(1, 4), 6);
   EXPECT_DOUBLE_EQ(model.predict(3, 3), 3 * 21.0 / 9.0);
+  EXPECT_TRUE(model.slowness().empty());
+}
+
+// Rounds of new clients, all of one unit, spread as balance() says over workers that take so many
+// seconds each. Returns how many each worker had in each round.
+std::vector<Items> shared_out(CostModel& model, const Costs& seconds, int rounds, int clients,
+                              int64_t& next_client) {
+  std::vector<Items> counts;
+  for (int round = 0; round < rounds; ++round) {
+    const auto worker_of =
+        balance(Costs(static_cast<std::size_t>(clients), model.predict(next_client, 1)),
+                static_cast<int64_t>(seconds.size()), {}, 0, model.slowness());
+    Items& count = counts.emplace_back(seconds.size());
+    std::vector<Measurement> measured;
+    for (const int64_t worker : worker_of) {
+      const auto w = static_cast<std::size_t>(worker);
+      ++count[w];
+      measured.push_back(
+          {.client = next_client++, .units = 1, .seconds = seconds[w], .worker = worker});
+    }
+    model.observe(measured);
+  }
+  return counts;
+}
+
+TEST(CostModel, LearnsWhichWorkersAreSlow) {
+  int64_t client = 0;
+  CostModel model(4);
+  EXPECT_EQ(model.slowness(), Costs(4, 1));
+  const auto counts = shared_out(model, {2, 2, 8, 2}, 8, 26, client);
+  EXPECT_EQ(counts.front(), (Items{7, 7, 6, 6}));
+  EXPECT_EQ(counts.back(), (Items{8, 8, 2, 8}));
+  const Costs slowness = model.slowness();
+  EXPECT_NEAR(slowness[2] / slowness[0], 4, 0.7);  // a step
+  EXPECT_NEAR(model.predict(client, 1) * slowness[0], 2, 0.3);
+  // It recovers, and so does the model.
+  EXPECT_EQ(shared_out(model, {2, 2, 2, 2}, 8, 28, client).back(), (Items{7, 7, 7, 7}));
+}
+
+// Whom balance() gives nothing is tried again.
+TEST(CostModel, TriesASlowWorkerAgain) {
+  int64_t client = 0;
+  CostModel model(3);
+  const auto slow = shared_out(model, {1, 1, 40}, 20, 6, client);
+  EXPECT_EQ(slow.back()[2], 0);
+  const auto fast = shared_out(model, {1, 1, 1}, 60, 6, client);
+  EXPECT_EQ(fast.back(), (Items{2, 2, 2}));
+}
+
+TEST(CostModel, TakesSmallDifferencesOfWorkersForNoise) {
+  int64_t client = 0;
+  CostModel model(3);
+  shared_out(model, {1, 1.1, 0.92}, 20, 9, client);
+  const Costs slowness = model.slowness();
+  EXPECT_EQ(slowness, Costs(3, slowness[0]));
+}
+
+// One participant a round each, of unlike cost: that is the clients', not the workers'.
+TEST(CostModel, LearnsClientsBesideWorkers) {
+  CostModel model(2);
+  RandomStream stream(5, Purpose::kData);
+  const Costs cost = {1, 2, 4, 8};
+  const Costs slow = {1, 3};
+  for (int round = 0; round < 400; ++round) {
+    const int64_t first = stream.below(4);
+    const int64_t second = (first + 1 + stream.below(3)) % 4;
+    std::vector<Measurement> measured;
+    for (const auto& [client, worker] : {std::pair(first, 0), std::pair(second, 1)}) {
+      measured.push_back({.client = client,
+                          .units = 1,
+                          .seconds = cost[static_cast<std::size_t>(client)] *
+                                     slow[static_cast<std::size_t>(worker)],
+                          .worker = worker});
+    }
+    model.observe(measured);
+  }
+  EXPECT_NEAR(model.predict(3, 1) / model.predict(0, 1), 8, 0.5);
+  EXPECT_NEAR(model.slowness()[1] / model.slowness()[0], 3, 0.5);
 }
 
 TEST(CutEvenly, CoversWithContiguousRangesOfAboutTheSameSum) {

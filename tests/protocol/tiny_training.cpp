@@ -132,6 +132,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   settings.comm = job.comm;
   settings.regret = job.regret;
   settings.own_models = job.own_models;
+  settings.clock = job.clock;
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
                               optimizer.get(), availability.get()},

@@ -86,6 +86,7 @@ struct TinyJob {
   int64_t held_out = 0;  // of the eleven clients
   ServerOptions server;
   CommOptions comm;
+  double (*clock)() = monotonic_seconds;
 };
 
 // The learning ones with rates that move the probabilities within a few rounds.

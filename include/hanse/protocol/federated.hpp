@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/base/clock.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
@@ -86,6 +87,7 @@ class FederatedTrainer final : public Protocol {
     bool trace = false;              // keep what the rules were told
     bool own_models = false;         // evaluate every client's own model, not the shared one
     std::string state_folder = ".";  // of the client states' mapped file
+    double (*clock)() = monotonic_seconds;  // of all that a round times; tests bring their own
   };
 
   FederatedTrainer(Parts parts, Settings settings);

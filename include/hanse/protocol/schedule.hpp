@@ -11,31 +11,57 @@ namespace hanse {
 // Positions of `costs` by falling cost; equal costs by position.
 std::vector<int64_t> longest_first(std::span<const double> costs);
 
-// Gives each item, longest first, to the least loaded worker (Graham 1969: within 4/3 of the
-// optimum). Returns the worker of each item. Cost O(n log n + n log workers).
+// Gives each item, longest first, to the worker where it ends first (Graham 1969: within 4/3 of the
+// optimum when all are as fast; Gonzalez, Ibarra and Sahni 1977: within 2 when not). Returns the
+// worker of each item. Cost O(n log n + n s log workers), s the number of different speeds.
 //
-// Items may lie with a worker already: `homes[i]` is that, or -1; empty: none does. An item leaves
-// its home only where it ends earlier in spite of `move`, the cost of going there.
+// An item takes costs[i] slowness[w] on worker w; empty: all are 1. Items may lie with a worker
+// already: `homes[i]` is that, or -1; empty: none does. An item leaves its home only where it ends
+// earlier in spite of `move`, the cost of going there.
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
-                             std::span<const int64_t> homes = {}, double move = 0);
+                             std::span<const int64_t> homes = {}, double move = 0,
+                             std::span<const double> slowness = {});
 
 // How many participants a worker should take at once, so that asking for more costs little beside
 // training: those of about 10 ms, but at least four pieces a worker, and 1 unless the costs are
 // `seconds`.
 int64_t piece_length(std::span<const double> costs, bool seconds, int64_t workers);
 
-// Predicts what a client costs: its last measured seconds; for a client never measured, its work
-// units times the mean seconds a unit of all measurements.
+// What a client took in a round.
+struct Measurement {
+  int64_t client = 0;
+  double units = 0;  // of work
+  double seconds = 0;
+  int64_t worker = 0;  // that trained it
+};
+
+// Predicts what a client costs, and how much longer it takes on which worker.
+//
+// A worker's slowness is learnt from its participants of a round: of the factor by which they took
+// longer than predicted (geometric mean), the square root is taken for the worker's, at most 2 a
+// round, and what is left for the clients'. A worker that trains nobody is believed less slow from
+// round to round, until it is tried again. Without workers, seconds are the clients' alone.
 class CostModel {
  public:
+  explicit CostModel(int64_t workers = 0) : slowness_(static_cast<std::size_t>(workers), 1.0) {}
+
   bool has_measured() const { return units_ > 0; }
+  // Seconds on a worker of slowness 1: as last measured; for a client never measured, its units
+  // times the mean seconds a unit of all measurements. The units before there are any.
   double predict(int64_t client, double units) const;
-  void observe(int64_t client, double units, double seconds);
+  // [workers], for balance(): the median, and from there in steps of a quarter, so that small
+  // differences between like workers, which are noise, send no client elsewhere.
+  std::vector<double> slowness() const;
+  // Of one round.
+  void observe(std::span<const Measurement> round);
 
  private:
+  void observe_workers(std::span<const Measurement> round);
+
   std::unordered_map<int64_t, double> seconds_of_;
   double units_ = 0;
   double seconds_ = 0;
+  std::vector<double> slowness_;  // [workers]
 };
 
 // Which participants of one rank count in a round with a time limit. They come in random order; who
