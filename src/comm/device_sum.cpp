@@ -23,7 +23,6 @@ DeviceSum::~DeviceSum() = default;
 // left out.
 std::vector<FoldResult> DeviceSum::fold(const at::Tensor& rows, const at::Tensor& theta,
                                         std::span<const double> coefficients) {
-  const at::NoGradGuard no_grad;
   const at::Tensor origin = theta.to(at::kDouble);
   std::vector<at::Tensor> told;  // squared norm, 1 when all fitted
   for (std::size_t i = 0; i < coefficients.size(); ++i) {
