@@ -40,5 +40,16 @@ add_library(torch_cpp INTERFACE)
 target_include_directories(torch_cpp SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(torch_cpp INTERFACE ${TORCH_LIBRARIES})
 
+# Device buffers travel by NCCL. LibTorch's own CMake files bring CUDA.
+if(HANSE_CUDA)
+  find_path(CUDA_RUNTIME_INCLUDE cuda_runtime_api.h REQUIRED)
+  find_library(CUDA_RUNTIME_LIBRARY cudart REQUIRED)
+  find_path(NCCL_INCLUDE nccl.h REQUIRED)
+  find_library(NCCL_LIBRARY nccl REQUIRED)
+  add_library(cuda_nccl INTERFACE)
+  target_include_directories(cuda_nccl SYSTEM INTERFACE ${CUDA_RUNTIME_INCLUDE} ${NCCL_INCLUDE})
+  target_link_libraries(cuda_nccl INTERFACE ${CUDA_RUNTIME_LIBRARY} ${NCCL_LIBRARY})
+endif()
+
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)

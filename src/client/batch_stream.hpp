@@ -10,6 +10,12 @@
 
 namespace hanse {
 
+// The client's stream for dropout in the task's round.
+inline RandomStream dropout_stream(const ClientTask& task) {
+  return {task.seed, Purpose::kDropout, static_cast<uint64_t>(task.round),
+          static_cast<uint64_t>(task.client)};
+}
+
 // Hands out a client's samples in mini-batches, in a fresh order every pass (stream of seed,
 // kShuffle, round, client); of all clients' samples with options.pooled. Memory: one batch, and
 // four bytes a sample.
@@ -24,25 +30,27 @@ class BatchStream {
   template <class Step>
   ClientOutcome run(const ClientTask& task, Step step) {
     start(task);
-    RandomStream noise(task.seed, Purpose::kDropout, static_cast<uint64_t>(task.round),
-                       static_cast<uint64_t>(task.client));
-    const int64_t steps = local_steps(options_, samples());
+    RandomStream noise = dropout_stream(task);
+    const int64_t n = steps();
     ClientOutcome outcome;
-    for (int64_t i = 0; i < steps; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
       const Batch batch = next();
       outcome.loss += step(batch, noise);
       outcome.samples += batch.rows;
     }
-    outcome.loss /= static_cast<double>(steps);
+    outcome.loss /= static_cast<double>(n);
     return outcome;
   }
 
- private:
+  // The same step by step: the task's samples, the steps of its round, and as many batches. The
+  // last batch of a pass may be smaller.
   void start(const ClientTask& task);
+  int64_t steps() const { return local_steps(options_, samples()); }
+  Batch next();
+
+ private:
   void list_samples(int64_t client);
   int64_t samples() const { return static_cast<int64_t>(order_.size()); }
-  // The last batch of a pass may be smaller.
-  Batch next();
   // The rows of order_ that come next in this pass.
   std::span<const int32_t> upcoming() const;
 

@@ -27,7 +27,8 @@ Failure describe(const std::exception_ptr& failure) {
   } catch (const std::bad_alloc&) {
     return {"out of memory", ExitStatus::kFailed};
   } catch (const std::exception& error) {
-    return {error.what(), ExitStatus::kFailed};
+    const std::string what = error.what();  // LibTorch's go on with a stack trace
+    return {what.substr(0, what.find('\n')), ExitStatus::kFailed};
   }
 }
 

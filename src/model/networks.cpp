@@ -9,27 +9,11 @@ namespace hanse {
 
 namespace {
 
-// Convolution with stride 1, then 2x2 max pooling or not, then ReLU.
-struct ConvolutionStage {
-  int64_t channels, kernel, padding;
-  bool pool;
-
-  int64_t output_side(int64_t side) const {
-    const int64_t convolved = side + 2 * padding - kernel + 1;
-    return pool ? convolved / 2 : convolved;
-  }
-  // The smallest side that leaves an output of `side`.
-  int64_t input_side(int64_t side) const {
-    return std::max<int64_t>(1, (pool ? 2 * side : side) - 2 * padding + kernel - 1);
-  }
-};
-
-struct NetworkSpec {
-  std::vector<ConvolutionStage> stages;
-  std::vector<int64_t> hidden;  // dense layers between the features and the logits
-  double feature_dropout = 0;
-  double hidden_dropout = 0;
-};
+// The smallest side that leaves an output of `side`.
+int64_t input_side(const ConvolutionStage& stage, int64_t side) {
+  return std::max<int64_t>(1,
+                           (stage.pool ? 2 * side : side) - 2 * stage.padding + stage.kernel - 1);
+}
 
 // Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
 NetworkSpec leaf_spec() { return {{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}, 0, 0}; }
@@ -42,12 +26,6 @@ NetworkSpec cifar_spec() { return {{{32, 3, 0, false}, {64, 3, 0, true}}, {128},
 NetworkSpec lenet_spec(int64_t shorter_side) {
   const int64_t padding = shorter_side < 32 ? 2 : 0;
   return {{{6, 5, padding, true}, {16, 5, 0, true}}, {120, 84}, 0, 0};
-}
-
-NetworkSpec network_spec(const std::string& kind, int64_t shorter_side) {
-  if (kind == "cnn-leaf") return leaf_spec();
-  if (kind == "cnn-cifar") return cifar_spec();
-  return lenet_spec(shorter_side);
 }
 
 class ConvolutionalModel : public AutogradModel {
@@ -98,17 +76,30 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "}";
 }
 
+int64_t shorter_side(const std::vector<int64_t>& sample_shape) {
+  return sample_shape.size() == 3 ? std::min(sample_shape[1], sample_shape[2]) : 0;
+}
+
 }  // namespace
+
+int64_t ConvolutionStage::output_side(int64_t side) const {
+  const int64_t convolved = side + 2 * padding - kernel + 1;
+  return pool ? convolved / 2 : convolved;
+}
+
+NetworkSpec network_spec(const std::string& kind, const std::vector<int64_t>& sample_shape) {
+  if (kind == "cnn-leaf") return leaf_spec();
+  if (kind == "cnn-cifar") return cifar_spec();
+  return lenet_spec(shorter_side(sample_shape));
+}
 
 std::unique_ptr<Model> make_network(const std::string& kind,
                                     const std::vector<int64_t>& sample_shape, LossKind loss,
                                     int64_t outputs) {
-  const bool image = sample_shape.size() == 3;
-  const int64_t shorter_side = image ? std::min(sample_shape[1], sample_shape[2]) : 0;
-  const NetworkSpec spec = network_spec(kind, shorter_side);
+  const NetworkSpec spec = network_spec(kind, sample_shape);
   int64_t needed = 1;
-  for (std::size_t s = spec.stages.size(); s-- > 0;) needed = spec.stages[s].input_side(needed);
-  if (!image || shorter_side < needed) {
+  for (std::size_t s = spec.stages.size(); s-- > 0;) needed = input_side(spec.stages[s], needed);
+  if (shorter_side(sample_shape) < needed) {
     throw InvalidArgument(kind +
                               " needs samples of shape {channels, height, width} with sides of " +
                               std::to_string(needed) + " or more, not " + shape_text(sample_shape),

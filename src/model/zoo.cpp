@@ -1,3 +1,5 @@
+#include "zoo.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -17,27 +19,6 @@ namespace {
 [[noreturn]] void unknown_value(const std::string& key, const std::string& value,
                                 const std::string& known) {
   throw InvalidArgument("unknown " + key + " \"" + value + "\"", key, "known: " + known);
-}
-
-LossKind loss_kind(const std::string& name, int64_t classes) {
-  if (name == "cross-entropy") {
-    if (classes >= 2) return LossKind::kCrossEntropy;
-    throw InvalidArgument(
-        "cross-entropy needs two classes or more, the data has " + std::to_string(classes),
-        "model.loss", classes == 0 ? "squared-error is for regression" : "");
-  }
-  if (name == "binary-logistic") {
-    if (classes == 2) return LossKind::kBinaryLogistic;
-    throw InvalidArgument(
-        "binary-logistic needs two classes, the data has " + std::to_string(classes), "model.loss");
-  }
-  if (name == "squared-error") {
-    if (classes == 0) return LossKind::kSquaredError;
-    throw InvalidArgument("squared-error needs regression targets, the data has " +
-                              std::to_string(classes) + " classes",
-                          "model.loss", "cross-entropy is for classes");
-  }
-  unknown_value("model.loss", name, "cross-entropy, binary-logistic, squared-error");
 }
 
 Initialization initialization(const std::string& name) {
@@ -89,6 +70,27 @@ void check_kind(const std::string& name) {
 }
 
 }  // namespace
+
+LossKind loss_kind(const std::string& name, int64_t classes) {
+  if (name == "cross-entropy") {
+    if (classes >= 2) return LossKind::kCrossEntropy;
+    throw InvalidArgument(
+        "cross-entropy needs two classes or more, the data has " + std::to_string(classes),
+        "model.loss", classes == 0 ? "squared-error is for regression" : "");
+  }
+  if (name == "binary-logistic") {
+    if (classes == 2) return LossKind::kBinaryLogistic;
+    throw InvalidArgument(
+        "binary-logistic needs two classes, the data has " + std::to_string(classes), "model.loss");
+  }
+  if (name == "squared-error") {
+    if (classes == 0) return LossKind::kSquaredError;
+    throw InvalidArgument("squared-error needs regression targets, the data has " +
+                              std::to_string(classes) + " classes",
+                          "model.loss", "cross-entropy is for classes");
+  }
+  unknown_value("model.loss", name, "cross-entropy, binary-logistic, squared-error");
+}
 
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> kinds = {

@@ -29,6 +29,7 @@ bool hosts_all_ranks(const FederatedTrainer::Parts& parts) {
 // Does rank 0 train clients beside serving?
 bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::string& role) {
   if (parts.comm.size() == 1) return true;
+  if (role == "auto" && parts.cohorts != nullptr) return true;  // it has a GPU, too
   return role == "auto"
              ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)}, ReduceOp::kMin) == 1
              : role == "shared";
@@ -73,11 +74,17 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     states_ = std::make_unique<ClientStateStore>(
         parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
-  overlaps_ = step_overlaps(needs, parts_.update);
+  if (parts_.cohorts != nullptr && !kept_) {
+    device_sum_ = std::make_unique<DeviceSum>(parts_.model.n_params(), settings_.max_participants,
+                                              parts_.cohorts->device());
+  }
+  // A model that comes back in parts would be on the hosts, and not on their devices.
+  overlaps_ = parts_.cohorts == nullptr && step_overlaps(needs, parts_.update);
   // Who trains whom may only be left open without states that lie somewhere, and with a sum that
   // ignores grouping.
-  const bool is_open = parts_.comm.size() > 1 && !stateful && settings_.comm.reduction == "exact" &&
-                       settings_.round_seconds == 0 && settings_.comm.dispatch != "planned";
+  const bool is_open = parts_.comm.size() > 1 && !stateful && parts_.cohorts == nullptr &&
+                       settings_.comm.reduction == "exact" && settings_.round_seconds == 0 &&
+                       settings_.comm.dispatch != "planned";
   if (is_open && hosts_all_ranks(parts_)) {
     queue_ = make_shared_queue(parts_.host, workers_);
   } else if (is_open && !shared) {
@@ -97,7 +104,7 @@ void FederatedTrainer::initialize_model() {
 RoundRecord FederatedTrainer::round(bool stop_requested) {
   start_s_ = settings_.clock();
   const double comm_before_s = parts_.comm.seconds();
-  traffic_ = {.before_bytes = parts_.comm.bytes_moved()};
+  traffic_ = {.before_bytes = bytes_moved()};
 
   find_homes();
   decide_participants();
@@ -138,7 +145,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   const double exchange_s = combine(findings, record);
   if (parts_.aggregator.needs().trials > 0) backtrack(before, record.failed);
   record.comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)) + exchange_s;
-  record.bytes_sent = parts_.comm.bytes_moved() - traffic_.before_bytes + traffic_.others_bytes;
+  record.bytes_sent = bytes_moved() - traffic_.before_bytes + traffic_.others_bytes;
   record.more = round_values();
   ++completed_;
   record.seconds = settings_.clock() - start_s_;
@@ -182,9 +189,11 @@ void FederatedTrainer::draw_participants() {
     if (homes_.count(draw.clients[i])) homes[i] = homes_.at(draw.clients[i]);
   }
   piece_ = hosts_all_ranks(parts_) ? 1 : piece_length(costs, costs_.has_measured(), workers_);
-  const auto order = longest_first(costs);
+  const auto order = parts_.cohorts ? draw_order(costs) : longest_first(costs);
+  const auto slowness = costs_.slowness();
   const auto worker_of =
-      balance(costs, workers_, homes, states_ ? move_seconds() : 0, costs_.slowness());
+      parts_.cohorts ? balance_cohorts(costs, parts_.cohorts->clients(), workers_, slowness)
+                     : balance(costs, workers_, homes, states_ ? move_seconds() : 0, slowness);
   plan_.clear();
   for (const int64_t position : order) {
     const auto i = static_cast<std::size_t>(position);
@@ -250,11 +259,11 @@ bool FederatedTrainer::share_plan(bool foresees) {
 
 void FederatedTrainer::share_model() {
   const PhaseTimer timer(traffic_.times.broadcast_s);
-  const int64_t before = parts_.comm.bytes_moved();
-  if (!model_is_shared_) parts_.comm.bcast(std::span(theta_), 0);
+  const int64_t before = bytes_moved();
+  if (!model_is_shared_) bcast_model();
   model_is_shared_ = true;
   if (!control_.empty()) parts_.comm.bcast(std::span(control_), 0);
-  traffic_.broadcast_bytes += parts_.comm.bytes_moved() - before;
+  traffic_.broadcast_bytes += bytes_moved() - before;
 }
 
 // Calls work(entry) for the entries of the plan that fall to this rank.
@@ -306,7 +315,7 @@ void FederatedTrainer::merge(std::vector<double>& table) {
   const auto entries = static_cast<std::ptrdiff_t>(table.size());
   table.resize(table.size() + static_cast<std::size_t>(parts_.comm.size()), kUnknown);
   table[static_cast<std::size_t>(entries + parts_.comm.rank())] =
-      static_cast<double>(parts_.comm.bytes_moved() - traffic_.before_bytes);
+      static_cast<double>(bytes_moved() - traffic_.before_bytes);
   parts_.comm.reduce(std::span(table), ReduceOp::kMax, 0);
   const double others = std::accumulate(table.begin() + entries + 1, table.end(), 0.0);
   if (is_server()) traffic_.others_bytes = static_cast<int64_t>(others);
@@ -336,6 +345,7 @@ void FederatedTrainer::check_losses() const {
 
 void FederatedTrainer::train_participants(Findings& findings) {
   std::copy(theta_.begin(), theta_.end(), row_.begin());
+  if (parts_.cohorts != nullptr) return train_cohorts(findings);
   deadline_ = Deadline(settings_.round_seconds);
   for_my_participants([&](std::size_t entry) {
     if (deadline_.starts(settings_.clock() - start_s_)) {
@@ -371,16 +381,23 @@ void FederatedTrainer::train_one(std::size_t entry, Findings& findings) {
   const FoldResult folded = kept_ ? keep_update(mine) : fold_update(mine);
   const FoldResult control = control_sum_.fold(control_change_, {}, mine.importance);
   std::fill(control_change_.begin(), control_change_.end(), 0.0F);
-  if (!folded.in_range || !control.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
+  note_training(entry, outcome, {folded.squared_norm, folded.in_range && control.in_range},
+                settings_.clock() - start_s, findings);
+}
+
+// Throws unless the client's update can enter the sum.
+void FederatedTrainer::note_training(std::size_t entry, const ClientOutcome& outcome,
+                                     const FoldResult& folded, double seconds, Findings& findings) {
+  if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
     throw TrainingError(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
                     sum_.limit(), outcome.loss),
-        mine.client, task.round, "a smaller client.lr or client.clip may help");
+        plan_[entry].client, completed_ + 1, "a smaller client.lr or client.clip may help");
   }
   findings.of(entry, Findings::kLoss) = outcome.loss;
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
   findings.of(entry, Findings::kRate) = outcome.rate;
-  findings.of(entry, Findings::kSeconds) = settings_.clock() - start_s;
+  findings.of(entry, Findings::kSeconds) = seconds;
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {

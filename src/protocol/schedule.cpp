@@ -84,6 +84,23 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
   return worker_of;
 }
 
+std::vector<int64_t> draw_order(std::span<const double> costs) {
+  std::vector<int64_t> order(costs.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  return order;
+}
+
+std::vector<int64_t> balance_cohorts(std::span<const double> costs, int64_t cohort, int64_t workers,
+                                     std::span<const double> slowness) {
+  const auto size = static_cast<std::size_t>(cohort);
+  std::vector<double> sums((costs.size() + size - 1) / size);
+  for (std::size_t i = 0; i < costs.size(); ++i) sums[i / size] += costs[i];
+  const auto worker_of_cohort = balance(sums, workers, {}, 0, slowness);
+  std::vector<int64_t> worker_of(costs.size());
+  for (std::size_t i = 0; i < costs.size(); ++i) worker_of[i] = worker_of_cohort[i / size];
+  return worker_of;
+}
+
 int64_t piece_length(std::span<const double> costs, bool seconds, int64_t workers) {
   constexpr double kPiece_s = 0.01;
   const double total = std::accumulate(costs.begin(), costs.end(), 0.0);

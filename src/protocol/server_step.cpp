@@ -45,7 +45,7 @@ double FederatedTrainer::combine(const Findings& findings, RoundRecord& record) 
     traffic_.broadcast_bytes += element_bytes(ElementType::kFloat) * n * (parts_.comm.size() - 1);
   } else {
     const PhaseTimer timer(times.reduce_s);
-    sum_.reduce(parts_.comm, 0);
+    reduce_sum();
   }
   if (!overlaps_ && is_server()) {
     const PhaseTimer timer(times.step_s);

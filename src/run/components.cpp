@@ -11,6 +11,7 @@
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
 #include "hanse/run/catalog.hpp"
+#include "hanse/run/device.hpp"
 
 namespace hanse {
 
@@ -195,17 +196,22 @@ void Components::build_federated(const Job& job, Communicator& comm) {
     check_time_limit(job, *update, aggregator->needs(), model->layout());
     check_buffers(job, model->layout(), aggregator->needs().gram || update->tells_update());
   });
-  trainer = std::make_unique<FederatedTrainer>(
-      FederatedTrainer::Parts{.comm = comm,
-                              .host = *host,
-                              .federation = federation,
-                              .model = *model,
-                              .update = *update,
-                              .sampler = sampler.get(),
-                              .aggregator = *aggregator,
-                              .optimizer = optimizer.get(),
-                              .availability = availability.get()},
-      trainer_settings(job, max_participants));
+  const RankDevice device = choose_device(job, comm, *host);
+  agree_on(comm, [&] { cohorts = make_cohorts(job, federation, device); });
+  devices = make_device_communicator(comm, device);
+  trainer =
+      std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
+                                                                 .host = *host,
+                                                                 .federation = federation,
+                                                                 .model = *model,
+                                                                 .update = *update,
+                                                                 .sampler = sampler.get(),
+                                                                 .aggregator = *aggregator,
+                                                                 .optimizer = optimizer.get(),
+                                                                 .availability = availability.get(),
+                                                                 .cohorts = cohorts.get(),
+                                                                 .devices = devices.get()},
+                                         trainer_settings(job, max_participants));
   protocol = trainer.get();
 }
 

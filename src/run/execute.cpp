@@ -298,10 +298,10 @@ void Execution::finish() {
   });
 }
 
-constexpr const char* kMayChange[] = {"run.rounds",    "run.max-seconds",     "run.out",
-                                      "run.overwrite", "checkpoint.",         "evaluate.",
-                                      "report.",       "server.role",         "comm.reduction",
-                                      "comm.dispatch", "comm.timeout-seconds"};
+constexpr const char* kMayChange[] = {
+    "run.rounds",        "run.max-seconds", "run.out",       "run.overwrite",
+    "run.ranks-per-gpu", "checkpoint.",     "evaluate.",     "report.",
+    "server.role",       "comm.reduction",  "comm.dispatch", "comm.timeout-seconds"};
 
 void check_changes(const Overrides& overrides) {
   for (const auto& [key, value] : overrides) {

@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/config.hpp"
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
+#include "hanse/run/device.hpp"
 #include "options/bind.hpp"
 
 namespace hanse {
@@ -123,7 +125,10 @@ bool evaluates_own_models(const Job& job) {
 
 void check_job(const Job& job) {
   if (job.run.device == "cuda") {
-    throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+    if (!kHasCuda) {
+      throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+    }
+    check_gpu_job(job);
   }
   if (job.run.protocol == "bandit") return check_bandit(job);
   if (job.run.repeats > 1) {

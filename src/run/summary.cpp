@@ -9,8 +9,10 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/progress.hpp"
+#include "hanse/comm/device_communicator.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
 #include "hanse/config.hpp"
+#include "hanse/model/device.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {
@@ -20,7 +22,8 @@ std::vector<std::pair<std::string, std::string>> versions() {
           {"mpi", MpiEnvironment::library_version()},
           {"libtorch", torch_version()},
           {"hdf5", kHdf5Version},
-          {"nccl", kHasCuda ? "yes" : "not in this build"},
+          {"cuda", kHasCuda ? cuda_version() : "not in this build"},
+          {"nccl", kHasCuda ? nccl_version() : "not in this build"},
           {"kernels", kernel_family()}};
 }
 

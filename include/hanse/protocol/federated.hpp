@@ -17,15 +17,18 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/state.hpp"
+#include "hanse/client/cohort_training.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/comm/device_sum.hpp"
 #include "hanse/comm/update_sum.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/direction_report.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/protocol/round_trace.hpp"
 #include "hanse/protocol/schedule.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -38,21 +41,6 @@ struct CommOptions {
   std::string reduction = "exact";  // exact | fast (float32; static schedule)
   std::string dispatch = "auto";    // auto | planned | shared
   double timeout_seconds = 1800;    // for a rank that does not come; 0: forever
-};
-
-// What the rules were told in a round; rank 0, in the draw's order.
-struct RoundTrace {
-  bool everyone_there = true;
-  std::vector<int64_t> available;  // unless everyone was there
-  std::vector<double> foreseen;    // [M] a_m, when the sampler asked for them
-  Draw draw;
-  std::vector<double> a;              // the sampler's feedback
-  std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
-  std::vector<double> samples;        // of the participants
-  std::vector<double> losses;         // F_i, when the aggregator needs them
-  std::vector<double> gram;           // [L, K, K], when it needs that
-  std::vector<double> rates;          // [K], when it needs those
-  std::vector<double> squared_norms;  // |theta_i - theta|^2
 };
 
 class KeptUpdates;
@@ -71,8 +59,10 @@ class FederatedTrainer final : public Protocol {
     LocalUpdate& update;
     ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
-    ServerOptimizer* optimizer;            // rank 0; null elsewhere
-    Availability* availability = nullptr;  // rank 0; null: everyone is always there
+    ServerOptimizer* optimizer;             // rank 0; null elsewhere
+    Availability* availability = nullptr;   // rank 0; null: everyone is always there
+    CohortTraining* cohorts = nullptr;      // trains instead of `update`; null: `update` does
+    DeviceCommunicator* devices = nullptr;  // with `cohorts`
   };
   struct Settings {
     uint64_t seed = 1;
@@ -179,6 +169,11 @@ class FederatedTrainer final : public Protocol {
   double training_loss(int64_t client);
   void train_participants(Findings& findings);
   void train_one(std::size_t entry, Findings& findings);
+  void train_cohorts(Findings& findings);
+  void train_cohort(std::size_t begin, std::size_t end, Findings& findings);
+  std::vector<FoldResult> keep_cohort(std::size_t begin, std::size_t end);
+  void note_training(std::size_t entry, const ClientOutcome& outcome, const FoldResult& folded,
+                     double seconds, Findings& findings);
   void order_at_random();
   void forget_training();
   FoldResult fold_update(const Assignment& mine);
@@ -188,7 +183,10 @@ class FederatedTrainer final : public Protocol {
   void fold_kept(std::span<const double> coefficients);
   void backtrack(std::span<const float> before, bool failed);
   void describe_draw();
+  void bcast_model();
+  void reduce_sum();
   void reduce_controls();
+  int64_t bytes_moved() const;
   double combine(const Findings& findings, RoundRecord& record);
   ServerStep prepare_step(const Findings& findings, RoundRecord& record);
   void move_controls();
@@ -214,6 +212,7 @@ class FederatedTrainer final : public Protocol {
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
   std::vector<float> step_;   // [P] the mixed update, rank 0
   UpdateSum sum_;
+  std::unique_ptr<DeviceSum> device_sum_;  // of cohorts; null: they are kept, or there are none
   std::vector<float> control_;         // [control width] the server's variate; empty: none returns
   std::vector<float> control_change_;  // [control width] of the client in training; else zeros
   UpdateSum control_sum_;              // of lambda_i control_change_i

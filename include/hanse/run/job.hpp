@@ -27,8 +27,10 @@ struct RunOptions {
   int64_t repeats = 1;          // bandit
   int64_t threads = 1;          // of each rank
   std::string device = "auto";  // auto | cpu | cuda
-  double max_seconds = 0;       // 0: no limit
-  double round_seconds = 0;     // 0: no limit
+  int64_t ranks_per_gpu = 1;
+  int64_t device_cohort = 8;  // clients side by side on a GPU
+  double max_seconds = 0;     // 0: no limit
+  double round_seconds = 0;   // 0: no limit
   bool overwrite = false;
   bool trace = false;
   bool state_dict = false;

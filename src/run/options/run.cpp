@@ -14,7 +14,14 @@ void bind_run(OptionTable& table, RunOptions& run) {
             "bandits played at once, of seeds run.seed, run.seed + 1, ...; protocol = bandit");
   table.add("run.threads", run.threads, between(1, 1024),
             "threads of each rank's kernels; part of what fixes the bits of a result");
-  table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"}, "where clients are trained");
+  table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"},
+                   "where clients are trained; auto: on GPUs where build, host and job allow it");
+  table.add("run.ranks-per-gpu", run.ranks_per_gpu, between(1, 64),
+            "ranks of a host that may have the same GPU; above 1, where they do, sums go through "
+            "the host's memory and not through NCCL");
+  table.add("run.device-cohort", run.device_cohort, between(1, 1024),
+            "participants that a GPU trains side by side, neighbours in the draw; part of what "
+            "fixes the bits of a result");
   table.add("run.max-seconds", run.max_seconds, at_least(0),
             "seconds after which the run stops with a checkpoint and status 75; 0: no limit");
   table.add("run.round-seconds", run.round_seconds, at_least(0),

@@ -7,6 +7,7 @@
 
 #include "bandit.hpp"
 #include "federated.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/run/summary.hpp"
 #include "online.hpp"
@@ -42,6 +43,11 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
+    if (job.run.device == "cuda") {
+      throw InvalidArgument("a plan is measured on CPUs", "run.device",
+                            "--run.device=cpu foretells them");
+    }
+    job.run.device = "cpu";
   });
   Footprint footprint{.start = resident_bytes()};
   Components parts(job, comm);

@@ -1,0 +1,50 @@
+// Collectives over what lies on the ranks' devices. Control stays with the Communicator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace at {
+class Tensor;
+}
+
+namespace hanse {
+
+// Every method is collective; a failure throws CommError.
+class DeviceCommunicator {
+ public:
+  virtual ~DeviceCommunicator() = default;
+
+  // The sums of the ranks' `values` [n] (int64, contiguous) in the root's `values`; the others'
+  // are undefined afterwards.
+  virtual void sum(at::Tensor& values, int root) = 0;
+
+  // The root's `row` [n], in the host's memory, in every rank's `row` and, on every rank's device,
+  // in `on_device` [n] (float32, contiguous).
+  virtual void bcast(std::span<float> row, at::Tensor& on_device, int root) = 0;
+
+  // Payload as in Communicator::bytes_moved(), of collectives rooted here that did not go through a
+  // Communicator, which counts its own.
+  int64_t bytes_moved() const { return bytes_moved_; }
+
+ protected:
+  int64_t bytes_moved_ = 0;
+};
+
+// Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
+// CPUs. `comm` must outlive it.
+std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);
+
+// NCCL between the GPUs of the ranks, `device` ("cuda:0") that of this one. `comm` must outlive it.
+// Collective over `comm`. REQUIRES: no two ranks have the same GPU. Throws NotCompiled in a build
+// without CUDA.
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
+                                                           const std::string& device);
+
+std::string nccl_version();  // of the loaded library, e.g. "2.29.3"; empty in a build without it
+
+}  // namespace hanse

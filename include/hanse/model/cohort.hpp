@@ -1,0 +1,73 @@
+// Several clients' models side by side on one device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/random.hpp"
+#include "hanse/model/model.hpp"
+
+namespace at {
+class Tensor;
+}
+
+namespace hanse {
+
+// One mini-batch of each client, borrowed from the caller, in the host's memory. C clients with
+// places for B samples each; what stands in places behind a client's samples must be finite.
+struct CohortBatch {
+  std::span<const float> features;  // [C, B, product of the sample shape]
+  std::span<const int32_t> labels;  // [C, B]; empty for regression
+  std::span<const float> targets;   // [C, B]; empty for classification
+  std::span<const int64_t> counts;  // [C] samples; 0: the client takes no step
+  std::span<RandomStream> noise;    // [C] of each client, for dropout
+};
+
+// C clients' parameter rows [C, P] on a device, and steps of SGD on all of them at once. The shape
+// of each kernel call depends on (C, B) and the model alone; of two calls with the same arguments
+// on the same kind of device the results have the same bits, on GPUs after use_gpu().
+class Cohort {
+ public:
+  // g <- h min(1, clip/|h|) + weight_decay w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
+  struct Settings {
+    std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
+    int64_t clients = 8;         // C >= 1
+    int64_t batch = 20;          // B >= 1
+    double weight_decay = 0;
+    double momentum = 0;  // from zero in every round
+    double clip = 0;      // largest gradient norm; 0: off
+    double mu = 0;        // weight of the proximal term; 0: off
+  };
+
+  virtual ~Cohort() = default;
+
+  // [P] float32 on the device: where the received model is put before start().
+  virtual at::Tensor& theta() = 0;
+  // Every row <- theta, for steps of this rate.
+  virtual void start(double lr) = 0;
+  // One step of every client that has a sample in the batch. Cost: C times that of the model's
+  // loss_and_gradient, in kernels C times as large.
+  virtual void step(const CohortBatch& batch) = 0;
+  // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
+  virtual std::vector<double> losses() const = 0;
+  // [C, P] float32 on the device; unchanged until the next start() or step().
+  virtual const at::Tensor& rows() const = 0;
+  // row [P] in the host's memory <- rows()[place]. Waits for the device.
+  virtual void copy_row(int64_t place, std::span<float> row) const = 0;
+};
+
+// Can clients of this model.kind be trained side by side?
+bool has_cohort(const std::string& kind);
+
+// For the model that make_model() builds of the same arguments: the same layout, the same loss and
+// the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P floats
+// (3 with momentum), the activations, and what autograd keeps of them. Throws InvalidArgument as
+// make_model() does, and unless has_cohort().
+std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
+                                    const std::vector<int64_t>& sample_shape, int64_t classes,
+                                    const Cohort::Settings& settings);
+
+}  // namespace hanse

@@ -1,0 +1,101 @@
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/device_communicator.hpp"
+
+namespace hanse {
+
+namespace {
+
+class NcclCommunicator final : public DeviceCommunicator {
+ public:
+  NcclCommunicator(Communicator& comm, const std::string& device)
+      : rank_(comm.rank()), size_(comm.size()), device_(device) {
+    const c10::cuda::CUDAGuard guard(device_);
+    ncclUniqueId id{};
+    agree_on(comm, [&] {
+      if (rank_ == 0) check(ncclGetUniqueId(&id));
+    });
+    comm.bcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    check(ncclCommInitRank(&nccl_, size_, id, rank_));
+  }
+
+  // A failed communicator would wait for ranks that are gone.
+  ~NcclCommunicator() override {
+    if (nccl_ != nullptr) failed_ ? ncclCommAbort(nccl_) : ncclCommDestroy(nccl_);
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  void sum(at::Tensor& values, int root) override {
+    auto* data = values.data_ptr<int64_t>();
+    const auto n = static_cast<std::size_t>(values.numel());
+    finish([&](cudaStream_t stream) {
+      return ncclReduce(data, data, n, ncclInt64, ncclSum, root, nccl_, stream);
+    });
+    count(values, root);
+  }
+
+  void bcast(std::span<float> row, at::Tensor& on_device, int root) override {
+    const at::Tensor on_host =
+        at::from_blob(row.data(), {static_cast<int64_t>(row.size())}, at::kFloat);
+    if (rank_ == root) on_device.copy_(on_host);
+    auto* data = on_device.data_ptr<float>();
+    finish([&](cudaStream_t stream) {
+      return ncclBroadcast(data, data, row.size(), ncclFloat32, root, nccl_, stream);
+    });
+    if (rank_ != root) on_host.copy_(on_device);
+    count(on_device, root);
+  }
+
+ private:
+  // On LibTorch's stream, so behind what the buffers are computed by, and to its end: a rank that
+  // waits in NCCL must not enter the next collective of MPI.
+  template <class Collective>
+  void finish(Collective collective) {
+    const c10::cuda::CUDAGuard guard(device_);
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    check(collective(stream.stream()));
+    stream.synchronize();
+    ncclResult_t later = ncclSuccess;
+    check(ncclCommGetAsyncError(nccl_, &later));
+    check(later);
+  }
+
+  void count(const at::Tensor& values, int root) {
+    const auto bytes = static_cast<int64_t>(values.nbytes());
+    if (rank_ == root) bytes_moved_ += bytes * (size_ - 1);
+  }
+
+  void check(ncclResult_t code) {
+    if (code == ncclSuccess) return;
+    failed_ = true;
+    throw CommError(fmt::format("NCCL: {}", ncclGetErrorString(code)), rank_, code);
+  }
+
+  int rank_, size_;
+  at::Device device_;
+  ncclComm_t nccl_ = nullptr;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
+                                                           const std::string& device) {
+  return std::make_unique<NcclCommunicator>(comm, device);
+}
+
+std::string nccl_version() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return "unknown";
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace hanse

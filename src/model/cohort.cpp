@@ -1,0 +1,243 @@
+#include "hanse/model/cohort.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "batched_network.hpp"
+#include "dropout.hpp"
+#include "hanse/base/error.hpp"
+#include "loss.hpp"
+#include "zoo.hpp"
+
+namespace hanse {
+
+namespace {
+
+// On the host's memory, which must outlive what is computed of it.
+template <class T>
+at::Tensor borrow(std::span<const T> values, at::IntArrayRef shape, at::ScalarType type) {
+  return at::from_blob(const_cast<T*>(values.data()), shape, type);
+}
+
+// Mean losses of the clients [C] in float64, and their derivatives by the logits [C, B, outputs].
+// `weights` [C, B] are 1/count for a client's samples and 0 behind them.
+struct LossAndDelta {
+  at::Tensor losses;
+  at::Tensor delta;
+};
+
+at::Tensor weighted_sum(const at::Tensor& losses, const at::Tensor& weights) {
+  return at::sum(losses.to(at::kDouble) * weights, {1});
+}
+
+// loss = ln(sum_c e^{z_c}) - z_y, delta_c = (softmax(z)_c - [c = y]) / count
+LossAndDelta cross_entropy(const at::Tensor& z, const at::Tensor& labels,
+                           const at::Tensor& weights) {
+  const at::Tensor log_softmax = at::log_softmax(z, 2);
+  const at::Tensor is_label =
+      at::arange(z.size(2), labels.options()).eq(labels.unsqueeze(2)).to(at::kFloat);
+  return {weighted_sum(-at::sum(log_softmax * is_label, {2}), weights),
+          (log_softmax.exp() - is_label) * weights.unsqueeze(2)};
+}
+
+// loss = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / count
+LossAndDelta binary_logistic(const at::Tensor& z, const at::Tensor& labels,
+                             const at::Tensor& weights) {
+  const at::Tensor y = labels.to(at::kFloat);
+  const at::Tensor z1 = z.squeeze(2);
+  const at::Tensor losses = at::relu(z1) - y * z1 + at::log1p(at::exp(-at::abs(z1)));
+  return {weighted_sum(losses, weights), ((at::sigmoid(z1) - y) * weights).unsqueeze(2)};
+}
+
+// loss = (z - y)^2 / 2, delta = (z - y) / count
+LossAndDelta squared_error(const at::Tensor& z, const at::Tensor& targets,
+                           const at::Tensor& weights) {
+  const at::Tensor error = z.squeeze(2) - targets;
+  return {weighted_sum(error * error / 2, weights), (error * weights).unsqueeze(2)};
+}
+
+class NetworkCohort final : public Cohort {
+ public:
+  NetworkCohort(const ParameterLayout& layout, BatchedNetwork network, LossKind loss,
+                const Settings& settings)
+      : layout_(layout),
+        network_(std::move(network)),
+        loss_(loss),
+        settings_(settings),
+        on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))) {
+    const int64_t c = settings.clients, p = layout.n_params();
+    theta_ = at::zeros({p}, on_device_);
+    rows_ = at::zeros({c, p}, on_device_);
+    gradient_ = at::zeros({c, p}, on_device_);
+    if (settings.momentum > 0) velocity_ = at::zeros({c, p}, on_device_);
+    losses_ = at::zeros({c}, on_device_.dtype(at::kDouble));
+    for (const ParameterSlot& slot : layout.slots()) {
+      leaves_.push_back(slot_of(rows_, slot).requires_grad_());
+      gradients_.push_back(slot_of(gradient_, slot));
+    }
+    for (const auto& [width, share] : network_.dropouts()) {
+      masks_.emplace_back(static_cast<std::size_t>(c * settings.batch * width));
+    }
+    weights_.resize(static_cast<std::size_t>(c * settings.batch));
+    rates_.resize(static_cast<std::size_t>(c));
+  }
+
+  at::Tensor& theta() override { return theta_; }
+
+  void start(double lr) override {
+    lr_ = lr;
+    rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
+    if (velocity_.defined()) velocity_.zero_();
+    losses_.zero_();
+  }
+
+  void step(const CohortBatch& batch) override {
+    weigh(batch.counts);
+    const at::Tensor weights = upload(std::span<const float>(weights_), {c(), b()}, at::kFloat);
+    const at::Tensor logits = network_.logits(leaves_, features(batch), draw_masks(batch));
+    const LossAndDelta loss = loss_and_delta(logits.detach(), batch, weights);
+    const auto gradients = torch::autograd::grad({logits}, leaves_, {loss.delta});
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
+    losses_.add_(loss.losses);
+    descend();
+  }
+
+  std::vector<double> losses() const override {
+    const at::Tensor on_host = losses_.cpu();
+    const double* first = on_host.data_ptr<double>();
+    return {first, first + on_host.numel()};
+  }
+
+  const at::Tensor& rows() const override { return rows_; }
+
+  void copy_row(int64_t place, std::span<float> row) const override {
+    at::from_blob(row.data(), {layout_.n_params()}, at::kFloat).copy_(rows_[place]);
+  }
+
+ private:
+  int64_t c() const { return settings_.clients; }
+  int64_t b() const { return settings_.batch; }
+
+  // One tensor of all clients: [C, its shape] on the memory of rows [C, P].
+  at::Tensor slot_of(const at::Tensor& rows, const ParameterSlot& slot) const {
+    std::vector<int64_t> shape = {c()};
+    shape.insert(shape.end(), slot.shape.begin(), slot.shape.end());
+    return rows.narrow(1, slot.offset, slot.size).view(shape).detach();
+  }
+
+  template <class T>
+  at::Tensor upload(std::span<const T> values, at::IntArrayRef shape, at::ScalarType type) const {
+    return borrow(values, shape, type).to(on_device_.device());
+  }
+
+  // What a sample counts in its client's loss, and a client's rate in this step.
+  void weigh(std::span<const int64_t> counts) {
+    std::fill(weights_.begin(), weights_.end(), 0.0F);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const auto first = weights_.begin() + static_cast<std::ptrdiff_t>(i) * b();
+      std::fill_n(first, counts[i], 1.0F / static_cast<float>(std::max<int64_t>(counts[i], 1)));
+      rates_[i] = counts[i] > 0 ? static_cast<float>(lr_) : 0.0F;
+    }
+  }
+
+  at::Tensor features(const CohortBatch& batch) const {
+    const int64_t values = static_cast<int64_t>(batch.features.size()) / (c() * b());
+    return upload(batch.features, {c(), b(), values}, at::kFloat);
+  }
+
+  // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
+  // samples of one dropout after the other.
+  std::vector<at::Tensor> draw_masks(const CohortBatch& batch) {
+    const auto& dropouts = network_.dropouts();
+    for (std::size_t i = 0; i < batch.counts.size(); ++i) {
+      for (std::size_t d = 0; d < dropouts.size(); ++d) {
+        const auto width = static_cast<std::size_t>(dropouts[d].width);
+        const auto place = std::span(masks_[d]).subspan(i * static_cast<std::size_t>(b()) * width);
+        draw_mask(dropouts[d].share, batch.noise[i],
+                  place.first(static_cast<std::size_t>(batch.counts[i]) * width));
+      }
+    }
+    std::vector<at::Tensor> masks;
+    for (std::size_t d = 0; d < dropouts.size(); ++d) {
+      masks.push_back(
+          upload(std::span<const float>(masks_[d]), {c(), b(), dropouts[d].width}, at::kFloat));
+    }
+    return masks;
+  }
+
+  LossAndDelta loss_and_delta(const at::Tensor& z, const CohortBatch& batch,
+                              const at::Tensor& weights) const {
+    if (loss_ == LossKind::kSquaredError) {
+      return squared_error(z, upload(batch.targets, {c(), b()}, at::kFloat), weights);
+    }
+    const at::Tensor labels = upload(batch.labels, {c(), b()}, at::kInt);
+    return loss_ == LossKind::kBinaryLogistic ? binary_logistic(z, labels, weights)
+                                              : cross_entropy(z, labels, weights);
+  }
+
+  // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
+  void descend() {
+    at::Tensor direction = gradient_;
+    if (settings_.clip > 0) {
+      const at::Tensor norm =
+          at::sqrt(at::sum(direction.square(), {1}, /*keepdim=*/true, at::kDouble));
+      direction.mul_(at::clamp_max(settings_.clip / norm, 1.0).to(at::kFloat));
+    }
+    if (settings_.weight_decay > 0) direction.add_(rows_, settings_.weight_decay);
+    if (settings_.mu > 0) direction.add_(rows_ - theta_, settings_.mu);
+    if (velocity_.defined()) direction = velocity_.mul_(settings_.momentum).add_(direction);
+    const at::Tensor rates = upload(std::span<const float>(rates_), {c(), 1}, at::kFloat);
+    rows_.addcmul_(direction, rates, -1);
+  }
+
+  ParameterLayout layout_;
+  BatchedNetwork network_;
+  LossKind loss_;
+  Settings settings_;
+  at::TensorOptions on_device_;
+  double lr_ = 0;
+  at::Tensor theta_;                   // [P]
+  at::Tensor rows_;                    // [C, P]
+  at::Tensor gradient_;                // [C, P]
+  at::Tensor velocity_;                // [C, P], with momentum
+  at::Tensor losses_;                  // [C] float64
+  std::vector<at::Tensor> leaves_;     // [C, shape of each tensor], on rows_
+  std::vector<at::Tensor> gradients_;  // the same on gradient_
+  // In the host's memory, of the step in progress.
+  std::vector<std::vector<float>> masks_;  // [C, B, width] for each dropout
+  std::vector<float> weights_;             // [C, B]
+  std::vector<float> rates_;               // [C]
+};
+
+NetworkSpec spec_of(const ModelOptions& options, const std::vector<int64_t>& sample_shape) {
+  if (options.kind == "linear") return {};
+  if (options.kind == "mlp") return {.hidden = options.hidden};
+  return network_spec(options.kind, sample_shape);
+}
+
+}  // namespace
+
+bool has_cohort(const std::string& kind) {
+  constexpr const char* kKinds[] = {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
+                                    const std::vector<int64_t>& sample_shape, int64_t classes,
+                                    const Cohort::Settings& settings) {
+  const auto model = make_model(options, sample_shape, classes);
+  if (!has_cohort(options.kind)) {
+    throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
+                          "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
+  }
+  const LossKind loss = loss_kind(options.loss, classes);
+  BatchedNetwork network(spec_of(options, sample_shape), sample_shape,
+                         options.kind != "linear" || options.bias);
+  return std::make_unique<NetworkCohort>(model->layout(), std::move(network), loss, settings);
+}
+
+}  // namespace hanse

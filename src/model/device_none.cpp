@@ -1,0 +1,13 @@
+// A build without CUDA.
+#include "hanse/base/error.hpp"
+#include "hanse/model/device.hpp"
+
+namespace hanse {
+
+int64_t gpu_count() { return 0; }
+std::string gpu_identity(int64_t) { return ""; }
+std::string gpu_name(int64_t) { return ""; }
+std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
+std::string cuda_version() { return ""; }
+
+}  // namespace hanse

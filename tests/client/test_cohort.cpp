@@ -1,0 +1,222 @@
+// Clients side by side against make_sgd, one after the other.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "client/support.hpp"
+#include "hanse/client/cohort_training.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/model/model.hpp"
+#include "support/devices.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+using Row = std::vector<float>;
+
+constexpr uint64_t kSeed = 5;
+
+struct Case {
+  ModelOptions model;
+  std::vector<int64_t> shape = {4};
+  int64_t classes = 3;
+  ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.05};
+};
+
+// Clients with 1, 3, 7 or 10 samples.
+Federation unequal_federation(Communicator& comm, const Case& c) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = c.shape;
+  data.classes = c.classes;
+  data.test_fraction = 0;
+  FederationOptions options;
+  options.clients = 7;
+  options.partition = "sizes";
+  options.sizes = {1, 3, 7, 10};
+  options.size_probabilities = {0.25, 0.25, 0.25, 0.25};
+  return Federation::load(data, options, kSeed, comm);
+}
+
+struct Trained {
+  std::vector<Row> rows;
+  std::vector<ClientOutcome> outcomes;
+};
+
+Row initial_row(Model& model) {
+  Row row(static_cast<std::size_t>(model.n_params()));
+  RandomStream stream(kSeed, Purpose::kInitialize);
+  model.initialize(row, stream);
+  return row;
+}
+
+Trained one_by_one(const Case& c, const Federation& federation, const std::vector<int64_t>& clients,
+                   int64_t round) {
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  const auto update = make_sgd(c.client, federation, *model);
+  Trained trained;
+  for (const int64_t client : clients) {
+    Row& row = trained.rows.emplace_back(initial_row(*model));
+    trained.outcomes.push_back(
+        update->train({.client = client, .round = round, .seed = kSeed, .row = row}));
+  }
+  return trained;
+}
+
+std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t round) {
+  std::vector<ClientTask> tasks;
+  for (const int64_t client : clients) {
+    tasks.push_back({.client = client, .round = round, .seed = kSeed});
+  }
+  return tasks;
+}
+
+Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
+                        int64_t round) {
+  Trained trained{.outcomes = training.train(tasks_of(clients, round))};
+  const at::Tensor rows = training.rows().cpu();
+  const auto width = static_cast<std::size_t>(rows.size(1));
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const float* first = rows.data_ptr<float>() + i * width;
+    trained.rows.emplace_back(first, first + width);
+  }
+  return trained;
+}
+
+Trained side_by_side(const Case& c, const Federation& federation,
+                     const std::vector<int64_t>& clients, int64_t round, const std::string& device,
+                     int64_t places) {
+  CohortTraining training(c.client, federation, c.model, device, places);
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  Row theta = initial_row(*model);
+  training.model().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
+  return train_on_device(training, clients, round);
+}
+
+void expect_agreement(const Case& c, const std::string& what) {
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  const std::vector<int64_t> clients{3, 0, 6, 5, 1};
+  constexpr int64_t kRound = 2;
+  const Trained expected = one_by_one(c, federation, clients, kRound);
+  for (const std::string& device : test_devices()) {
+    for (const int64_t places : {5, 6}) {
+      const Trained got = side_by_side(c, federation, clients, kRound, device, places);
+      for (std::size_t i = 0; i < clients.size(); ++i) {
+        const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
+        EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
+        EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
+        float furthest = 0;
+        for (std::size_t j = 0; j < expected.rows[i].size(); ++j) {
+          furthest = std::max(furthest, std::abs(got.rows[i][j] - expected.rows[i][j]));
+        }
+        EXPECT_LE(furthest, 1e-5F) << who;
+      }
+    }
+  }
+}
+
+ModelOptions kind(const std::string& name, const std::string& loss = "cross-entropy") {
+  ModelOptions options;
+  options.kind = name;
+  options.loss = loss;
+  options.hidden = {7, 5};
+  return options;
+}
+
+TEST(CohortTraining, ClientsAreOfAwkwardSizes) {
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, {.model = kind("linear")});
+  std::vector<int64_t> sizes;
+  for (const int64_t client : {3, 0, 6, 5, 1}) sizes.push_back(federation.train(client).size());
+  EXPECT_EQ(sizes, (std::vector<int64_t>{7, 1, 3, 1, 7}));  // by batches of 4
+}
+
+TEST(CohortTraining, EqualsSgdClientByClient) {
+  expect_agreement({.model = kind("linear")}, "linear");
+  ModelOptions no_bias = kind("linear");
+  no_bias.bias = false;
+  expect_agreement({.model = no_bias}, "linear without bias");
+  expect_agreement({.model = kind("mlp")}, "mlp");
+  expect_agreement({.model = kind("lenet"), .shape = {2, 12, 13}}, "lenet");
+  expect_agreement({.model = kind("cnn-leaf"), .shape = {1, 9, 10}}, "cnn-leaf");
+  expect_agreement({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "cnn-cifar");
+}
+
+TEST(CohortTraining, EqualsSgdForEveryLoss) {
+  expect_agreement({.model = kind("mlp", "binary-logistic"), .classes = 2}, "binary-logistic");
+  expect_agreement({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
+}
+
+TEST(CohortTraining, EqualsSgdForEveryOption) {
+  const auto with = [](auto change) {
+    Case c{.model = kind("mlp")};
+    change(c.client);
+    return c;
+  };
+  expect_agreement(with([](ClientOptions& o) { o.momentum = 0.9; }), "momentum");
+  expect_agreement(with([](ClientOptions& o) { o.weight_decay = 0.3; }), "weight decay");
+  expect_agreement(with([](ClientOptions& o) { o.clip = 0.4; }), "clip");
+  expect_agreement(with([](ClientOptions& o) { o.kind = "prox", o.mu = 2; }), "prox");
+  expect_agreement(with([](ClientOptions& o) {
+                     o.kind = "prox", o.mu = 1, o.momentum = 0.5, o.weight_decay = 0.1,
+                     o.clip = 0.5;
+                   }),
+                   "all of them");
+  expect_agreement(with([](ClientOptions& o) { o.batch = 0; }), "full batches");
+  expect_agreement(with([](ClientOptions& o) { o.steps = 5; }), "steps");
+  expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
+}
+
+// Nothing of an earlier cohort is left, and a client's neighbours do not matter.
+TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
+  Case c{.model = kind("cnn-cifar"), .shape = {3, 8, 9}};
+  c.client.momentum = 0.9;
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  for (const std::string& device : test_devices()) {
+    CohortTraining training(c.client, federation, c.model, device, 3);
+    training.model().fill_(0.01);
+    const Trained first = train_on_device(training, {3, 0, 6}, 1);
+    train_on_device(training, {5, 1}, 2);
+    const Trained again = train_on_device(training, {3, 0, 6}, 1);
+    const Trained with_others = train_on_device(training, {3, 4}, 1);
+    EXPECT_EQ(first.rows, again.rows);
+    EXPECT_EQ(first.outcomes[1].loss, again.outcomes[1].loss);
+    EXPECT_EQ(first.rows[0], with_others.rows[0]);
+    EXPECT_NE(first.rows[0], first.rows[2]);
+  }
+}
+
+// Places without a client stay where they started.
+TEST(CohortTraining, EmptyPlacesRest) {
+  const Case c{.model = kind("mlp")};
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  for (const std::string& device : test_devices()) {
+    CohortTraining training(c.client, federation, c.model, device, 3);
+    training.model().fill_(0.25);
+    train_on_device(training, {3, 0, 6}, 1);
+    train_on_device(training, {5}, 2);
+    EXPECT_TRUE(at::equal(training.rows().cpu()[1], training.model().cpu()));
+    EXPECT_FALSE(at::equal(training.rows().cpu()[0], training.model().cpu()));
+  }
+}
+
+TEST(CohortTraining, ModelsWithoutBatchedFormAreRefused) {
+  const auto comm = make_single_communicator();
+  const Case c{.model = kind("resnet18"), .shape = {3, 16, 16}};
+  const Federation federation = unequal_federation(*comm, c);
+  expect_error<InvalidArgument>(
+      [&] { CohortTraining(c.client, federation, c.model, "cpu", 2); },
+      {"clients of a resnet18 cannot be trained side by side", "model.kind", "hint", "lenet"});
+}
+
+}  // namespace
+}  // namespace hanse

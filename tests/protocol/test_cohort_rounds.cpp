@@ -1,0 +1,188 @@
+// Rounds whose participants are trained side by side: the same as one by one within float
+// tolerance, and the same bits for any number of ranks.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/multi_objective.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+#include "protocol/resume.hpp"
+#include "support/devices.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr int64_t kRounds = 6;
+constexpr uint64_t kSeed = 11;
+
+struct CohortJob {
+  int64_t cohort = 3;  // 0: one by one
+  std::string device = "cpu";
+  std::string model = "mlp";
+  std::string role = "auto";
+  bool by_gram = false;
+  double lr = 0.1;
+};
+
+Federation unequal_federation(Communicator& host) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = {1, 12, 12};
+  data.classes = 3;
+  FederationOptions options;
+  options.clients = 9;
+  options.partition = "sizes";
+  options.sizes = {2, 5, 12};
+  options.size_probabilities = {0.4, 0.3, 0.3};
+  return Federation::load(data, options, kSeed, host);
+}
+
+ModelOptions model_options(const CohortJob& job) {
+  ModelOptions options;
+  options.kind = job.model;
+  options.hidden = {9};
+  return options;
+}
+
+ClientOptions client_options(const CohortJob& job) {
+  return {.epochs = 2, .batch = 4, .lr = job.lr, .momentum = 0.5};
+}
+
+// One rank's objects.
+struct CohortRun {
+  CohortRun(Communicator& comm, const CohortJob& job)
+      : host(comm.split_by_host()),
+        federation(unequal_federation(*host)),
+        model(make_model(model_options(job), federation.sample_shape(), 3)),
+        update(make_sgd(client_options(job), federation, *model)),
+        devices(make_staged_communicator(comm)) {
+    aggregator = job.by_gram ? make_fedmgda(0.1, "samples")
+                             : make_fedavg("samples", Estimator::kNormalized, federation.clients());
+    if (comm.rank() == 0) {
+      sampler = make_uniform_sampler(federation.clients(), 7);
+      optimizer = make_server_optimizer({}, model->n_params());
+    }
+    if (job.cohort > 0) {
+      cohorts = std::make_unique<CohortTraining>(client_options(job), federation,
+                                                 model_options(job), job.device, job.cohort);
+    }
+    FederatedTrainer::Settings settings;
+    settings.seed = kSeed;
+    settings.max_participants = 7;
+    settings.client = client_options(job);
+    settings.server.role = job.role;
+    trainer =
+        std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
+                                                                   .host = *host,
+                                                                   .federation = federation,
+                                                                   .model = *model,
+                                                                   .update = *update,
+                                                                   .sampler = sampler.get(),
+                                                                   .aggregator = *aggregator,
+                                                                   .optimizer = optimizer.get(),
+                                                                   .cohorts = cohorts.get(),
+                                                                   .devices = devices.get()},
+                                           settings);
+    trainer->initialize_model();
+  }
+
+  std::unique_ptr<Communicator> host;
+  Federation federation;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<DeviceCommunicator> devices;
+  std::unique_ptr<CohortTraining> cohorts;
+  std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<ClientSampler> sampler;      // rank 0
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  std::unique_ptr<FederatedTrainer> trainer;
+};
+
+struct Result {
+  std::vector<float> row;
+  std::vector<double> losses;  // of the rounds
+};
+
+Result train(int ranks, const CohortJob& job) {
+  Result result;
+  run_threads(ranks, [&](Communicator& comm) {
+    CohortRun run(comm, job);
+    for (int64_t round = 0; round < kRounds; ++round) {
+      const RoundRecord record = run.trainer->round(false);
+      EXPECT_EQ(run.trainer->failure(), nullptr);
+      if (comm.rank() == 0) result.losses.push_back(record.loss);
+    }
+    if (comm.rank() != 0) return;
+    const auto row = run.trainer->model_row();
+    result.row.assign(row.begin(), row.end());
+  });
+  return result;
+}
+
+TEST(CohortRounds, EqualClientsOneByOne) {
+  for (const char* model : {"mlp", "lenet"}) {
+    const Result expected = train(1, {.cohort = 0, .model = model});
+    for (const std::string& device : test_devices()) {
+      const Result got = train(1, {.device = device, .model = model});
+      ASSERT_EQ(got.row.size(), expected.row.size());
+      for (std::size_t i = 0; i < got.row.size(); ++i) {
+        ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << model << " " << device;
+      }
+      for (std::size_t i = 0; i < got.losses.size(); ++i) {
+        EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << model << " " << device;
+      }
+    }
+  }
+}
+
+TEST(CohortRounds, SameBitsOnAnyNumberOfRanks) {
+  for (const std::string& device : test_devices()) {
+    for (const bool by_gram : {false, true}) {
+      const Result alone = train(1, {.device = device, .by_gram = by_gram});
+      for (int ranks = 2; ranks <= 4; ++ranks) {
+        for (const char* role : {"auto", "dedicated"}) {
+          const Result together =
+              train(ranks, {.device = device, .role = role, .by_gram = by_gram});
+          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << by_gram;
+          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << by_gram;
+        }
+      }
+    }
+  }
+}
+
+TEST(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
+  for (const std::string& device : test_devices()) {
+    const CohortJob job{.device = device};
+    const Result whole = train(2, job);
+    const Kept kept = train_and_keep<CohortRun>(3, job, 2);
+    EXPECT_EQ(go_on<CohortRun>(1, job, kept, kRounds - 2), whole.row);
+    EXPECT_EQ(go_on<CohortRun>(4, job, kept, kRounds - 2), whole.row);
+  }
+}
+
+// Every rank ends the round, and the one that trained the client names it.
+TEST(CohortRounds, ABrokenClientIsNamed) {
+  for (const std::string& device : test_devices()) {
+    run_threads(3, [&](Communicator& comm) {
+      CohortRun run(comm, {.device = device, .lr = 1e30});
+      const RoundRecord record = run.trainer->round(false);
+      EXPECT_TRUE(comm.rank() != 0 || record.failed);
+      if (!run.trainer->failure()) return;
+      expect_error<TrainingError>([&] { std::rethrow_exception(run.trainer->failure()); },
+                                  {"the update of a client is not finite", "client ", "round 1"});
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,72 @@
+"""Clients trained on GPUs, where there is one: CPU results within float tolerance, the same bits
+from run to run and for any number of ranks, and one clear line for what GPUs do not do."""
+
+import os
+import re
+
+import hanse
+
+GPUS = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
+
+JOB = {"run.rounds": 5, "run.device": "cuda", "run.ranks-per-gpu": 4, "run.device-cohort": 3,
+       "model.kind": "mlp", "model.hidden": "16", "sampler.per-round": 7}
+
+
+class Gpu(hanse.Case):
+    def setUp(self):
+        super().setUp()
+        if "not in this build" in self.hanse("--version").stdout():
+            self.skipTest("a build without CUDA")
+
+    def require_gpu(self):
+        if not GPUS:
+            self.skipTest("no GPU")
+
+    def trained(self, name, ranks=None, **changes):
+        job = self.job({**JOB, **{key.replace("__", "."): value for key, value in changes.items()}})
+        return hanse.summary(self.train(job, name, ranks))
+
+    def test_a_host_without_gpu(self):
+        if GPUS:
+            self.skipTest("a host with a GPU")
+        job = self.job(JOB)
+        for ranks in (None, 2):
+            process = self.hanse("run", job, f"--run.out={self.path('none')}", ranks=ranks,
+                                 expect=None)
+            self.assert_one_error(process, 2, "no GPU", "run.device", "hint")
+        run = self.trained("auto", run__device="auto")
+        self.assertGreater(run["metrics"]["accuracy_mean"], 0)
+
+    def test_what_gpus_do_not_train(self):
+        job = self.job({**JOB, "client.update": "scaffold"})
+        process = self.hanse("run", job, f"--run.out={self.path('none')}", expect=None)
+        self.assert_one_error(process, 2, "scaffold", "client.update", "run.device = cpu")
+
+    def test_same_bits_on_any_number_of_ranks(self):
+        self.require_gpu()
+        for model in ("linear", "mlp", "lenet"):
+            changes = {"model__kind": model, "data__shape": "1,12,12"}
+            alone = self.trained(f"{model}-alone", **changes)
+            again = self.trained(f"{model}-again", **changes)
+            self.assertEqual(alone["model_digest"], again["model_digest"])
+            for ranks in (1, 2, 3, 4):
+                run = self.trained(f"{model}-{ranks}", ranks, **changes)
+                self.assertEqual(alone["model_digest"], run["model_digest"])
+
+    def test_near_the_cpu(self):
+        self.require_gpu()
+        on_gpu = self.trained("gpu")
+        on_cpu = self.trained("cpu", run__device="cpu")
+        self.assertAlmostEqual(on_gpu["metrics"]["train_loss_mean"],
+                               on_cpu["metrics"]["train_loss_mean"], places=4)
+
+    def test_more_ranks_than_allowed(self):
+        self.require_gpu()
+        job = self.job({**JOB, "run.ranks-per-gpu": 1})
+        process = self.hanse("run", job, f"--run.out={self.path('many')}", ranks=len(GPUS) + 1,
+                             expect=None)
+        self.assert_one_error(process, 2, "ranks have the same GPU", "run.ranks-per-gpu", "hint")
+
+
+if __name__ == "__main__":
+    hanse.main()
