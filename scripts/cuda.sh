@@ -1,0 +1,65 @@
+# shellcheck shell=bash disable=SC2154
+# scripts/setup --cuda: LibTorch with CUDA and NCCL, and CUDA's compiler, in a Python environment.
+# Sourced by setup and test-cuda.
+
+cuda_venv=$root/.venv-cuda
+
+cuda_pip() { "$cuda_venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+
+site_packages() { find "$cuda_venv/lib" -maxdepth 2 -name site-packages -print -quit; }
+
+# LibTorch's CMake files enable the CUDA language, and the wheel brings no compiler: the one of the
+# same CUDA version as its runtime.
+install_cuda_compiler() {
+  local version
+  version=$(cuda_pip show nvidia-cuda-runtime | sed -n 's/^Version: \([0-9]*\.[0-9]*\).*/\1/p')
+  quietly cuda_pip install "nvidia-cuda-nvcc==$version.*" "nvidia-cuda-crt==$version.*" \
+    "nvidia-nvvm==$version.*"
+}
+
+# The wheels ship libcudart.so.13 and no libcudart.so, the name that linkers ask for.
+link_cuda_libraries() {
+  local library plain
+  for library in "$(site_packages)"/nvidia/{cu*,nccl}/lib/lib*.so.*; do
+    plain=${library%%.so.*}.so
+    [[ -e $plain ]] || ln -s "$(basename "$library")" "$plain"
+  done
+  for library in "$(site_packages)"/nvidia/cu*/lib; do
+    ln -sfn lib "${library}64"
+  done
+}
+
+install_cuda_torch() {
+  install_missing python3-venv
+  if [[ -e $cuda_venv/complete ]]; then
+    return
+  fi
+  say "setup: installing torch and CUDA's compiler into ${cuda_venv#"$root"/} (6 GB)"
+  quietly /usr/bin/python3 -m venv "$cuda_venv"
+  if ! cuda_pip install --quiet "torch==$torch_version"; then
+    say "setup: torch $torch_version is not served; taking the newest"
+    quietly cuda_pip install torch
+  fi
+  install_cuda_compiler
+  link_cuda_libraries
+  touch "$cuda_venv/complete"
+}
+
+# What cmake needs to know, an option a line. 9.0 is the compute capability of an H100 or H200.
+cuda_options() {
+  local packages cuda
+  packages=$(site_packages)
+  cuda=$(find "$packages/nvidia" -maxdepth 1 -name 'cu[0-9]*' -print -quit)
+  say "-DHANSE_CUDA=ON"
+  say "-DTORCH_CUDA_ARCH_LIST=9.0"
+  say "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc"
+  say "-DCMAKE_PREFIX_PATH=$packages/torch;$cuda;$packages/nvidia/nccl"
+}
+
+print_cuda_options() {
+  local option
+  say "The GPU build:"
+  say "  cmake --preset release -B build-cuda \\"
+  while read -r option; do say "    '$option' \\"; done < <(cuda_options)
+  say "    && cmake --build build-cuda"
+}
