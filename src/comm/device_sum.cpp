@@ -8,7 +8,7 @@ namespace hanse {
 
 namespace {
 
-constexpr double kScale = 0x1p44;  // 2^UpdateSum::kFractionBits
+constexpr double kScale = int64_t{1} << UpdateSum::kFractionBits;
 
 }  // namespace
 

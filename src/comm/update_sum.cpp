@@ -10,7 +10,7 @@ namespace hanse {
 
 namespace {
 
-constexpr double kScale = 0x1p44;  // 2^kFractionBits
+constexpr double kScale = int64_t{1} << UpdateSum::kFractionBits;
 
 void fold_fast(std::span<float> row, std::span<const float> theta, std::span<float> sum,
                float coefficient, FoldSums& sums) {

@@ -55,16 +55,8 @@ namespace {
 
 // Of every rank of the host, in their order.
 std::vector<std::string> gather_texts(Communicator& host, const std::string& mine) {
-  std::vector<int64_t> lengths(static_cast<std::size_t>(host.size()));
-  const std::vector<int64_t> one(lengths.size(), 1);
-  lengths[static_cast<std::size_t>(host.rank())] = static_cast<int64_t>(mine.size());
-  host.allgatherv(std::span(lengths), one);
   std::vector<std::string> texts;
-  for (const int64_t length : lengths) texts.emplace_back(static_cast<std::size_t>(length), ' ');
-  texts[static_cast<std::size_t>(host.rank())] = mine;
-  for (std::size_t r = 0; r < texts.size(); ++r) {
-    host.bcast(std::as_writable_bytes(std::span(texts[r])), static_cast<int>(r));
-  }
+  for (int rank = 0; rank < host.size(); ++rank) texts.push_back(bcast_text(host, mine, rank));
   return texts;
 }
 
