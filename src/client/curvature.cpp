@@ -32,18 +32,25 @@ Rows from(const Rows& rows, std::size_t begin) {
   return moved;
 }
 
+// A block of y.
+void make_change(const CurvaturePairs::Fresh& pair, std::size_t begin, std::size_t length,
+                 float* y) {
+  const float* before = pair.change.data() + begin;
+  const float* after = pair.gradient + begin;
+  for (std::size_t i = 0; i < length; ++i) y[i] = after[i] - before[i];
+}
+
 }  // namespace
 
-int64_t CurvaturePairs::width(int64_t n_params, int64_t most, int64_t most_fresh) {
-  const int64_t slots = most + most_fresh;
+int64_t CurvaturePairs::width(int64_t n_params, int64_t slots) {
   return static_cast<int64_t>(rows_at(static_cast<std::size_t>(slots))) + 2 * slots * n_params;
 }
 
 CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most,
-                               int64_t most_fresh)
+                               int64_t slots)
     : n_params_(static_cast<std::size_t>(n_params)),
       most_(static_cast<std::size_t>(most)),
-      slots_(static_cast<std::size_t>(most + most_fresh)),
+      slots_(static_cast<std::size_t>(slots)),
       state_(state) {
   const auto count = static_cast<std::size_t>(state[0]);
   for (std::size_t i = 0; i < count; ++i) pairs_.push_back(static_cast<std::size_t>(state[1 + i]));
@@ -92,16 +99,8 @@ std::vector<std::size_t> CurvaturePairs::newest() const {
   return all;
 }
 
-// y of the fresh pairs, a block of it.
-void CurvaturePairs::make_changes(std::size_t begin, std::size_t length) const {
-  for (const Fresh& pair : fresh_) {
-    float* y = pair.change.data() + begin;
-    const float* end = pair.gradient + begin;
-    for (std::size_t i = 0; i < length; ++i) y[i] = end[i] - y[i];
-  }
-}
-
-// Products of the fresh pairs with all that will be there, and of the gradient.
+// Products of the fresh pairs with all that will be there, and of the gradient. Where pairs outlive
+// the round, y is made in its place by the first call; else block by block, and never written.
 CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient,
                                                  bool makes_changes) {
   const std::vector<std::size_t> pairs = newest();
@@ -114,10 +113,15 @@ CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient
   const std::size_t width = rows.size();
   std::vector<double> table((fresh_.size() + 1) * width);  // fresh y and g with all
   std::vector<double> steps(fresh_.size() * fresh_.size());
+  std::vector<float> blocks(outlive_the_round() ? 0 : fresh_.size() * kBlock);
   for (std::size_t begin = 0; begin < n_params_; begin += kBlock) {
     const std::size_t length = std::min(kBlock, n_params_ - begin);
-    if (makes_changes) make_changes(begin, length);
-    const Rows here = from(rows, begin);
+    Rows here = from(rows, begin);
+    for (std::size_t j = 0; j < fresh_.size() && (makes_changes || !outlive_the_round()); ++j) {
+      float* y = outlive_the_round() ? fresh_[j].change.data() + begin : &blocks[j * kBlock];
+      make_change(fresh_[j], begin, length, y);
+      here[n + known + j] = y;
+    }
     const auto all = std::span(here);
     add_inner_products(all.subspan(n + known), all, static_cast<int64_t>(length), table);
     add_gram(all.subspan(known, fresh_.size()), static_cast<int64_t>(length), steps);
@@ -182,8 +186,9 @@ std::optional<double> CurvaturePairs::rate(std::span<const float> gradient) {
   // Then older pairs stay in their place, whose products were not made.
   if (drop_without_curvature()) products = measure(gradient, false);
   keep(newest());
-  if (pairs_.empty()) return std::nullopt;
-  return rate_of(products);
+  const auto rate = pairs_.empty() ? std::nullopt : std::optional(rate_of(products));
+  if (!outlive_the_round()) keep({});
+  return rate;
 }
 
 }  // namespace hanse

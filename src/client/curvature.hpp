@@ -12,7 +12,8 @@ namespace hanse {
 // of floats that live elsewhere; zeros hold no pair.
 //
 // A round begins pairs, has gradients written where they are kept, and ends the pairs; rate() makes
-// every y and every product in one pass, while the rows are in the cache.
+// every y and every product in one pass, while the rows are in the cache. With room for m pairs it
+// leaves none behind; with room for more, old ones stay until new ones have shown curvature.
 class CurvaturePairs {
  public:
   // A pair in the making.
@@ -23,13 +24,13 @@ class CurvaturePairs {
     const float* gradient = nullptr;  // [P] where it ended
   };
 
-  // Floats that hold m pairs of P values, and those in the making.
-  static int64_t width(int64_t n_params, int64_t most, int64_t most_fresh);
+  // Floats that have room for so many pairs of P values.
+  static int64_t width(int64_t n_params, int64_t slots);
 
-  // REQUIRES: state of width(n_params, most, most_fresh) floats; 1 <= most_fresh <= most.
-  CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most, int64_t most_fresh);
+  // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m.
+  CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots);
 
-  // A pair of s = factor step. REQUIRES: less than most_fresh others since the last rate().
+  // A pair of s = factor step. REQUIRES: a slot without a pair, old or in the making.
   Fresh begin(float factor);
 
   // Ends the pair that was begun first of those that have no end. `gradient` [P] must stay until
@@ -53,7 +54,7 @@ class CurvaturePairs {
   double stored(std::size_t part, std::size_t i, std::size_t j) const;
   void store(std::size_t part, std::size_t i, std::size_t j, double product) const;
   std::vector<std::size_t> newest() const;
-  void make_changes(std::size_t begin, std::size_t length) const;
+  bool outlive_the_round() const { return slots_ > most_; }
   Products measure(std::span<const float> gradient, bool makes_changes);
   bool drop_without_curvature();
   void keep(std::vector<std::size_t> pairs);

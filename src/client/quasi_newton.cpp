@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,22 @@ namespace hanse {
 
 namespace {
 
+// That a client takes in a round.
+struct LocalSteps {
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  int64_t most = 1;
+};
+
+LocalSteps fewest_and_most_steps(const ClientOptions& options, const Federation& federation) {
+  LocalSteps found;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    const int64_t steps = local_steps(options, federation.train(client).size());
+    found.fewest = std::min(found.fewest, steps);
+    found.most = std::max(found.most, steps);
+  }
+  return found;
+}
+
 class QuasiNewton final : public LocalUpdate {
  public:
   QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model)
@@ -22,18 +39,19 @@ class QuasiNewton final : public LocalUpdate {
         federation_(federation),
         model_(model),
         batches_(options, federation),
-        most_fresh_(fresh_in_a_round()),
+        steps_(fewest_and_most_steps(options, federation)),
         gradient_(static_cast<std::size_t>(model.n_params())) {
     if (options.gradient == "mean") mean_.resize(gradient_.size());
+    if (estimates() && !keeps_pairs()) pairs_.resize(static_cast<std::size_t>(pairs_width()));
   }
 
   bool tells_update() const override { return true; }
 
   // A flag, the model of the last participation, its gradient with full batches, and the pairs.
   int64_t state_width() const override {
-    if (!estimates()) return 0;
+    if (!estimates() || !pairs_arrivals()) return 0;
     const int64_t n = model_.n_params();
-    return 1 + n + (full_batches() ? n : 0) + CurvaturePairs::width(n, options_.pairs, most_fresh_);
+    return 1 + n + (full_batches() ? n : 0) + (keeps_pairs() ? pairs_width() : 0);
   }
 
   ClientOutcome train(const ClientTask& task) override {
@@ -82,14 +100,17 @@ class QuasiNewton final : public LocalUpdate {
  private:
   // The parts of a client's state.
   struct Memory {
-    Memory(std::span<float> state, const QuasiNewton& of) {
-      if (state.empty()) return;
+    Memory(std::span<float> state, QuasiNewton& of) {
       const auto n = static_cast<std::size_t>(of.model_.n_params());
-      known = state.data();
-      model = state.subspan(1, n);
-      gradient = state.subspan(1 + n, of.full_batches() ? n : 0);
-      pairs.emplace(state.subspan(1 + n + gradient.size()), of.model_.n_params(), of.options_.pairs,
-                    of.most_fresh_);
+      if (!state.empty()) {
+        known = state.data();
+        model = state.subspan(1, n);
+        gradient = state.subspan(1 + n, of.full_batches() ? n : 0);
+      }
+      if (!of.estimates()) return;
+      const std::span<float> own(of.pairs_);
+      pairs.emplace(of.keeps_pairs() ? state.subspan(1 + n + gradient.size()) : own,
+                    of.model_.n_params(), of.options_.pairs, of.slots());
     }
     float* known = nullptr;     // 1 once the others hold something
     std::span<float> model;     // [P] of the last participation
@@ -125,7 +146,7 @@ class QuasiNewton final : public LocalUpdate {
   // The step from the last participation's model to the received one.
   static void arrive(Memory& memory, std::span<const float> row,
                      const std::optional<CurvaturePairs::Fresh>& pair) {
-    if (!memory.pairs) return;
+    if (!memory.known) return;
     if (!pair) {
       std::copy(row.begin(), row.end(), memory.model.begin());
     } else {
@@ -137,21 +158,25 @@ class QuasiNewton final : public LocalUpdate {
     *memory.known = 1;
   }
 
-  // Pairs that one round makes.
-  int64_t fresh_in_a_round() const {
-    int64_t most = 1;
-    for (int64_t client = 0; client < federation_.clients(); ++client) {
-      most = std::max(most, local_steps(options_, federation_.train(client).size()));
-    }
-    return std::min(most, options_.pairs);
+  // Some client makes fewer than m pairs in a round and needs older ones. Where nobody does, pairs
+  // of earlier rounds would count only in the place of those without curvature, and would cost
+  // each client a memory of 2 m rows: they go.
+  bool keeps_pairs() const { return steps_.fewest < options_.pairs; }
+  // Some client is among its last m steps when it receives a model.
+  bool pairs_arrivals() const { return steps_.fewest <= options_.pairs; }
+  // Old pairs, and those that a round makes.
+  int64_t slots() const {
+    return options_.pairs + (keeps_pairs() ? std::min(steps_.most, options_.pairs) : 0);
   }
+  int64_t pairs_width() const { return CurvaturePairs::width(model_.n_params(), slots()); }
 
   ClientOptions options_;
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
-  int64_t most_fresh_;
+  LocalSteps steps_;
   std::vector<float> gradient_;  // [P]
+  std::vector<float> pairs_;     // of one client's round, where no client keeps them
   std::vector<float> mean_;      // [P] of the round's gradients, when they are told
 };
 

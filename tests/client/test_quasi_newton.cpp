@@ -46,6 +46,10 @@ class Slow {
   };
 
   Told participate(VectorXd w, int steps, bool mean = false) {
+    if (static_cast<std::size_t>(steps) >= most_) {  // the round's own pairs alone
+      s_.clear();
+      y_.clear();
+    }
     const VectorXd received = w;
     VectorXd sum = VectorXd::Zero(w.size());
     VectorXd g;
@@ -144,6 +148,46 @@ TEST(QuasiNewton, SendsTheGradientAndItsRate) {
       }
     }
   }
+}
+
+// Also where a round's pairs live in memory that clients share.
+TEST(QuasiNewton, ClientsDoNotMeet) {
+  Regression problem(random_clients());
+  for (const int steps : {1, 2, 3}) {
+    Client fast(problem, options_of(0, steps, 2));
+    std::vector<Slow> slow;
+    std::vector<Row> states;
+    for (std::size_t client = 0; client < 3; ++client) {
+      slow.emplace_back(problem, client, 2);
+      states.push_back(fast.state);
+    }
+    for (int round = 1; round <= 4; ++round) {
+      for (const int64_t client : {0, 1, 2}) {
+        const auto i = static_cast<std::size_t>(client);
+        Row row = model_of_round(3 * round + static_cast<int>(client));
+        const auto told = slow[i].participate(vector_of(row), steps);
+        fast.state.swap(states[i]);
+        const ClientOutcome outcome = fast.participate(client, row, round);
+        fast.state.swap(states[i]);
+        EXPECT_NEAR(outcome.rate, told.rate, 1e-3 * told.rate) << steps << " steps";
+      }
+    }
+  }
+}
+
+// A flag and the last model of P = 3 values, its gradient with full batches, and the pairs where a
+// round makes fewer than m = 3.
+TEST(QuasiNewton, KeepsWhatLaterRoundsUse) {
+  Regression problem(random_clients());
+  const auto width = [&](int64_t batch, int64_t steps) {
+    return make_quasi_newton(options_of(batch, steps, 3), problem.federation, *problem.model)
+        ->state_width();
+  };
+  EXPECT_GE(width(4, 2), 1 + 3 + 2 * 5 * 3);
+  EXPECT_EQ(width(4, 3), 1 + 3);
+  EXPECT_EQ(width(0, 3), 1 + 3 + 3);
+  EXPECT_EQ(width(4, 4), 0);
+  EXPECT_EQ(width(0, 4), 0);
 }
 
 TEST(QuasiNewton, MeanOfTheGradients) {
