@@ -78,7 +78,8 @@ class QuasiNewton final : public LocalUpdate {
       // The next step goes along this gradient.
       std::optional<CurvaturePairs::Fresh> next;
       if (makes_pair(step + 1)) next = memory.pairs->begin(-lr);
-      gradient = next ? next->step : std::span(gradient_);
+      const bool in_place = step == steps && options_.weight_decay == 0;  // the last one
+      gradient = next ? next->step : in_place ? task.row : std::span(gradient_);
       const double loss = gradient_at(task.row, batch, noise, gradient);
       if (pair) memory.pairs->end(gradient);
       pair = next;

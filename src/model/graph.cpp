@@ -34,8 +34,9 @@ double GraphModel::descend(const float* row, const Batch& batch, RandomStream& n
 
 double GraphModel::loss_and_gradient(std::span<const float> row, const Batch& batch,
                                      RandomStream& noise, std::span<float> gradient) {
+  const double loss = descend(row.data(), batch, noise, GradientTarget::store(gradient));
   std::fill(gradient.begin() + layout_.n_trainable(), gradient.end(), 0.0F);
-  return descend(row.data(), batch, noise, GradientTarget::store(gradient));
+  return loss;
 }
 
 double GraphModel::sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise,

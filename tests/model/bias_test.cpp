@@ -95,6 +95,7 @@ TEST(Bias, StepWithoutItIsGradientAndUpdate) {
       const Samples samples({size.inputs}, classes, size.rows);
       expect_step_is_update(*model, samples.batch(), 0.0);
       expect_step_is_update(*model, samples.batch(), 0.25);
+      expect_gradient_in_place(*model, samples.batch());
     }
   }
 }

@@ -59,6 +59,7 @@ TEST_P(DenseLosses, StepIsGradientAndUpdate) {
     const Samples samples({c.inputs}, classes, c.rows);
     expect_step_is_update(*model, samples.batch(), 0.0);
     expect_step_is_update(*model, samples.batch(), 0.25);
+    expect_gradient_in_place(*model, samples.batch());
   }
 }
 

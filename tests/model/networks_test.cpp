@@ -129,6 +129,7 @@ TEST(Networks, StepIsGradientAndUpdate) {
     const Samples samples = c.samples();
     expect_step_is_update(*model, samples.batch(), 0.0);
     expect_step_is_update(*model, samples.batch(), 0.25);
+    expect_gradient_in_place(*model, samples.batch());
   }
 }
 

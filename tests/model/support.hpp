@@ -126,6 +126,15 @@ inline void expect_close(const ParameterLayout& layout, const std::vector<float>
   expect_close(layout, actual, expected, tolerance, expected);
 }
 
+// The gradient may be written over the row.
+inline void expect_gradient_in_place(Model& model, const Batch& batch) {
+  std::vector<float> row = initial_row(model);
+  const LossAndGradient expected = loss_and_gradient(model, row, batch);
+  RandomStream noise = noise_stream();
+  EXPECT_EQ(model.loss_and_gradient(row, batch, noise, row), expected.loss);
+  EXPECT_EQ(row, expected.gradient);
+}
+
 // sgd_step is the gradient and then the update, within a few units in the last place.
 inline void expect_step_is_update(Model& model, const Batch& batch, double weight_decay) {
   const double lr = 0.125;

@@ -35,6 +35,7 @@ TEST(TorchScript, IsTheBuiltInModelOfTheSameFormula) {
   EXPECT_NEAR(script->evaluate(row, samples.batch()).loss,
               linear->evaluate(row, samples.batch()).loss, 1e-5);
   expect_step_is_update(*script, samples.batch(), 0.25);
+  expect_gradient_in_place(*script, samples.batch());
 }
 
 TEST(TorchScript, StartsWithTheFile) {
@@ -90,6 +91,7 @@ TEST(TorchScript, OnlyForwardPassesMoveBuffers) {
   const LossAndGradient found = loss_and_gradient(*model, row, samples.batch());
   EXPECT_EQ(std::count(found.gradient.begin() + 19, found.gradient.end(), 0.0F), 8);
   EXPECT_EQ(row, initial_row(*model));
+  expect_gradient_in_place(*model, samples.batch());
   std::vector<float> moved = row;
   model->move_buffers(moved);
   EXPECT_TRUE(std::equal(row.begin(), row.begin() + 19, moved.begin()));

@@ -152,10 +152,10 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 // iterate; both gradients of a pair are of one mini-batch, and a pair without curvature is skipped.
 // (The paper updates B by the formula for its inverse, eq. 19 against 18; here B is the inverse.)
 // Throws InvalidArgument with momentum, clipping or a proximal term.
-// State: the last model, 2 (`pairs` + f) rows, f <= `pairs` the pairs that a round makes, and, with
-// client.batch = 0, the gradient at that model.
-// Cost: a gradient a step, another for each of the last `pairs` steps unless batches are full, and
-// one pass over the state.
+// State: the last model, with client.batch = 0 the gradient there, and 2 (`pairs` + f) rows, where
+// a round makes f < `pairs`. Rounds of `pairs` steps or more use their own pairs alone: no rows of
+// pairs, and with more steps no state. Cost: a gradient a step, another for each of the last
+// `pairs` steps unless batches are full, and one pass over the pairs.
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model);
 

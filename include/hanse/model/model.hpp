@@ -49,9 +49,10 @@ class Model {
   virtual void initialize(std::span<float> row, RandomStream& stream) const;
   void set_initialization(Initialization initialization) { initialization_ = initialization; }
 
-  // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`).
-  // `noise` feeds dropout. Shapes: row [P], gradient [P], 0 for buffers. The result depends on
-  // nothing else, and has the same bits on every call with the same shapes.
+  // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`, which
+  // may be the row: that spares a pass over memory that is not in the cache). `noise` feeds
+  // dropout. Shapes: row [P], gradient [P], 0 for buffers. The result depends on nothing else, and
+  // has the same bits on every call with the same shapes.
   virtual double loss_and_gradient(std::span<const float> row, const Batch& batch,
                                    RandomStream& noise, std::span<float> gradient) = 0;
 
