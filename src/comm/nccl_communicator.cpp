@@ -1,3 +1,6 @@
+#include <numeric>
+#include <vector>
+
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -51,6 +54,34 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
     if (rank_ != root) on_host.copy_(on_device);
     count(on_device, root);
+  }
+
+  void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
+                 std::span<const int64_t> receives) override {
+    const auto ranks = static_cast<std::size_t>(size_), own = static_cast<std::size_t>(rank_);
+    std::vector<int64_t> from(ranks), to(ranks);
+    std::exclusive_scan(sends.begin(), sends.end(), from.begin(), int64_t{0});
+    std::exclusive_scan(receives.begin(), receives.end(), to.begin(), int64_t{0});
+    in.narrow(0, to[own], receives[own]).copy_(out.narrow(0, from[own], sends[own]));
+    const auto* outgoing = out.data_ptr<float>();
+    auto* incoming = in.data_ptr<float>();
+    finish([&](cudaStream_t stream) {
+      check(ncclGroupStart());
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        if (peer == own) continue;
+        const auto there = static_cast<int>(peer);
+        const auto n_out = static_cast<std::size_t>(sends[peer]);
+        const auto n_in = static_cast<std::size_t>(receives[peer]);
+        if (n_out > 0) {
+          check(ncclSend(outgoing + from[peer], n_out, ncclFloat32, there, nccl_, stream));
+          bytes_moved_ += static_cast<int64_t>(n_out * sizeof(float));
+        }
+        if (n_in > 0) {
+          check(ncclRecv(incoming + to[peer], n_in, ncclFloat32, there, nccl_, stream));
+        }
+      }
+      return ncclGroupEnd();
+    });
   }
 
  private:

@@ -114,10 +114,6 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
-  void copy_row(int64_t place, std::span<float> row) const override {
-    at::from_blob(row.data(), {layout_.n_params()}, at::kFloat).copy_(rows_[place]);
-  }
-
  private:
   int64_t c() const { return settings_.clients; }
   int64_t b() const { return settings_.batch; }

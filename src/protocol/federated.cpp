@@ -13,7 +13,6 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
-#include "hanse/protocol/gram.hpp"
 #include "kept_updates.hpp"
 
 namespace hanse {
@@ -62,9 +61,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
                                 .regret = settings_.regret});
   }
   const AggregatorNeeds needs = parts_.aggregator.needs();
-  if (needs.gram) {
-    kept_ =
-        std::make_unique<KeptUpdates>(parts_.comm, row_parts(parts_.model.layout(), needs.layers));
+  const auto layers = row_parts(parts_.model.layout(), needs.layers);
+  if (needs.gram && parts_.cohorts == nullptr) {
+    kept_ = std::make_unique<KeptUpdates>(parts_.comm, layers);
   }
   const bool shared = server_hosts_clients(parts_, settings_.server.role);
   workers_ = parts_.comm.size() - (shared ? 0 : 1);
@@ -74,9 +73,14 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     states_ = std::make_unique<ClientStateStore>(
         parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
-  if (parts_.cohorts != nullptr && !kept_) {
-    device_sum_ = std::make_unique<DeviceSum>(parts_.model.n_params(), settings_.max_participants,
-                                              parts_.cohorts->device());
+  if (parts_.cohorts != nullptr) {
+    const std::string& device = parts_.cohorts->device();
+    device_sum_ =
+        std::make_unique<DeviceSum>(parts_.model.n_params(), settings_.max_participants, device);
+    if (needs.gram) {
+      device_updates_ =
+          std::make_unique<DeviceUpdates>(parts_.comm, *parts_.devices, layers, device);
+    }
   }
   // A model that comes back in parts would be on the hosts, and not on their devices.
   overlaps_ = parts_.cohorts == nullptr && step_overlaps(needs, parts_.update);
@@ -123,7 +127,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
     const PhaseTimer timer(wait_s);
     parts_.comm.barrier();
   }
-  if (kept_) mix_kept(findings);
+  if (keeps_updates()) mix_kept(findings);
   if (!control_change_.empty()) reduce_controls();
 
   findings.rank(Findings::kTrainSeconds) = train_s;
@@ -161,7 +165,7 @@ void FederatedTrainer::attempt(const std::function<void()>& work) {
 void FederatedTrainer::decide_participants() {
   const auto draw_and_mix = [&] {
     draw_participants();
-    if (!parts_.aggregator.needs().losses && !kept_) mix();
+    if (!parts_.aggregator.needs().losses && !keeps_updates()) mix();
   };
   plan_.clear();
   bool foresees = false;
@@ -326,7 +330,7 @@ void FederatedTrainer::merge(std::vector<double>& table) {
 void FederatedTrainer::gather_losses() {
   losses_ = participants_losses();
   if (is_server()) attempt([&] { check_losses(); });
-  if (kept_) {
+  if (keeps_updates()) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }

@@ -29,7 +29,7 @@ struct CohortJob {
   std::string device = "cpu";
   std::string model = "mlp";
   std::string role = "auto";
-  bool by_gram = false;
+  std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf
   double lr = 0.1;
 };
 
@@ -57,6 +57,13 @@ ClientOptions client_options(const CohortJob& job) {
   return {.epochs = 2, .batch = 4, .lr = job.lr, .momentum = 0.5};
 }
 
+// Without the Gram matrix, with it, and with those of the layers, and losses.
+std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
+  if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
+  if (rule == "fedlf") return make_fedlf(/*reference=*/false);
+  return make_fedavg("samples", Estimator::kNormalized, clients);
+}
+
 // One rank's objects.
 struct CohortRun {
   CohortRun(Communicator& comm, const CohortJob& job)
@@ -65,8 +72,7 @@ struct CohortRun {
         model(make_model(model_options(job), federation.sample_shape(), 3)),
         update(make_sgd(client_options(job), federation, *model)),
         devices(make_staged_communicator(comm)) {
-    aggregator = job.by_gram ? make_fedmgda(0.1, "samples")
-                             : make_fedavg("samples", Estimator::kNormalized, federation.clients());
+    aggregator = make_rule(job.rule, federation.clients());
     if (comm.rank() == 0) {
       sampler = make_uniform_sampler(federation.clients(), 7);
       optimizer = make_server_optimizer({}, model->n_params());
@@ -129,31 +135,36 @@ Result train(int ranks, const CohortJob& job) {
 }
 
 TEST(CohortRounds, EqualClientsOneByOne) {
-  for (const char* model : {"mlp", "lenet"}) {
-    const Result expected = train(1, {.cohort = 0, .model = model});
-    for (const std::string& device : test_devices()) {
-      const Result got = train(1, {.device = device, .model = model});
-      ASSERT_EQ(got.row.size(), expected.row.size());
-      for (std::size_t i = 0; i < got.row.size(); ++i) {
-        ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << model << " " << device;
-      }
-      for (std::size_t i = 0; i < got.losses.size(); ++i) {
-        EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << model << " " << device;
-      }
+  const auto expect_near = [](CohortJob job) {
+    const Result got = train(1, job);
+    job.cohort = 0;
+    const Result expected = train(1, job);
+    const std::string what = job.model + " " + job.rule + " " + job.device;
+    ASSERT_EQ(got.row.size(), expected.row.size());
+    for (std::size_t i = 0; i < got.row.size(); ++i) {
+      ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << what;
     }
+    for (std::size_t i = 0; i < got.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << what;
+    }
+  };
+  for (const std::string& device : test_devices()) {
+    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
+      expect_near({.device = device, .rule = rule});
+    }
+    expect_near({.device = device, .model = "lenet"});
   }
 }
 
 TEST(CohortRounds, SameBitsOnAnyNumberOfRanks) {
   for (const std::string& device : test_devices()) {
-    for (const bool by_gram : {false, true}) {
-      const Result alone = train(1, {.device = device, .by_gram = by_gram});
+    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
+      const Result alone = train(1, {.device = device, .rule = rule});
       for (int ranks = 2; ranks <= 4; ++ranks) {
         for (const char* role : {"auto", "dedicated"}) {
-          const Result together =
-              train(ranks, {.device = device, .role = role, .by_gram = by_gram});
-          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << by_gram;
-          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << by_gram;
+          const Result together = train(ranks, {.device = device, .role = role, .rule = rule});
+          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << rule;
+          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << rule;
         }
       }
     }
@@ -173,14 +184,16 @@ TEST(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
 // Every rank ends the round, and the one that trained the client names it.
 TEST(CohortRounds, ABrokenClientIsNamed) {
   for (const std::string& device : test_devices()) {
-    run_threads(3, [&](Communicator& comm) {
-      CohortRun run(comm, {.device = device, .lr = 1e30});
-      const RoundRecord record = run.trainer->round(false);
-      EXPECT_TRUE(comm.rank() != 0 || record.failed);
-      if (!run.trainer->failure()) return;
-      expect_error<TrainingError>([&] { std::rethrow_exception(run.trainer->failure()); },
-                                  {"the update of a client is not finite", "client ", "round 1"});
-    });
+    for (const char* rule : {"fedavg", "fedmgda+"}) {
+      run_threads(3, [&](Communicator& comm) {
+        CohortRun run(comm, {.device = device, .rule = rule, .lr = 1e30});
+        const RoundRecord record = run.trainer->round(false);
+        EXPECT_TRUE(comm.rank() != 0 || record.failed);
+        if (!run.trainer->failure()) return;
+        expect_error<TrainingError>([&] { std::rethrow_exception(run.trainer->failure()); },
+                                    {"the update of a client is not finite", "client ", "round 1"});
+      });
+    }
   }
 }
 

@@ -44,8 +44,6 @@ class CohortTraining {
 
   // [C, P] on the device: the trained models, in the order of the tasks; behind them model().
   const at::Tensor& rows() const { return cohort_->rows(); }
-  // One of them, in the host's memory.
-  void copy_row(int64_t place, std::span<float> row) const { cohort_->copy_row(place, row); }
 
  private:
   void gather(std::size_t place);

@@ -55,8 +55,6 @@ class Cohort {
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start() or step().
   virtual const at::Tensor& rows() const = 0;
-  // row [P] in the host's memory <- rows()[place]. Waits for the device.
-  virtual void copy_row(int64_t place, std::span<float> row) const = 0;
 };
 
 // Can clients of this model.kind be trained side by side?
