@@ -38,6 +38,12 @@ Reduction reduction_of(const CommOptions& comm) {
   return comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
 }
 
+// Cohorts evaluate the model that lies on their device.
+Evaluator& choose_evaluator(const FederatedTrainer::Parts& parts, RowEvaluator& of_rows) {
+  if (parts.cohorts != nullptr) return *parts.cohorts;
+  return of_rows;
+}
+
 }  // namespace
 
 FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
@@ -45,7 +51,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       sum_(parts.model.n_params(), settings_.max_participants, reduction_of(settings_.comm)),
       control_sum_(parts.update.control_width(), settings_.max_participants,
-                   reduction_of(settings_.comm)) {
+                   reduction_of(settings_.comm)),
+      evaluator_(parts.federation, parts.model) {
   const auto n = static_cast<std::size_t>(parts_.model.n_params());
   theta_.resize(n);
   row_.resize(n);
@@ -294,8 +301,8 @@ double FederatedTrainer::training_loss(int64_t client) {
                             static_cast<uint64_t>(client));
   const int64_t batch = settings_.client.batch > 0 ? settings_.client.batch : range.size();
   const int64_t count = settings_.loss_batches > 0 ? settings_.loss_batches * batch : range.size();
-  const auto sums = evaluate_sample(parts_.federation, parts_.model, received_model(client), range,
-                                    count, stream, evaluation_buffer_);
+  const auto sums = evaluate_sample(choose_evaluator(parts_, evaluator_.at(received_model(client))),
+                                    range, count, stream);
   const double loss = sums.loss / static_cast<double>(sums.samples);
   return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity();
 }
@@ -407,7 +414,8 @@ void FederatedTrainer::note_training(std::size_t entry, const ClientOutcome& out
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   if (settings_.own_models) return evaluate_own_models();
-  return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+  return evaluate_clients(parts_.comm, parts_.federation,
+                          choose_evaluator(parts_, evaluator_.at(theta_)));
 }
 
 }  // namespace hanse

@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
@@ -31,6 +32,7 @@ struct CohortJob {
   std::string role = "auto";
   std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf
   double lr = 0.1;
+  int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
 };
 
 Federation unequal_federation(Communicator& host) {
@@ -43,6 +45,7 @@ Federation unequal_federation(Communicator& host) {
   options.partition = "sizes";
   options.sizes = {2, 5, 12};
   options.size_probabilities = {0.4, 0.3, 0.3};
+  options.held_out = 2;
   return Federation::load(data, options, kSeed, host);
 }
 
@@ -78,8 +81,9 @@ struct CohortRun {
       optimizer = make_server_optimizer({}, model->n_params());
     }
     if (job.cohort > 0) {
-      cohorts = std::make_unique<CohortTraining>(client_options(job), federation,
-                                                 model_options(job), job.device, job.cohort);
+      cohorts =
+          std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
+                                           job.device, job.cohort, job.sample_bytes);
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
@@ -116,6 +120,7 @@ struct CohortRun {
 struct Result {
   std::vector<float> row;
   std::vector<double> losses;  // of the rounds
+  std::vector<double> worth;   // what the evaluation tells of each client
 };
 
 Result train(int ranks, const CohortJob& job) {
@@ -126,6 +131,12 @@ Result train(int ranks, const CohortJob& job) {
       const RoundRecord record = run.trainer->round(false);
       EXPECT_EQ(run.trainer->failure(), nullptr);
       if (comm.rank() == 0) result.losses.push_back(record.loss);
+    }
+    for (const ClientEvaluation& client : run.trainer->evaluate()) {
+      for (const double x : {client.samples, client.loss, client.accuracy, client.train_samples,
+                             client.train_loss}) {
+        result.worth.push_back(x);
+      }
     }
     if (comm.rank() != 0) return;
     const auto row = run.trainer->model_row();
@@ -147,12 +158,17 @@ TEST(CohortRounds, EqualClientsOneByOne) {
     for (std::size_t i = 0; i < got.losses.size(); ++i) {
       EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << what;
     }
+    ASSERT_EQ(got.worth.size(), expected.worth.size());
+    for (std::size_t i = 0; i < got.worth.size(); ++i) {
+      EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4) << what;
+    }
   };
   for (const std::string& device : test_devices()) {
     for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
       expect_near({.device = device, .rule = rule});
     }
     expect_near({.device = device, .model = "lenet"});
+    expect_near({.device = device, .rule = "fedlf", .sample_bytes = 0});
   }
 }
 
@@ -165,6 +181,7 @@ TEST(CohortRounds, SameBitsOnAnyNumberOfRanks) {
           const Result together = train(ranks, {.device = device, .role = role, .rule = rule});
           EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << rule;
           EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << rule;
+          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << role << " " << rule;
         }
       }
     }

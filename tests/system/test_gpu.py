@@ -52,6 +52,7 @@ class Gpu(hanse.Case):
             for ranks in (1, 2, 3, 4):
                 run = self.trained(f"{model}-{ranks}", ranks, **changes)
                 self.assertEqual(alone["model_digest"], run["model_digest"])
+                self.assertEqual(alone["metrics"], run["metrics"])
 
     def test_same_bits_of_rules_that_need_inner_products(self):
         self.require_gpu()

@@ -18,6 +18,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/cohort_training.hpp"
+#include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -224,7 +225,8 @@ class FederatedTrainer final : public Protocol {
   // Null: updates are folded as they are made.
   std::unique_ptr<KeptUpdates> kept_;
   std::unique_ptr<DeviceUpdates> device_updates_;  // instead, of cohorts
-  std::vector<float> evaluation_buffer_;
+  RowEvaluator evaluator_;                         // unless cohorts do it
+  std::vector<float> state_buffer_;                // of a state on its way that this rank lacks
   std::exception_ptr failure_;
 
   // Of the round in progress.
