@@ -18,14 +18,17 @@ namespace {
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   NcclCommunicator(Communicator& comm, const std::string& device)
-      : rank_(comm.rank()), size_(comm.size()), device_(device) {
+      : comm_(comm), rank_(comm.rank()), size_(comm.size()), device_(device) {
     const c10::cuda::CUDAGuard guard(device_);
     ncclUniqueId id{};
     agree_on(comm, [&] {
       if (rank_ == 0) check(ncclGetUniqueId(&id));
     });
     comm.bcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-    check(ncclCommInitRank(&nccl_, size_, id, rank_));
+    comm.wait_until([&] {
+      check(ncclCommInitRank(&nccl_, size_, id, rank_));
+      return true;
+    });
   }
 
   // A failed communicator would wait for ranks that are gone.
@@ -86,16 +89,22 @@ class NcclCommunicator final : public DeviceCommunicator {
 
  private:
   // On LibTorch's stream, so behind what the buffers are computed by, and to its end: a rank that
-  // waits in NCCL must not enter the next collective of MPI.
+  // waits in NCCL must not enter the next collective of MPI. Nothing of NCCL ends when a rank does
+  // not come, neither the call, which may connect ranks, nor the stream: so both are under the
+  // communicator's timeout.
   template <class Collective>
   void finish(Collective collective) {
     const c10::cuda::CUDAGuard guard(device_);
     const auto stream = c10::cuda::getCurrentCUDAStream();
-    check(collective(stream.stream()));
-    stream.synchronize();
-    ncclResult_t later = ncclSuccess;
-    check(ncclCommGetAsyncError(nccl_, &later));
-    check(later);
+    bool is_under_way = false;
+    comm_.wait_until([&] {
+      if (!is_under_way) check(collective(stream.stream()));
+      is_under_way = true;
+      ncclResult_t state = ncclSuccess;
+      check(ncclCommGetAsyncError(nccl_, &state));
+      check(state);
+      return stream.query();
+    });
   }
 
   void count(const at::Tensor& values, int root) {
@@ -109,6 +118,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     throw CommError(fmt::format("NCCL: {}", ncclGetErrorString(code)), rank_, code);
   }
 
+  Communicator& comm_;
   int rank_, size_;
   at::Device device_;
   ncclComm_t nccl_ = nullptr;
