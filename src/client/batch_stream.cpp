@@ -11,7 +11,6 @@ void BatchStream::start(const ClientTask& task) {
   shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
                           static_cast<uint64_t>(task.client));
   next_ = samples();
-  features_.resize(static_cast<std::size_t>(batch_ * federation_.sample_values()));
 }
 
 void BatchStream::list_samples(int64_t client) {
@@ -28,22 +27,27 @@ void BatchStream::list_samples(int64_t client) {
   }
 }
 
-Batch BatchStream::next() {
+BatchStream::Samples BatchStream::next_samples() {
   if (next_ == samples()) {
     shuffle_.shuffle(std::span(order_));
     next_ = 0;
   }
   const auto chosen = upcoming();
-  const auto rows = static_cast<int64_t>(chosen.size());
-  federation_.gather(begin_, chosen, features_.data());
-  next_ += rows;
-  federation_.prefetch(begin_, upcoming());  // arrives while this batch is computed
-  federation_.gather_labels(begin_, chosen, labels_);
-  federation_.gather_targets(begin_, chosen, targets_);
+  next_ += static_cast<int64_t>(chosen.size());
+  return {begin_, chosen};
+}
+
+Batch BatchStream::next() {
+  const auto [begin, chosen] = next_samples();
+  features_.resize(static_cast<std::size_t>(batch_ * federation_.sample_values()));
+  federation_.gather(begin, chosen, features_.data());
+  federation_.prefetch(begin, upcoming());  // arrives while this batch is computed
+  federation_.gather_labels(begin, chosen, labels_);
+  federation_.gather_targets(begin, chosen, targets_);
   return {.features = features_.data(),
           .labels = labels_.empty() ? nullptr : labels_.data(),
           .targets = targets_.empty() ? nullptr : targets_.data(),
-          .rows = rows};
+          .rows = static_cast<int64_t>(chosen.size())};
 }
 
 std::span<const int32_t> BatchStream::upcoming() const {

@@ -47,6 +47,12 @@ class BatchStream {
   void start(const ClientTask& task);
   int64_t steps() const { return local_steps(options_, samples()); }
   Batch next();
+  // The same without a copy: samples begin + order[i] of the federation.
+  struct Samples {
+    int64_t begin;
+    std::span<const int32_t> order;
+  };
+  Samples next_samples();
 
  private:
   void list_samples(int64_t client);

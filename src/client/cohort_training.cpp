@@ -1,6 +1,7 @@
 #include "hanse/client/cohort_training.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "batch_stream.hpp"
 
@@ -32,40 +33,87 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
-                               int64_t clients)
+                               int64_t clients, int64_t sample_bytes)
     : options_(options),
+      federation_(federation),
       device_(device),
       clients_(clients),
       batch_(largest_batch(options, federation)),
-      values_(federation.sample_values()),
-      has_classes_(federation.classes() > 0),
+      window_(std::max(clients * batch_, kEvaluationRows)),
+      holds_all_(federation.samples() * (federation.sample_values() + 1) * 4 <= sample_bytes),
       cohort_(make_cohort(model, federation.sample_shape(), federation.classes(),
-                          cohort_settings(options, device, clients, batch_))) {
+                          cohort_settings(options, device, clients, batch_))),
+      samples_(holds_all_ ? federation.samples() : window_, federation.sample_values(),
+               federation.classes(), device) {
   const auto places = static_cast<std::size_t>(clients);
-  const auto samples = static_cast<std::size_t>(clients * batch_);
+  const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.assign(places, RandomStream(0, Purpose::kDropout));
   steps_left_.resize(places);
   counts_.resize(places);
-  features_.resize(samples * static_cast<std::size_t>(values_));
-  (has_classes_ ? labels_.resize(samples) : targets_.resize(samples));
+  rows_.resize(window);
+  if (holds_all_) {
+    upload_all();
+  } else {
+    features_.resize(window * static_cast<std::size_t>(federation.sample_values()));
+    (federation.classes() > 0 ? labels_.resize(window) : targets_.resize(window));
+  }
 }
 
 CohortTraining::~CohortTraining() = default;
 
-// The next mini-batch of a client, into its place. What an earlier one has left behind it counts
-// for nothing.
-void CohortTraining::gather(std::size_t place) {
+void CohortTraining::upload_all() {
+  constexpr int64_t kChunk = 4096;
+  std::vector<float> features(static_cast<std::size_t>(kChunk * federation_.sample_values()));
+  const auto labels = federation_.labels();
+  const auto targets = federation_.targets();
+  for (int64_t begin = 0; begin < federation_.samples(); begin += kChunk) {
+    const int64_t end = std::min(begin + kChunk, federation_.samples());
+    federation_.copy({begin, end}, features.data());
+    samples_.put(begin, {.features = features.data(),
+                         .labels = labels.empty() ? nullptr : labels.data() + begin,
+                         .targets = targets.empty() ? nullptr : targets.data() + begin,
+                         .rows = end - begin});
+  }
+}
+
+// rows_[place + i] <- the place of sample begin + order[i] on the device, where it is after
+// bring(place + order.size()).
+void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64_t place) {
+  auto at = static_cast<std::size_t>(place);
+  if (!holds_all_) {
+    federation_.gather(begin, order, features_.data() + place * federation_.sample_values());
+  }
+  for (const int32_t offset : order) {
+    const auto sample = static_cast<std::size_t>(begin + offset);
+    if (!holds_all_ && !labels_.empty()) labels_[at] = federation_.labels()[sample];
+    if (!holds_all_ && !targets_.empty()) targets_[at] = federation_.targets()[sample];
+    rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
+    ++at;
+  }
+}
+
+void CohortTraining::bring(int64_t samples) {
+  if (holds_all_) return;
+  samples_.put(0, {.features = features_.data(),
+                   .labels = labels_.empty() ? nullptr : labels_.data(),
+                   .targets = targets_.empty() ? nullptr : targets_.data(),
+                   .rows = samples});
+}
+
+// The next mini-batch of a client, into its place. Behind it stand samples of the same client, with
+// no weight: those of others might not be finite.
+void CohortTraining::next_batch(std::size_t place) {
   counts_[place] = 0;
   if (steps_left_[place] == 0) return;
   --steps_left_[place];
-  const Batch batch = streams_[place].next();
-  const auto first = static_cast<std::ptrdiff_t>(place) * static_cast<std::ptrdiff_t>(batch_);
-  std::copy_n(batch.features, batch.rows * values_, features_.begin() + first * values_);
-  if (has_classes_) std::copy_n(batch.labels, batch.rows, labels_.begin() + first);
-  if (!has_classes_) std::copy_n(batch.targets, batch.rows, targets_.begin() + first);
-  counts_[place] = batch.rows;
+  const auto [begin, order] = streams_[place].next_samples();
+  const int64_t first = static_cast<int64_t>(place) * batch_;
+  locate(begin, order, first);
+  counts_[place] = static_cast<int64_t>(order.size());
+  const auto rows = rows_.begin() + first;
+  std::fill(rows + counts_[place], rows + batch_, *rows);
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks) {
@@ -79,10 +127,10 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   }
   cohort_->start(learning_rate(options_, tasks.front().round));
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; --left) {
-    for (std::size_t place = 0; place < streams_.size(); ++place) gather(place);
-    cohort_->step({.features = features_,
-                   .labels = labels_,
-                   .targets = targets_,
+    for (std::size_t place = 0; place < streams_.size(); ++place) next_batch(place);
+    bring(clients_ * batch_);
+    cohort_->step({.samples = samples_,
+                   .rows = std::span(rows_).first(static_cast<std::size_t>(clients_ * batch_)),
                    .counts = counts_,
                    .noise = noise_});
     for (std::size_t i = 0; i < tasks.size(); ++i) outcomes[i].samples += counts_[i];
@@ -92,6 +140,30 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     outcomes[i].loss = losses[i] / static_cast<double>(steps[i]);
   }
   return outcomes;
+}
+
+EvaluationSums CohortTraining::range(SampleRange range, float* scores) {
+  std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
+  std::iota(order.begin(), order.end(), 0);
+  return evaluate(range.begin, order, scores);
+}
+
+EvaluationSums CohortTraining::chosen(int64_t begin, std::span<const int32_t> order) {
+  return evaluate(begin, order, nullptr);
+}
+
+EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order,
+                                        float* scores) {
+  constexpr auto kMost = static_cast<std::size_t>(kEvaluationRows);
+  EvaluationSums sums;
+  for (std::size_t first = 0; first < order.size(); first += kMost) {
+    const auto part = order.subspan(first, std::min(kMost, order.size() - first));
+    locate(begin, part, 0);
+    bring(static_cast<int64_t>(part.size()));
+    sums += cohort_->evaluate(samples_, std::span(rows_).first(part.size()),
+                              scores == nullptr ? nullptr : scores + first);
+  }
+  return sums;
 }
 
 }  // namespace hanse

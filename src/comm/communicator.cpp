@@ -1,5 +1,7 @@
 #include "hanse/comm/communicator.hpp"
 
+#include <thread>
+
 #include "hanse/base/clock.hpp"
 
 namespace hanse {
@@ -19,6 +21,11 @@ ExchangeTimes Communicator::exchange_impl(Buffer data, Buffer result, const Exch
     if (size() > 1) bcast_impl(result, 0);
   }
   return times;
+}
+
+void Communicator::wait_until(const std::function<bool()>& done) {
+  const PhaseTimer timer(seconds_);
+  while (!done()) std::this_thread::yield();
 }
 
 std::string bcast_text(Communicator& comm, const std::string& text, int root) {

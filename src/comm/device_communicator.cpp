@@ -1,6 +1,12 @@
 #include "hanse/comm/device_communicator.hpp"
 
+#include <array>
+#include <numeric>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 namespace hanse {
@@ -23,7 +29,39 @@ class StagedCommunicator final : public DeviceCommunicator {
     on_device.copy_(at::from_blob(row.data(), {static_cast<int64_t>(row.size())}, at::kFloat));
   }
 
+  void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
+                 std::span<const int64_t> receives) override {
+    const auto rank = static_cast<std::size_t>(comm_.rank());
+    const auto [out_before, out_own, out_behind] = split(out, sends);
+    const auto [in_before, in_own, in_behind] = split(in, receives);
+    in_own.copy_(out_own);
+    if (comm_.size() == 1) return;
+    std::vector<int64_t> to_others(sends.begin(), sends.end());
+    std::vector<int64_t> from_others(receives.begin(), receives.end());
+    to_others[rank] = from_others[rank] = 0;
+    const at::Tensor outgoing = at::cat({out_before, out_behind}).cpu();
+    const at::Tensor incoming =
+        at::empty({in_before.numel() + in_behind.numel()}, at::TensorOptions(at::kFloat));
+    comm_.alltoallv(floats_of<const float>(outgoing), to_others, floats_of<float>(incoming),
+                    from_others);
+    in_before.copy_(incoming.narrow(0, 0, in_before.numel()));
+    in_behind.copy_(incoming.narrow(0, in_before.numel(), in_behind.numel()));
+  }
+
  private:
+  template <class T>
+  static std::span<T> floats_of(const at::Tensor& values) {
+    return {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())};
+  }
+
+  // What is of the ranks before this one, of this one, and of those behind it.
+  std::array<at::Tensor, 3> split(const at::Tensor& values, std::span<const int64_t> counts) const {
+    const auto first = counts.begin() + comm_.rank();
+    const int64_t before = std::accumulate(counts.begin(), first, int64_t{0});
+    return {values.narrow(0, 0, before), values.narrow(0, before, *first),
+            values.narrow(0, before + *first, values.numel() - before - *first)};
+  }
+
   Communicator& comm_;
 };
 

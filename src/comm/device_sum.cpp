@@ -22,15 +22,17 @@ DeviceSum::~DeviceSum() = default;
 // As fold_plain() has it: fixed += round(c 2^44 (row - theta)), to nearest even, what does not fit
 // left out.
 std::vector<FoldResult> DeviceSum::fold(const at::Tensor& rows, const at::Tensor& theta,
-                                        std::span<const double> coefficients) {
-  const at::Tensor origin = theta.to(at::kDouble);
+                                        std::span<const double> coefficients, int64_t begin) {
+  const at::Tensor origin = theta.defined() ? theta.to(at::kDouble) : theta;
+  at::Tensor fixed = fixed_->narrow(0, begin, rows.size(1));
   std::vector<at::Tensor> told;  // squared norm, 1 when all fitted
   for (std::size_t i = 0; i < coefficients.size(); ++i) {
-    const at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble).sub_(origin);
+    at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble);
+    if (origin.defined()) delta.sub_(origin);
     const at::Tensor addend = delta * (coefficients[i] * kScale);
     const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
     told.push_back(at::stack({at::sum(delta * delta), fits.all().to(at::kDouble)}));
-    fixed_->add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
+    fixed.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
   }
   const at::Tensor on_host = at::stack(told).cpu();
   const auto* numbers = on_host.data_ptr<double>();

@@ -100,6 +100,12 @@ class MpiCommunicator final : public Communicator {
     meet();
   }
 
+  void wait_until(const std::function<bool()>& done) override {
+    const Operation operation(*this);
+    Patience patience(patience_s_, *watchdog_);
+    while (!done()) patience.pause();
+  }
+
   std::unique_ptr<Communicator> split_by_host() override {
     MPI_Comm host = MPI_COMM_NULL;
     check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),

@@ -1,3 +1,6 @@
+#include <numeric>
+#include <vector>
+
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -15,14 +18,17 @@ namespace {
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   NcclCommunicator(Communicator& comm, const std::string& device)
-      : rank_(comm.rank()), size_(comm.size()), device_(device) {
+      : comm_(comm), rank_(comm.rank()), size_(comm.size()), device_(device) {
     const c10::cuda::CUDAGuard guard(device_);
     ncclUniqueId id{};
     agree_on(comm, [&] {
       if (rank_ == 0) check(ncclGetUniqueId(&id));
     });
     comm.bcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-    check(ncclCommInitRank(&nccl_, size_, id, rank_));
+    comm.wait_until([&] {
+      check(ncclCommInitRank(&nccl_, size_, id, rank_));
+      return true;
+    });
   }
 
   // A failed communicator would wait for ranks that are gone.
@@ -53,18 +59,52 @@ class NcclCommunicator final : public DeviceCommunicator {
     count(on_device, root);
   }
 
+  void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
+                 std::span<const int64_t> receives) override {
+    const auto ranks = static_cast<std::size_t>(size_), own = static_cast<std::size_t>(rank_);
+    std::vector<int64_t> from(ranks), to(ranks);
+    std::exclusive_scan(sends.begin(), sends.end(), from.begin(), int64_t{0});
+    std::exclusive_scan(receives.begin(), receives.end(), to.begin(), int64_t{0});
+    in.narrow(0, to[own], receives[own]).copy_(out.narrow(0, from[own], sends[own]));
+    const auto* outgoing = out.data_ptr<float>();
+    auto* incoming = in.data_ptr<float>();
+    finish([&](cudaStream_t stream) {
+      check(ncclGroupStart());
+      for (std::size_t peer = 0; peer < ranks; ++peer) {
+        if (peer == own) continue;
+        const auto there = static_cast<int>(peer);
+        const auto n_out = static_cast<std::size_t>(sends[peer]);
+        const auto n_in = static_cast<std::size_t>(receives[peer]);
+        if (n_out > 0) {
+          check(ncclSend(outgoing + from[peer], n_out, ncclFloat32, there, nccl_, stream));
+          bytes_moved_ += static_cast<int64_t>(n_out * sizeof(float));
+        }
+        if (n_in > 0) {
+          check(ncclRecv(incoming + to[peer], n_in, ncclFloat32, there, nccl_, stream));
+        }
+      }
+      return ncclGroupEnd();
+    });
+  }
+
  private:
   // On LibTorch's stream, so behind what the buffers are computed by, and to its end: a rank that
-  // waits in NCCL must not enter the next collective of MPI.
+  // waits in NCCL must not enter the next collective of MPI. Nothing of NCCL ends when a rank does
+  // not come, neither the call, which may connect ranks, nor the stream: so both are under the
+  // communicator's timeout.
   template <class Collective>
   void finish(Collective collective) {
     const c10::cuda::CUDAGuard guard(device_);
     const auto stream = c10::cuda::getCurrentCUDAStream();
-    check(collective(stream.stream()));
-    stream.synchronize();
-    ncclResult_t later = ncclSuccess;
-    check(ncclCommGetAsyncError(nccl_, &later));
-    check(later);
+    bool is_under_way = false;
+    comm_.wait_until([&] {
+      if (!is_under_way) check(collective(stream.stream()));
+      is_under_way = true;
+      ncclResult_t state = ncclSuccess;
+      check(ncclCommGetAsyncError(nccl_, &state));
+      check(state);
+      return stream.query();
+    });
   }
 
   void count(const at::Tensor& values, int root) {
@@ -78,6 +118,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     throw CommError(fmt::format("NCCL: {}", ncclGetErrorString(code)), rank_, code);
   }
 
+  Communicator& comm_;
   int rank_, size_;
   at::Device device_;
   ncclComm_t nccl_ = nullptr;

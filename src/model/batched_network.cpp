@@ -61,7 +61,7 @@ at::Tensor BatchedNetwork::logits(const std::vector<at::Tensor>& leaves, const a
   at::Tensor x = input;
   if (n_stages > 0) {
     x = at::relu(convolve(leaves, input));
-    if (spec_.feature_dropout > 0) x = x * masks[next_mask++];
+    if (!masks.empty() && spec_.feature_dropout > 0) x = x * masks[next_mask++];
   }
   std::size_t leaf = 2 * n_stages;
   for (std::size_t l = 0; l <= spec_.hidden.size(); ++l) {
@@ -69,7 +69,7 @@ at::Tensor BatchedNetwork::logits(const std::vector<at::Tensor>& leaves, const a
     x = bias_ ? at::baddbmm(leaves[leaf++].unsqueeze(1), x, weight) : at::bmm(x, weight);
     if (l == spec_.hidden.size()) break;
     x = at::relu(x);
-    if (spec_.hidden_dropout > 0) x = x * masks[next_mask++];
+    if (!masks.empty() && spec_.hidden_dropout > 0) x = x * masks[next_mask++];
   }
   return x;
 }

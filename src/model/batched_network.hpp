@@ -27,7 +27,8 @@ class BatchedNetwork {
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
   // [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the tensors of the layout,
-  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from.
+  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
+  // masks nothing is dropped.
   at::Tensor logits(const std::vector<at::Tensor>& leaves, const at::Tensor& input,
                     const std::vector<at::Tensor>& masks) const;
 

@@ -75,6 +75,7 @@ class NetworkCohort final : public Cohort {
     if (settings.momentum > 0) velocity_ = at::zeros({c, p}, on_device_);
     losses_ = at::zeros({c}, on_device_.dtype(at::kDouble));
     for (const ParameterSlot& slot : layout.slots()) {
+      theta_leaves_.push_back(slot_of(theta_.unsqueeze(0), slot));
       leaves_.push_back(slot_of(rows_, slot).requires_grad_());
       gradients_.push_back(slot_of(gradient_, slot));
     }
@@ -97,8 +98,11 @@ class NetworkCohort final : public Cohort {
   void step(const CohortBatch& batch) override {
     weigh(batch.counts);
     const at::Tensor weights = upload(std::span<const float>(weights_), {c(), b()}, at::kFloat);
-    const at::Tensor logits = network_.logits(leaves_, features(batch), draw_masks(batch));
-    const LossAndDelta loss = loss_and_delta(logits.detach(), batch, weights);
+    const at::Tensor order = upload(batch.rows, {c() * b()}, at::kLong);
+    const at::Tensor input = batch.samples.features().index_select(0, order).view({c(), b(), -1});
+    const at::Tensor targets = batch.samples.targets().index_select(0, order).view({c(), b()});
+    const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
+    const LossAndDelta loss = loss_and_delta(logits.detach(), targets, weights);
     const auto gradients = torch::autograd::grad({logits}, leaves_, {loss.delta});
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
@@ -114,8 +118,22 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
-  void copy_row(int64_t place, std::span<float> row) const override {
-    at::from_blob(row.data(), {layout_.n_params()}, at::kFloat).copy_(rows_[place]);
+  EvaluationSums evaluate(const DeviceSamples& samples, std::span<const int64_t> rows,
+                          float* scores) override {
+    const at::NoGradGuard no_grad;
+    const auto n = static_cast<int64_t>(rows.size());
+    const at::Tensor order = upload(rows, {n}, at::kLong);
+    const at::Tensor input = samples.features().index_select(0, order).unsqueeze(0);
+    const at::Tensor targets = samples.targets().index_select(0, order).unsqueeze(0);
+    const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
+    const at::Tensor loss = loss_and_delta(z, targets, at::ones({1, n}, on_device_)).losses;
+    const at::Tensor sums = at::cat({loss, count_correct(z, targets)}).cpu();
+    if (scores != nullptr) {
+      at::from_blob(scores, {1, n}, at::kFloat)
+          .copy_(z.size(2) == 1 ? z.squeeze(2) : z.select(2, 1) - z.select(2, 0));
+    }
+    const auto* numbers = sums.data_ptr<double>();
+    return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }
 
  private:
@@ -123,8 +141,8 @@ class NetworkCohort final : public Cohort {
   int64_t b() const { return settings_.batch; }
 
   // One tensor of all clients: [C, its shape] on the memory of rows [C, P].
-  at::Tensor slot_of(const at::Tensor& rows, const ParameterSlot& slot) const {
-    std::vector<int64_t> shape = {c()};
+  static at::Tensor slot_of(const at::Tensor& rows, const ParameterSlot& slot) {
+    std::vector<int64_t> shape = {rows.size(0)};
     shape.insert(shape.end(), slot.shape.begin(), slot.shape.end());
     return rows.narrow(1, slot.offset, slot.size).view(shape).detach();
   }
@@ -142,11 +160,6 @@ class NetworkCohort final : public Cohort {
       std::fill_n(first, counts[i], 1.0F / static_cast<float>(std::max<int64_t>(counts[i], 1)));
       rates_[i] = counts[i] > 0 ? static_cast<float>(lr_) : 0.0F;
     }
-  }
-
-  at::Tensor features(const CohortBatch& batch) const {
-    const int64_t values = static_cast<int64_t>(batch.features.size()) / (c() * b());
-    return upload(batch.features, {c(), b(), values}, at::kFloat);
   }
 
   // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
@@ -169,14 +182,20 @@ class NetworkCohort final : public Cohort {
     return masks;
   }
 
-  LossAndDelta loss_and_delta(const at::Tensor& z, const CohortBatch& batch,
+  LossAndDelta loss_and_delta(const at::Tensor& z, const at::Tensor& targets,
                               const at::Tensor& weights) const {
-    if (loss_ == LossKind::kSquaredError) {
-      return squared_error(z, upload(batch.targets, {c(), b()}, at::kFloat), weights);
-    }
-    const at::Tensor labels = upload(batch.labels, {c(), b()}, at::kInt);
-    return loss_ == LossKind::kBinaryLogistic ? binary_logistic(z, labels, weights)
-                                              : cross_entropy(z, labels, weights);
+    if (loss_ == LossKind::kSquaredError) return squared_error(z, targets, weights);
+    return loss_ == LossKind::kBinaryLogistic ? binary_logistic(z, targets, weights)
+                                              : cross_entropy(z, targets, weights);
+  }
+
+  // [1] float64, of logits [1, n, outputs].
+  at::Tensor count_correct(const at::Tensor& z, const at::Tensor& labels) const {
+    if (loss_ == LossKind::kSquaredError) return at::zeros({1}, losses_.options());
+    const at::Tensor guess = loss_ == LossKind::kBinaryLogistic
+                                 ? z.squeeze(2).gt(0).to(at::kInt)
+                                 : at::argmax(z, 2).to(at::kInt);  // the first of equals
+    return at::sum(guess.eq(labels), {1}).to(at::kDouble);
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
@@ -200,13 +219,14 @@ class NetworkCohort final : public Cohort {
   Settings settings_;
   at::TensorOptions on_device_;
   double lr_ = 0;
-  at::Tensor theta_;                   // [P]
-  at::Tensor rows_;                    // [C, P]
-  at::Tensor gradient_;                // [C, P]
-  at::Tensor velocity_;                // [C, P], with momentum
-  at::Tensor losses_;                  // [C] float64
-  std::vector<at::Tensor> leaves_;     // [C, shape of each tensor], on rows_
-  std::vector<at::Tensor> gradients_;  // the same on gradient_
+  at::Tensor theta_;                      // [P]
+  at::Tensor rows_;                       // [C, P]
+  at::Tensor gradient_;                   // [C, P]
+  at::Tensor velocity_;                   // [C, P], with momentum
+  at::Tensor losses_;                     // [C] float64
+  std::vector<at::Tensor> theta_leaves_;  // [1, shape of each tensor], on theta_
+  std::vector<at::Tensor> leaves_;        // [C, shape of each tensor], on rows_
+  std::vector<at::Tensor> gradients_;     // the same on gradient_
   // In the host's memory, of the step in progress.
   std::vector<std::vector<float>> masks_;  // [C, B, width] for each dropout
   std::vector<float> weights_;             // [C, B]

@@ -33,6 +33,10 @@ std::string gpu_identity(int64_t index) {
   return text;
 }
 
+int64_t gpu_memory_bytes(int64_t index) {
+  return static_cast<int64_t>(properties(index).totalGlobalMem);
+}
+
 std::string gpu_name(int64_t index) {
   const cudaDeviceProp found = properties(index);
   return fmt::format("{}, compute capability {}.{}", found.name, found.major, found.minor);

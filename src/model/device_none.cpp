@@ -6,6 +6,7 @@ namespace hanse {
 
 int64_t gpu_count() { return 0; }
 std::string gpu_identity(int64_t) { return ""; }
+int64_t gpu_memory_bytes(int64_t) { return 0; }
 std::string gpu_name(int64_t) { return ""; }
 std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
 std::string cuda_version() { return ""; }

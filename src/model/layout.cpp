@@ -34,4 +34,17 @@ std::size_t ParameterLayout::add_buffer(const std::string& name, std::vector<int
   return slots_.size() - 1;
 }
 
+std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {
+  if (!layers) return {{0, layout.n_params()}};
+  std::vector<RowPart> parts;
+  std::string last;
+  for (const ParameterSlot& slot : layout.slots()) {
+    const std::string layer = slot.name.substr(0, slot.name.rfind('.'));
+    if (parts.empty() || layer != last) parts.push_back({slot.offset, slot.offset});
+    parts.back().end = slot.offset + slot.size;
+    last = layer;
+  }
+  return parts;
+}
+
 }  // namespace hanse

@@ -7,7 +7,6 @@
 #include "attempt.hpp"
 #include "findings.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "kept_updates.hpp"
 
 namespace hanse {
 
@@ -24,29 +23,22 @@ void FederatedTrainer::train_cohort(std::size_t begin, std::size_t end, Findings
   const double start_s = settings_.clock();
   std::vector<ClientTask> tasks;
   std::vector<double> coefficients;
+  std::vector<int64_t> positions;
   for (std::size_t entry = begin; entry < end; ++entry) {
     tasks.push_back(
         {.client = plan_[entry].client, .round = completed_ + 1, .seed = settings_.seed});
     coefficients.push_back(plan_[entry].coefficient);
+    positions.push_back(plan_[entry].position);
   }
   const auto outcomes = parts_.cohorts->train(tasks);
-  const auto folded =
-      kept_ ? keep_cohort(begin, end)
-            : device_sum_->fold(parts_.cohorts->rows(), parts_.cohorts->model(), coefficients);
+  const at::Tensor& rows = parts_.cohorts->rows();
+  const at::Tensor& theta = parts_.cohorts->model();
+  const auto folded = device_updates_ ? device_updates_->keep(rows, theta, positions)
+                                      : device_sum_->fold(rows, theta, coefficients);
   const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     note_training(begin + i, outcomes[i], folded[i], seconds, findings);
   }
-}
-
-// Updates that wait for their coefficients do so in the host's memory.
-std::vector<FoldResult> FederatedTrainer::keep_cohort(std::size_t begin, std::size_t end) {
-  std::vector<FoldResult> kept;
-  for (std::size_t entry = begin; entry < end; ++entry) {
-    parts_.cohorts->copy_row(static_cast<int64_t>(entry - begin), row_);
-    kept.push_back(keep_update(plan_[entry]));
-  }
-  return kept;
 }
 
 // Rank 0's model to all ranks and their devices.

@@ -10,65 +10,17 @@
 
 namespace hanse {
 
-EvaluationSums evaluate_range(const Federation& federation, Model& model,
-                              std::span<const float> row, SampleRange range,
-                              std::vector<float>& buffer, float* scores) {
-  EvaluationSums sums;
-  const int64_t longest = model.evaluation_rows();
-  for (int64_t begin = range.begin; begin < range.end; begin += longest) {
-    const SampleRange part{begin, std::min(begin + longest, range.end)};
-    buffer.resize(std::max(buffer.size(),
-                           static_cast<std::size_t>(part.size() * federation.sample_values())));
-    federation.copy(part, buffer.data());
-    const auto labels = federation.labels();
-    const auto targets = federation.targets();
-    const auto found =
-        model.evaluate(row,
-                       {.features = buffer.data(),
-                        .labels = labels.empty() ? nullptr : labels.data() + part.begin,
-                        .targets = targets.empty() ? nullptr : targets.data() + part.begin,
-                        .rows = part.size()},
-                       scores == nullptr ? nullptr : scores + (part.begin - range.begin));
-    sums.loss += found.loss;
-    sums.correct += found.correct;
-    sums.samples += found.samples;
-  }
-  return sums;
-}
-
-EvaluationSums evaluate_sample(const Federation& federation, Model& model,
-                               std::span<const float> row, SampleRange range, int64_t count,
-                               RandomStream stream, std::vector<float>& buffer) {
-  if (count >= range.size()) return evaluate_range(federation, model, row, range, buffer);
+EvaluationSums evaluate_sample(Evaluator& evaluator, SampleRange range, int64_t count,
+                               RandomStream stream) {
+  if (count >= range.size()) return evaluator.range(range);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
   stream.shuffle(std::span(order));
-  EvaluationSums sums;
-  const int64_t longest = model.evaluation_rows();
-  for (int64_t begin = 0; begin < count; begin += longest) {
-    const int64_t rows = std::min(longest, count - begin);
-    const std::span<const int32_t> chosen(order.data() + begin, static_cast<std::size_t>(rows));
-    buffer.resize(
-        std::max(buffer.size(), static_cast<std::size_t>(rows * federation.sample_values())));
-    federation.gather(range.begin, chosen, buffer.data());
-    std::vector<int32_t> labels;
-    std::vector<float> targets;
-    federation.gather_labels(range.begin, chosen, labels);
-    federation.gather_targets(range.begin, chosen, targets);
-    const auto found = model.evaluate(row, {.features = buffer.data(),
-                                            .labels = labels.empty() ? nullptr : labels.data(),
-                                            .targets = targets.empty() ? nullptr : targets.data(),
-                                            .rows = rows});
-    sums.loss += found.loss;
-    sums.correct += found.correct;
-    sums.samples += found.samples;
-  }
-  return sums;
+  return evaluator.chosen(range.begin, std::span(order).first(static_cast<std::size_t>(count)));
 }
 
-ClientEvaluation evaluate_client(const Federation& federation, Model& model,
-                                 std::span<const float> row, int64_t client,
-                                 std::vector<float>& buffer) {
+ClientEvaluation evaluate_client(const Federation& federation, Evaluator& evaluator,
+                                 int64_t client) {
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
   std::vector<float> scores;
@@ -77,10 +29,8 @@ ClientEvaluation evaluate_client(const Federation& federation, Model& model,
     scores.resize(static_cast<std::size_t>(test.size()));
     labels = federation.labels().subspan(static_cast<std::size_t>(test.begin), scores.size());
   }
-  const EvaluationSums on_test = evaluate_range(federation, model, row, test, buffer,
-                                                scores.empty() ? nullptr : scores.data());
-  const EvaluationSums on_train =
-      test.begin == train.begin ? on_test : evaluate_range(federation, model, row, train, buffer);
+  const EvaluationSums on_test = evaluator.range(test, scores.empty() ? nullptr : scores.data());
+  const EvaluationSums on_train = test.begin == train.begin ? on_test : evaluator.range(train);
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
   return {.samples = n_test,
@@ -92,7 +42,7 @@ ClientEvaluation evaluate_client(const Federation& federation, Model& model,
 }
 
 std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
-                                               Model& model, std::span<const float> row) {
+                                               Evaluator& evaluator) {
   const int64_t all = federation.clients() + federation.held_out();
   std::vector<int64_t> sizes(static_cast<std::size_t>(all));
   for (std::size_t c = 0; c < sizes.size(); ++c) {
@@ -102,9 +52,8 @@ std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federat
   const auto borders = cut_evenly(sizes, comm.size());
   const auto rank = static_cast<std::size_t>(comm.rank());
   std::vector<ClientEvaluation> mine;
-  std::vector<float> buffer;
   for (int64_t client = borders[rank]; client < borders[rank + 1]; ++client) {
-    mine.push_back(evaluate_client(federation, model, row, client, buffer));
+    mine.push_back(evaluate_client(federation, evaluator, client));
   }
   return comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
 }

@@ -13,7 +13,6 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/protocol/evaluation.hpp"
-#include "hanse/protocol/gram.hpp"
 #include "kept_updates.hpp"
 
 namespace hanse {
@@ -39,6 +38,12 @@ Reduction reduction_of(const CommOptions& comm) {
   return comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
 }
 
+// Cohorts evaluate the model that lies on their device.
+Evaluator& choose_evaluator(const FederatedTrainer::Parts& parts, RowEvaluator& of_rows) {
+  if (parts.cohorts != nullptr) return *parts.cohorts;
+  return of_rows;
+}
+
 }  // namespace
 
 FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
@@ -46,7 +51,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       sum_(parts.model.n_params(), settings_.max_participants, reduction_of(settings_.comm)),
       control_sum_(parts.update.control_width(), settings_.max_participants,
-                   reduction_of(settings_.comm)) {
+                   reduction_of(settings_.comm)),
+      evaluator_(parts.federation, parts.model) {
   const auto n = static_cast<std::size_t>(parts_.model.n_params());
   theta_.resize(n);
   row_.resize(n);
@@ -62,9 +68,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
                                 .regret = settings_.regret});
   }
   const AggregatorNeeds needs = parts_.aggregator.needs();
-  if (needs.gram) {
-    kept_ =
-        std::make_unique<KeptUpdates>(parts_.comm, row_parts(parts_.model.layout(), needs.layers));
+  const auto layers = row_parts(parts_.model.layout(), needs.layers);
+  if (needs.gram && parts_.cohorts == nullptr) {
+    kept_ = std::make_unique<KeptUpdates>(parts_.comm, layers);
   }
   const bool shared = server_hosts_clients(parts_, settings_.server.role);
   workers_ = parts_.comm.size() - (shared ? 0 : 1);
@@ -74,9 +80,14 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     states_ = std::make_unique<ClientStateStore>(
         parts_.update.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
-  if (parts_.cohorts != nullptr && !kept_) {
-    device_sum_ = std::make_unique<DeviceSum>(parts_.model.n_params(), settings_.max_participants,
-                                              parts_.cohorts->device());
+  if (parts_.cohorts != nullptr) {
+    const std::string& device = parts_.cohorts->device();
+    device_sum_ =
+        std::make_unique<DeviceSum>(parts_.model.n_params(), settings_.max_participants, device);
+    if (needs.gram) {
+      device_updates_ =
+          std::make_unique<DeviceUpdates>(parts_.comm, *parts_.devices, layers, device);
+    }
   }
   // A model that comes back in parts would be on the hosts, and not on their devices.
   overlaps_ = parts_.cohorts == nullptr && step_overlaps(needs, parts_.update);
@@ -123,7 +134,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
     const PhaseTimer timer(wait_s);
     parts_.comm.barrier();
   }
-  if (kept_) mix_kept(findings);
+  if (keeps_updates()) mix_kept(findings);
   if (!control_change_.empty()) reduce_controls();
 
   findings.rank(Findings::kTrainSeconds) = train_s;
@@ -161,7 +172,7 @@ void FederatedTrainer::attempt(const std::function<void()>& work) {
 void FederatedTrainer::decide_participants() {
   const auto draw_and_mix = [&] {
     draw_participants();
-    if (!parts_.aggregator.needs().losses && !kept_) mix();
+    if (!parts_.aggregator.needs().losses && !keeps_updates()) mix();
   };
   plan_.clear();
   bool foresees = false;
@@ -290,8 +301,8 @@ double FederatedTrainer::training_loss(int64_t client) {
                             static_cast<uint64_t>(client));
   const int64_t batch = settings_.client.batch > 0 ? settings_.client.batch : range.size();
   const int64_t count = settings_.loss_batches > 0 ? settings_.loss_batches * batch : range.size();
-  const auto sums = evaluate_sample(parts_.federation, parts_.model, received_model(client), range,
-                                    count, stream, evaluation_buffer_);
+  const auto sums = evaluate_sample(choose_evaluator(parts_, evaluator_.at(received_model(client))),
+                                    range, count, stream);
   const double loss = sums.loss / static_cast<double>(sums.samples);
   return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity();
 }
@@ -326,7 +337,7 @@ void FederatedTrainer::merge(std::vector<double>& table) {
 void FederatedTrainer::gather_losses() {
   losses_ = participants_losses();
   if (is_server()) attempt([&] { check_losses(); });
-  if (kept_) {
+  if (keeps_updates()) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
@@ -403,7 +414,8 @@ void FederatedTrainer::note_training(std::size_t entry, const ClientOutcome& out
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   if (settings_.own_models) return evaluate_own_models();
-  return evaluate_clients(parts_.comm, parts_.federation, parts_.model, theta_);
+  return evaluate_clients(parts_.comm, parts_.federation,
+                          choose_evaluator(parts_, evaluator_.at(theta_)));
 }
 
 }  // namespace hanse

@@ -40,7 +40,7 @@ std::vector<std::string> FederatedTrainer::round_columns() const {
   std::vector<std::string> columns{"seconds_broadcast", "seconds_reduce", "seconds_step",
                                    "bytes_broadcast", "bytes_reduce"};
   if (settings_.round_seconds > 0) columns.emplace_back("left_out");
-  if (kept_) {
+  if (keeps_updates()) {
     for (auto& column : DirectionReport::columns()) columns.push_back(std::move(column));
   }
   return columns;
@@ -53,7 +53,7 @@ std::vector<double> FederatedTrainer::round_values() const {
                              static_cast<double>(traffic_.broadcast_bytes),
                              static_cast<double>(traffic_.reduce_bytes)};
   if (settings_.round_seconds > 0) values.push_back(static_cast<double>(left_out_));
-  if (kept_) {
+  if (keeps_updates()) {
     for (const double value : directions_.values()) values.push_back(value);
   }
   return values;

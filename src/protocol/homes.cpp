@@ -60,8 +60,8 @@ void FederatedTrainer::move_state(int64_t client, int64_t from, int64_t to) {
 // Zeros stand for a state that was not made because its rank has failed.
 std::span<const float> FederatedTrainer::state_or_zeros(int64_t client) {
   if (states_->contains(client)) return states_->existing_row(client);
-  evaluation_buffer_.assign(static_cast<std::size_t>(states_->width()), 0.0F);
-  return evaluation_buffer_;
+  state_buffer_.assign(static_cast<std::size_t>(states_->width()), 0.0F);
+  return state_buffer_;
 }
 
 }  // namespace hanse

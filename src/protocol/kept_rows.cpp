@@ -1,5 +1,5 @@
-// Rounds of rules that work on inner products: the updates stay on the ranks that made them until
-// rank 0 has weighed them by their Gram matrix.
+// Rounds of rules that work on inner products: the updates stay on the ranks, or devices, that made
+// them until rank 0 has weighed them by their Gram matrix.
 #include <algorithm>
 #include <cmath>
 
@@ -27,9 +27,13 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
     rates[static_cast<std::size_t>(plan_[i].position)] = findings.of(i, Findings::kRate);
   }
   parts_.comm.allreduce(std::span(rates), ReduceOp::kMax);
-  if (std::find(rates.begin(), rates.end(), kUnknown) != rates.end()) return kept_->clear();
-  const auto gram = kept_->gram(static_cast<int64_t>(plan_.size()));
-  std::vector<double> coefficients(kept_->layers() * plan_.size());
+  if (std::find(rates.begin(), rates.end(), kUnknown) != rates.end()) {
+    return device_updates_ ? device_updates_->clear() : kept_->clear();
+  }
+  const auto k = static_cast<int64_t>(plan_.size());
+  const auto gram = device_updates_ ? device_updates_->gram(k) : kept_->gram(k);
+  const auto layers = device_updates_ ? device_updates_->layers() : kept_->layers();
+  std::vector<double> coefficients(layers * plan_.size());
   if (is_server()) attempt([&] { coefficients = weigh_kept(rates, gram); });
   parts_.comm.bcast(std::span(coefficients), 0);
   attempt([&] { fold_kept(coefficients); });
@@ -53,7 +57,8 @@ std::vector<double> FederatedTrainer::weigh_kept(const std::vector<double>& rate
 
 void FederatedTrainer::fold_kept(std::span<const double> coefficients) {
   const auto k = static_cast<int64_t>(plan_.size());
-  const int64_t broken = kept_->fold(coefficients, k, sum_);
+  const int64_t broken = device_updates_ ? device_updates_->fold(coefficients, k, *device_sum_)
+                                         : kept_->fold(coefficients, k, sum_);
   if (broken < 0) return;
   const auto entry = std::find_if(plan_.begin(), plan_.end(),
                                   [&](const auto& one) { return one.position == broken; });

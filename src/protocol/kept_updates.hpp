@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/comm/gram.hpp"
 #include "hanse/comm/update_sum.hpp"
-#include "hanse/protocol/gram.hpp"
 
 namespace hanse {
 

@@ -32,7 +32,8 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       stream_(parts.federation, settings_.stream, settings_.seed),
       nodes_(parts.federation.clients()),
-      book_(nodes_, settings_.loss_scale > 0 ? settings_.loss_scale : 1) {
+      book_(nodes_, settings_.loss_scale > 0 ? settings_.loss_scale : 1),
+      evaluator_(parts.federation, parts.model) {
   settings_.peers = checked_peers(settings_.peers, nodes_);
   const int64_t ranks = parts_.comm.size();
   begin_ = nodes_ * parts_.comm.rank() / ranks;

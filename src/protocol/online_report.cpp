@@ -96,8 +96,8 @@ std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
   const int64_t t = std::max<int64_t>(completed_, 1);
   std::vector<ClientEvaluation> mine;
   for (int64_t node = begin_; node < end_; ++node) {
-    mine.push_back(evaluate_client(parts_.federation, parts_.model, row_of(theta_, node),
-                                   stream_.source(node, t), evaluation_buffer_));
+    mine.push_back(evaluate_client(parts_.federation, evaluator_.at(row_of(theta_, node)),
+                                   stream_.source(node, t)));
   }
   if (parts_.comm.rank() == 0) tell_weights();
   return parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);

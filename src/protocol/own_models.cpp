@@ -41,7 +41,7 @@ void FederatedTrainer::make_own_model(int64_t client) {
 std::vector<ClientEvaluation> FederatedTrainer::evaluate_own_models() {
   const Federation& federation = parts_.federation;
   const auto evaluate_row = [&](int64_t client) {
-    return evaluate_client(federation, parts_.model, row_, client, evaluation_buffer_);
+    return evaluate_client(federation, evaluator_.at(row_), client);
   };
   std::vector<int64_t> clients;
   std::vector<ClientEvaluation> mine;

@@ -60,6 +60,9 @@ std::vector<std::string> gather_texts(Communicator& host, const std::string& min
   return texts;
 }
 
+// The samples' part of a GPU's memory is one in so many.
+constexpr int64_t kSampleShare = 4;
+
 RankDevice claim_gpu(const Job& job, Communicator& comm, Communicator& host) {
   const int64_t gpus = gpu_count();
   const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
@@ -75,7 +78,10 @@ RankDevice claim_gpu(const Job& job, Communicator& comm, Communicator& host) {
   agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
   require_same(comm, "GPUs", kind, "their results differ in the last bits; use one kind");
   RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
-  agree_on(comm, [&] { device.name = use_gpu(mine); });
+  agree_on(comm, [&] {
+    device.name = use_gpu(mine);
+    device.sample_bytes = gpu_memory_bytes(mine) / (kSampleShare * most);
+  });
   notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
                      kind, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
                      device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
@@ -99,7 +105,7 @@ std::unique_ptr<CohortTraining> make_cohorts(const Job& job, const Federation& f
                                              const RankDevice& device) {
   if (device.name.empty()) return nullptr;
   return std::make_unique<CohortTraining>(job.client, federation, job.model, device.name,
-                                          job.run.device_cohort);
+                                          job.run.device_cohort, device.sample_bytes);
 }
 
 std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& comm,

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
+#include "data/support.hpp"
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/model/model.hpp"
@@ -21,6 +22,7 @@ namespace {
 using Row = std::vector<float>;
 
 constexpr uint64_t kSeed = 5;
+constexpr int64_t kAllSamples = int64_t{1} << 30;  // of the device's memory
 
 struct Case {
   ModelOptions model;
@@ -93,8 +95,8 @@ Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& cl
 
 Trained side_by_side(const Case& c, const Federation& federation,
                      const std::vector<int64_t>& clients, int64_t round, const std::string& device,
-                     int64_t places) {
-  CohortTraining training(c.client, federation, c.model, device, places);
+                     int64_t places, int64_t sample_bytes = kAllSamples) {
+  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   Row theta = initial_row(*model, c);
   training.model().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
@@ -186,6 +188,24 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
   expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
 }
 
+// One mini-batch after the other, or all samples at once on the device.
+TEST(CohortTraining, WhereSamplesLieDoesNotMatter) {
+  for (const int64_t classes : {3, 0}) {
+    Case c{.model = kind("mlp", classes > 0 ? "cross-entropy" : "squared-error"),
+           .classes = classes};
+    const auto comm = make_single_communicator();
+    const Federation federation = unequal_federation(*comm, c);
+    for (const std::string& device : test_devices()) {
+      const Trained all = side_by_side(c, federation, {3, 0, 6, 5, 1}, 2, device, 6);
+      const Trained none = side_by_side(c, federation, {3, 0, 6, 5, 1}, 2, device, 6, 0);
+      EXPECT_EQ(all.rows, none.rows);
+      for (std::size_t i = 0; i < all.outcomes.size(); ++i) {
+        EXPECT_EQ(all.outcomes[i].loss, none.outcomes[i].loss);
+      }
+    }
+  }
+}
+
 // Nothing of an earlier cohort is left, and a client's neighbours do not matter.
 TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
   Case c{.model = kind("cnn-cifar"), .shape = {3, 8, 9}};
@@ -193,7 +213,7 @@ TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
   const auto comm = make_single_communicator();
   const Federation federation = unequal_federation(*comm, c);
   for (const std::string& device : test_devices()) {
-    CohortTraining training(c.client, federation, c.model, device, 3);
+    CohortTraining training(c.client, federation, c.model, device, 3, kAllSamples);
     training.model().fill_(0.01);
     const Trained first = train_on_device(training, {3, 0, 6}, 1);
     train_on_device(training, {5, 1}, 2);
@@ -212,7 +232,7 @@ TEST(CohortTraining, EmptyPlacesRest) {
   const auto comm = make_single_communicator();
   const Federation federation = unequal_federation(*comm, c);
   for (const std::string& device : test_devices()) {
-    CohortTraining training(c.client, federation, c.model, device, 3);
+    CohortTraining training(c.client, federation, c.model, device, 3, kAllSamples);
     training.model().fill_(0.25);
     train_on_device(training, {3, 0, 6}, 1);
     train_on_device(training, {5}, 2);
@@ -221,12 +241,104 @@ TEST(CohortTraining, EmptyPlacesRest) {
   }
 }
 
+// Of a model that overflows on them.
+TEST(CohortTraining, SamplesOfOthersDoNotFillABatch) {
+  const TempFolder folder;
+  std::string text = "label,client,x\n0,a,1\n1,a,2\n";
+  for (int i = 0; i < 6; ++i) text += "1,b,3e38\n";
+  const DataOptions data{.kind = "csv",
+                         .path = folder.write("two.csv", text),
+                         .test_fraction = 0,
+                         .client_column = "client"};
+  const auto comm = make_single_communicator();
+  const Federation federation = Federation::load(data, {.partition = "by-column"}, kSeed, *comm);
+  const Case c{.model = kind("linear")};
+  for (const std::string& device : test_devices()) {
+    for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
+      CohortTraining training(c.client, federation, c.model, device, 1, sample_bytes);
+      training.model().fill_(2);
+      EXPECT_FALSE(std::isfinite(training.range(federation.train(1)).loss));
+      const Trained trained = train_on_device(training, {0}, 1);
+      EXPECT_TRUE(std::isfinite(trained.rows[0][0])) << device << " " << sample_bytes;
+    }
+  }
+}
+
+// The model on the device as Model::evaluate() has it in the host's memory, one sample at a time.
+void expect_evaluation(const Case& c, const std::string& what) {
+  const auto comm = make_single_communicator();
+  DataOptions data{.kind = "random", .test_fraction = 0.5, .shape = c.shape, .classes = c.classes};
+  constexpr int64_t kSamples = 2 * CohortTraining::kEvaluationRows + 6;
+  const FederationOptions options{.clients = 2, .partition = "iid", .samples = kSamples};
+  const Federation federation = Federation::load(data, options, kSeed, *comm);
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  Row row = initial_row(*model, c);
+  RowEvaluator expected(federation, *model);
+  expected.at(row);
+  const SampleRange ranges[] = {{0, 1}, {3, 10}, federation.train(0), federation.test(1)};
+  for (const std::string& device : test_devices()) {
+    for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
+      CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
+      training.model().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
+      const auto expect_sums = [&](const EvaluationSums& found, const EvaluationSums& sums) {
+        EXPECT_EQ(found.samples, sums.samples) << what;
+        EXPECT_EQ(found.correct, sums.correct) << what;
+        EXPECT_NEAR(found.loss, sums.loss, 1e-6 * static_cast<double>(sums.samples)) << what;
+      };
+      for (const SampleRange& range : ranges) {
+        const bool scored = c.classes == 2;
+        std::vector<float> scores(static_cast<std::size_t>(range.size()));
+        std::vector<float> expected_scores(scores.size());
+        expect_sums(training.range(range, scored ? scores.data() : nullptr),
+                    expected.range(range, scored ? expected_scores.data() : nullptr));
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+          EXPECT_NEAR(scores[i], expected_scores[i], 1e-5) << what;
+        }
+      }
+      const std::vector<int32_t> order{7, 2, 0, 11, 2};
+      expect_sums(training.chosen(5, order), expected.chosen(5, order));
+    }
+  }
+}
+
+TEST(CohortTraining, EvaluatesAsTheModelDoes) {
+  expect_evaluation({.model = kind("linear")}, "linear");
+  expect_evaluation({.model = kind("mlp"), .classes = 2}, "mlp, two classes");
+  expect_evaluation({.model = kind("mlp", "binary-logistic"), .classes = 2}, "binary-logistic");
+  expect_evaluation({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
+  expect_evaluation({.model = kind("lenet"), .shape = {2, 12, 13}}, "lenet");
+  expect_evaluation({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "with dropout");
+}
+
+// Of equal logits the first is the guess; and what is evaluated leaves training as it is.
+TEST(CohortTraining, EvaluationOfABlankModel) {
+  const Case c{.model = kind("linear")};
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  const SampleRange range = federation.train(3);
+  double zeros = 0;
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    zeros += federation.labels()[static_cast<std::size_t>(i)] == 0 ? 1 : 0;
+  }
+  for (const std::string& device : test_devices()) {
+    for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
+      CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
+      training.model().fill_(0);
+      const Trained before = train_on_device(training, {3, 0}, 1);
+      const EvaluationSums found = training.range(range);
+      EXPECT_EQ(found.correct, zeros);
+      EXPECT_NEAR(found.loss, std::log(3.0) * static_cast<double>(range.size()), 1e-5);
+      EXPECT_EQ(train_on_device(training, {3, 0}, 1).rows, before.rows);
+    }
+  }
+}
+
 TEST(CohortTraining, ModelsWithoutBatchedFormAreRefused) {
   const auto comm = make_single_communicator();
   const Case c{.model = kind("resnet18"), .shape = {3, 16, 16}};
   const Federation federation = unequal_federation(*comm, c);
   expect_error<InvalidArgument>(
-      [&] { CohortTraining(c.client, federation, c.model, "cpu", 2); },
+      [&] { CohortTraining(c.client, federation, c.model, "cpu", 2, kAllSamples); },
       {"clients of a resnet18 cannot be trained side by side", "model.kind", "hint", "lenet"});
 }
 

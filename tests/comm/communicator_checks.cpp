@@ -362,6 +362,18 @@ void check_exchange(Communicator& comm) {
   exchange_type<float>(comm);
 }
 
+// As often as it takes; what is thrown comes through, and the ranks go on.
+void check_wait_until(Communicator& comm) {
+  const double before_s = comm.seconds();
+  int polls = 0;
+  comm.wait_until([&] { return ++polls == 3000 + comm.rank(); });
+  EXPECT_EQ(polls, 3000 + comm.rank());
+  EXPECT_GT(comm.seconds(), before_s);
+  const auto fail = []() -> bool { throw std::runtime_error("lost"); };
+  EXPECT_THROW(comm.wait_until(fail), std::runtime_error);
+  EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
+}
+
 }  // namespace
 
 const std::vector<CommunicatorCheck>& communicator_checks() {
@@ -381,6 +393,7 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"AgreeOn", check_agree_on},
       {"Send", check_send},
       {"Exchange", check_exchange},
+      {"WaitUntil", check_wait_until},
       {"WorkQueue", check_work_queue},
   };
   return checks;

@@ -72,7 +72,8 @@ TEST(EvaluateClients, AreaOverEachClientsTestSamples) {
       std::vector<float> row(static_cast<std::size_t>(model->n_params()));
       RandomStream stream(1, Purpose::kInitialize);
       model->initialize(row, stream);
-      const auto clients = evaluate_clients(comm, federation, *model, row);
+      RowEvaluator evaluator(federation, *model);
+      const auto clients = evaluate_clients(comm, federation, evaluator.at(row));
       for (std::size_t c = 0; c < clients.size(); ++c) {  // none but on rank 0
         const auto test = federation.test(static_cast<int64_t>(c));
         const auto n = static_cast<std::size_t>(test.size());
@@ -83,8 +84,7 @@ TEST(EvaluateClients, AreaOverEachClientsTestSamples) {
         Scores scores(n);
         model->evaluate(row, {features.data(), labels.data(), nullptr, test.size()}, scores.data());
         Scores found(n);
-        std::vector<float> buffer;
-        evaluate_range(federation, *model, row, test, buffer, found.data());
+        evaluator.range(test, found.data());
         for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(found[i], scores[i], 1e-5) << loss;
         EXPECT_DOUBLE_EQ(clients[c].auroc, slow_area(found, labels)) << loss;
       }

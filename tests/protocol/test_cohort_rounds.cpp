@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
@@ -29,8 +30,9 @@ struct CohortJob {
   std::string device = "cpu";
   std::string model = "mlp";
   std::string role = "auto";
-  bool by_gram = false;
+  std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf
   double lr = 0.1;
+  int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
 };
 
 Federation unequal_federation(Communicator& host) {
@@ -43,6 +45,7 @@ Federation unequal_federation(Communicator& host) {
   options.partition = "sizes";
   options.sizes = {2, 5, 12};
   options.size_probabilities = {0.4, 0.3, 0.3};
+  options.held_out = 2;
   return Federation::load(data, options, kSeed, host);
 }
 
@@ -57,6 +60,13 @@ ClientOptions client_options(const CohortJob& job) {
   return {.epochs = 2, .batch = 4, .lr = job.lr, .momentum = 0.5};
 }
 
+// Without the Gram matrix, with it, and with those of the layers, and losses.
+std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
+  if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
+  if (rule == "fedlf") return make_fedlf(/*reference=*/false);
+  return make_fedavg("samples", Estimator::kNormalized, clients);
+}
+
 // One rank's objects.
 struct CohortRun {
   CohortRun(Communicator& comm, const CohortJob& job)
@@ -65,15 +75,15 @@ struct CohortRun {
         model(make_model(model_options(job), federation.sample_shape(), 3)),
         update(make_sgd(client_options(job), federation, *model)),
         devices(make_staged_communicator(comm)) {
-    aggregator = job.by_gram ? make_fedmgda(0.1, "samples")
-                             : make_fedavg("samples", Estimator::kNormalized, federation.clients());
+    aggregator = make_rule(job.rule, federation.clients());
     if (comm.rank() == 0) {
       sampler = make_uniform_sampler(federation.clients(), 7);
       optimizer = make_server_optimizer({}, model->n_params());
     }
     if (job.cohort > 0) {
-      cohorts = std::make_unique<CohortTraining>(client_options(job), federation,
-                                                 model_options(job), job.device, job.cohort);
+      cohorts =
+          std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
+                                           job.device, job.cohort, job.sample_bytes);
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
@@ -110,6 +120,7 @@ struct CohortRun {
 struct Result {
   std::vector<float> row;
   std::vector<double> losses;  // of the rounds
+  std::vector<double> worth;   // what the evaluation tells of each client
 };
 
 Result train(int ranks, const CohortJob& job) {
@@ -121,6 +132,12 @@ Result train(int ranks, const CohortJob& job) {
       EXPECT_EQ(run.trainer->failure(), nullptr);
       if (comm.rank() == 0) result.losses.push_back(record.loss);
     }
+    for (const ClientEvaluation& client : run.trainer->evaluate()) {
+      for (const double x : {client.samples, client.loss, client.accuracy, client.train_samples,
+                             client.train_loss}) {
+        result.worth.push_back(x);
+      }
+    }
     if (comm.rank() != 0) return;
     const auto row = run.trainer->model_row();
     result.row.assign(row.begin(), row.end());
@@ -129,31 +146,42 @@ Result train(int ranks, const CohortJob& job) {
 }
 
 TEST(CohortRounds, EqualClientsOneByOne) {
-  for (const char* model : {"mlp", "lenet"}) {
-    const Result expected = train(1, {.cohort = 0, .model = model});
-    for (const std::string& device : test_devices()) {
-      const Result got = train(1, {.device = device, .model = model});
-      ASSERT_EQ(got.row.size(), expected.row.size());
-      for (std::size_t i = 0; i < got.row.size(); ++i) {
-        ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << model << " " << device;
-      }
-      for (std::size_t i = 0; i < got.losses.size(); ++i) {
-        EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << model << " " << device;
-      }
+  const auto expect_near = [](CohortJob job) {
+    const Result got = train(1, job);
+    job.cohort = 0;
+    const Result expected = train(1, job);
+    const std::string what = job.model + " " + job.rule + " " + job.device;
+    ASSERT_EQ(got.row.size(), expected.row.size());
+    for (std::size_t i = 0; i < got.row.size(); ++i) {
+      ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << what;
     }
+    for (std::size_t i = 0; i < got.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << what;
+    }
+    ASSERT_EQ(got.worth.size(), expected.worth.size());
+    for (std::size_t i = 0; i < got.worth.size(); ++i) {
+      EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4) << what;
+    }
+  };
+  for (const std::string& device : test_devices()) {
+    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
+      expect_near({.device = device, .rule = rule});
+    }
+    expect_near({.device = device, .model = "lenet"});
+    expect_near({.device = device, .rule = "fedlf", .sample_bytes = 0});
   }
 }
 
 TEST(CohortRounds, SameBitsOnAnyNumberOfRanks) {
   for (const std::string& device : test_devices()) {
-    for (const bool by_gram : {false, true}) {
-      const Result alone = train(1, {.device = device, .by_gram = by_gram});
+    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
+      const Result alone = train(1, {.device = device, .rule = rule});
       for (int ranks = 2; ranks <= 4; ++ranks) {
         for (const char* role : {"auto", "dedicated"}) {
-          const Result together =
-              train(ranks, {.device = device, .role = role, .by_gram = by_gram});
-          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << by_gram;
-          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << by_gram;
+          const Result together = train(ranks, {.device = device, .role = role, .rule = rule});
+          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << rule;
+          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << rule;
+          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << role << " " << rule;
         }
       }
     }
@@ -173,14 +201,16 @@ TEST(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
 // Every rank ends the round, and the one that trained the client names it.
 TEST(CohortRounds, ABrokenClientIsNamed) {
   for (const std::string& device : test_devices()) {
-    run_threads(3, [&](Communicator& comm) {
-      CohortRun run(comm, {.device = device, .lr = 1e30});
-      const RoundRecord record = run.trainer->round(false);
-      EXPECT_TRUE(comm.rank() != 0 || record.failed);
-      if (!run.trainer->failure()) return;
-      expect_error<TrainingError>([&] { std::rethrow_exception(run.trainer->failure()); },
-                                  {"the update of a client is not finite", "client ", "round 1"});
-    });
+    for (const char* rule : {"fedavg", "fedmgda+"}) {
+      run_threads(3, [&](Communicator& comm) {
+        CohortRun run(comm, {.device = device, .rule = rule, .lr = 1e30});
+        const RoundRecord record = run.trainer->round(false);
+        EXPECT_TRUE(comm.rank() != 0 || record.failed);
+        if (!run.trainer->failure()) return;
+        expect_error<TrainingError>([&] { std::rethrow_exception(run.trainer->failure()); },
+                                    {"the update of a client is not finite", "client ", "round 1"});
+      });
+    }
   }
 }
 

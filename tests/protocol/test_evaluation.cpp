@@ -35,7 +35,8 @@ TEST(EvaluateClients, OneByOneInOrderOnRankZero) {
       run_threads(ranks, [&](Communicator& comm) {
         const Federation federation = tiny_federation(comm, test_fraction);
         TinyModel model;
-        const auto clients = evaluate_clients(comm, federation, model, row);
+        RowEvaluator evaluator(federation, model);
+        const auto clients = evaluate_clients(comm, federation, evaluator.at(row));
         if (comm.rank() != 0) {
           EXPECT_TRUE(clients.empty());
           return;

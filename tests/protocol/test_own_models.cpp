@@ -31,7 +31,7 @@ std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds
   TinyModel model;
   TinyUpdate update(job.stateful);
   std::vector<ClientEvaluation> found;
-  std::vector<float> buffer;
+  RowEvaluator evaluator(federation, model);
   for (int64_t client = 0; client < kClients; ++client) {
     std::vector<float> row = theta;
     std::vector<float> state(static_cast<std::size_t>(update.state_width()));
@@ -39,10 +39,10 @@ std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds
     if (known != kept.clients.end()) state = known->second;
     update.train(
         {.client = client, .round = rounds + 1, .seed = kSeed, .row = row, .state = state});
-    found.push_back(evaluate_client(federation, model, row, client, buffer));
+    found.push_back(evaluate_client(federation, evaluator.at(row), client));
     if (client < federation.clients()) continue;
     EXPECT_TRUE(known == kept.clients.end()) << "client " << client << " took part";
-    found.back().before = evaluate_client(federation, model, theta, client, buffer).test_scores();
+    found.back().before = evaluate_client(federation, evaluator.at(theta), client).test_scores();
   }
   return found;
 }

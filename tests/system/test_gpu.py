@@ -52,13 +52,23 @@ class Gpu(hanse.Case):
             for ranks in (1, 2, 3, 4):
                 run = self.trained(f"{model}-{ranks}", ranks, **changes)
                 self.assertEqual(alone["model_digest"], run["model_digest"])
+                self.assertEqual(alone["metrics"], run["metrics"])
+
+    def test_same_bits_of_rules_that_need_inner_products(self):
+        self.require_gpu()
+        for rule in ("fedmgda+", "fedlf"):
+            alone = self.trained(f"{rule}-alone", aggregator__kind=rule)
+            for ranks in (1, 2, 3, 4):
+                run = self.trained(f"{rule}-{ranks}", ranks, aggregator__kind=rule)
+                self.assertEqual(alone["model_digest"], run["model_digest"])
 
     def test_near_the_cpu(self):
         self.require_gpu()
-        on_gpu = self.trained("gpu")
-        on_cpu = self.trained("cpu", run__device="cpu")
-        self.assertAlmostEqual(on_gpu["metrics"]["train_loss_mean"],
-                               on_cpu["metrics"]["train_loss_mean"], places=4)
+        for rule in ("fedavg", "fedmgda+"):
+            on_gpu = self.trained(f"gpu-{rule}", aggregator__kind=rule)
+            on_cpu = self.trained(f"cpu-{rule}", aggregator__kind=rule, run__device="cpu")
+            self.assertAlmostEqual(on_gpu["metrics"]["train_loss_mean"],
+                                   on_cpu["metrics"]["train_loss_mean"], places=4)
 
     def test_more_ranks_than_allowed(self):
         self.require_gpu()

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/cohort.hpp"
@@ -21,15 +22,22 @@ class BatchStream;
 // than others of its cohort, and an empty place, rest in the steps of the others. The result
 // depends on the tasks, their places and the number of places, but not on who computes it.
 //
-// Memory in the host: C mini-batches, and those of make_sgd's streams. Cost: as many steps as the
-// client with the most of them takes, each for C clients.
-class CohortTraining {
+// All samples of the federation stand on the device, as float32, where they take no more than
+// `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
+// host's memory. The bits are the same. Cost: as many steps as the client with the most of them
+// takes, each for C clients.
+//
+// As an Evaluator: of model(), in batches of up to kEvaluationRows, on the device.
+class CohortTraining final : public Evaluator {
  public:
+  static constexpr int64_t kEvaluationRows = 512;
+
   // `options.kind` is sgd or prox; PropFair and pooled samples are not for cohorts. `federation`
   // must outlive the object. Throws InvalidArgument as make_cohort() does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
-                 const ModelOptions& model, const std::string& device, int64_t clients);
-  ~CohortTraining();
+                 const ModelOptions& model, const std::string& device, int64_t clients,
+                 int64_t sample_bytes);
+  ~CohortTraining() override;
 
   int64_t clients() const { return clients_; }  // C
   const std::string& device() const { return device_; }
@@ -42,28 +50,37 @@ class CohortTraining {
   // for each task. REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks);
 
+  EvaluationSums range(SampleRange range, float* scores = nullptr) override;
+  EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
+
   // [C, P] on the device: the trained models, in the order of the tasks; behind them model().
   const at::Tensor& rows() const { return cohort_->rows(); }
-  // One of them, in the host's memory.
-  void copy_row(int64_t place, std::span<float> row) const { cohort_->copy_row(place, row); }
 
  private:
-  void gather(std::size_t place);
+  void upload_all();
+  void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
+  void bring(int64_t samples);
+  void next_batch(std::size_t place);
+  EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, float* scores);
 
   ClientOptions options_;
+  const Federation& federation_;
   std::string device_;
   int64_t clients_;  // C
   int64_t batch_;    // B
-  int64_t values_;   // of a sample
-  bool has_classes_;
+  int64_t window_;   // samples that the device has room for, when it does not hold all
+  bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
+  DeviceSamples samples_;
   std::vector<BatchStream> streams_;  // [C]
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
   std::vector<int64_t> counts_;       // [C] samples of the step
-  std::vector<float> features_;       // [C, B, values]
-  std::vector<int32_t> labels_;       // [C, B] or empty
-  std::vector<float> targets_;        // [C, B] or empty
+  std::vector<int64_t> rows_;         // [window] of samples_; [C, B] in a step
+  // On their way to the device.
+  std::vector<float> features_;  // [window, values]
+  std::vector<int32_t> labels_;  // [window] or empty
+  std::vector<float> targets_;   // [window] or empty
 };
 
 }  // namespace hanse

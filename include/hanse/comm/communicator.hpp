@@ -166,6 +166,11 @@ class Communicator {
   // What this rank does from now on, for that message. `phase` must be a literal; cheap.
   virtual void enter_phase(const char* /*phase*/, int64_t /*round*/) {}
 
+  // Polls until done(), as a rank waits in an operation: for what another library does over the
+  // same ranks. Its time counts; the timeout holds, also where done() itself does not return. Not
+  // collective.
+  virtual void wait_until(const std::function<bool()>& done);
+
   // Address of the MPI_Comm behind this object, for libraries that need it; null when there is
   // none.
   virtual const void* native() const { return nullptr; }

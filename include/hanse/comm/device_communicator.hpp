@@ -27,6 +27,11 @@ class DeviceCommunicator {
   // in `on_device` [n] (float32, contiguous).
   virtual void bcast(std::span<float> row, at::Tensor& on_device, int root) = 0;
 
+  // As Communicator::alltoallv, of float32 tensors that are contiguous. What a rank has for itself
+  // does not leave its device.
+  virtual void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
+                         std::span<const int64_t> receives) = 0;
+
   // Payload as in Communicator::bytes_moved(), of collectives rooted here that did not go through a
   // Communicator, which counts its own.
   int64_t bytes_moved() const { return bytes_moved_; }

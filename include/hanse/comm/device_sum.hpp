@@ -21,11 +21,12 @@ class DeviceSum {
   DeviceSum(int64_t n_params, int64_t addends, const std::string& device);
   ~DeviceSum();
 
-  // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, P],
-  // theta [P]. Squared norms are summed in float64 in the device's order, which (P, kind of device)
-  // fixes. Waits for the device.
+  // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n],
+  // theta [n], which may be a part of the parameters, from `begin` on. Without theta (undefined)
+  // the rows are the updates themselves. Squared norms are summed in float64 in the device's order,
+  // which (n, kind of device) fixes. Waits for the device.
   std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
-                               std::span<const double> coefficients);
+                               std::span<const double> coefficients, int64_t begin = 0);
 
   // Sums over the ranks to `root`; the others' are undefined afterwards. Collective.
   void reduce(DeviceCommunicator& comm, int root);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/model/device_samples.hpp"
 #include "hanse/model/model.hpp"
 
 namespace at {
@@ -16,12 +17,11 @@ class Tensor;
 
 namespace hanse {
 
-// One mini-batch of each client, borrowed from the caller, in the host's memory. C clients with
-// places for B samples each; what stands in places behind a client's samples must be finite.
+// One mini-batch of each client, borrowed from the caller. C clients with places for B samples
+// each; what stands in places behind a client's samples must be finite.
 struct CohortBatch {
-  std::span<const float> features;  // [C, B, product of the sample shape]
-  std::span<const int32_t> labels;  // [C, B]; empty for regression
-  std::span<const float> targets;   // [C, B]; empty for classification
+  const DeviceSamples& samples;
+  std::span<const int64_t> rows;    // [C, B] of them
   std::span<const int64_t> counts;  // [C] samples; 0: the client takes no step
   std::span<RandomStream> noise;    // [C] of each client, for dropout
 };
@@ -55,8 +55,11 @@ class Cohort {
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start() or step().
   virtual const at::Tensor& rows() const = 0;
-  // row [P] in the host's memory <- rows()[place]. Waits for the device.
-  virtual void copy_row(int64_t place, std::span<float> row) const = 0;
+  // Of theta() on these rows of the samples, as Model::evaluate(). The shape of each kernel call
+  // depends on their number and the model alone, and the bits on nothing else of the call. Waits
+  // for the device.
+  virtual EvaluationSums evaluate(const DeviceSamples& samples, std::span<const int64_t> rows,
+                                  float* scores) = 0;
 };
 
 // Can clients of this model.kind be trained side by side?

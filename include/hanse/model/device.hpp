@@ -12,6 +12,7 @@ int64_t gpu_count();
 // What no two GPUs have in common, e.g. "GPU 3f8a...": MIG slices count as GPUs of their own.
 // REQUIRES: 0 <= index < gpu_count().
 std::string gpu_identity(int64_t index);
+int64_t gpu_memory_bytes(int64_t index);
 std::string gpu_name(int64_t index);  // "NVIDIA H100 80GB HBM3, compute capability 9.0"
 
 // Makes the GPU the one of this process, and its results the same from run to run: deterministic

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/row_part.hpp"
+
 namespace hanse {
 
 struct ParameterSlot {
@@ -51,11 +53,8 @@ class ParameterLayout {
   int64_t n_trainable_ = 0;
 };
 
-// Values [begin, end) of a row.
-struct RowPart {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
+// The parts of a row whose updates are weighed apart: the tensors of one layer, "fc1.weight" and
+// "fc1.bias", together; or all of the row.
+std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers);
 
 }  // namespace hanse

@@ -25,6 +25,13 @@ struct EvaluationSums {
   double loss = 0;     // sum of per-sample losses
   double correct = 0;  // samples classified correctly; for regression 0
   int64_t samples = 0;
+
+  EvaluationSums& operator+=(const EvaluationSums& more) {
+    loss += more.loss;
+    correct += more.correct;
+    samples += more.samples;
+    return *this;
+  }
 };
 
 // Is a feature a token of a model with this vocabulary()? NaN is none.

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/client/evaluator.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
-#include "hanse/model/model.hpp"
 
 namespace hanse {
 
@@ -40,28 +40,20 @@ struct ClientEvaluation {
 // missing or a score is NaN. Cost O(n log n).
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
 
-// Evaluates the samples of one range; batches never leave it. `buffer` is reused between calls.
-// `scores` [range.size()] as in Model::evaluate; null: not wanted.
-EvaluationSums evaluate_range(const Federation& federation, Model& model,
-                              std::span<const float> row, SampleRange range,
-                              std::vector<float>& buffer, float* scores = nullptr);
-
-// The same on `count` samples of the range, a uniform subset drawn from `stream`; all of them when
-// the range has fewer.
-EvaluationSums evaluate_sample(const Federation& federation, Model& model,
-                               std::span<const float> row, SampleRange range, int64_t count,
-                               RandomStream stream, std::vector<float>& buffer);
+// Of `count` samples of the range, a uniform subset drawn from `stream`; of all of them when the
+// range has fewer.
+EvaluationSums evaluate_sample(Evaluator& evaluator, SampleRange range, int64_t count,
+                               RandomStream stream);
 
 // One client's own test and training samples.
-ClientEvaluation evaluate_client(const Federation& federation, Model& model,
-                                 std::span<const float> row, int64_t client,
-                                 std::vector<float>& buffer);
+ClientEvaluation evaluate_client(const Federation& federation, Evaluator& evaluator,
+                                 int64_t client);
 
 // All clients in order on rank 0, those held out of training behind the others, empty elsewhere;
-// they are spread over the ranks by their
-// samples. `row` is read on every rank. Collective. Cost: one forward pass over all data.
+// they are spread over the ranks by their samples. REQUIRES: the ranks' evaluators have the same
+// model. Collective. Cost: one forward pass over all data.
 std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
-                                               Model& model, std::span<const float> row);
+                                               Evaluator& evaluator);
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 

@@ -18,10 +18,12 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/cohort_training.hpp"
+#include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/device_sum.hpp"
+#include "hanse/comm/device_updates.hpp"
 #include "hanse/comm/update_sum.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
@@ -171,7 +173,6 @@ class FederatedTrainer final : public Protocol {
   void train_one(std::size_t entry, Findings& findings);
   void train_cohorts(Findings& findings);
   void train_cohort(std::size_t begin, std::size_t end, Findings& findings);
-  std::vector<FoldResult> keep_cohort(std::size_t begin, std::size_t end);
   void note_training(std::size_t entry, const ClientOutcome& outcome, const FoldResult& folded,
                      double seconds, Findings& findings);
   void order_at_random();
@@ -200,6 +201,7 @@ class FederatedTrainer final : public Protocol {
   void for_my_participants(Work work);
   void attempt(const std::function<void()>& work);
   bool is_server() const { return parts_.comm.rank() == 0; }
+  bool keeps_updates() const { return kept_ || device_updates_; }
 
   Parts parts_;
   Settings settings_;
@@ -212,7 +214,7 @@ class FederatedTrainer final : public Protocol {
   std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
   std::vector<float> step_;   // [P] the mixed update, rank 0
   UpdateSum sum_;
-  std::unique_ptr<DeviceSum> device_sum_;  // of cohorts; null: they are kept, or there are none
+  std::unique_ptr<DeviceSum> device_sum_;  // of cohorts; null: there are none
   std::vector<float> control_;         // [control width] the server's variate; empty: none returns
   std::vector<float> control_change_;  // [control width] of the client in training; else zeros
   UpdateSum control_sum_;              // of lambda_i control_change_i
@@ -220,8 +222,11 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<ClientStateStore> states_;
   std::unordered_map<int64_t, int64_t> homes_;  // client that has a state: the worker it lies with
   bool homes_are_known_ = false;
-  std::unique_ptr<KeptUpdates> kept_;  // null: updates are folded as they are made
-  std::vector<float> evaluation_buffer_;
+  // Null: updates are folded as they are made.
+  std::unique_ptr<KeptUpdates> kept_;
+  std::unique_ptr<DeviceUpdates> device_updates_;  // instead, of cohorts
+  RowEvaluator evaluator_;                         // unless cohorts do it
+  std::vector<float> state_buffer_;                // of a state on its way that this rank lacks
   std::exception_ptr failure_;
 
   // Of the round in progress.

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/client/evaluator.hpp"
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
@@ -151,7 +152,7 @@ class OnlineTrainer final : public Protocol {
 
   // Buffers.
   StreamBatch test_batch_;
-  std::vector<float> evaluation_buffer_;
+  RowEvaluator evaluator_;
   std::vector<float> gradient_;  // [P]
 };
 

@@ -22,8 +22,9 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
 
 // A rank's part of the GPUs.
 struct RankDevice {
-  std::string name;     // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
-  bool shared = false;  // two ranks, of any host, have the same GPU
+  std::string name;          // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
+  bool shared = false;       // two ranks, of any host, have the same GPU
+  int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
 };
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first

@@ -9,8 +9,8 @@
 #include "bench.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/gram.hpp"
 #include "hanse/comm/thread_communicator.hpp"
-#include "hanse/protocol/gram.hpp"
 #include "hanse/run/bounds.hpp"
 
 namespace hanse {

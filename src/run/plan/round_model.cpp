@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hanse/protocol/gram.hpp"
+#include "hanse/comm/gram.hpp"
 
 namespace hanse {
 
@@ -113,7 +113,7 @@ double RoundModel::foresight_s() const {
 }
 
 int64_t RoundModel::gram_blocks() const {
-  return GramExchange::count_blocks(row_parts(parts_.model->layout(), needs_.layers));
+  return GramBlocks::count(row_parts(parts_.model->layout(), needs_.layers));
 }
 
 // What the ranks send for the inner products: the updates' rates there and back, which rank has

@@ -26,7 +26,8 @@ Trial::Trial(const Components& parts, Model& model, LocalUpdate& update, Reducti
       state_(static_cast<std::size_t>(update.state_width())),
       change_(static_cast<std::size_t>(update.control_width())),
       sum_(model.n_params(), 2, reduction),
-      control_sum_(update.control_width(), 2, reduction) {
+      control_sum_(update.control_width(), 2, reduction),
+      evaluator_(parts.federation, model) {
   if (update.control_returns()) control_.resize(change_.size());
 }
 
@@ -59,7 +60,7 @@ double Trial::make_own_model(int64_t client) {
 }
 
 double Trial::evaluate(int64_t client) {
-  return seconds_of([&] { evaluate_client(parts_.federation, model_, theta_, client, buffer_); });
+  return seconds_of([&] { evaluate_client(parts_.federation, evaluator_.at(theta_), client); });
 }
 
 double Trial::copy() {

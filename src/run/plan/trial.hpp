@@ -39,7 +39,7 @@ class Trial {
   UpdateSum control_sum_;
   std::vector<int64_t> others_;  // [P] for add()
   std::vector<int64_t> total_;   // [P]
-  std::vector<float> buffer_;    // of evaluate()
+  RowEvaluator evaluator_;
 };
 
 }  // namespace hanse

@@ -1,49 +1,17 @@
 // The Gram matrix of rows on different ranks: against a slow sum, the same bits on any number of
 // ranks, and what a rank gets to see.
-#include <array>
 #include <cmath>
-#include <map>
 #include <mutex>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/random.hpp"
+#include "comm/gram_support.hpp"
+#include "hanse/comm/gram.hpp"
 #include "hanse/comm/thread_communicator.hpp"
-#include "hanse/protocol/gram.hpp"
-#include "support/forwarding_communicator.hpp"
 
 namespace hanse {
 namespace {
-
-std::vector<std::vector<float>> make_rows(int64_t k, int64_t n) {
-  std::vector<std::vector<float>> rows(static_cast<std::size_t>(k));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    RandomStream stream(3, Purpose::kData, i);
-    rows[i].resize(static_cast<std::size_t>(n));
-    for (float& x : rows[i]) x = static_cast<float>(stream.normal());
-  }
-  return rows;
-}
-
-// [parts, K, K], one product after another in long double.
-std::vector<double> slow_gram(const std::vector<std::vector<float>>& rows,
-                              const std::vector<RowPart>& parts) {
-  std::vector<double> result;
-  for (const RowPart& part : parts) {
-    for (const auto& a : rows) {
-      for (const auto& b : rows) {
-        long double sum = 0;
-        for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end);
-             ++i) {
-          sum += static_cast<long double>(a[i]) * static_cast<long double>(b[i]);
-        }
-        result.push_back(static_cast<double>(sum));
-      }
-    }
-  }
-  return result;
-}
 
 // Row `position` belongs to rank (position * stride + 1) % ranks.
 std::vector<double> gram_on(int ranks, const std::vector<std::vector<float>>& rows,
@@ -89,7 +57,7 @@ TEST(GramExchange, IsTheSlowSumWithTheSameBitsOnAnyRanks) {
 }
 
 TEST(GramExchange, ManyBlocksOfALongRow) {
-  const int64_t n = GramExchange::kPiece * GramExchange::kMostBlocks * 2 + 77;  // three pieces
+  const int64_t n = GramExchange::kPiece * GramBlocks::kMost * 2 + 77;  // three pieces
   const auto rows = make_rows(2, n);
   const std::vector<RowPart> parts{{0, n}};
   const auto alone = gram_on(1, rows, parts, 1);
@@ -99,39 +67,6 @@ TEST(GramExchange, ManyBlocksOfALongRow) {
   }
   EXPECT_EQ(gram_on(3, rows, parts, 1), alone);
 }
-
-// Counts the values that come from each other rank.
-class Counting final : public ForwardingCommunicator {
- public:
-  using ForwardingCommunicator::ForwardingCommunicator;
-
-  std::map<int, int64_t> received;  // bytes, by sender
-  int64_t others = 0;               // bytes by any other way
-
- private:
-  void bcast_impl(Buffer buffer, int root) override {
-    others += buffer.bytes();
-    ForwardingCommunicator::bcast_impl(buffer, root);
-  }
-  void reduce_impl(Buffer, ReduceOp, int) override { FAIL() << "nothing is reduced here"; }
-  std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
-                                      std::vector<int64_t>& bytes_of) override {
-    auto all = ForwardingCommunicator::gatherv_impl(data, root, bytes_of);
-    others += static_cast<int64_t>(all.size());
-    return all;
-  }
-  void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override {
-    others += buffer.bytes();
-    ForwardingCommunicator::allgatherv_impl(buffer, counts);
-  }
-  void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
-                      std::span<std::byte> in, std::span<const int64_t> receives,
-                      std::size_t width) override {
-    int from = 0;
-    for (const int64_t bytes : in_bytes(receives, width)) received[from++] += bytes;
-    ForwardingCommunicator::alltoallv_impl(out, sends, in, receives, width);
-  }
-};
 
 // A row a rank: what comes from another rank is part of its row. Of every value one copy travels,
 // or none when it stays.

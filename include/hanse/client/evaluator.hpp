@@ -1,0 +1,53 @@
+// What a model is worth on samples of a federation.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// Of one model: sums over samples, in evaluation mode.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+
+  // Over the samples of a range; batches never leave it. `scores` [range.size()] as in
+  // Model::evaluate; null: not wanted.
+  virtual EvaluationSums range(SampleRange range, float* scores = nullptr) = 0;
+  // Over the samples begin + order[i].
+  virtual EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) = 0;
+};
+
+// Of a row in the host's memory, by Model::evaluate(). Memory: a batch of the model's
+// evaluation_rows().
+class RowEvaluator final : public Evaluator {
+ public:
+  // Both must outlive the object.
+  RowEvaluator(const Federation& federation, Model& model)
+      : federation_(federation), model_(model) {}
+
+  // Of this row from now on, which must outlive its evaluations.
+  RowEvaluator& at(std::span<const float> row) {
+    row_ = row;
+    return *this;
+  }
+
+  EvaluationSums range(SampleRange range, float* scores = nullptr) override;
+  EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
+
+ private:
+  float* room_for(int64_t rows);
+
+  const Federation& federation_;
+  Model& model_;
+  std::span<const float> row_;
+  std::vector<float> features_;
+  std::vector<int32_t> labels_;
+  std::vector<float> targets_;
+};
+
+}  // namespace hanse

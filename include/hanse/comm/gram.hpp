@@ -1,0 +1,96 @@
+// Inner products of rows that lie on different ranks, without any rank seeing another's whole row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/base/row_part.hpp"
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// How K rows are multiplied, wherever they lie. Each of their parts is cut into blocks whose
+// lengths depend on its size alone; whole blocks of all rows go to ranks by all-to-all; one rank
+// computes a block's products in float64, and rank 0 adds the blocks in their order. The result has
+// the same bits for any number of ranks and whoever owns which row. (Splitting a product of long
+// rows by ranks would change most of its entries.) With two ranks or more, no rank receives all of
+// another's row, unless it has a single value.
+class GramBlocks {
+ public:
+  static constexpr int64_t kLength = 4096;  // of a block, in a part of no more than kMost blocks
+  static constexpr int64_t kMost = 128;     // of a part
+
+  // Into how many blocks such parts are cut. REQUIRES: none is empty.
+  static int64_t count(std::span<const RowPart> parts);
+
+  // REQUIRES: parts of one row, not empty; the same on all ranks.
+  GramBlocks(Communicator& comm, const std::vector<RowPart>& parts);
+
+  // Block b is the (b / ranks)-th of rank b % ranks.
+  int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
+  RowPart at(int64_t block) const;              // empty behind the last
+  int64_t longest() const { return longest_; }  // values
+
+  // Which rank has the rows of which positions. Collective. REQUIRES: every position in [0, k) is
+  // owned by exactly one rank.
+  void learn_owners(std::span<const int64_t> positions, int64_t k);
+  std::span<const int64_t> positions() const {
+    return positions_;
+  }                                                              // [K] of one rank after another
+  std::span<const int64_t> rows_of() const { return rows_of_; }  // [ranks] how many it has
+
+  // Collective: `products` are the lower triangles of this rank's blocks, row by row. On rank 0
+  // [parts, K, K], row-major and symmetric; empty elsewhere.
+  std::vector<double> sum(std::vector<double> products) const;
+
+ private:
+  struct Block {
+    RowPart values;
+    std::size_t part;
+  };
+
+  Communicator& comm_;
+  std::vector<Block> blocks_;
+  std::size_t parts_;
+  int64_t longest_ = 0;
+  std::vector<int64_t> positions_;
+  std::vector<int64_t> rows_of_;
+};
+
+// Appends the lower triangle of a matrix [size, size] to `out`, row by row.
+void append_lower(std::span<const double> matrix, int64_t size, std::vector<double>& out);
+
+// One of K rows: `position` in [0, K), `values` [P] on the rank that made it.
+struct OwnedRow {
+  int64_t position = 0;
+  std::span<const float> values;
+};
+
+// The Gram matrices of the same parts of K rows in the hosts' memory.
+//
+// Cost: K^2 P / ranks multiplications and K P / ranks values sent a rank. Memory a rank: pieces of
+// kPiece values of all K rows, and the blocks' K x K results.
+class GramExchange {
+ public:
+  static constexpr int64_t kPiece = GramBlocks::kLength;  // values of a row that travel at once
+
+  // As GramBlocks.
+  GramExchange(Communicator& comm, const std::vector<RowPart>& parts)
+      : comm_(comm), blocks_(comm, parts) {}
+
+  // Collective. GramBlocks::sum of all products; every position in [0, k) must be owned by exactly
+  // one rank. Values that are not finite give such products.
+  std::vector<double> gram(std::span<const OwnedRow> rows, int64_t k);
+
+ private:
+  RowPart piece_of(int64_t block, int64_t piece) const;
+  void exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece);
+  std::vector<const float*> locate(std::span<const OwnedRow> rows, RowPart piece) const;
+
+  Communicator& comm_;
+  GramBlocks blocks_;
+  std::vector<float> out_, in_;
+};
+
+}  // namespace hanse
