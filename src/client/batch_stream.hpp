@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/client/local_update.hpp"
 
@@ -67,7 +68,7 @@ class BatchStream {
   int64_t next_ = 0;  // first sample of order_ not handed out in this pass
   RandomStream shuffle_{0, Purpose::kShuffle};
   std::vector<int32_t> order_;   // [samples()] from begin_
-  std::vector<float> features_;  // [batch, values of a sample]
+  AlignedFloats features_;       // [batch, values of a sample]
   std::vector<int32_t> labels_;  // [batch]
   std::vector<float> targets_;   // [batch]
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gradient_target.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
@@ -58,7 +59,7 @@ class DenseStack {
     int64_t in, out;
     int64_t weight = 0;          // offset in the row
     int64_t bias = 0;            // offset in the row; only with options_.bias
-    std::vector<float> output;   // [rows, out], after ReLU and dropout if hidden
+    AlignedFloats output;        // [rows, out], after ReLU and dropout if hidden
     std::vector<float> tangent;  // [rows, out], of `output`
     float backward_scale = 1;    // what dropout multiplied the kept outputs with
   };
@@ -72,7 +73,7 @@ class DenseStack {
   std::vector<Layer> layers_;
   std::vector<float> rectified_;  // [rows, inputs], with rectify_input
   float rectified_scale_ = 1;
-  std::vector<float> delta_[2];  // of a layer's input, by turns
+  AlignedFloats delta_[2];  // of a layer's input, by turns
   std::vector<float> delta_tangent_[2];
   std::vector<float> bias_delta_;  // [widest layer]
   std::vector<uint16_t> noise_;    // 16 random bits a unit

@@ -7,8 +7,8 @@ namespace hanse {
 
 int64_t FederatedTrainer::n_trainable() const { return parts_.model.layout().n_trainable(); }
 
-std::span<float> FederatedTrainer::parameters_of(std::vector<float>& row) const {
-  return std::span(row).first(static_cast<std::size_t>(n_trainable()));
+std::span<float> FederatedTrainer::parameters_of(std::span<float> row) const {
+  return row.first(static_cast<std::size_t>(n_trainable()));
 }
 
 // Buffers are in the sum, but not in the norm that rules learn from.

@@ -151,8 +151,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
                      .mixed_loss = mixed_loss_,
                      .stop_requested = findings.rank(Findings::kStop) > 0,
                      .failed = findings.rank(Findings::kFailed) > 0};
-  const std::vector<float> before =
-      is_server() && parts_.aggregator.needs().trials > 0 ? theta_ : std::vector<float>();
+  const AlignedFloats before =
+      is_server() && parts_.aggregator.needs().trials > 0 ? theta_ : AlignedFloats();
   const double exchange_s = combine(findings, record);
   if (parts_.aggregator.needs().trials > 0) backtrack(before, record.failed);
   record.comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)) + exchange_s;

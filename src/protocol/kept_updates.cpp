@@ -16,11 +16,11 @@ constexpr std::size_t kBlock = 4096;  // values that stay in the cache until the
 KeptUpdates::KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
     : layers_(std::move(layers)), exchange_(comm, layers_) {}
 
-double KeptUpdates::keep(int64_t position, std::vector<float>& row, std::span<const float> theta,
+double KeptUpdates::keep(int64_t position, AlignedFloats& row, std::span<const float> theta,
                          bool is_update) {
   const std::size_t used = positions_.size();
   if (used == rows_.size()) rows_.emplace_back(row.size());
-  std::vector<float>& kept = rows_[used];
+  AlignedFloats& kept = rows_[used];
   std::swap(row, kept);
   double squared_norm = 0;
   for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {

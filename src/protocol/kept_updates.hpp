@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/gram.hpp"
 #include "hanse/comm/update_sum.hpp"
@@ -20,8 +21,7 @@ class KeptUpdates {
 
   // Keeps row - theta, or the row itself when it is the update already, for `position` in the
   // draw, and sets row = theta. Returns the update's squared norm.
-  double keep(int64_t position, std::vector<float>& row, std::span<const float> theta,
-              bool is_update);
+  double keep(int64_t position, AlignedFloats& row, std::span<const float> theta, bool is_update);
 
   // Collective: GramExchange::gram of the k updates of the round.
   std::vector<double> gram(int64_t k);
@@ -36,7 +36,7 @@ class KeptUpdates {
  private:
   std::vector<RowPart> layers_;
   GramExchange exchange_;
-  std::vector<std::vector<float>> rows_;  // [P] each; the first positions_.size() are in use
+  std::vector<AlignedFloats> rows_;  // [P] each; the first positions_.size() are in use
   std::vector<int64_t> positions_;
 };
 

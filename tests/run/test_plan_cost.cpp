@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "run/plan/bench.hpp"
 #include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/team.hpp"
@@ -108,6 +109,12 @@ Cluster planned(const PlanOptions& options, const Cluster& started, const char* 
   Job job;
   job.server.role = role;
   return planned_cluster(options, job, started);
+}
+
+// Work beside ours takes turns with it: a mean of two, where a median is one or three.
+TEST(PlanKnot, TheMeanBehindTheFirst) {
+  EXPECT_DOUBLE_EQ(Knot::mean({100, 1, 3, 1, 3}), 2);
+  EXPECT_DOUBLE_EQ(Knot::mean({100}), 100);
 }
 
 TEST(PlanMachines, OptionsWinAndRanksGetTheirCores) {

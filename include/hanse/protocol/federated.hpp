@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/cohort_training.hpp"
@@ -195,7 +196,7 @@ class FederatedTrainer final : public Protocol {
   static void average_buffers(std::span<float> buffers, std::span<const float> update,
                               double coefficients);
   int64_t n_trainable() const;
-  std::span<float> parameters_of(std::vector<float>& row) const;  // without the buffers
+  std::span<float> parameters_of(std::span<float> row) const;  // without the buffers
   std::vector<double> round_values() const;
   template <class Work>
   void for_my_participants(Work work);
@@ -210,9 +211,9 @@ class FederatedTrainer final : public Protocol {
   bool overlaps_ = true;          // the model goes back part by part as its sum comes
   bool model_is_shared_ = false;  // all ranks have rank 0's
   int64_t completed_ = 0;
-  std::vector<float> theta_;  // [P] the model
-  std::vector<float> row_;    // [P] of the client in training; equals theta_ between clients
-  std::vector<float> step_;   // [P] the mixed update, rank 0
+  AlignedFloats theta_;      // [P] the model
+  AlignedFloats row_;        // [P] of the client in training; equals theta_ between clients
+  std::vector<float> step_;  // [P] the mixed update, rank 0
   UpdateSum sum_;
   std::unique_ptr<DeviceSum> device_sum_;  // of cohorts; null: there are none
   std::vector<float> control_;         // [control width] the server's variate; empty: none returns

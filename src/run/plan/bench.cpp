@@ -15,20 +15,15 @@ namespace {
 
 constexpr double kTraining_s = 2;      // of training clients, once each size has been seen
 constexpr double kEvaluation_s = 0.5;  // of evaluating clients
-constexpr int64_t kMostPasses = 50;
 
 constexpr double kQuantiles[kMostKnots] = {0.5, 1, 0, 0.75, 0.25};  // of the sizes
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double Knot::typical(const std::vector<double>& values) {
-  return median({values.begin() + (values.size() > 1 ? 1 : 0), values.end()});
+double Knot::mean(const std::vector<double>& values) {
+  const std::ptrdiff_t first = values.size() > 1 ? 1 : 0;
+  return std::accumulate(values.begin() + first, values.end(), 0.0) /
+         static_cast<double>(static_cast<std::ptrdiff_t>(values.size()) - first);
 }
 
 Bench::Bench(const Job& job, Components& parts, int64_t threads)
@@ -98,7 +93,7 @@ std::vector<Knot> Bench::knots() const {
 std::vector<Knot> Bench::train() {
   std::vector<Knot> all = knots();
   const double start_s = monotonic_seconds();
-  for (int64_t pass = 0; pass < kMostPasses; ++pass) {
+  for (int64_t pass = 0;; ++pass) {
     for (Knot& knot : all) {
       if (pass > 0 && monotonic_seconds() - start_s > kTraining_s) return all;
       const auto size = static_cast<double>(work_of(parts_, near(knot.position, 0)));
@@ -117,14 +112,13 @@ std::vector<Knot> Bench::train() {
       knot.sizes.push_back(sizes / static_cast<double>(team_.size()));
     }
   }
-  return all;
 }
 
 double Bench::evaluate() {
   double seconds = 0;
   double samples = 0;
   const double start_s = monotonic_seconds();
-  for (int64_t pass = 0; pass < kMostPasses; ++pass) {
+  for (int64_t pass = 0;; ++pass) {
     const auto client = [&](int64_t thread) {
       return near(static_cast<int64_t>(by_size_.size() / 2), pass * team_.size() + thread);
     };
@@ -140,10 +134,15 @@ double Bench::evaluate() {
   return seconds / samples;
 }
 
+double Bench::train_one() {
+  const int64_t client = near(static_cast<int64_t>(by_size_.size() / 2), 0);
+  return mean_s([&](Trial& trial, int64_t) { return trial.train(client); });
+}
+
 double Bench::own_share() {
   const int64_t client = near(static_cast<int64_t>(by_size_.size() / 2), 0);
   const double own_s = mean_s([&](Trial& trial, int64_t) { return trial.make_own_model(client); });
-  return own_s / mean_s([&](Trial& trial, int64_t) { return trial.train(client); });
+  return own_s / train_one();
 }
 
 }  // namespace hanse

@@ -10,9 +10,6 @@
 
 namespace hanse {
 
-// REQUIRES: values.
-double median(std::vector<double> values);
-
 inline constexpr std::size_t kMostKnots = 5;  // sizes of clients that are measured
 
 // Clients of about one size, measured.
@@ -21,8 +18,9 @@ struct Knot {
   std::vector<double> sizes;
   std::vector<double> seconds;
 
-  // The median, without the first, which warms caches, where there are others.
-  static double typical(const std::vector<double>& values);
+  // Without the first, which warms caches, where there are others. Not the median: where other
+  // work has a share of the cores, rounds take the mean.
+  static double mean(const std::vector<double>& values);
 };
 
 // A rank's threads with what each of them trains with. Thread 0 has the job's own model.
@@ -36,6 +34,8 @@ class Bench {
   std::vector<Knot> train();
   // Seconds a sample, by clients around the median for half a second.
   double evaluate();
+  // A participation of the median client.
+  double train_one();
   // What making the median client's own model takes, over a participation.
   double own_share();
   // measure(trial, thread) on all threads at once; the mean.

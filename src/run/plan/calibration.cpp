@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "bench.hpp"
@@ -19,6 +20,9 @@ namespace {
 
 constexpr int64_t kGramBytes = int64_t{256} << 20;
 constexpr int kTransfers = 9;
+constexpr int kBarriers = 10;      // in a row
+constexpr double kRounds_s = 0.5;  // of rounds of one client a rank
+constexpr double kFewestRounds = 5, kMostRounds = 200;
 
 // The clients' curve over all ranks that measured; [knots] sums over ranks.
 Curve agree_on_curve(const std::vector<Knot>& knots, Communicator& comm) {
@@ -26,8 +30,8 @@ Curve agree_on_curve(const std::vector<Knot>& knots, Communicator& comm) {
   for (std::size_t k = 0; k < knots.size(); ++k) {
     if (knots[k].seconds.empty()) continue;
     table[3 * k] = 1;
-    table[3 * k + 1] = Knot::typical(knots[k].sizes);
-    table[3 * k + 2] = Knot::typical(knots[k].seconds);
+    table[3 * k + 1] = Knot::mean(knots[k].sizes);
+    table[3 * k + 2] = Knot::mean(knots[k].seconds);
   }
   comm.allreduce(std::span(table), ReduceOp::kSum);
   std::vector<std::pair<double, double>> points;
@@ -46,7 +50,8 @@ double agree_on_mean(double value, Communicator& comm) {
   return sums[0] / sums[1];
 }
 
-// The median of some runs of a collective operation that all ranks begin together.
+// The fastest of some runs of a collective operation that all ranks begin together: what the link
+// can do. Where ranks wait for a core that does something else, find_stall() tells by how much.
 template <class Work>
 double collective_s(Communicator& comm, Work work) {
   std::vector<double> seconds;
@@ -56,7 +61,8 @@ double collective_s(Communicator& comm, Work work) {
     work();
     seconds.push_back(monotonic_seconds() - start_s);
   }
-  return comm.allreduce_one(median(seconds), ReduceOp::kMax);
+  comm.allreduce(std::span(seconds), ReduceOp::kMax);
+  return *std::min_element(seconds.begin(), seconds.end());
 }
 
 // The rate at which the transfer would take so long.
@@ -80,14 +86,53 @@ Link measure_link(const Cluster& started, int64_t n_params, Communicator& comm) 
   std::vector<int64_t> up(n);
   Cluster unit = started;
   unit.network.latency_s = unit.memory.latency_s = 1;
-  const double barrier_s = collective_s(comm, [&] { comm.barrier(); });
-  const double latency_s = barrier_s / small_s(unit);
+  const double barriers_s = collective_s(comm, [&] {
+    for (int i = 0; i < kBarriers; ++i) comm.barrier();
+  });
+  const double latency_s = barriers_s / (kBarriers * small_s(unit));
   const double down_s = collective_s(comm, [&] { comm.bcast(std::span(down), 0); });
   const double up_s = collective_s(comm, [&] { comm.reduce(std::span(up), ReduceOp::kSum, 0); });
   const auto bytes = static_cast<double>(n);
   return {.latency_s = latency_s,
           .down = rate_of(down_s, broadcast_s, started, 4 * bytes, latency_s),
           .up = rate_of(up_s, sum_s, started, 8 * bytes, latency_s)};
+}
+
+// Rounds of one client a rank: what they take beyond the training and what the link's rates
+// explain, mean. Not 0 where the ranks have to share their cores: each message then waits for the
+// other's turn, and everyone for the last.
+double find_stall(const Cluster& started, const Link& link, Components& parts, Bench* bench,
+                  Communicator& comm) {
+  if (comm.size() == 1) return 0;
+  const auto n = static_cast<std::size_t>(parts.model->n_params());
+  std::vector<float> model(n);
+  std::vector<int64_t> sum(n);
+  const bool trains = bench != nullptr && !(started.dedicated && comm.rank() == 0);
+  double train_s = 0;
+  const auto round = [&] {
+    int64_t plan = 0;
+    comm.bcast(std::span(&plan, 1), 0);
+    if (trains) train_s += bench->train_one();
+    comm.barrier();
+    comm.reduce(std::span(&plan, 1), ReduceOp::kMax, 0);
+    comm.exchange(std::span(sum), std::span(model), [](int64_t, int64_t) {});
+  };
+  const auto seconds_of = [&](int64_t rounds) {
+    train_s = 0;
+    comm.barrier();
+    const double start_s = monotonic_seconds();
+    for (int64_t i = 0; i < rounds; ++i) round();
+    return comm.allreduce_one(monotonic_seconds() - start_s, ReduceOp::kMax);
+  };
+  const auto rounds =
+      static_cast<int64_t>(std::clamp(kRounds_s / seconds_of(1), kFewestRounds, kMostRounds));
+  const double all_s = seconds_of(rounds);
+  const double trained_s = agree_on_mean(trains ? train_s : std::nan(""), comm);
+  Cluster here = started;
+  here.network = here.memory = link;
+  const auto bytes = static_cast<double>(n);
+  const double known_s = exchange_s(here, 8 * bytes, 4 * bytes, 0);
+  return std::max(0.0, (all_s - trained_s) / static_cast<double>(rounds) - known_s);
 }
 
 // Memory that a rank's work takes beside its rows; and, on rank 0, its state and a checkpoint's.
@@ -168,11 +213,14 @@ Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
   const double unknown = std::nan("");
   Calibration found{.sample_s = unknown, .own_share = unknown, .copy_s = unknown, .add_s = unknown};
   std::vector<Knot> knots;
+  std::unique_ptr<Bench> bench_here;
   comm.barrier();
   agree_on(comm, [&] {
     const int64_t at_once = clients_at_once(started, planned);
     if (parts.host->rank() >= at_once) return;
-    Bench bench(trained, parts, std::max<int64_t>(1, at_once / started.ranks_a_host()));
+    bench_here = std::make_unique<Bench>(trained, parts,
+                                         std::max<int64_t>(1, at_once / started.ranks_a_host()));
+    Bench& bench = *bench_here;
     measure_memory(parts, bench, comm.rank() == 0, found);
     knots = bench.train();
     found.sample_s = bench.evaluate();
@@ -196,6 +244,7 @@ Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
   found.copy_s = agree_on_mean(found.copy_s, comm);
   found.add_s = agree_on_mean(found.add_s, comm);
   found.link = measure_link(started, parts.model->n_params(), comm);
+  found.stall_s = find_stall(started, found.link, parts, bench_here.get(), comm);
   return found;
 }
 

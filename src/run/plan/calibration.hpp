@@ -17,6 +17,7 @@ struct Calibration {
   double copy_s = 0;       // a byte, from memory to memory
   double add_s = 0;        // a byte of int64, added to another
   Link link;               // between the ranks that measured; rates 0: there was one
+  double stall_s = 0;      // of a round: ranks wait for cores that other work has
   double work_bytes = 0;   // of memory that training and evaluation took beside the rows
   double state_bytes = 0;  // of a checkpoint, held while it is written
 };

@@ -75,7 +75,7 @@ void describe_round(const Job& job, const Components& parts, const Calibration& 
   sheet.seconds("up_seconds", "the sum of the updates", model.up_s());
   sheet.seconds("server_seconds", "the server's step", found.server_s);
   sheet.seconds("exchange_seconds", "these three, overlapping", model.exchange_s());
-  sheet.seconds("small_seconds", "short messages", model.small_operations_s());
+  sheet.seconds("small_seconds", "short messages and waits", model.small_operations_s());
   sheet.seconds("round_seconds", "a round", model.round_s());
   sheet.seconds("evaluation_seconds", "an evaluation", model.evaluation_s());
   const int64_t every = job.evaluate.every;

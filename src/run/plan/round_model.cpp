@@ -145,7 +145,8 @@ double RoundModel::gram_s() const {
 }
 
 double RoundModel::small_operations_s() const {
-  return (kSmallOperations + (needs_.losses ? kSmallOfLosses : 0)) * small_s(cluster_);
+  const double stall_s = cluster_.ranks > 1 ? found_.stall_s : 0;
+  return (kSmallOperations + (needs_.losses ? kSmallOfLosses : 0)) * small_s(cluster_) + stall_s;
 }
 
 // As evaluate_clients() and FederatedTrainer::evaluate_own_models() share the clients out.

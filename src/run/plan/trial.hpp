@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/run/components.hpp"
 
 namespace hanse {
@@ -31,7 +32,7 @@ class Trial {
   Model& model_;
   LocalUpdate& update_;
   std::span<const float> theta_;  // [P]
-  std::vector<float> row_;        // [P]
+  AlignedFloats row_;             // [P]
   std::vector<float> state_;      // [state width]
   std::vector<float> control_;    // [control width] when it returns
   std::vector<float> change_;     // [control width]
