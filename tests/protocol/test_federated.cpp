@@ -158,7 +158,6 @@ TEST(FederatedTrainer, AllRanksGetTheSharedModel) {
   });
 }
 
-// F_i at the received model over the client's training samples, in the order drawn.
 // Kernels that read the weights in place are a tenth slower in the middle of a line.
 TEST(FederatedTrainer, RowsStartOnACacheLine) {
   const auto comm = make_single_communicator();
@@ -176,6 +175,7 @@ TEST(FederatedTrainer, RowsStartOnACacheLine) {
   EXPECT_GT(trained, 0);
 }
 
+// F_i at the received model over the client's training samples, in the order drawn.
 TEST(FederatedTrainer, TheRuleGetsTheLossesInDrawOrder) {
   TinyJob job;
   job.by_losses = true;

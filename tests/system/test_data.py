@@ -355,6 +355,15 @@ class BadData(DataCase):
         self.refuse_tff({"a": {**good, "label": np.array([0, 1, -2])}}, "label -2 is no class")
         self.refuse_tff({"a": {**good, "label": np.zeros((3, 2), int)}}, "[n] or [n, 1]")
 
+    def test_tff_beyond_memory(self):
+        with h5py.File(self.path("large.h5"), "w") as file:
+            client = file.create_group("examples/a")
+            client.create_dataset("pixels", (10, 1 << 20, 1 << 17), "f4", chunks=(1, 1024, 1024))
+            client["label"] = np.zeros(10, int)  # 5.5 TB, of which nothing is written
+        job = self.data_job("tff", self.path("large.h5"))
+        run = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2, expect=None)
+        self.assert_one_error(run, 1, "the samples take 5497.6 GB", "large.h5", "hanse convert")
+
     def test_tff_types(self):
         good = images(self.rng, 3)
         other = {**good, "pixels": (good["pixels"] * 255).astype(np.uint8)}
