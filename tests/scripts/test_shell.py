@@ -191,7 +191,7 @@ class HelpTest(ScriptTest):
                 self.assertIn(f"scripts/{path.name}", result.stdout)
 
     def test_unknown_option(self):
-        for name in ("setup", "build", "test-cluster", "test-slurm"):
+        for name in ("setup", "build", "test-cluster", "test-slurm", "test-container"):
             self.assert_one_line_error(self.script(name, "--nothing"), "--nothing", "hint")
 
     def test_clusters_that_cannot_be(self):
@@ -202,7 +202,8 @@ class HelpTest(ScriptTest):
         self.write("bin/bash", "").unlink()
         for tool in ("bash", "dirname", "sed", "id"):
             (self.folder / "bin" / tool).symlink_to(shutil.which(tool))
-        for name, tool in (("test-cluster", "unshare"), ("test-slurm", "munged")):
+        for name, tool in (("test-cluster", "unshare"), ("test-slurm", "munged"),
+                           ("test-container", "debootstrap")):
             result = self.script(name, env={"PATH": str(self.folder / "bin")})
             self.assertEqual((result.returncode, result.stderr), (77, ""))
             self.assertRegex(result.stdout, f"^{name}: skipped: no program '{tool}'")
