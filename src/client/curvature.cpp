@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 
@@ -18,11 +19,11 @@ constexpr std::size_t kBlock = 8192;  // values of which products are made while
 constexpr std::size_t kStep = 0;
 constexpr std::size_t kChange = 1;
 
-// The state: the number of pairs and their slots, a scale a slot, products [2, slots, slots] of
-// float64, and rows [slots, 2, P].
+// The state: rows [slots, 2, P], each in whole lines; behind them the number of pairs, their slots,
+// a scale a slot, and products [2, slots, slots] of float64.
 std::size_t scales_at(std::size_t slots) { return 1 + slots; }
 std::size_t products_at(std::size_t slots) { return scales_at(slots) + slots; }
-std::size_t rows_at(std::size_t slots) { return products_at(slots) + 2 * 2 * slots * slots; }
+std::size_t notes_width(std::size_t slots) { return products_at(slots) + 2 * 2 * slots * slots; }
 
 using Rows = std::vector<const float*>;
 
@@ -43,7 +44,8 @@ void make_change(const CurvaturePairs::Fresh& pair, std::size_t begin, std::size
 }  // namespace
 
 int64_t CurvaturePairs::width(int64_t n_params, int64_t slots) {
-  return static_cast<int64_t>(rows_at(static_cast<std::size_t>(slots))) + 2 * slots * n_params;
+  return 2 * slots * whole_lines(n_params) +
+         static_cast<int64_t>(notes_width(static_cast<std::size_t>(slots)));
 }
 
 CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most,
@@ -51,27 +53,28 @@ CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t
     : n_params_(static_cast<std::size_t>(n_params)),
       most_(static_cast<std::size_t>(most)),
       slots_(static_cast<std::size_t>(slots)),
-      state_(state) {
-  const auto count = static_cast<std::size_t>(state[0]);
-  for (std::size_t i = 0; i < count; ++i) pairs_.push_back(static_cast<std::size_t>(state[1 + i]));
+      rows_(state),
+      notes_(state.subspan(2 * slots_ * whole_lines(n_params_))) {
+  const auto count = static_cast<std::size_t>(notes_[0]);
+  for (std::size_t i = 0; i < count; ++i) pairs_.push_back(static_cast<std::size_t>(notes_[1 + i]));
 }
 
 std::span<float> CurvaturePairs::row(std::size_t slot, std::size_t part) const {
-  return state_.subspan(rows_at(slots_) + (2 * slot + part) * n_params_, n_params_);
+  return rows_.subspan((2 * slot + part) * whole_lines(n_params_), n_params_);
 }
 
-float& CurvaturePairs::scale(std::size_t slot) const { return state_[scales_at(slots_) + slot]; }
+float& CurvaturePairs::scale(std::size_t slot) const { return notes_[scales_at(slots_) + slot]; }
 
 double CurvaturePairs::stored(std::size_t part, std::size_t i, std::size_t j) const {
   double product;
   const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
-  std::memcpy(&product, &state_[at], sizeof(product));
+  std::memcpy(&product, &notes_[at], sizeof(product));
   return product;
 }
 
 void CurvaturePairs::store(std::size_t part, std::size_t i, std::size_t j, double product) const {
   const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
-  std::memcpy(&state_[at], &product, sizeof(product));
+  std::memcpy(&notes_[at], &product, sizeof(product));
 }
 
 CurvaturePairs::Fresh CurvaturePairs::begin(float factor) {
@@ -159,8 +162,8 @@ bool CurvaturePairs::drop_without_curvature() {
 void CurvaturePairs::keep(std::vector<std::size_t> pairs) {
   pairs_ = std::move(pairs);
   fresh_.clear();
-  state_[0] = static_cast<float>(pairs_.size());
-  for (std::size_t i = 0; i < pairs_.size(); ++i) state_[1 + i] = static_cast<float>(pairs_[i]);
+  notes_[0] = static_cast<float>(pairs_.size());
+  for (std::size_t i = 0; i < pairs_.size(); ++i) notes_[1 + i] = static_cast<float>(pairs_[i]);
 }
 
 double CurvaturePairs::rate_of(const Products& products) const {

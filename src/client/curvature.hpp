@@ -27,7 +27,7 @@ class CurvaturePairs {
   // Floats that have room for so many pairs of P values.
   static int64_t width(int64_t n_params, int64_t slots);
 
-  // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m.
+  // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m. Best on a line.
   CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots);
 
   // A pair of s = factor step. REQUIRES: a slot without a pair, old or in the making.
@@ -63,7 +63,8 @@ class CurvaturePairs {
   std::size_t n_params_;
   std::size_t most_;
   std::size_t slots_;
-  std::span<float> state_;
+  std::span<float> rows_;
+  std::span<float> notes_;
   std::vector<std::size_t> pairs_;  // slots, oldest first
   std::vector<Fresh> fresh_;
   std::vector<double> squares_;  // s.s of the fresh ones

@@ -8,6 +8,7 @@
 
 #include "batch_stream.hpp"
 #include "curvature.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/client/local_update.hpp"
@@ -47,11 +48,11 @@ class QuasiNewton final : public LocalUpdate {
 
   bool tells_update() const override { return true; }
 
-  // A flag, the model of the last participation, its gradient with full batches, and the pairs.
+  // The model of the last participation, its gradient with full batches, the pairs, and a flag.
   int64_t state_width() const override {
     if (!estimates() || !pairs_arrivals()) return 0;
-    const int64_t n = model_.n_params();
-    return 1 + n + (full_batches() ? n : 0) + (keeps_pairs() ? pairs_width() : 0);
+    const int64_t n = whole_lines(model_.n_params());
+    return n + (full_batches() ? n : 0) + (keeps_pairs() ? pairs_width() : 0) + 1;
   }
 
   ClientOutcome train(const ClientTask& task) override {
@@ -103,14 +104,15 @@ class QuasiNewton final : public LocalUpdate {
   struct Memory {
     Memory(std::span<float> state, QuasiNewton& of) {
       const auto n = static_cast<std::size_t>(of.model_.n_params());
+      const std::size_t rows = of.full_batches() ? 2 : 1;
       if (!state.empty()) {
-        known = state.data();
-        model = state.subspan(1, n);
-        gradient = state.subspan(1 + n, of.full_batches() ? n : 0);
+        known = &state.back();
+        model = state.first(n);
+        gradient = state.subspan(whole_lines(n), (rows - 1) * n);
       }
       if (!of.estimates()) return;
       const std::span<float> own(of.pairs_);
-      pairs.emplace(of.keeps_pairs() ? state.subspan(1 + n + gradient.size()) : own,
+      pairs.emplace(of.keeps_pairs() ? state.subspan(rows * whole_lines(n)) : own,
                     of.model_.n_params(), of.options_.pairs, of.slots());
     }
     float* known = nullptr;     // 1 once the others hold something
@@ -176,9 +178,9 @@ class QuasiNewton final : public LocalUpdate {
   Model& model_;
   BatchStream batches_;
   LocalSteps steps_;
-  std::vector<float> gradient_;  // [P]
-  std::vector<float> pairs_;     // of one client's round, where no client keeps them
-  std::vector<float> mean_;      // [P] of the round's gradients, when they are told
+  AlignedFloats gradient_;   // [P]
+  AlignedFloats pairs_;      // of one client's round, where no client keeps them
+  std::vector<float> mean_;  // [P] of the round's gradients, when they are told
 };
 
 void refuse(bool given, const std::string& key) {

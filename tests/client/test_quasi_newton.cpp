@@ -175,17 +175,17 @@ TEST(QuasiNewton, ClientsDoNotMeet) {
   }
 }
 
-// A flag and the last model of P = 3 values, its gradient with full batches, and the pairs where a
-// round makes fewer than m = 3.
+// The last model of P = 3 values in a line of 16, its gradient with full batches, the pairs where a
+// round makes fewer than m = 3, and a flag.
 TEST(QuasiNewton, KeepsWhatLaterRoundsUse) {
   Regression problem(random_clients());
   const auto width = [&](int64_t batch, int64_t steps) {
     return make_quasi_newton(options_of(batch, steps, 3), problem.federation, *problem.model)
         ->state_width();
   };
-  EXPECT_GE(width(4, 2), 1 + 3 + 2 * 5 * 3);
-  EXPECT_EQ(width(4, 3), 1 + 3);
-  EXPECT_EQ(width(0, 3), 1 + 3 + 3);
+  EXPECT_GE(width(4, 2), 16 + 2 * 5 * 16 + 1);
+  EXPECT_EQ(width(4, 3), 16 + 1);
+  EXPECT_EQ(width(0, 3), 16 + 16 + 1);
   EXPECT_EQ(width(4, 4), 0);
   EXPECT_EQ(width(0, 4), 0);
 }

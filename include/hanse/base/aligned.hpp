@@ -24,4 +24,10 @@ struct LineAllocator {
 
 using AlignedFloats = std::vector<float, LineAllocator<float>>;
 
+// n floats, and what is left of their last line: the distance of rows that all start on one.
+template <class Integer>
+constexpr Integer whole_lines(Integer n) {
+  return (n + 15) / 16 * 16;
+}
+
 }  // namespace hanse

@@ -223,8 +223,7 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<ClientStateStore> states_;
   std::unordered_map<int64_t, int64_t> homes_;  // client that has a state: the worker it lies with
   bool homes_are_known_ = false;
-  // Null: updates are folded as they are made.
-  std::unique_ptr<KeptUpdates> kept_;
+  std::unique_ptr<KeptUpdates> kept_;              // null: updates are folded as they are made
   std::unique_ptr<DeviceUpdates> device_updates_;  // instead, of cohorts
   RowEvaluator evaluator_;                         // unless cohorts do it
   std::vector<float> state_buffer_;                // of a state on its way that this rank lacks
