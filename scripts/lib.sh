@@ -24,3 +24,11 @@ allow_mpi_as_root() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
 }
+
+# Open MPI's folder of a host goes with the last mpirun, also when another is about to use it, which
+# then fails: this one stays while it holds a folder, whose name is printed.
+hold_session_folder() {  # hold_session_folder BASE
+  local held=$1/ompi.$(hostname).$UID/held
+  mkdir -p "$held"
+  say "$held"
+}
