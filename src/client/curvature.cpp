@@ -103,7 +103,7 @@ std::vector<std::size_t> CurvaturePairs::newest() const {
 }
 
 // Products of the fresh pairs with all that will be there, and of the gradient. Where pairs outlive
-// the round, y is made in its place by the first call; else block by block, and never written.
+// the round, y is made in its place; else block by block, and never written.
 CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient,
                                                  bool makes_changes) {
   const std::vector<std::size_t> pairs = newest();
@@ -120,7 +120,7 @@ CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient
   for (std::size_t begin = 0; begin < n_params_; begin += kBlock) {
     const std::size_t length = std::min(kBlock, n_params_ - begin);
     Rows here = from(rows, begin);
-    for (std::size_t j = 0; j < fresh_.size() && (makes_changes || !outlive_the_round()); ++j) {
+    for (std::size_t j = 0; j < fresh_.size() && makes_changes; ++j) {
       float* y = outlive_the_round() ? fresh_[j].change.data() + begin : &blocks[j * kBlock];
       make_change(fresh_[j], begin, length, y);
       here[n + known + j] = y;
@@ -141,9 +141,13 @@ CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient
     }
   }
   const double* last = &table[fresh_.size() * width];
-  Products products{
-      .steps = {last, last + n}, .changes = {last + n, last + 2 * n}, .self = last[2 * n]};
-  for (std::size_t i = 0; i < n; ++i) products.steps[i] *= scale(pairs[i]);
+  Products products{.steps = std::vector<double>(slots_),
+                    .changes = std::vector<double>(slots_),
+                    .self = last[2 * n]};
+  for (std::size_t i = 0; i < n; ++i) {
+    products.steps[pairs[i]] = scale(pairs[i]) * last[i];
+    products.changes[pairs[i]] = last[n + i];
+  }
   return products;
 }
 
@@ -175,9 +179,9 @@ double CurvaturePairs::rate_of(const Products& products) const {
       if (i <= j) gram[2 * i * size + 2 * j + 1] = stored(kStep, pairs_[i], pairs_[j]);
       gram[(2 * i + 1) * size + 2 * j + 1] = stored(kChange, pairs_[i], pairs_[j]);
     }
-    gram[2 * i * size + 2 * n] = products.steps[i];
-    gram[(2 * i + 1) * size + 2 * n] = products.changes[i];
-    gram[2 * n * size + 2 * i + 1] = products.changes[i];
+    gram[2 * i * size + 2 * n] = products.steps[pairs_[i]];
+    gram[(2 * i + 1) * size + 2 * n] = products.changes[pairs_[i]];
+    gram[2 * n * size + 2 * i + 1] = products.changes[pairs_[i]];
   }
   gram.back() = products.self;
   return lbfgs_rate(gram, static_cast<int64_t>(n));
@@ -187,7 +191,7 @@ std::optional<double> CurvaturePairs::rate(std::span<const float> gradient) {
   if (pairs_.empty() && fresh_.empty()) return std::nullopt;
   Products products = measure(gradient, true);
   // Then older pairs stay in their place, whose products were not made.
-  if (drop_without_curvature()) products = measure(gradient, false);
+  if (drop_without_curvature() && outlive_the_round()) products = measure(gradient, false);
   keep(newest());
   const auto rate = pairs_.empty() ? std::nullopt : std::optional(rate_of(products));
   if (!outlive_the_round()) keep({});

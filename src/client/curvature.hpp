@@ -39,13 +39,13 @@ class CurvaturePairs {
 
   // Takes the pairs that ended, but for those that lack curvature (has_curvature); the oldest of
   // more than m leave. Returns lbfgs_rate of `gradient`, nothing when there is no pair. Cost: one
-  // pass over the pairs, two when one lacks curvature.
+  // pass over the pairs, two when one lacks curvature and old ones take its place.
   std::optional<double> rate(std::span<const float> gradient);
 
  private:
   // Of the gradient with s_1, y_1, ..., and itself.
   struct Products {
-    std::vector<double> steps, changes;  // [pairs]
+    std::vector<double> steps, changes;  // [slots]
     double self = 0;
   };
 

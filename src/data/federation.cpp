@@ -77,12 +77,23 @@ Found find_file(const DataOptions& data, const FederationOptions& federation) {
   return found;
 }
 
+// Linux ends a process that writes to more memory than there is, without a word.
+void require_memory(int64_t bytes, const std::string& path) {
+  const int64_t available = available_memory();
+  if (bytes <= available) return;
+  throw IoError(
+      fmt::format("the samples take {:.1f} GB of memory, and there are {:.1f} GB",
+                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
+      path, "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");
+}
+
 Found find_source(const DataOptions& data, const FederationOptions& federation, uint64_t seed) {
   Found found;
   found.source = make_client_source(data, federation, seed);
   found.layout = found.source->layout();
   found.sizes = sizes_of(found.layout);
   place(found.sizes, found.layout.samples() * found.layout.sample_bytes());
+  require_memory(found.sizes.bytes, data.path);
   return found;
 }
 
@@ -100,23 +111,10 @@ std::shared_ptr<std::byte> together(Communicator& host,
   return memory;
 }
 
-// Linux ends a process that writes to more memory than there is, without a word.
-void require_memory(int64_t bytes, const std::string& path) {
-  const int64_t available = available_memory();
-  if (bytes <= available) return;
-  throw IoError(
-      fmt::format("the samples take {:.1f} GB of memory, and there are {:.1f} GB",
-                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
-      path, "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");
-}
-
 // Collective. The samples of all ranks of the host: read into shared memory, or the mapped file.
 std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data,
                                         const FederationSizes& sizes, Communicator& host) {
   const bool mapped = data.kind == "hanse";
-  agree_on(host, [&] {
-    if (host.rank() == 0 && !mapped) require_memory(sizes.bytes, data.path);
-  });
   const auto memory = together(host, [&] {
     return mapped ? map_file(data.path, sizes.bytes, Access::kRead)
                   : host.allocate_shared(sizes.bytes);
