@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <string>
 
 namespace hanse {
 
@@ -43,20 +42,19 @@ int64_t group_limit(const std::filesystem::path& root) {
   return kNoLimit;
 }
 
-int64_t machine_memory(const std::filesystem::path& root) {
-  std::ifstream file(root / "proc/meminfo");
-  std::string name;
-  while (file >> name) {
-    int64_t kilobytes = 0;
-    if (name == "MemAvailable:" && file >> kilobytes) return kilobytes << 10;
-  }
-  return kNoLimit;
-}
-
 }  // namespace
 
 int64_t available_memory(const std::filesystem::path& root) {
-  return std::min(machine_memory(root), group_limit(root));
+  return std::min(bytes_told(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
+                  group_limit(root));
+}
+
+std::optional<int64_t> bytes_told(const std::filesystem::path& file, const std::string& name) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1)) << 10;
+  }
+  return std::nullopt;
 }
 
 }  // namespace hanse

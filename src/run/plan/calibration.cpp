@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
 
 #include "bench.hpp"
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/gram.hpp"
@@ -165,14 +165,6 @@ double gram_seconds(std::span<const float> theta, int64_t k) {
   return (monotonic_seconds() - start_s) * more * more;
 }
 
-double field_of_status(const std::string& name) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(name)) return 1024 * std::stod(line.substr(name.size()));
-  }
-  return 0;
-}
-
 // Clients that train at once on a host of the run, as far as there are cores here.
 int64_t clients_at_once(const Cluster& started, const Cluster& planned) {
   const double slots = std::min(planned.slots(), started.slots());
@@ -203,7 +195,9 @@ int64_t samples_evaluated(const Components& parts, int64_t client) {
   return test.size() + (test.begin == train.begin ? 0 : train.size());
 }
 
-double resident_bytes() { return field_of_status("VmRSS:"); }
+double resident_bytes() {
+  return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
+}
 
 Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
                       const Cluster& planned, Communicator& comm) {
