@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include "batch_stream.hpp"
-#include "curvature.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/products.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/model/gradient_record.hpp"
+#include "kept_pairs.hpp"
+#include "round_pairs.hpp"
 
 namespace hanse {
 
@@ -41,145 +42,175 @@ class QuasiNewton final : public LocalUpdate {
         model_(model),
         batches_(options, federation),
         steps_(fewest_and_most_steps(options, federation)),
-        gradient_(static_cast<std::size_t>(model.n_params())) {
-    if (options.gradient == "mean") mean_.resize(gradient_.size());
-    if (estimates() && !keeps_pairs()) pairs_.resize(static_cast<std::size_t>(pairs_width()));
+        most_(options.rate == "l-bfgs" ? options.pairs : 0),
+        in_factors_(pays_in_factors()),
+        round_pairs_(model.n_params(), keeps_pairs() ? 0 : most_, in_factors_) {
+    const auto n = static_cast<std::size_t>(model.n_params());
+    if (options.gradient == "mean") mean_.resize(n);
+    if (!in_factors_) loose_.resize(n);
   }
 
   bool tells_update() const override { return true; }
 
   // The model of the last participation, its gradient with full batches, the pairs, and a flag.
   int64_t state_width() const override {
-    if (!estimates() || !pairs_arrivals()) return 0;
+    if (!pairs_arrivals()) return 0;
     const int64_t n = whole_lines(model_.n_params());
     return n + (full_batches() ? n : 0) + (keeps_pairs() ? pairs_width() : 0) + 1;
   }
 
   ClientOutcome train(const ClientTask& task) override {
-    std::fill(mean_.begin(), mean_.end(), 0.0F);
     Memory memory(task.state, *this);
-    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
-    const auto lr = static_cast<float>(learning_rate(options_, task.round));
-    // Pairs that later ones of the round would push out are not made.
-    const auto makes_pair = [&](int64_t step) {
-      return memory.pairs && step <= steps && step > steps - options_.pairs;
-    };
-    std::optional<CurvaturePairs::Fresh> pair;  // that ends with this step's gradient
-    if (makes_pair(1) && *memory.known != 0) pair = memory.pairs->begin(1);
-    std::span<float> gradient = gradient_;
-    int64_t step = 0;
-    ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
-      const bool first = ++step == 1;
-      if (pair) gradient_behind(memory, task.row, first, gradient, batch, noise, pair->change);
-      if (first) {
-        arrive(memory, task.row, pair);
-      } else {
-        for (std::size_t i = 0; i < gradient.size(); ++i) task.row[i] -= lr * gradient[i];
-      }
-      // The next step goes along this gradient.
-      std::optional<CurvaturePairs::Fresh> next;
-      if (makes_pair(step + 1)) next = memory.pairs->begin(-lr);
-      const bool in_place = step == steps && options_.weight_decay == 0;  // the last one
-      gradient = next ? next->step : in_place ? task.row : std::span(gradient_);
-      const double loss = gradient_at(task.row, batch, noise, gradient);
-      if (pair) memory.pairs->end(gradient);
-      pair = next;
-      if (first) std::copy_n(gradient.begin(), memory.gradient.size(), memory.gradient.begin());
-      for (std::size_t i = 0; i < mean_.size(); ++i) mean_[i] += gradient[i];
-      return loss;
-    });
-    for (float& value : mean_) value /= static_cast<float>(steps);
-    const std::span<const float> told = mean_.empty() ? gradient : std::span<float>(mean_);
-    const auto rate = memory.pairs ? memory.pairs->rate(told) : std::nullopt;
-    outcome.rate = rate ? *rate : static_cast<double>(lr) * inner_product(told, told);
-    if (options_.rate_limit > 0) {
-      outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
-    }
-    std::transform(told.begin(), told.end(), task.row.begin(), std::negate<>());
-    return outcome;
+    if (!keeps_pairs()) return descend(task, memory, round_pairs_);
+    KeptPairs pairs(memory.pairs, model_.n_params(), most_, slots());
+    return descend(task, memory, pairs);
   }
 
  private:
   // The parts of a client's state.
   struct Memory {
-    Memory(std::span<float> state, QuasiNewton& of) {
+    Memory(std::span<float> state, const QuasiNewton& of) {
+      if (state.empty()) return;
       const auto n = static_cast<std::size_t>(of.model_.n_params());
       const std::size_t rows = of.full_batches() ? 2 : 1;
-      if (!state.empty()) {
-        known = &state.back();
-        model = state.first(n);
-        gradient = state.subspan(whole_lines(n), (rows - 1) * n);
-      }
-      if (!of.estimates()) return;
-      const std::span<float> own(of.pairs_);
-      pairs.emplace(of.keeps_pairs() ? state.subspan(rows * whole_lines(n)) : own,
-                    of.model_.n_params(), of.options_.pairs, of.slots());
+      known = &state.back();
+      model = state.first(n);
+      gradient = state.subspan(whole_lines(n), (rows - 1) * n);
+      pairs = state.subspan(rows * whole_lines(n));
     }
     float* known = nullptr;     // 1 once the others hold something
     std::span<float> model;     // [P] of the last participation
     std::span<float> gradient;  // [P] there, with full batches
-    std::optional<CurvaturePairs> pairs;
+    std::span<float> pairs;     // KeptPairs
   };
 
-  bool estimates() const { return options_.rate == "l-bfgs"; }
-  bool full_batches() const { return options_.batch == 0; }
+  // `pairs`: RoundPairs or KeptPairs.
+  template <class Pairs>
+  ClientOutcome descend(const ClientTask& task, Memory& memory, Pairs& pairs) {
+    std::fill(mean_.begin(), mean_.end(), 0.0F);
+    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
+    const double lr = learning_rate(options_, task.round);
+    const auto rate = static_cast<float>(lr);
+    // Pairs that later ones of the round would push out are not made.
+    const auto makes_pair = [&](int64_t step) { return step <= steps && step > steps - most_; };
+    std::optional<FreshPair> pair;  // that ends with this step's gradient
+    if (makes_pair(1) && memory.known && *memory.known != 0) pair = pairs.begin_with_row();
+    GradientRecord last;
+    GradientRecord* gradient = nullptr;  // whose step is not taken yet
+    int64_t step = 0;
+    ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
+      const bool first = ++step == 1;
+      if (pair) gradient_behind(memory, task.row, gradient, batch, noise, *pair->change);
+      if (first) arrive(memory, task.row, pair);
+      if (gradient != nullptr) gradient->add_to(task.row, -rate);
+      gradient = nullptr;
+      if (step < steps && !makes_pair(step + 1) && mean_.empty()) {  // nobody asks for it again
+        return model_.sgd_step(task.row, batch, noise, lr, options_.weight_decay);
+      }
+      std::optional<FreshPair> next;  // whose step goes along this gradient
+      if (makes_pair(step + 1)) next = pairs.begin(-rate);
+      if (!next) last = place_of_loose(task.row, step == steps);
+      gradient = next ? next->step : &last;
+      const double loss = gradient_at(task.row, batch, noise, *gradient);
+      if (pair) pairs.end(*gradient);
+      pair = next;
+      if (first)
+        std::copy_n(gradient->row().begin(), memory.gradient.size(), memory.gradient.begin());
+      if (!mean_.empty()) gradient->add_to(mean_, 1 / static_cast<float>(steps));
+      return loss;
+    });
+    const GradientRecord mean{std::span(mean_)};
+    const GradientRecord& told = mean_.empty() ? *gradient : mean;
+    const auto own = pairs.rate(told);
+    outcome.rate = own ? *own : lr * squared_norm(told);
+    if (options_.rate_limit > 0) {
+      outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
+    }
+    told.write_to(task.row, -1);
+    return outcome;
+  }
+
+  static double squared_norm(const GradientRecord& gradient) {
+    const GradientRecord* const one[] = {&gradient};
+    double square = 0;
+    GradientRecord::gram(one, {&square, 1});
+    return square;
+  }
+
+  // A gradient that no pair keeps; the last one may stand where the model was.
+  GradientRecord place_of_loose(std::span<float> row, bool is_last) {
+    if (in_factors_) return {};
+    return GradientRecord(is_last && options_.weight_decay == 0 ? row : std::span(loose_));
+  }
 
   // Of the loss and the L2 penalty.
   double gradient_at(std::span<const float> row, const Batch& batch, RandomStream& noise,
-                     std::span<float> gradient) {
-    const double loss = model_.loss_and_gradient(row, batch, noise, gradient);
+                     GradientRecord& gradient) {
+    if (in_factors_) return model_.record_gradient(row, batch, noise, gradient);
+    const std::span<float> to = gradient.row();
+    const double loss = model_.loss_and_gradient(row, batch, noise, to);
     const auto decay = static_cast<float>(options_.weight_decay);
-    for (std::size_t i = 0; decay > 0 && i < row.size(); ++i) gradient[i] += decay * row[i];
+    for (std::size_t i = 0; decay > 0 && i < row.size(); ++i) to[i] += decay * row[i];
     return loss;
   }
 
-  // The gradient of this mini-batch where the step began: at the model of the last participation,
-  // or at the iterate that is not moved yet, where full batches had `gradient`.
-  void gradient_behind(const Memory& memory, std::span<const float> row, bool first,
-                       std::span<const float> gradient, const Batch& batch, RandomStream noise,
-                       std::span<float> change) {
+  // The gradient of this mini-batch where the step began: at the iterate that is not moved yet,
+  // where full batches had `gradient`, or in the first step (null) at the model of the last
+  // participation.
+  void gradient_behind(const Memory& memory, std::span<const float> row,
+                       const GradientRecord* gradient, const Batch& batch, RandomStream noise,
+                       GradientRecord& change) {
     if (full_batches()) {
-      const std::span<const float> known = first ? memory.gradient : gradient;
-      std::copy(known.begin(), known.end(), change.begin());
+      const std::span<const float> known = gradient ? gradient->row() : memory.gradient;
+      std::copy(known.begin(), known.end(), change.row().begin());
     } else {
-      gradient_at(first ? memory.model : row, batch, noise, change);
+      gradient_at(gradient ? row : memory.model, batch, noise, change);
     }
   }
 
   // The step from the last participation's model to the received one.
   static void arrive(Memory& memory, std::span<const float> row,
-                     const std::optional<CurvaturePairs::Fresh>& pair) {
+                     const std::optional<FreshPair>& pair) {
     if (!memory.known) return;
     if (!pair) {
       std::copy(row.begin(), row.end(), memory.model.begin());
     } else {
+      const std::span<float> step = pair->step->row();
       for (std::size_t i = 0; i < row.size(); ++i) {
-        pair->step[i] = row[i] - memory.model[i];
+        step[i] = row[i] - memory.model[i];
         memory.model[i] = row[i];
       }
     }
     *memory.known = 1;
   }
 
+  bool full_batches() const { return options_.batch == 0; }
   // Some client makes fewer than m pairs in a round and needs older ones. Where nobody does, pairs
   // of earlier rounds would count only in the place of those without curvature, and would cost
   // each client a memory of 2 m rows: they go.
-  bool keeps_pairs() const { return steps_.fewest < options_.pairs; }
+  bool keeps_pairs() const { return steps_.fewest < most_; }
   // Some client is among its last m steps when it receives a model.
-  bool pairs_arrivals() const { return steps_.fewest <= options_.pairs; }
+  bool pairs_arrivals() const { return steps_.fewest <= most_; }
   // Old pairs, and those that a round makes.
-  int64_t slots() const {
-    return options_.pairs + (keeps_pairs() ? std::min(steps_.most, options_.pairs) : 0);
+  int64_t slots() const { return most_ + std::min(steps_.most, most_); }
+  int64_t pairs_width() const { return KeptPairs::width(model_.n_params(), slots()); }
+
+  // Rows are for what has to be added to or kept.
+  bool pays_in_factors() const {
+    if (keeps_pairs() || full_batches() || options_.gradient == "mean") return false;
+    const int64_t cost = model_.record_product_cost(options_.batch);
+    return options_.weight_decay == 0 && cost > 0 && cost < model_.n_params();
   }
-  int64_t pairs_width() const { return CurvaturePairs::width(model_.n_params(), slots()); }
 
   ClientOptions options_;
   const Federation& federation_;
   Model& model_;
   BatchStream batches_;
   LocalSteps steps_;
-  AlignedFloats gradient_;   // [P]
-  AlignedFloats pairs_;      // of one client's round, where no client keeps them
+  int64_t most_;  // m; 0: no pairs
+  bool in_factors_;
+  RoundPairs round_pairs_;   // where no client keeps them
+  AlignedFloats loose_;      // [P] a gradient that no pair keeps, when they are rows
   std::vector<float> mean_;  // [P] of the round's gradients, when they are told
 };
 

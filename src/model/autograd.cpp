@@ -48,6 +48,17 @@ double AutogradModel::sgd_step(std::span<float> row, const Batch& batch, RandomS
   return descend(row.data(), batch, noise, GradientTarget::step(row, lr, weight_decay));
 }
 
+double AutogradModel::record_gradient(std::span<const float> row, const Batch& batch,
+                                      RandomStream& noise, GradientRecord& record) {
+  return descend(row.data(), batch, noise, GradientTarget::keep_in(record));
+}
+
+int64_t AutogradModel::record_product_cost(int64_t rows) const {
+  int64_t cost = head_->record_product_cost(rows);
+  for (std::size_t i = 0; i < n_leaves_; ++i) cost += layout_.slots()[i].size;
+  return cost;
+}
+
 EvaluationSums AutogradModel::evaluate(std::span<const float> row, const Batch& batch,
                                        float* scores) {
   const at::NoGradGuard no_grad;

@@ -22,6 +22,9 @@ class AutogradModel : public Model {
                            std::span<float> gradient) override;
   double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                   double weight_decay) override;
+  double record_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
+                         GradientRecord& record) override;
+  int64_t record_product_cost(int64_t rows) const override;
   bool has_hessian() const override { return head_->dropout_free(); }
   void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
                       std::span<float> out) override;

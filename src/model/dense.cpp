@@ -66,16 +66,19 @@ void DenseStack::layer_forward(const Layer& layer, const float* row, const float
 // dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r dy_r.
 void DenseStack::layer_backward(const Layer& layer, const float* row, const float* x,
                                 const float* delta, const GradientTarget& target, float* delta_x) {
-  for_each_tile(weight_tiles(rows_, layer.out, layer.in), layer.out, layer.in,
-                [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-                  const int64_t tile = layer.weight + o * layer.in + i;
-                  if (delta_x != nullptr) {  // before the tile is updated
-                    multiply(rows_, n_in, n_out, 1.0f, {delta + o, layer.out},
-                             {row + tile, layer.in}, o == 0 ? 0.0f : 1.0f, delta_x + i, layer.in);
-                  }
-                  multiply(n_out, n_in, rows_, target.scale, {delta + o, layer.out, CblasTrans},
-                           {x + i, layer.in}, target.keep, target.row + tile, layer.in);
-                });
+  const auto add_delta_x = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
+    if (delta_x == nullptr) return;
+    multiply(rows_, n_in, n_out, 1.0f, {delta + o, layer.out},
+             {row + layer.weight + o * layer.in + i, layer.in}, o == 0 ? 0.0f : 1.0f, delta_x + i,
+             layer.in);
+  };
+  target.add({.offset = layer.weight,
+              .out = layer.out,
+              .in = layer.in,
+              .samples = rows_,
+              .deltas = delta,
+              .inputs = x},
+             add_delta_x);
   if (!options_.bias) return;
   float* __restrict sum = bias_delta_.data();
   std::fill_n(sum, layer.out, 0.0f);
@@ -143,6 +146,12 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
   return delta_input;
 }
 
+int64_t DenseStack::record_product_cost(int64_t rows) const {
+  int64_t cost = 0;
+  for (const Layer& layer : layers_) cost += rows * rows * (layer.in + layer.out) + layer.out;
+  return cost;
+}
+
 namespace {
 
 class DenseModel : public Model {
@@ -158,6 +167,14 @@ class DenseModel : public Model {
   double sgd_step(std::span<float> row, const Batch& batch, RandomStream&, double lr,
                   double weight_decay) override {
     return descend(row.data(), batch, GradientTarget::step(row, lr, weight_decay));
+  }
+
+  double record_gradient(std::span<const float> row, const Batch& batch, RandomStream&,
+                         GradientRecord& record) override {
+    return descend(row.data(), batch, GradientTarget::keep_in(record));
+  }
+  int64_t record_product_cost(int64_t rows) const override {
+    return stack_.record_product_cost(rows);
   }
 
   bool has_hessian() const override { return true; }

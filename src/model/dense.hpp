@@ -51,6 +51,9 @@ class DenseStack {
   // REQUIRES: forward_tangent() of the same row and v was the last call; no delta of the input.
   void backward_tangent(const float* row, const float* v, const float* tangent, float* out);
 
+  // Model::record_product_cost of these layers.
+  int64_t record_product_cost(int64_t rows) const;
+
   bool dropout_free() const { return options_.input_dropout == 0 && options_.hidden_dropout == 0; }
   int64_t outputs() const { return layers_.back().out; }
 

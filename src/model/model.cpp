@@ -36,6 +36,11 @@ void Model::cross_losses(std::span<const float> rows, std::span<const Batch> bat
   }
 }
 
+double Model::record_gradient(std::span<const float>, const Batch&, RandomStream&,
+                              GradientRecord&) {
+  throw InvalidArgument("this model has no gradients in factors", "model.kind");
+}
+
 void Model::hessian_vector(std::span<const float>, const Batch&, std::span<const float>,
                            std::span<float>) {
   throw InvalidArgument("this model has no Hessian-vector products", "model.kind");

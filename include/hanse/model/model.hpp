@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
 
 namespace hanse {
@@ -73,6 +74,14 @@ class Model {
   // the gradient's kernels; the gradient is then never stored.
   virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                           double weight_decay);
+
+  // The gradient of loss_and_gradient() in factors, for less memory than a row takes when the batch
+  // is small against the layers. REQUIRES: record_product_cost(rows) > 0.
+  virtual double record_gradient(std::span<const float> row, const Batch& batch,
+                                 RandomStream& noise, GradientRecord& record);
+  // Multiplications that an inner product of two such gradients takes, of batches of `rows`; of
+  // rows it takes P. 0: this model has no factors.
+  virtual int64_t record_product_cost(int64_t /*rows*/) const { return 0; }
 
   // out [P] <- H v, H [P, P] the Hessian of what loss_and_gradient() computes over the batch, v
   // [P]; ReLU counts as linear around every output. The bits depend on the arguments alone. Cost:

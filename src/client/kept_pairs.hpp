@@ -1,4 +1,4 @@
-// The pairs of a client's L-BFGS matrix, in a part of its state.
+// The pairs of a client's L-BFGS matrix that outlive a round, in a part of its state.
 #pragma once
 
 #include <cstdint>
@@ -6,43 +6,41 @@
 #include <span>
 #include <vector>
 
+#include "hanse/model/gradient_record.hpp"
+#include "round_pairs.hpp"
+
 namespace hanse {
 
 // The last m pairs (s, y) of P values, and those of their inner products that a rate needs. A view
 // of floats that live elsewhere; zeros hold no pair.
 //
 // A round begins pairs, has gradients written where they are kept, and ends the pairs; rate() makes
-// every y and every product in one pass, while the rows are in the cache. With room for m pairs it
-// leaves none behind; with room for more, old ones stay until new ones have shown curvature.
-class CurvaturePairs {
+// every y and every product in one pass, while the rows are in the cache. Old pairs stay until new
+// ones have shown curvature.
+class KeptPairs {
  public:
-  // A pair in the making.
-  struct Fresh {
-    std::size_t slot;
-    std::span<float> step;            // [P] to be written: s over its scale
-    std::span<float> change;          // [P] to be written: the gradient where the step began
-    const float* gradient = nullptr;  // [P] where it ended
-  };
-
   // Floats that have room for so many pairs of P values.
   static int64_t width(int64_t n_params, int64_t slots);
 
-  // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m. Best on a line.
-  CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots);
+  // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m, and as many pairs
+  // a round. Best on a line.
+  KeptPairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots);
 
-  // A pair of s = factor step. REQUIRES: a slot without a pair, old or in the making.
-  Fresh begin(float factor);
-
-  // Ends the pair that was begun first of those that have no end. `gradient` [P] must stay until
-  // rate(); it may be the step of another pair.
-  void end(std::span<const float> gradient);
+  // As of RoundPairs; all gradients are rows. REQUIRES: a slot without a pair, old or fresh.
+  FreshPair begin(float factor);
+  FreshPair begin_with_row() { return begin(1); }
+  void end(const GradientRecord& gradient);
 
   // Takes the pairs that ended, but for those that lack curvature (has_curvature); the oldest of
   // more than m leave. Returns lbfgs_rate of `gradient`, nothing when there is no pair. Cost: one
   // pass over the pairs, two when one lacks curvature and old ones take its place.
-  std::optional<double> rate(std::span<const float> gradient);
+  std::optional<double> rate(const GradientRecord& gradient);
 
  private:
+  struct Fresh {
+    std::size_t slot;
+    const float* gradient = nullptr;  // [P] where it ended
+  };
   // Of the gradient with s_1, y_1, ..., and itself.
   struct Products {
     std::vector<double> steps, changes;  // [slots]
@@ -54,7 +52,6 @@ class CurvaturePairs {
   double stored(std::size_t part, std::size_t i, std::size_t j) const;
   void store(std::size_t part, std::size_t i, std::size_t j, double product) const;
   std::vector<std::size_t> newest() const;
-  bool outlive_the_round() const { return slots_ > most_; }
   Products measure(std::span<const float> gradient, bool makes_changes);
   bool drop_without_curvature();
   void keep(std::vector<std::size_t> pairs);
@@ -65,7 +62,8 @@ class CurvaturePairs {
   std::size_t slots_;
   std::span<float> rows_;
   std::span<float> notes_;
-  std::vector<std::size_t> pairs_;  // slots, oldest first
+  std::vector<std::size_t> pairs_;     // slots, oldest first
+  std::vector<GradientRecord> views_;  // of every slot's two rows
   std::vector<Fresh> fresh_;
   std::vector<double> squares_;  // s.s of the fresh ones
 };

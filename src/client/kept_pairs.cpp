@@ -1,4 +1,4 @@
-#include "curvature.hpp"
+#include "kept_pairs.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -33,23 +33,14 @@ Rows from(const Rows& rows, std::size_t begin) {
   return moved;
 }
 
-// A block of y.
-void make_change(const CurvaturePairs::Fresh& pair, std::size_t begin, std::size_t length,
-                 float* y) {
-  const float* before = pair.change.data() + begin;
-  const float* after = pair.gradient + begin;
-  for (std::size_t i = 0; i < length; ++i) y[i] = after[i] - before[i];
-}
-
 }  // namespace
 
-int64_t CurvaturePairs::width(int64_t n_params, int64_t slots) {
+int64_t KeptPairs::width(int64_t n_params, int64_t slots) {
   return 2 * slots * whole_lines(n_params) +
          static_cast<int64_t>(notes_width(static_cast<std::size_t>(slots)));
 }
 
-CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t most,
-                               int64_t slots)
+KeptPairs::KeptPairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots)
     : n_params_(static_cast<std::size_t>(n_params)),
       most_(static_cast<std::size_t>(most)),
       slots_(static_cast<std::size_t>(slots)),
@@ -57,55 +48,57 @@ CurvaturePairs::CurvaturePairs(std::span<float> state, int64_t n_params, int64_t
       notes_(state.subspan(2 * slots_ * whole_lines(n_params_))) {
   const auto count = static_cast<std::size_t>(notes_[0]);
   for (std::size_t i = 0; i < count; ++i) pairs_.push_back(static_cast<std::size_t>(notes_[1 + i]));
+  for (std::size_t slot = 0; slot < slots_; ++slot) {
+    for (const std::size_t part : {kStep, kChange}) views_.emplace_back(row(slot, part));
+  }
 }
 
-std::span<float> CurvaturePairs::row(std::size_t slot, std::size_t part) const {
+std::span<float> KeptPairs::row(std::size_t slot, std::size_t part) const {
   return rows_.subspan((2 * slot + part) * whole_lines(n_params_), n_params_);
 }
 
-float& CurvaturePairs::scale(std::size_t slot) const { return notes_[scales_at(slots_) + slot]; }
+float& KeptPairs::scale(std::size_t slot) const { return notes_[scales_at(slots_) + slot]; }
 
-double CurvaturePairs::stored(std::size_t part, std::size_t i, std::size_t j) const {
+double KeptPairs::stored(std::size_t part, std::size_t i, std::size_t j) const {
   double product;
   const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
   std::memcpy(&product, &notes_[at], sizeof(product));
   return product;
 }
 
-void CurvaturePairs::store(std::size_t part, std::size_t i, std::size_t j, double product) const {
+void KeptPairs::store(std::size_t part, std::size_t i, std::size_t j, double product) const {
   const std::size_t at = products_at(slots_) + 2 * ((part * slots_ + i) * slots_ + j);
   std::memcpy(&notes_[at], &product, sizeof(product));
 }
 
-CurvaturePairs::Fresh CurvaturePairs::begin(float factor) {
+FreshPair KeptPairs::begin(float factor) {
   std::vector<bool> used(slots_);
   for (const std::size_t slot : pairs_) used[slot] = true;
   for (const Fresh& pair : fresh_) used[pair.slot] = true;
   const auto slot =
       static_cast<std::size_t>(std::find(used.begin(), used.end(), false) - used.begin());
   scale(slot) = factor;
-  fresh_.push_back({.slot = slot, .step = row(slot, kStep), .change = row(slot, kChange)});
-  return fresh_.back();
+  fresh_.push_back({.slot = slot});
+  return {.step = &views_[2 * slot + kStep], .change = &views_[2 * slot + kChange]};
 }
 
-void CurvaturePairs::end(std::span<const float> gradient) {
+void KeptPairs::end(const GradientRecord& gradient) {
   std::find_if(fresh_.begin(), fresh_.end(), [](const Fresh& pair) {
     return pair.gradient == nullptr;
-  })->gradient = gradient.data();
+  })->gradient = gradient.row().data();
 }
 
 // The last m of the pairs and the fresh ones.
-std::vector<std::size_t> CurvaturePairs::newest() const {
+std::vector<std::size_t> KeptPairs::newest() const {
   std::vector<std::size_t> all = pairs_;
   for (const Fresh& pair : fresh_) all.push_back(pair.slot);
   if (all.size() > most_) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most_));
   return all;
 }
 
-// Products of the fresh pairs with all that will be there, and of the gradient. Where pairs outlive
-// the round, y is made in its place; else block by block, and never written.
-CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient,
-                                                 bool makes_changes) {
+// Products of the fresh pairs with all that will be there, and of the gradient. y is made in the
+// place of the gradient where its step began.
+KeptPairs::Products KeptPairs::measure(std::span<const float> gradient, bool makes_changes) {
   const std::vector<std::size_t> pairs = newest();
   const std::size_t n = pairs.size();
   const std::size_t known = n - fresh_.size();
@@ -116,15 +109,15 @@ CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient
   const std::size_t width = rows.size();
   std::vector<double> table((fresh_.size() + 1) * width);  // fresh y and g with all
   std::vector<double> steps(fresh_.size() * fresh_.size());
-  std::vector<float> blocks(outlive_the_round() ? 0 : fresh_.size() * kBlock);
   for (std::size_t begin = 0; begin < n_params_; begin += kBlock) {
     const std::size_t length = std::min(kBlock, n_params_ - begin);
-    Rows here = from(rows, begin);
-    for (std::size_t j = 0; j < fresh_.size() && makes_changes; ++j) {
-      float* y = outlive_the_round() ? fresh_[j].change.data() + begin : &blocks[j * kBlock];
-      make_change(fresh_[j], begin, length, y);
-      here[n + known + j] = y;
+    for (const Fresh& pair : fresh_) {
+      if (!makes_changes) break;
+      float* y = row(pair.slot, kChange).data() + begin;
+      const float* after = pair.gradient + begin;
+      for (std::size_t i = 0; i < length; ++i) y[i] = after[i] - y[i];
     }
+    const Rows here = from(rows, begin);
     const auto all = std::span(here);
     add_inner_products(all.subspan(n + known), all, static_cast<int64_t>(length), table);
     add_gram(all.subspan(known, fresh_.size()), static_cast<int64_t>(length), steps);
@@ -152,7 +145,7 @@ CurvaturePairs::Products CurvaturePairs::measure(std::span<const float> gradient
 }
 
 // Did any of the fresh pairs go?
-bool CurvaturePairs::drop_without_curvature() {
+bool KeptPairs::drop_without_curvature() {
   std::vector<Fresh> good;
   for (std::size_t j = 0; j < fresh_.size(); ++j) {
     const std::size_t slot = fresh_[j].slot;
@@ -163,14 +156,14 @@ bool CurvaturePairs::drop_without_curvature() {
   return fresh_.size() < good.size();
 }
 
-void CurvaturePairs::keep(std::vector<std::size_t> pairs) {
+void KeptPairs::keep(std::vector<std::size_t> pairs) {
   pairs_ = std::move(pairs);
   fresh_.clear();
   notes_[0] = static_cast<float>(pairs_.size());
   for (std::size_t i = 0; i < pairs_.size(); ++i) notes_[1 + i] = static_cast<float>(pairs_[i]);
 }
 
-double CurvaturePairs::rate_of(const Products& products) const {
+double KeptPairs::rate_of(const Products& products) const {
   const std::size_t n = pairs_.size();
   const std::size_t size = 2 * n + 1;
   std::vector<double> gram(size * size);
@@ -187,15 +180,13 @@ double CurvaturePairs::rate_of(const Products& products) const {
   return lbfgs_rate(gram, static_cast<int64_t>(n));
 }
 
-std::optional<double> CurvaturePairs::rate(std::span<const float> gradient) {
+std::optional<double> KeptPairs::rate(const GradientRecord& gradient) {
   if (pairs_.empty() && fresh_.empty()) return std::nullopt;
-  Products products = measure(gradient, true);
+  Products products = measure(gradient.row(), true);
   // Then older pairs stay in their place, whose products were not made.
-  if (drop_without_curvature() && outlive_the_round()) products = measure(gradient, false);
+  if (drop_without_curvature()) products = measure(gradient.row(), false);
   keep(newest());
-  const auto rate = pairs_.empty() ? std::nullopt : std::optional(rate_of(products));
-  if (!outlive_the_round()) keep({});
-  return rate;
+  return pairs_.empty() ? std::nullopt : std::optional(rate_of(products));
 }
 
 }  // namespace hanse

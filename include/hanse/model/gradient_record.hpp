@@ -1,0 +1,74 @@
+// Gradients that outlive their batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/base/aligned.hpp"
+
+namespace hanse {
+
+// A gradient of P values, as a row or in factors. That of a dense layer's weight [out, in] over B
+// samples is D^T X, with D [B, out] the deltas of its outputs and X [B, in] its inputs: B (out +
+// in) floats in the place of out in, and the inner product of two of them is the sum over all pairs
+// of samples of (D_1 D_2^T) times (X_1 X_2^T), entry by entry.
+class GradientRecord {
+ public:
+  GradientRecord() = default;
+  // Of a row that lives elsewhere.
+  explicit GradientRecord(std::span<float> row) : row_(row) {}
+
+  // [P]; empty of a gradient in factors.
+  std::span<float> row() const { return row_; }
+
+  // Makes it one in factors, of no parts yet; their memory stays. Every value must then be in
+  // one part. Parts are copied.
+  void clear();
+  // The gradient of the tensor [out, in] at `offset` of the row.
+  struct Product {
+    int64_t offset, out, in, samples;
+    const float* deltas;  // [samples, out]
+    const float* inputs;  // [samples, in]
+  };
+  void add_product(const Product& product);
+  void add_values(int64_t offset, std::span<const float> values);
+
+  // row <- row + scale g. Cost: 2 B out in flops a product, one pass over the row.
+  void add_to(std::span<float> row, float scale) const;
+  // row <- scale g; `row` may be row().
+  void write_to(std::span<float> row, float scale) const;
+
+  // Writes the inner products, in float64, of all with all: gram [n, n]. Those in factors must be
+  // of one model. Cost: of n in factors n^2/2 B^2 (out + in) multiplications; one pass over those
+  // that are rows; for each row and gradient in factors B out in.
+  static void gram(std::span<const GradientRecord* const> gradients, std::span<double> gram);
+
+ private:
+  // Of something copied: where it stands in floats_.
+  struct Values {
+    int64_t offset;
+    std::size_t at, size;
+  };
+  struct Factors {
+    Product product;  // with pointers that are set when it is asked for
+    std::size_t deltas_at, inputs_at;
+  };
+
+  Product product(std::size_t i) const;
+  std::span<const float> values(std::size_t i) const;
+  std::size_t copy(const float* from, int64_t size);
+  void apply(const struct GradientTarget& target) const;
+  double product_with(std::span<const float> row) const;
+  static void add_products(std::span<const GradientRecord* const> gradients, std::size_t part,
+                           std::span<double> gram);
+  static std::vector<double> gram_of_rows(std::span<const GradientRecord* const> gradients);
+  static std::vector<double> gram_of_factors(std::span<const GradientRecord* const> gradients);
+
+  std::span<float> row_;
+  AlignedFloats floats_;  // of all parts
+  std::vector<Factors> factors_;
+  std::vector<Values> values_;
+};
+
+}  // namespace hanse

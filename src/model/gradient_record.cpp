@@ -1,0 +1,160 @@
+#include "hanse/model/gradient_record.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "gradient_target.hpp"
+#include "hanse/base/products.hpp"
+#include "tiles.hpp"
+
+namespace hanse {
+
+void GradientRecord::clear() {
+  row_ = {};
+  floats_.clear();
+  factors_.clear();
+  values_.clear();
+}
+
+std::size_t GradientRecord::copy(const float* from, int64_t size) {
+  const std::size_t at = floats_.size();
+  floats_.insert(floats_.end(), from, from + size);
+  floats_.resize(whole_lines(floats_.size()));
+  return at;
+}
+
+void GradientRecord::add_product(const Product& product) {
+  const std::size_t deltas = copy(product.deltas, product.samples * product.out);
+  const std::size_t inputs = copy(product.inputs, product.samples * product.in);
+  factors_.push_back({.product = product, .deltas_at = deltas, .inputs_at = inputs});
+}
+
+void GradientRecord::add_values(int64_t offset, std::span<const float> values) {
+  const std::size_t at = copy(values.data(), static_cast<int64_t>(values.size()));
+  values_.push_back({.offset = offset, .at = at, .size = values.size()});
+}
+
+GradientRecord::Product GradientRecord::product(std::size_t i) const {
+  Product found = factors_[i].product;
+  found.deltas = floats_.data() + factors_[i].deltas_at;
+  found.inputs = floats_.data() + factors_[i].inputs_at;
+  return found;
+}
+
+std::span<const float> GradientRecord::values(std::size_t i) const {
+  return std::span(floats_).subspan(values_[i].at, values_[i].size);
+}
+
+void GradientRecord::apply(const GradientTarget& target) const {
+  for (std::size_t i = 0; i < factors_.size(); ++i) target.add(product(i));
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    target.add(values_[i].offset, values(i).data(), static_cast<int64_t>(values_[i].size));
+  }
+}
+
+void GradientRecord::add_to(std::span<float> row, float scale) const {
+  for (std::size_t i = 0; i < row_.size(); ++i) row[i] += scale * row_[i];
+  apply({.row = row.data(), .keep = 1, .scale = scale});
+}
+
+void GradientRecord::write_to(std::span<float> row, float scale) const {
+  for (std::size_t i = 0; i < row_.size(); ++i) row[i] = scale * row_[i];
+  apply({.row = row.data(), .keep = 0, .scale = scale});
+}
+
+// g.r with D^T X for a weight: the sum of (X R^T) times D, entry by entry.
+double GradientRecord::product_with(std::span<const float> row) const {
+  double sum = 0;
+  AlignedFloats outputs;
+  for (std::size_t i = 0; i < factors_.size(); ++i) {
+    const Product p = product(i);
+    outputs.assign(static_cast<std::size_t>(p.samples * p.out), 0);
+    hanse::add_product(p.samples, p.out, p.in, p.inputs, row.data() + p.offset, outputs.data());
+    sum += inner_product(outputs, {p.deltas, outputs.size()});
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const auto offset = static_cast<std::size_t>(values_[i].offset);
+    sum += inner_product(row.subspan(offset, values_[i].size), values(i));
+  }
+  return sum;
+}
+
+// Those of one layer's factors, to the lower triangle.
+void GradientRecord::add_products(std::span<const GradientRecord* const> gradients,
+                                  std::size_t part, std::span<double> gram) {
+  std::vector<const float*> deltas, inputs;  // of all samples of all gradients
+  std::vector<std::size_t> owner;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Product p = gradients[i]->product(part);
+    for (int64_t r = 0; r < p.samples; ++r) {
+      deltas.push_back(p.deltas + r * p.out);
+      inputs.push_back(p.inputs + r * p.in);
+      owner.push_back(i);
+    }
+  }
+  const std::size_t n = owner.size();
+  std::vector<double> by_deltas(n * n);
+  std::vector<double> by_inputs(n * n);
+  const Product shape = gradients.front()->product(part);
+  add_gram(deltas, shape.out, by_deltas);
+  add_gram(inputs, shape.in, by_inputs);
+  for (std::size_t r = 0; r < n; ++r) {
+    double* to = &gram[owner[r] * gradients.size()];
+    for (std::size_t c = 0; c <= r; ++c) {
+      const double both = by_deltas[r * n + c] * by_inputs[r * n + c];
+      to[owner[c]] += owner[c] == owner[r] && c < r ? 2 * both : both;
+    }
+  }
+}
+
+std::vector<double> GradientRecord::gram_of_rows(std::span<const GradientRecord* const> gradients) {
+  std::vector<double> gram(gradients.size() * gradients.size());
+  std::vector<const float*> rows;
+  for (const GradientRecord* gradient : gradients) rows.push_back(gradient->row_.data());
+  if (!rows.empty()) add_gram(rows, std::ssize(gradients[0]->row_), gram);
+  return gram;
+}
+
+std::vector<double> GradientRecord::gram_of_factors(
+    std::span<const GradientRecord* const> gradients) {
+  std::vector<double> gram(gradients.size() * gradients.size());
+  if (gradients.empty()) return gram;
+  for (std::size_t i = 0; i < gradients[0]->factors_.size(); ++i) add_products(gradients, i, gram);
+  for (std::size_t i = 0; i < gradients[0]->values_.size(); ++i) {
+    std::vector<const float*> parts;
+    for (const GradientRecord* gradient : gradients) parts.push_back(gradient->values(i).data());
+    add_gram(parts, std::ssize(gradients[0]->values(i)), gram);
+  }
+  return gram;
+}
+
+void GradientRecord::gram(std::span<const GradientRecord* const> gradients,
+                          std::span<double> gram) {
+  struct Kind {
+    std::vector<const GradientRecord*> gradients;
+    std::vector<std::size_t> places;  // in `gradients`
+  } rows, factored;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    Kind& kind = gradients[i]->row_.empty() ? factored : rows;
+    kind.gradients.push_back(gradients[i]);
+    kind.places.push_back(i);
+  }
+  const auto put = [&](std::size_t i, std::size_t j, double product) {
+    gram[i * gradients.size() + j] = gram[j * gradients.size() + i] = product;
+  };
+  const auto put_all = [&](const Kind& kind, const std::vector<double>& lower) {
+    const std::size_t n = kind.places.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j <= i; ++j) put(kind.places[i], kind.places[j], lower[i * n + j]);
+    }
+  };
+  put_all(rows, gram_of_rows(rows.gradients));
+  put_all(factored, gram_of_factors(factored.gradients));
+  for (const std::size_t i : rows.places) {
+    for (const std::size_t j : factored.places) {
+      put(i, j, gradients[j]->product_with(gradients[i]->row_));
+    }
+  }
+}
+
+}  // namespace hanse
