@@ -46,7 +46,7 @@ class QuasiNewton final : public LocalUpdate {
         in_factors_(pays_in_factors()),
         round_pairs_(model.n_params(), keeps_pairs() ? 0 : most_, in_factors_) {
     const auto n = static_cast<std::size_t>(model.n_params());
-    if (options.gradient == "mean") mean_.resize(n);
+    if (options.gradient != "last") sum_.resize(n);
     if (!in_factors_) loose_.resize(n);
   }
 
@@ -87,10 +87,11 @@ class QuasiNewton final : public LocalUpdate {
   // `pairs`: RoundPairs or KeptPairs.
   template <class Pairs>
   ClientOutcome descend(const ClientTask& task, Memory& memory, Pairs& pairs) {
-    std::fill(mean_.begin(), mean_.end(), 0.0F);
+    std::fill(sum_.begin(), sum_.end(), 0.0F);
     const int64_t steps = local_steps(options_, federation_.train(task.client).size());
     const double lr = learning_rate(options_, task.round);
     const auto rate = static_cast<float>(lr);
+    const float share = options_.gradient == "mean" ? 1 / static_cast<float>(steps) : rate;
     // Pairs that later ones of the round would push out are not made.
     const auto makes_pair = [&](int64_t step) { return step <= steps && step > steps - most_; };
     std::optional<FreshPair> pair;  // that ends with this step's gradient
@@ -104,7 +105,7 @@ class QuasiNewton final : public LocalUpdate {
       if (first) arrive(memory, task.row, pair);
       if (gradient != nullptr) gradient->add_to(task.row, -rate);
       gradient = nullptr;
-      if (step < steps && !makes_pair(step + 1) && mean_.empty()) {  // nobody asks for it again
+      if (step < steps && !makes_pair(step + 1) && sum_.empty()) {  // nobody asks for it again
         return model_.sgd_step(task.row, batch, noise, lr, options_.weight_decay);
       }
       std::optional<FreshPair> next;  // whose step goes along this gradient
@@ -116,11 +117,11 @@ class QuasiNewton final : public LocalUpdate {
       pair = next;
       if (first)
         std::copy_n(gradient->row().begin(), memory.gradient.size(), memory.gradient.begin());
-      if (!mean_.empty()) gradient->add_to(mean_, 1 / static_cast<float>(steps));
+      if (!sum_.empty()) gradient->add_to(sum_, share);
       return loss;
     });
-    const GradientRecord mean{std::span(mean_)};
-    const GradientRecord& told = mean_.empty() ? *gradient : mean;
+    const GradientRecord sum{std::span(sum_)};
+    const GradientRecord& told = sum_.empty() ? *gradient : sum;
     const auto own = pairs.rate(told);
     outcome.rate = own ? *own : lr * squared_norm(told);
     if (options_.rate_limit > 0) {
@@ -197,7 +198,7 @@ class QuasiNewton final : public LocalUpdate {
 
   // Rows are for what has to be added to or kept.
   bool pays_in_factors() const {
-    if (keeps_pairs() || full_batches() || options_.gradient == "mean") return false;
+    if (keeps_pairs() || full_batches() || options_.gradient != "last") return false;
     const int64_t cost = model_.record_product_cost(options_.batch);
     return options_.weight_decay == 0 && cost > 0 && cost < model_.n_params();
   }
@@ -209,9 +210,9 @@ class QuasiNewton final : public LocalUpdate {
   LocalSteps steps_;
   int64_t most_;  // m; 0: no pairs
   bool in_factors_;
-  RoundPairs round_pairs_;   // where no client keeps them
-  AlignedFloats loose_;      // [P] a gradient that no pair keeps, when they are rows
-  std::vector<float> mean_;  // [P] of the round's gradients, when they are told
+  RoundPairs round_pairs_;  // where no client keeps them
+  AlignedFloats loose_;     // [P] a gradient that no pair keeps, when they are rows
+  std::vector<float> sum_;  // [P] of the round's gradients, when it is told
 };
 
 void refuse(bool given, const std::string& key) {

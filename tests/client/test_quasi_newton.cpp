@@ -1,5 +1,6 @@
 // DQN-Fed's client on quadratic losses: what it sends and at which rate, against full BFGS.
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <Eigen/Dense>
@@ -190,18 +191,23 @@ TEST(QuasiNewton, KeepsWhatLaterRoundsUse) {
   EXPECT_EQ(width(0, 4), 0);
 }
 
-TEST(QuasiNewton, MeanOfTheGradients) {
+// The update is lr times the sum, and its rate is quadratic in it.
+TEST(QuasiNewton, MeanOfTheGradientsAndUpdate) {
   Regression problem(random_clients());
-  ClientOptions options = options_of(0, 4, 3);
-  options.gradient = "mean";
-  Client fast(problem, options);
-  Slow slow(problem, 0, 3);
-  for (int round = 1; round <= 3; ++round) {
-    Row row = model_of_round(round);
-    const auto told = slow.participate(vector_of(row), 4, true);
-    const ClientOutcome outcome = fast.participate(0, row, round);
-    EXPECT_LT((vector_of(row) + told.gradient).norm(), 1e-5 * told.gradient.norm());
-    EXPECT_NEAR(outcome.rate, told.rate, 1e-3 * told.rate);
+  constexpr int kSteps = 4;
+  for (const auto& [told_as, scale] : {std::pair{"mean", 1.0}, {"update", kLr * kSteps}}) {
+    ClientOptions options = options_of(0, kSteps, 3);
+    options.gradient = told_as;
+    Client fast(problem, options);
+    Slow slow(problem, 0, 3);
+    for (int round = 1; round <= 3; ++round) {
+      Row row = model_of_round(round);
+      const auto told = slow.participate(vector_of(row), kSteps, true);
+      const ClientOutcome outcome = fast.participate(0, row, round);
+      const VectorXd expected = scale * told.gradient;
+      EXPECT_LT((vector_of(row) + expected).norm(), 1e-5 * expected.norm()) << told_as;
+      EXPECT_NEAR(outcome.rate, scale * scale * told.rate, 1e-3 * outcome.rate) << told_as;
+    }
   }
 }
 

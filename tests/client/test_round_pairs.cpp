@@ -157,9 +157,9 @@ TEST(RoundPairs, RowsWhereFactorsDoNotPay) {
   const Problem problem;
   ClientOptions decayed = options_of(2, 3, 2);
   decayed.weight_decay = 0.1;
-  ClientOptions mean = options_of(2, 3, 2);
-  mean.gradient = "mean";
-  for (const ClientOptions& options : {options_of(3, 3, 2), options_of(0, 3, 2), decayed, mean}) {
+  ClientOptions update = options_of(2, 3, 2);
+  update.gradient = "update";
+  for (const ClientOptions& options : {options_of(3, 3, 2), options_of(0, 3, 2), decayed, update}) {
     EXPECT_EQ(Rounds(problem, options, true).model->records, 0);
   }
 }

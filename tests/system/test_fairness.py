@@ -69,9 +69,11 @@ class EveryRule(hanse.Case):
         for variant in ["paper", "reference"]:
             rules["fedlf-" + variant] = {**layers, "aggregator.kind": "fedlf",
                                          "aggregator.variant": variant}
-        # Pairs in the clients' states; of full batches with a gradient more, of several steps too.
+        # Pairs in the clients' states; of full batches with a gradient more, of several steps too;
+        # gradients in factors.
         for name, more in {"pairs": {"client.batch": 4}, "full-batches": {"client.batch": 0},
                            "steps": {"client.steps": 4, "client.gradient": "mean"},
+                           "factors": {"client.steps": 5, "client.batch": 1},
                            "no-pairs": {"client.rate": "gradient"}}.items():
             rules["dqn-fed-" + name] = {**layers, "aggregator.kind": "dqn-fed", "client.pairs": 3,
                                         "client.momentum": 0, "aggregator.radius": 0.5,

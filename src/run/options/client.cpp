@@ -129,9 +129,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "m, pairs that client.rate = l-bfgs keeps");
   table.add("client.rate-limit", client.rate_limit, at_least(0),
             "a rate of dqn-fed's clients is at most so many times the loss; 0: no limit");
-  table.add_choice("client.gradient", client.gradient, {"last", "mean"},
+  table.add_choice("client.gradient", client.gradient, {"last", "mean", "update"},
                    "what dqn-fed's clients send after several local steps: the gradient at the "
-                   "last iterate, or the mean of all");
+                   "last iterate, the mean of all, or the update, lr times their sum");
   bind_second_order(table, client.second_order);
   table.add(
       "client.state-memory", client.state_memory, at_least(0),
