@@ -121,9 +121,12 @@ class LstmModel final : public Model {
     for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
       last[i] *= masks_.back()[static_cast<std::size_t>(i)];
     }
-    multiply(sizes_.outputs, sizes_.units, rows, target.scale,
-             {logits_.data(), sizes_.outputs, CblasTrans}, {last_, sizes_.units}, target.keep,
-             target.row + head_weight_, sizes_.units);
+    target.add({.offset = head_weight_,
+                .out = sizes_.outputs,
+                .in = sizes_.units,
+                .samples = rows,
+                .deltas = logits_.data(),
+                .inputs = last_});
     sum_.assign(static_cast<std::size_t>(sizes_.outputs), 0.0F);
     for (int64_t i = 0; i < rows * sizes_.outputs; ++i) {
       sum_[static_cast<std::size_t>(i % sizes_.outputs)] += logits_[static_cast<std::size_t>(i)];

@@ -104,12 +104,18 @@ const float* LstmLayer::backward(const float* delta, const GradientTarget& targe
   for (int64_t step = length_ - 1; step >= 0; --step) retreat(step, delta);
   multiply(samples, inputs_, width, 1, {gates_.data(), width}, {row_ + weight_ih_, inputs_}, 0,
            delta_x_.data(), inputs_);
-  const Matrix all{gates_.data(), width, CblasTrans};
-  multiply(width, inputs_, samples, target.scale, all, {x_, inputs_}, target.keep,
-           target.row + weight_ih_, inputs_);
-  const Matrix later{gates_.data() + rows_ * width, width, CblasTrans};
-  multiply(width, units_, samples - rows_, target.scale, later, {hidden_.data(), units_},
-           target.keep, target.row + weight_hh_, units_);
+  target.add({.offset = weight_ih_,
+              .out = width,
+              .in = inputs_,
+              .samples = samples,
+              .deltas = gates_.data(),
+              .inputs = x_});
+  target.add({.offset = weight_hh_,
+              .out = width,
+              .in = units_,
+              .samples = samples - rows_,
+              .deltas = gates_.data() + rows_ * width,
+              .inputs = hidden_.data()});
   add_bias(target);
   return delta_x_.data();
 }
