@@ -134,13 +134,9 @@ KeptPairs::Products KeptPairs::measure(std::span<const float> gradient, bool mak
     }
   }
   const double* last = &table[fresh_.size() * width];
-  Products products{.steps = std::vector<double>(slots_),
-                    .changes = std::vector<double>(slots_),
-                    .self = last[2 * n]};
-  for (std::size_t i = 0; i < n; ++i) {
-    products.steps[pairs[i]] = scale(pairs[i]) * last[i];
-    products.changes[pairs[i]] = last[n + i];
-  }
+  Products products{
+      .steps = {last, last + n}, .changes = {last + n, last + 2 * n}, .self = last[2 * n]};
+  for (std::size_t i = 0; i < n; ++i) products.steps[i] *= scale(pairs[i]);
   return products;
 }
 
@@ -172,9 +168,9 @@ double KeptPairs::rate_of(const Products& products) const {
       if (i <= j) gram[2 * i * size + 2 * j + 1] = stored(kStep, pairs_[i], pairs_[j]);
       gram[(2 * i + 1) * size + 2 * j + 1] = stored(kChange, pairs_[i], pairs_[j]);
     }
-    gram[2 * i * size + 2 * n] = products.steps[pairs_[i]];
-    gram[(2 * i + 1) * size + 2 * n] = products.changes[pairs_[i]];
-    gram[2 * n * size + 2 * i + 1] = products.changes[pairs_[i]];
+    gram[2 * i * size + 2 * n] = products.steps[i];
+    gram[(2 * i + 1) * size + 2 * n] = products.changes[i];
+    gram[2 * n * size + 2 * i + 1] = products.changes[i];
   }
   gram.back() = products.self;
   return lbfgs_rate(gram, static_cast<int64_t>(n));

@@ -43,7 +43,7 @@ class KeptPairs {
   };
   // Of the gradient with s_1, y_1, ..., and itself.
   struct Products {
-    std::vector<double> steps, changes;  // [slots]
+    std::vector<double> steps, changes;  // [pairs]
     double self = 0;
   };
 

@@ -115,8 +115,9 @@ class QuasiNewton final : public LocalUpdate {
       const double loss = gradient_at(task.row, batch, noise, *gradient);
       if (pair) pairs.end(*gradient);
       pair = next;
-      if (first)
+      if (first) {  // nothing is kept but with full batches
         std::copy_n(gradient->row().begin(), memory.gradient.size(), memory.gradient.begin());
+      }
       if (!sum_.empty()) gradient->add_to(sum_, share);
       return loss;
     });
