@@ -18,7 +18,7 @@ print_help() { sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
 # Processors this process may use. nproc also obeys OMP_NUM_THREADS, which says nothing about them.
 processors() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
 
-# Open MPI refuses to start as root unless told twice; mpirun and ctest's own mpirun both read this.
+# Open MPI refuses to start as root unless asked twice; mpirun and ctest's own mpirun both read this.
 allow_mpi_as_root() {
   if [[ $(id -u) -eq 0 ]]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -280,7 +280,7 @@ def weight_matrix(run):
 
 
 def rule_charts(runs):
-    """What a rule tells of its rounds beside the columns that every run has."""
+    """What a rule reports of its rounds beside the columns that every run has."""
     tables = tables_of(runs, lambda run: run.rounds())
     names = dict.fromkeys(name for *_, table in tables for name in table if name not in ROUND)
     charts = []

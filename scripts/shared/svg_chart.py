@@ -105,7 +105,7 @@ class Chart:
         self.layers = []   # functions of both axes that return SVG, drawn in order
         self.extent = ([], [])
         self.legend = []   # (classes, label)
-        self.curves = []   # what the pointer tells: label, classes, x, y
+        self.curves = []   # what the pointer shows: label, classes, x, y
 
     def empty(self):
         return not self.layers

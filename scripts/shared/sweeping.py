@@ -1,4 +1,4 @@
-"""Runs a grid of jobs under one folder and tells mean and deviation over seeds; shared by
+"""Runs a grid of jobs under one folder and reports mean and deviation over seeds; shared by
 scripts/sweep and scripts/reproduce.
 
   OUT/CASE/seed-N      a run directory
@@ -177,7 +177,7 @@ class Interrupts:
 
 
 def environment():
-    """Open MPI refuses to start as root unless told twice."""
+    """Open MPI refuses to start as root unless asked twice."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {**os.environ, **(root if os.geteuid() == 0 else {})}
 
