@@ -106,7 +106,7 @@ void check_data(const Job& job) {
                                  [&](const auto& entry) { return entry.name == job.data.kind; });
   if (kind->reads_a_file && !std::filesystem::exists(job.data.path)) {
     throw InvalidArgument(fmt::format("no such file or folder: {}", job.data.path), "data.path",
-                          "scripts/setup installs Fashion-MNIST; data/README.md tells the formats");
+                          "scripts/setup installs Fashion-MNIST; data/README.md has the formats");
   }
   if (!job.data.test_path.empty() && !std::filesystem::exists(job.data.test_path)) {
     throw InvalidArgument(fmt::format("no such file: {}", job.data.test_path), "data.test-path");
