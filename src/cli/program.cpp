@@ -17,7 +17,7 @@
 #include "hanse/run/components.hpp"
 #include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"
-#include "hanse/run/inspect.hpp"
+#include "hanse/store/inspect.hpp"
 #include "hanse/run/plan.hpp"
 #include "hanse/run/replay.hpp"
 #include "hanse/run/stop_request.hpp"

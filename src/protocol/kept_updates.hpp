@@ -7,8 +7,8 @@
 
 #include "hanse/base/aligned.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/comm/gram.hpp"
-#include "hanse/comm/update_sum.hpp"
+#include "hanse/sums/gram.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 

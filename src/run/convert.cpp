@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "atomic_file.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/scratch_memory.hpp"

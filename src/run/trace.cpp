@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "atomic_file.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {

@@ -5,7 +5,7 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
-#include "run/scratch_folder.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {

@@ -2,7 +2,7 @@
 //   mpirun -n 2 build/hanse-bench-gram [ROWS] [VALUES]      default: 100 rows of 10^6 values
 // Prints for each of five repeats: seconds of the exchange and products, GF/s of all ranks, and the
 // GF/s of as many bare cblas_dsyrk calls of the same shapes at once, one a rank, on data in place.
-#include "hanse/comm/gram.hpp"
+#include "hanse/sums/gram.hpp"
 
 #include <cstdio>
 #include <cstdlib>

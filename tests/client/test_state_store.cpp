@@ -9,8 +9,8 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/client/state_store.hpp"
-#include "run/file_size_limit.hpp"
-#include "run/scratch_folder.hpp"
+#include "store/file_size_limit.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/run/availability.hpp"
-#include "run/scratch_folder.hpp"
+#include "support/scratch_folder.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/run_directory.hpp"
-#include "run/scratch_folder.hpp"
+#include "hanse/store/run_directory.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {

@@ -10,7 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/job.hpp"
-#include "run/scratch_folder.hpp"
+#include "support/scratch_folder.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

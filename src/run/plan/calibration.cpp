@@ -10,7 +10,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/gram.hpp"
+#include "hanse/sums/gram.hpp"
 #include "hanse/comm/thread_communicator.hpp"
 #include "hanse/run/bounds.hpp"
 

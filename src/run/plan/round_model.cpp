@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hanse/comm/gram.hpp"
+#include "hanse/sums/gram.hpp"
 
 namespace hanse {
 

@@ -1,0 +1,87 @@
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, the protocol's own
+// tables (sampling.csv, online.csv, weights.csv), partition.csv, clients.csv, summary.json,
+// model.h5, checkpoints/, tensorboard/. Written by rank 0.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/protocol/protocol.hpp"
+#include "hanse/store/event_file.hpp"
+
+namespace hanse {
+
+// Throws InvalidArgument when `path` cannot take a new run: it holds results and `overwrite` is
+// false, it is a file, or it cannot be created or written. Changes nothing but creating folders.
+void check_output(const std::string& path, bool overwrite);
+
+class RunDirectory {
+ public:
+  // A new run: removes what an earlier run left (only files of the names above) and writes job.cfg.
+  static RunDirectory create(const std::string& path, const std::string& job_text,
+                             const std::vector<std::string>& round_columns = {});
+  // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Results
+  // of `from` are copied first when it is another folder.
+  static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
+                             const std::string& job_text,
+                             const std::vector<std::string>& round_columns = {});
+
+  // From now on what is appended of rounds and evaluations goes to tensorboard/ too; `completed`
+  // rounds are behind the run.
+  void write_events(int64_t completed);
+  void append_round(const RoundRecord& record);
+  void append_evaluation(int64_t round, const Metrics& metrics);
+  // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
+  void append_decision(int64_t round, std::span<const double> decision);
+  // Lines of a protocol's own table. The first ones create the file.
+  void append_lines(const TableLines& table);
+  // Replaces clients.csv. Accuracies are left empty for regression.
+  void write_clients(std::span<const ClientEvaluation> clients, bool classification);
+  // Replaces partition.csv: samples of each label that a client has, a line each; of the first
+  // 1,000 clients. Nothing for regression.
+  void write_partition(const Federation& federation);
+  void write_summary(const std::string& json);
+  // Brings buffered lines to the file. Throws IoError on a full disk.
+  void flush();
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string checkpoints() const { return file("checkpoints"); }
+
+  // Of all rounds so far, those before a resume included.
+  double round_seconds_median() const;
+  double seconds() const;
+  double bytes_per_round() const;
+  // Round of the last line of evaluations.csv when the directory was opened; 0: none.
+  int64_t last_evaluation() const { return last_evaluation_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  using File = std::unique_ptr<std::FILE, Close>;
+
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+  void open_logs(const std::vector<std::string>& round_columns);
+  void read_rounds();
+
+  std::string path_;
+  File rounds_;
+  File evaluations_;
+  File decisions_;                          // null until there is a decision
+  std::map<std::string, File> tables_;      // of the protocol, by name
+  std::vector<std::string> round_columns_;  // of rounds.csv, behind those of every protocol
+  std::optional<EventFile> events_;
+  bool evaluations_empty_ = true;
+  int64_t last_evaluation_ = 0;
+  std::vector<float> round_seconds_;
+  double bytes_ = 0;
+};
+
+}  // namespace hanse

@@ -1,0 +1,114 @@
+#include "hanse/store/atomic_file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr mode_t kMode = 0644;
+
+[[noreturn]] void fail(const std::string& what, const std::string& path) {
+  throw IoError(what + ": " + errno_text(), path);
+}
+
+[[noreturn]] void no_room(int64_t bytes, const std::string& path) {
+  throw IoError(fmt::format("no room for {} bytes: {}", bytes, errno_text()), path,
+                "make room on the disk");
+}
+
+std::string folder_of(const std::string& path) {
+  const auto folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// Some file systems know no sync of a folder; then the rename is as durable as it can be.
+void sync_folder(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail("cannot open the folder", folder);
+  const int status = fsync(descriptor);
+  const int code = errno;
+  close(descriptor);
+  errno = code;
+  if (status != 0 && code != EINVAL && code != ENOTSUP) fail("cannot flush the folder", folder);
+}
+
+}  // namespace
+
+Descriptor::Descriptor(const std::string& path, int flags)
+    : path_(path), descriptor_(open(path.c_str(), flags | O_CLOEXEC, kMode)) {
+  if (descriptor_ < 0) fail("cannot open the file", path_);
+}
+
+Descriptor::~Descriptor() { close(descriptor_); }
+
+int64_t Descriptor::size() const {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0) fail("cannot read the file's size", path_);
+  return status.st_size;
+}
+
+// Not posix_fallocate: where the file system has no such call, it writes to every single block.
+bool Descriptor::reserve(int64_t bytes) {
+  int status = 0;
+  do {
+    status = fallocate(descriptor_, 0, 0, bytes);
+  } while (status != 0 && errno == EINTR);
+  if (status != 0 && errno != EOPNOTSUPP && errno != ENOSYS) no_room(bytes, path_);
+  return status == 0;
+}
+
+void Descriptor::write_at(int64_t offset, const std::string& bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t wrote = pwrite(descriptor_, bytes.data() + done, bytes.size() - done,
+                                 offset + static_cast<int64_t>(done));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) fail("cannot write", path_);
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+void Descriptor::sync() {
+  if (fsync(descriptor_) != 0) fail("cannot flush the file to the disk", path_);
+}
+
+TemporaryFile::TemporaryFile(const std::string& path) : path_(path) {
+  const Descriptor created(path, O_RDWR | O_CREAT | O_TRUNC);
+}
+
+TemporaryFile::~TemporaryFile() {
+  if (!published_) unlink(path_.c_str());
+}
+
+void TemporaryFile::require_room(int64_t bytes) {
+  Descriptor file(path_, O_RDWR);
+  if (!file.reserve(bytes)) {
+    struct statvfs disk {};
+    if (statvfs(path_.c_str(), &disk) != 0) fail("cannot read the free space", path_);
+    errno = ENOSPC;
+    if (disk.f_bavail < static_cast<uint64_t>(bytes) / disk.f_frsize) no_room(bytes, path_);
+  }
+  if (truncate(path_.c_str(), 0) != 0) fail("cannot empty the file", path_);
+}
+
+void TemporaryFile::publish(const std::string& name) {
+  sync_file(path_);
+  if (std::rename(path_.c_str(), name.c_str()) != 0) fail("cannot rename it to " + name, path_);
+  published_ = true;
+  sync_folder(folder_of(name));
+}
+
+void sync_file(const std::string& path) { Descriptor(path, O_RDWR).sync(); }
+
+}  // namespace hanse

@@ -1,0 +1,173 @@
+// The files of checkpoints: names, seal, which is the newest.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "checkpoint_format.hpp"
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/store/checkpoint.hpp"
+
+namespace hanse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kPrefix = "round-";
+const std::string kSuffix = ".h5";
+const std::string kTemporarySuffix = ".h5.tmp";
+
+bool has_ends(const std::string& text, const std::string& prefix, const std::string& suffix) {
+  return text.size() > prefix.size() + suffix.size() && text.starts_with(prefix) &&
+         text.ends_with(suffix);
+}
+
+// File names in the folder; none when it is not there.
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (code && code != std::errc::no_such_file_or_directory) {
+    throw IoError("cannot list the folder: " + code.message(), folder);
+  }
+  return names;
+}
+
+// Newest first.
+std::vector<FoundCheckpoint> checkpoints_in(const std::string& folder) {
+  std::vector<FoundCheckpoint> found;
+  for (const auto& name : names_in(folder)) {
+    if (const auto round = round_of_name(name)) found.push_back({folder + "/" + name, *round});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.round > b.round; });
+  return found;
+}
+
+void remove_file(const std::string& file) {
+  std::error_code code;
+  fs::remove(file, code);
+  if (code) throw IoError("cannot remove the file: " + code.message(), file);
+}
+
+// Takes "KEY VALUE\n" off the front of `text`; nothing when it is not there.
+std::optional<std::string> take_line(std::string& text, const std::string& key) {
+  const auto end = text.find('\n');
+  if (end == std::string::npos || !text.starts_with(key + " ")) return std::nullopt;
+  std::string value = text.substr(key.size() + 1, end - key.size() - 1);
+  text.erase(0, end + 1);
+  return value;
+}
+
+std::optional<int64_t> whole_number(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// What is wrong with the block itself.
+std::optional<std::string> parse_seal(const std::string& block, Seal& seal) {
+  std::string rest = block;
+  const auto version = take_line(rest, kMagic);
+  if (!version) return "not a checkpoint: it does not begin with " + kMagic;
+  if (*version != std::to_string(kCheckpointVersion)) {
+    return fmt::format("format version is not {}", kCheckpointVersion);
+  }
+  const auto bytes = take_line(rest, "bytes");
+  const auto digest = take_line(rest, "xxh3");
+  const auto length = bytes ? whole_number(*bytes) : std::nullopt;
+  if (!length || !digest) return "its header is damaged";
+  seal = {*length, *digest};
+  if (seal.text() != block) return "its header is damaged";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Seal::text() const {
+  std::string block =
+      fmt::format("{} {}\nbytes {}\nxxh3 {}\n", kMagic, kCheckpointVersion, bytes, digest);
+  block.resize(kUserBlockBytes, '\0');
+  return block;
+}
+
+std::optional<std::string> check_seal(const std::string& file, Seal& seal) {
+  std::error_code code;
+  const auto bytes = static_cast<int64_t>(fs::file_size(file, code));
+  if (code) return "cannot be read: " + code.message();
+  std::string block(kUserBlockBytes, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(block.data(), kUserBlockBytes);
+  if (bytes < kUserBlockBytes) return fmt::format("truncated to {} bytes", bytes);
+  if (!in) return "cannot be read";
+  if (const auto damage = parse_seal(block, seal)) return damage;
+  if (bytes != seal.bytes) return fmt::format("{} bytes long, must be {}", bytes, seal.bytes);
+  return std::nullopt;
+}
+
+std::optional<std::string> checkpoint_damage(const std::string& file) {
+  Seal seal;
+  if (const auto damage = check_seal(file, seal)) return damage;
+  try {
+    const std::string digest = file_digest_hex(file, kUserBlockBytes);
+    if (digest == seal.digest) return std::nullopt;
+    return fmt::format("damaged: its digest is {}, must be {}", digest, seal.digest);
+  } catch (const IoError& error) {
+    return error.what();
+  }
+}
+
+std::string checkpoint_path(const std::string& folder, int64_t round) {
+  return fmt::format("{}/{}{:06d}{}", folder, kPrefix, round, kSuffix);
+}
+
+std::string temporary_path(const std::string& folder, int64_t round) {
+  return fmt::format("{}/.{}{:06d}{}", folder, kPrefix, round, kTemporarySuffix);
+}
+
+void remove_temporaries(const std::string& folder) {
+  for (const auto& name : names_in(folder)) {
+    if (has_ends(name, "." + kPrefix, kTemporarySuffix)) remove_file(folder + "/" + name);
+  }
+}
+
+std::optional<int64_t> round_of_name(const std::string& file_name) {
+  if (!has_ends(file_name, kPrefix, kSuffix)) return std::nullopt;
+  const std::string digits =
+      file_name.substr(kPrefix.size(), file_name.size() - kPrefix.size() - kSuffix.size());
+  const bool all_digits =
+      std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
+  return digits.size() >= 6 && all_digits ? whole_number(digits) : std::nullopt;
+}
+
+void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round) {
+  if (keep <= 0) return;
+  int64_t seen = 0;
+  for (const auto& checkpoint : checkpoints_in(folder)) {
+    if (checkpoint.round > newest_round) continue;
+    if (++seen > keep) remove_file(checkpoint.file);
+  }
+}
+
+std::optional<FoundCheckpoint> newest_checkpoint(
+    const std::string& folder,
+    const std::function<void(const std::string&, const std::string&)>& skipped) {
+  for (const auto& checkpoint : checkpoints_in(folder)) {
+    const auto damage = checkpoint_damage(checkpoint.file);
+    if (!damage) return checkpoint;
+    skipped(checkpoint.file, *damage);
+  }
+  return std::nullopt;
+}
+
+}  // namespace hanse

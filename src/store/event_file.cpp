@@ -1,0 +1,128 @@
+#include "hanse/store/event_file.hpp"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include <boost/crc.hpp>
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Wire types of protocol buffers.
+enum class Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+template <typename Integer>
+void put_little_endian(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+}
+
+void put_varint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+  out += static_cast<char>(value);
+}
+
+void put_tag(std::string& out, uint32_t field, Wire wire) {
+  put_varint(out, field << 3 | static_cast<uint32_t>(wire));
+}
+
+void put_bytes(std::string& out, uint32_t field, const std::string& bytes) {
+  put_tag(out, field, Wire::kBytes);
+  put_varint(out, bytes.size());
+  out += bytes;
+}
+
+std::string event(int64_t step) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  std::string out;
+  put_tag(out, 1, Wire::kFixed64);
+  put_little_endian(out, std::bit_cast<uint64_t>(now.count()));
+  put_tag(out, 2, Wire::kVarint);
+  put_varint(out, static_cast<uint64_t>(step));
+  return out;
+}
+
+std::string version_event() {
+  std::string out = event(0);
+  put_bytes(out, 3, "brain.Event:2");
+  return out;
+}
+
+std::string start_event(int64_t step) {
+  std::string log;
+  put_tag(log, 1, Wire::kVarint);
+  put_varint(log, 1);
+  std::string out = event(step);
+  put_bytes(out, 7, log);
+  return out;
+}
+
+std::string scalar(const std::string& tag, double number) {
+  std::string out;
+  put_bytes(out, 1, tag);
+  put_tag(out, 2, Wire::kFixed32);
+  put_little_endian(out, std::bit_cast<uint32_t>(static_cast<float>(number)));
+  return out;
+}
+
+uint32_t masked_crc(const std::string& bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return std::rotr(static_cast<uint32_t>(crc.checksum()), 15) + 0xa282ead8U;
+}
+
+std::string next_path(const std::string& folder) {
+  for (int number = 1;; ++number) {
+    const auto path = fs::path(folder) / fmt::format("events.out.tfevents.{:04}", number);
+    if (!fs::exists(path)) return path.string();
+  }
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::string& folder, int64_t completed) {
+  fs::create_directories(folder);
+  const bool goes_on = !fs::is_empty(folder);
+  path_ = next_path(folder);
+  file_.reset(std::fopen(path_.c_str(), "wbe"));
+  if (!file_) throw IoError("cannot write: " + errno_text(), path_);
+  append_record(version_event());
+  if (goes_on) append_record(start_event(completed + 1));
+}
+
+void EventFile::append(int64_t round, const std::string& prefix, const Metrics& values) {
+  std::string summary;
+  for (const auto& [name, value] : values) {
+    if (std::isfinite(value)) put_bytes(summary, 1, scalar(prefix + "/" + name, value));
+  }
+  std::string out = event(round);
+  put_bytes(out, 5, summary);
+  append_record(out);
+}
+
+void EventFile::append_record(const std::string& event) {
+  std::string length;
+  put_little_endian(length, static_cast<uint64_t>(event.size()));
+  std::string record = length;
+  put_little_endian(record, masked_crc(length));
+  record += event;
+  put_little_endian(record, masked_crc(event));
+  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) {
+    throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
+  }
+}
+
+void EventFile::flush() {
+  if (std::fflush(file_.get()) != 0) {
+    throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,170 @@
+#include "hanse/store/inspect.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "checkpoint_format.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/store/checkpoint.hpp"
+#include "hdf5_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kShownElements = 4;
+constexpr int64_t kShownCharacters = 60;
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+std::string size_text(int64_t bytes) {
+  static const std::vector<std::string> units = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+template <class T>
+std::string values_text(const hdf5::Dataset& dataset) {
+  std::vector<T> values(static_cast<std::size_t>(dataset.size()));
+  dataset.read(values.data());
+  std::vector<std::string> texts;
+  for (const T value : values) {
+    if constexpr (std::is_same_v<T, double>) {
+      texts.push_back(number_text(value));
+    } else {
+      texts.push_back(fmt::format("{}", value));
+    }
+  }
+  return join(texts, " ");
+}
+
+std::string quoted_text(const hdf5::Dataset& dataset) {
+  std::string text(static_cast<std::size_t>(dataset.size()), '\0');
+  dataset.read(text.data());
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= ' '; });
+  return printable ? "\"" + text + "\"" : "";
+}
+
+// The value, when it is small enough to be shown.
+std::string value_text(const hdf5::Dataset& dataset) {
+  const bool is_text = dataset.kind() == hdf5::Kind::kText;
+  if (dataset.size() > (is_text ? kShownCharacters : kShownElements)) return "";
+  switch (dataset.kind()) {
+    case hdf5::Kind::kInt64: return values_text<int64_t>(dataset);
+    case hdf5::Kind::kDouble: return values_text<double>(dataset);
+    case hdf5::Kind::kFloat: return values_text<float>(dataset);
+    case hdf5::Kind::kText: return quoted_text(dataset);
+    case hdf5::Kind::kOther: break;
+  }
+  return "";
+}
+
+// "  NAME  TYPE  SHAPE  VALUE" a dataset, in columns; names without the first `skip` characters.
+std::string dataset_lines(const hdf5::File& file, const std::vector<std::string>& names,
+                          std::size_t skip) {
+  std::size_t width = 0;
+  for (const auto& name : names) width = std::max(width, name.size() - skip);
+  std::string lines;
+  for (const auto& name : names) {
+    const hdf5::Dataset dataset = file.dataset(name);
+    const bool is_text = dataset.kind() == hdf5::Kind::kText;
+    const std::string extent =
+        is_text ? fmt::format("{} bytes", dataset.size()) : shape_text(dataset.shape());
+    std::string line = fmt::format("  {:<{}}  {:<7}  {:<12}  {}", name.substr(skip), width,
+                                   kind_name(dataset.kind()), extent, value_text(dataset));
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines += line + "\n";
+  }
+  return lines;
+}
+
+std::string heading(const std::string& path, const std::string& what) {
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  return fmt::format("{}: {}, {}\n", path, what, size_text(bytes));
+}
+
+std::string checkpoint_contents(const std::string& path) {
+  const hdf5::Section section;
+  const hdf5::File file = hdf5::File::open_to_read(path);
+  std::vector<std::string> names;
+  if (file.contains(kStateGroup)) names = file.dataset_names(kStateGroup);
+  std::string text = fmt::format("round: {}\ndigest: ok\nserver state: {} arrays\n",
+                                 file.read_attribute("round"), names.size());
+  text += dataset_lines(file, names, kStateGroup.size() + 1);
+  if (!file.contains("/clients")) return text + "clients: no states\n";
+  const auto shape = file.dataset(kClientRows).shape();
+  return text + fmt::format("clients: {} with state, {} float32 each\n", shape.at(0), shape.at(1));
+}
+
+std::string inspect_checkpoint(const std::string& path) {
+  const std::string head = heading(path, "checkpoint");
+  if (const auto damage = checkpoint_damage(path)) {
+    const auto round = round_of_name(std::filesystem::path(path).filename().string());
+    return head + (round ? fmt::format("round: {} (by its name)\n", *round) : "") +
+           "digest: DAMAGED, " + *damage + "\n";
+  }
+  return head + checkpoint_contents(path);
+}
+
+bool is_model(const hdf5::File& file) {
+  if (!file.contains("/row")) return false;
+  const hdf5::Dataset row = file.dataset("/row");
+  return row.kind() == hdf5::Kind::kFloat && row.shape().size() == 1;
+}
+
+std::string inspect_model(const hdf5::File& file, const std::string& path) {
+  std::vector<std::string> names = file.dataset_names("/");
+  std::erase(names, "/row");
+  return heading(path, "model") +
+         fmt::format("parameters: {}\ntensors: {}\n", file.dataset("/row").size(), names.size()) +
+         dataset_lines(file, names, 1);
+}
+
+std::string inspect_any(const std::string& path) {
+  const hdf5::Section section;
+  const hdf5::File file = hdf5::File::open_to_read(path);
+  if (is_model(file)) return inspect_model(file, path);
+  const auto names = file.dataset_names("/");
+  return heading(path, "HDF5 file") + fmt::format("datasets: {}\n", names.size()) +
+         dataset_lines(file, names, 1);
+}
+
+// The first bytes of the file.
+std::string beginning_of(const std::string& path, std::size_t bytes) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in || std::filesystem::is_directory(path)) {
+    const std::string reason = in ? "it is a folder" : errno_text();
+    throw InvalidArgument("cannot open the file: " + reason, path);
+  }
+  std::string text(bytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+}  // namespace
+
+std::string inspect_file(const std::string& path) {
+  if (beginning_of(path, kMagic.size()) == kMagic) return inspect_checkpoint(path);
+  try {
+    return inspect_any(path);
+  } catch (const IoError& error) {
+    throw InvalidArgument(std::string("no readable HDF5 file: ") + error.what(), "",
+                          "checkpoints and model.h5 of a run directory can be inspected");
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,115 @@
+#include "hanse/sums/device_updates.hpp"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+namespace hanse {
+
+DeviceUpdates::DeviceUpdates(Communicator& comm, DeviceCommunicator& devices,
+                             std::vector<RowPart> layers, const std::string& device)
+    : comm_(comm),
+      devices_(devices),
+      device_(device),
+      layers_(std::move(layers)),
+      blocks_(comm, layers_) {}
+
+DeviceUpdates::~DeviceUpdates() = default;
+
+std::vector<FoldResult> DeviceUpdates::keep(const at::Tensor& rows, const at::Tensor& theta,
+                                            std::span<const int64_t> positions) {
+  const auto n = static_cast<int64_t>(positions.size());
+  const at::Tensor& updates = kept_.emplace_back(rows.narrow(0, 0, n) - theta);
+  positions_.insert(positions_.end(), positions.begin(), positions.end());
+  std::vector<at::Tensor> told;
+  for (int64_t i = 0; i < n; ++i) told.push_back(at::sum(updates[i].to(at::kDouble).square_()));
+  const at::Tensor on_host = at::stack(told).cpu();
+  std::vector<FoldResult> results;
+  for (int64_t i = 0; i < n; ++i) {
+    const double squared_norm = on_host.data_ptr<double>()[i];
+    results.push_back({.squared_norm = squared_norm, .in_range = std::isfinite(squared_norm)});
+  }
+  return results;
+}
+
+// Block first_block + r of all rows goes to rank r. Returns this rank's [K, L], one rank's rows
+// after another's; empty without a block.
+at::Tensor DeviceUpdates::exchange(int64_t first_block) {
+  const auto floats = at::TensorOptions(at::kFloat).device(device_);
+  const int64_t length = blocks_.at(first_block + comm_.rank()).size();
+  std::vector<int64_t> sends, receives;
+  std::vector<at::Tensor> out{at::empty({0}, floats)};
+  for (int64_t rank = 0; rank < comm_.size(); ++rank) {
+    const RowPart theirs = blocks_.at(first_block + rank);
+    for (const at::Tensor& updates : kept_) {
+      out.push_back(updates.narrow(1, theirs.begin, theirs.size()).flatten());
+    }
+    sends.push_back(theirs.size() * static_cast<int64_t>(positions_.size()));
+    receives.push_back(length * blocks_.rows_of()[static_cast<std::size_t>(rank)]);
+  }
+  const auto k = static_cast<int64_t>(blocks_.positions().size());
+  at::Tensor in = at::empty({k, length}, floats);
+  at::Tensor flat = in.view({-1});
+  devices_.alltoallv(at::cat(out), sends, flat, receives);
+  return in;
+}
+
+// [K] on the device: the place of each position's row in what comes by exchange().
+at::Tensor DeviceUpdates::arrivals() const {
+  const auto positions = blocks_.positions();
+  at::Tensor places = at::empty({static_cast<int64_t>(positions.size())}, at::kLong);
+  for (std::size_t place = 0; place < positions.size(); ++place) {
+    places.data_ptr<int64_t>()[positions[place]] = static_cast<int64_t>(place);
+  }
+  return places.to(at::Device(device_));
+}
+
+std::vector<double> DeviceUpdates::gram(int64_t k) {
+  blocks_.learn_owners(positions_, k);
+  const at::Tensor order = arrivals();
+  std::vector<at::Tensor> products;  // [K, K] of this rank's blocks
+  for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
+    const at::Tensor arrived = exchange(first);
+    if (arrived.numel() == 0) continue;
+    const at::Tensor rows = arrived.index_select(0, order).to(at::kDouble);
+    products.push_back(at::mm(rows, rows.t()));
+  }
+  std::vector<double> lower;
+  for (const at::Tensor& product : products) {
+    const at::Tensor on_host = product.cpu();
+    append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k, lower);
+  }
+  return blocks_.sum(std::move(lower));
+}
+
+int64_t DeviceUpdates::fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) {
+  int64_t broken = -1;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const auto weights = coefficients.subspan(layer * static_cast<std::size_t>(k));
+    auto position = positions_.begin();
+    for (const at::Tensor& updates : kept_) {
+      const auto first = position;
+      std::vector<double> chosen;
+      for (int64_t i = 0; i < updates.size(0); ++i) {
+        chosen.push_back(weights[static_cast<std::size_t>(*position++)]);
+      }
+      const RowPart part = layers_[layer];
+      const auto folded =
+          sum.fold(updates.narrow(1, part.begin, part.size()), {}, chosen, part.begin);
+      for (std::size_t i = 0; i < folded.size(); ++i) {
+        if (!folded[i].in_range) broken = first[static_cast<std::ptrdiff_t>(i)];
+      }
+    }
+  }
+  clear();
+  return broken;
+}
+
+void DeviceUpdates::clear() {
+  kept_.clear();
+  positions_.clear();
+}
+
+}  // namespace hanse

@@ -1,0 +1,154 @@
+#include "hanse/sums/gram.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "hanse/base/products.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Rounded up.
+int64_t divide(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+// Two blocks at least, so that no rank gets a whole row.
+int64_t block_length(int64_t size) {
+  const int64_t blocks =
+      std::clamp(divide(size, GramBlocks::kLength), std::min<int64_t>(size, 2), GramBlocks::kMost);
+  return divide(size, blocks);
+}
+
+}  // namespace
+
+int64_t GramBlocks::count(std::span<const RowPart> parts) {
+  int64_t blocks = 0;
+  for (const RowPart& part : parts) blocks += divide(part.size(), block_length(part.size()));
+  return blocks;
+}
+
+GramBlocks::GramBlocks(Communicator& comm, const std::vector<RowPart>& parts)
+    : comm_(comm), parts_(parts.size()) {
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const int64_t length = block_length(parts[part].size());
+    for (int64_t begin = parts[part].begin; begin < parts[part].end; begin += length) {
+      blocks_.push_back({{begin, std::min(begin + length, parts[part].end)}, part});
+    }
+    longest_ = std::max(longest_, length);
+  }
+}
+
+RowPart GramBlocks::at(int64_t block) const {
+  return block < size() ? blocks_[static_cast<std::size_t>(block)].values : RowPart();
+}
+
+void GramBlocks::learn_owners(std::span<const int64_t> positions, int64_t k) {
+  const auto rank = static_cast<std::size_t>(comm_.rank());
+  const std::vector<int64_t> ones(static_cast<std::size_t>(comm_.size()), 1);
+  rows_of_.assign(ones.size(), 0);
+  rows_of_[rank] = static_cast<int64_t>(positions.size());
+  comm_.allgatherv(std::span(rows_of_), ones);
+  positions_.assign(static_cast<std::size_t>(k), 0);
+  const auto before =
+      std::accumulate(rows_of_.begin(), rows_of_.begin() + comm_.rank(), int64_t{0});
+  std::copy(positions.begin(), positions.end(), positions_.begin() + before);
+  comm_.allgatherv(std::span(positions_), rows_of_);
+}
+
+std::vector<double> GramBlocks::sum(std::vector<double> products) const {
+  std::vector<int64_t> counts;
+  const auto all = comm_.gatherv(std::span<const double>(products), 0, &counts);
+  if (comm_.rank() != 0) return {};
+  std::vector<std::size_t> next(counts.size());
+  std::exclusive_scan(counts.begin(), counts.end(), next.begin(), std::size_t{0});
+  const std::size_t k = positions_.size();
+  std::vector<double> sum(parts_ * k * k);
+  for (std::size_t b = 0; b < blocks_.size(); ++b) {
+    std::size_t& product = next[b % next.size()];
+    double* part = sum.data() + blocks_[b].part * k * k;
+    for (std::size_t row = 0; row < k; ++row) {
+      for (std::size_t column = 0; column <= row; ++column) {
+        part[row * k + column] += all[product++];
+      }
+    }
+  }
+  for (std::size_t part = 0; part < parts_; ++part) {
+    mirror(std::span(sum).subspan(part * k * k, k * k), k);
+  }
+  return sum;
+}
+
+void append_lower(std::span<const double> matrix, int64_t size, std::vector<double>& out) {
+  for (int64_t row = 0; row < size; ++row) {
+    const auto first = matrix.begin() + row * size;
+    out.insert(out.end(), first, first + row + 1);
+  }
+}
+
+// Empty when there is no such block or piece.
+RowPart GramExchange::piece_of(int64_t block, int64_t piece) const {
+  const RowPart whole = blocks_.at(block);
+  const int64_t begin = std::min(whole.begin + piece * kPiece, whole.end);
+  return {begin, std::min(begin + kPiece, whole.end)};
+}
+
+// Block first_block + r goes to rank r: one piece of it, of all rows.
+void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece) {
+  const auto rows_of = blocks_.rows_of();
+  const auto ranks = rows_of.size();
+  const RowPart mine = piece_of(first_block + comm_.rank(), piece);
+  std::vector<int64_t> sends(ranks), receives(ranks);
+  out_.clear();
+  for (std::size_t to = 0; to < ranks; ++to) {
+    const RowPart theirs = piece_of(first_block + static_cast<int64_t>(to), piece);
+    const bool own = static_cast<int>(to) == comm_.rank();  // stays where it is
+    sends[to] = own ? 0 : theirs.size() * static_cast<int64_t>(rows.size());
+    receives[to] = own ? 0 : mine.size() * rows_of[to];
+    for (std::size_t i = 0; !own && i < rows.size(); ++i) {
+      const auto values = rows[i].values.begin();
+      out_.insert(out_.end(), values + theirs.begin, values + theirs.end);
+    }
+  }
+  in_.resize(
+      static_cast<std::size_t>(std::accumulate(receives.begin(), receives.end(), int64_t{0})));
+  comm_.alltoallv(std::span<const float>(out_), sends, std::span(in_), receives);
+}
+
+// Where a piece of every row lies now, by position.
+std::vector<const float*> GramExchange::locate(std::span<const OwnedRow> rows,
+                                               RowPart piece) const {
+  const auto positions = blocks_.positions();
+  const auto rows_of = blocks_.rows_of();
+  std::vector<const float*> at(positions.size());
+  const float* next = in_.data();
+  std::size_t entry = 0;
+  for (std::size_t rank = 0; rank < rows_of.size(); ++rank) {
+    const bool own = static_cast<int>(rank) == comm_.rank();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows_of[rank]); ++i, ++entry) {
+      at[static_cast<std::size_t>(positions[entry])] =
+          own ? rows[i].values.data() + piece.begin : next;
+      if (!own) next += piece.size();
+    }
+  }
+  return at;
+}
+
+std::vector<double> GramExchange::gram(std::span<const OwnedRow> rows, int64_t k) {
+  std::vector<int64_t> positions;
+  for (const OwnedRow& row : rows) positions.push_back(row.position);
+  blocks_.learn_owners(positions, k);
+  std::vector<double> products;
+  for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
+    const int64_t mine = first + comm_.rank();
+    std::vector<double> block(static_cast<std::size_t>(k * k));
+    for (int64_t piece = 0; piece < divide(blocks_.longest(), kPiece); ++piece) {
+      exchange(rows, first, piece);
+      const RowPart part = piece_of(mine, piece);
+      add_gram(locate(rows, part), part.size(), block);
+    }
+    if (mine < blocks_.size()) append_lower(block, k, products);
+  }
+  return blocks_.sum(std::move(products));
+}
+
+}  // namespace hanse

@@ -1,0 +1,102 @@
+#include "hanse/sums/update_sum.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "fold_kernels.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kScale = int64_t{1} << UpdateSum::kFractionBits;
+
+void fold_fast(std::span<float> row, std::span<const float> theta, std::span<float> sum,
+               float coefficient, FoldSums& sums) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const float delta = theta.empty() ? row[i] : row[i] - theta[i];
+    const float addend = coefficient * delta;
+    sums.squared[i % FoldSums::kLanes] += static_cast<double>(delta) * static_cast<double>(delta);
+    sums.in_range = sums.in_range && std::isfinite(addend);
+    sum[i] += addend;
+    if (!theta.empty()) row[i] = theta[i];
+  }
+}
+
+}  // namespace
+
+UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
+    : reduction_(reduction),
+      // One bit below the exact bound keeps the product's rounding inside it.
+      limit_(0x1p62 / static_cast<double>(std::max<int64_t>(addends, 1)) / kScale) {
+  const auto n = static_cast<std::size_t>(n_params);
+  if (reduction == Reduction::kExact) {
+    fixed_.resize(n);
+  } else {
+    floats_.resize(n);
+  }
+}
+
+FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient,
+                           int64_t begin) {
+  static const FoldKernel fold_exact = best_fold_kernel();
+  FoldSums sums;
+  if (reduction_ == Reduction::kExact) {
+    const float* origin = theta.empty() ? nullptr : theta.data();
+    sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kScale,
+                      limit_ * kScale);
+  } else {
+    fold_fast(row, theta, std::span(floats_).subspan(static_cast<std::size_t>(begin), row.size()),
+              static_cast<float>(coefficient), sums);
+  }
+  FoldResult result;
+  for (const double lane : sums.squared) result.squared_norm += lane;
+  result.in_range = sums.in_range && std::isfinite(result.squared_norm);
+  return result;
+}
+
+void UpdateSum::add(std::span<const int64_t> fixed) {
+  std::transform(fixed.begin(), fixed.end(), fixed_.begin(), fixed_.begin(), std::plus<>());
+}
+
+void UpdateSum::scale(double factor) {
+  for (int64_t& value : fixed_) value = std::llround(static_cast<double>(value) * factor);
+  for (float& value : floats_) value *= static_cast<float>(factor);
+}
+
+void UpdateSum::reduce(Communicator& comm, int root) {
+  if (reduction_ == Reduction::kExact) {
+    comm.reduce(std::span(fixed_), ReduceOp::kSum, root);
+  } else {
+    comm.reduce(std::span(floats_), ReduceOp::kSum, root);
+  }
+}
+
+ExchangeTimes UpdateSum::exchange(Communicator& comm, std::span<float> result,
+                                  const ExchangeStep& step) {
+  return reduction_ == Reduction::kExact ? comm.exchange(std::span(fixed_), result, step)
+                                         : comm.exchange(std::span(floats_), result, step);
+}
+
+void UpdateSum::take(std::span<float> out, int64_t begin) {
+  const auto first = static_cast<std::size_t>(begin);
+  if (reduction_ == Reduction::kExact) {
+    const auto part = std::span(fixed_).subspan(first, out.size());
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      out[i] = static_cast<float>(static_cast<double>(part[i]) * (1.0 / kScale));
+    }
+    std::fill(part.begin(), part.end(), 0);
+  } else {
+    const auto part = std::span(floats_).subspan(first, out.size());
+    std::copy(part.begin(), part.end(), out.begin());
+    std::fill(part.begin(), part.end(), 0.0F);
+  }
+}
+
+void UpdateSum::clear() {
+  std::fill(fixed_.begin(), fixed_.end(), 0);
+  std::fill(floats_.begin(), floats_.end(), 0.0F);
+}
+
+}  // namespace hanse

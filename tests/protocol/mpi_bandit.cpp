@@ -1,0 +1,25 @@
+// mpirun -n N test_mpi_bandit: a bandit over N processes gives the bits of one alone.
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "protocol/bandit_ranks.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "support/mpi_world.hpp"
+
+namespace hanse {
+namespace {
+
+TEST(MpiBandit, SameBitsAsAlone) {
+  for (const double gamma : {0.0, 0.8, std::numeric_limits<double>::infinity()}) {
+    for (const char* statistics : {"packed", "per-arm"}) {
+      const BanditSetup setup = network_setup(gamma, statistics);
+      const Played alone = play_on(*make_single_communicator(), setup, 10);
+      const Played together = play_on(mpi_world(), setup, 10);
+      EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << gamma << " " << statistics;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse

@@ -1,0 +1,226 @@
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/store/run_directory.hpp"
+#include "support/scratch_folder.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kHeader =
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
+    "seconds_evaluate\n";
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void write(const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+RoundRecord record(int64_t round, double seconds) {
+  return {.round = round,
+          .participants = 3,
+          .seconds = seconds,
+          .train_s = 0.25,
+          .comm_s = 0.125,
+          .wait_s = 0,
+          .bytes_sent = 100 * round,
+          .loss = 1.0 / 3.0,
+          .mixed_loss = 0.5,
+          .evaluate_s = 0.75};
+}
+
+std::string line(int64_t round, const std::string& seconds) {
+  return std::to_string(round) + ",3," + seconds + ",0.25,0.125,0," + std::to_string(100 * round) +
+         ",0.333333333,0.5,0.75\n";
+}
+
+// A directory after `rounds` rounds that took 1, 2, 3, ... seconds.
+RunDirectory made(const std::string& path, int64_t rounds) {
+  auto directory = RunDirectory::create(path, "[run]\n");
+  for (int64_t r = 1; r <= rounds; ++r) directory.append_round(record(r, static_cast<double>(r)));
+  directory.flush();
+  return directory;
+}
+
+TEST(CheckOutput, MakesFoldersAndRefusesResults) {
+  const ScratchFolder folder;
+  check_output(folder / "a/b", false);
+  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  write(folder / "a/b/notes.txt", "mine");
+  check_output(folder / "a/b", false);
+  for (const char* name : {"job.cfg", "rounds.csv", "sampling.csv", "evaluations.csv",
+                           "clients.csv", "summary.json", "model.h5", "checkpoints/x", "plots/x"}) {
+    const std::string path = folder / (std::string("with ") + name);
+    write(path + "/" + name, "");
+    expect_error<InvalidArgument>([&] { check_output(path, false); },
+                                  {"holds a run's results", path, "--run.overwrite=true"});
+    check_output(path, true);
+    EXPECT_TRUE(fs::exists(path + "/" + name));  // nothing is removed yet
+  }
+}
+
+TEST(CheckOutput, RefusesWhatIsNoFolder) {
+  const ScratchFolder folder;
+  write(folder / "file", "");
+  expect_error<InvalidArgument>([&] { check_output(folder / "file", true); }, {"is a file"});
+  expect_error<InvalidArgument>([&] { check_output(folder / "file/below", true); },
+                                {"cannot write", "file/below"});
+}
+
+TEST(RunDirectory, CreateRemovesOnlyWhatARunLeaves) {
+  const ScratchFolder folder;
+  for (const char* name :
+       {"job.cfg", "rounds.csv", "evaluations.csv", "clients.csv", "summary.json", "model.h5",
+        "checkpoints/round-000001.h5", "plots/loss.png", "notes.txt", "other/file"}) {
+    write(folder / name, "old");
+  }
+  const auto directory = RunDirectory::create(folder.path(), "[run]\nrounds = 3\n");
+  EXPECT_EQ(content(folder / "job.cfg"), "[run]\nrounds = 3\n");
+  EXPECT_EQ(content(folder / "rounds.csv"), kHeader);
+  EXPECT_EQ(content(folder / "evaluations.csv"), "");
+  EXPECT_EQ(content(folder / "notes.txt"), "old");
+  EXPECT_EQ(content(folder / "other/file"), "old");
+  EXPECT_TRUE(fs::is_empty(directory.checkpoints()));
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"checkpoints", "evaluations.csv", "job.cfg",
+                                                      "notes.txt", "other", "rounds.csv"}));
+}
+
+TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
+  const ScratchFolder folder;
+  auto directory = made(folder.path(), 2);
+  EXPECT_EQ(content(folder / "rounds.csv"), kHeader + line(1, "1") + line(2, "2"));
+  directory.append_evaluation(
+      1, {{"loss_mean", 0.5}, {"improved", std::numeric_limits<double>::quiet_NaN()}});
+  directory.append_evaluation(2, {{"loss_mean", 0.25}, {"improved", 1}});
+  EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean,improved\n1,0.5,\n2,0.25,1\n");
+  const std::vector<ClientEvaluation> clients{{.samples = 3, .loss = 0.5, .accuracy = 0.25},
+                                              {.samples = 4, .loss = 1, .accuracy = 1}};
+  directory.write_clients(clients, true);
+  EXPECT_EQ(content(folder / "clients.csv"),
+            "client,samples,loss,accuracy\n0,3,0.5,0.25\n1,4,1,1\n");
+  directory.write_clients(clients, false);
+  EXPECT_EQ(content(folder / "clients.csv"), "client,samples,loss,accuracy\n0,3,0.5,\n1,4,1,\n");
+  directory.write_summary("{}\n");
+  EXPECT_EQ(content(folder / "summary.json"), "{}\n");
+}
+
+TEST(RunDirectory, SumsAndMedians) {
+  const ScratchFolder folder;
+  auto directory = RunDirectory::create(folder.path(), "");
+  EXPECT_EQ(directory.round_seconds_median(), 0);
+  EXPECT_EQ(directory.seconds(), 0);
+  EXPECT_EQ(directory.bytes_per_round(), 0);
+  directory.append_round(record(1, 8));
+  EXPECT_EQ(directory.round_seconds_median(), 8);
+  directory.append_round(record(2, 1));
+  EXPECT_EQ(directory.round_seconds_median(), 4.5);
+  directory.append_round(record(3, 2));
+  EXPECT_EQ(directory.round_seconds_median(), 2);
+  directory.append_round(record(4, 5));
+  EXPECT_EQ(directory.round_seconds_median(), 3.5);
+  EXPECT_EQ(directory.seconds(), 16);
+  EXPECT_EQ(directory.bytes_per_round(), 250);
+}
+
+TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
+  const ScratchFolder folder;
+  {
+    auto directory = made(folder.path(), 5);
+    for (int64_t r = 1; r <= 5; r += 2) directory.append_evaluation(r, {{"loss_mean", 0.5}});
+    directory.write_summary("{}");
+  }
+  write(folder / "rounds.csv", content(folder / "rounds.csv") + "6,3,6,0.");  // torn
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 4, "[run]\nrounds = 9\n");
+  EXPECT_EQ(content(folder / "rounds.csv"),
+            kHeader + line(1, "1") + line(2, "2") + line(3, "3") + line(4, "4"));
+  EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n");
+  EXPECT_EQ(content(folder / "job.cfg"), "[run]\nrounds = 9\n");
+  EXPECT_FALSE(fs::exists(folder / "summary.json"));
+  EXPECT_EQ(directory.last_evaluation(), 3);
+  EXPECT_EQ(directory.round_seconds_median(), 2.5);
+  EXPECT_EQ(directory.seconds(), 10);
+  EXPECT_EQ(directory.bytes_per_round(), 250);
+  directory.append_round(record(5, 7));
+  directory.append_evaluation(5, {{"loss_mean", 0.125}});
+  EXPECT_EQ(content(folder / "rounds.csv").substr(kHeader.size() + 4 * line(1, "1").size()),
+            line(5, "7"));
+  EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n5,0.125\n");
+}
+
+// A protocol's own tables, of which each appears with its first lines.
+TEST(RunDirectory, TablesAreCutBehindTheCheckpointToo) {
+  const ScratchFolder folder;
+  {
+    auto directory = made(folder.path(), 4);
+    EXPECT_FALSE(fs::exists(folder / "sampling.csv"));
+    directory.append_lines({"sampling.csv", "round,regret", "1,0.5\n2,0.75\n"});
+    directory.append_lines({"sampling.csv", "round,regret", "3,\n"});
+    directory.append_lines({"online.csv", "round,node,loss", "3,0,1\n3,1,2\n4,0,3\n4,1,4\n"});
+    directory.append_lines({"sampling.csv", "round,regret", "4,1\n"});
+    directory.flush();
+  }
+  write(folder / "sampling.csv", content(folder / "sampling.csv") + "5,2");  // torn
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 3, "");
+  EXPECT_EQ(content(folder / "sampling.csv"), "round,regret\n1,0.5\n2,0.75\n3,\n");
+  EXPECT_EQ(content(folder / "online.csv"), "round,node,loss\n3,0,1\n3,1,2\n");
+  directory.append_lines({"sampling.csv", "round,regret", "4,9\n"});
+  directory.flush();
+  EXPECT_EQ(content(folder / "sampling.csv"), "round,regret\n1,0.5\n2,0.75\n3,\n4,9\n");
+  RunDirectory::create(folder.path(), "");
+  EXPECT_FALSE(fs::exists(folder / "sampling.csv"));
+  EXPECT_FALSE(fs::exists(folder / "online.csv"));
+}
+
+TEST(RunDirectory, ReopenDropsATornLastLineOfACompletedRound) {
+  const ScratchFolder folder;
+  made(folder.path(), 2);
+  std::string text = content(folder / "rounds.csv");
+  text.pop_back();  // the newline of round 2
+  write(folder / "rounds.csv", text);
+  write(folder / "evaluations.csv", "round,loss_m");
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 2, "");
+  EXPECT_EQ(content(folder / "rounds.csv"), kHeader + line(1, "1"));
+  EXPECT_EQ(directory.last_evaluation(), 0);
+  directory.append_evaluation(3, {{"loss_mean", 1}});
+  EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n3,1\n");
+}
+
+TEST(RunDirectory, ReopenElsewhereCopiesAndLeavesTheOldOne) {
+  const ScratchFolder folder;
+  made(folder / "old", 3).append_evaluation(2, {{"loss_mean", 0.5}});
+  const std::string before = content(folder / "old/rounds.csv");
+  const auto directory = RunDirectory::reopen(folder / "new", folder / "old", 2, "x");
+  EXPECT_EQ(content(folder / "new/rounds.csv"), kHeader + line(1, "1") + line(2, "2"));
+  EXPECT_EQ(content(folder / "old/rounds.csv"), before);
+  EXPECT_EQ(directory.seconds(), 3);
+  EXPECT_EQ(directory.last_evaluation(), 2);
+}
+
+TEST(RunDirectory, ReopenWithoutRoundsStartsAFileWithAHeader) {
+  const ScratchFolder folder;
+  made(folder.path(), 3);
+  fs::remove(folder / "rounds.csv");
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 3, "");
+  directory.append_round(record(4, 4));
+  directory.flush();
+  EXPECT_EQ(content(folder / "rounds.csv"), kHeader + line(4, "4"));
+}
+
+}  // namespace
+}  // namespace hanse

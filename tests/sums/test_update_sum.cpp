@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sums/fold_kernels.hpp"
+#include "hanse/base/random.hpp"
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/sums/update_sum.hpp"
+
+namespace hanse {
+namespace {
+
+using Row = std::vector<float>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr int64_t kSizes[] = {0, 1, 15, 16, 17, 1000};
+
+struct Addend {
+  Row row;
+  double coefficient;
+};
+
+Row random_row(int64_t n, uint64_t key, double spread) {
+  RandomStream stream(key, Purpose::kData);
+  Row row(static_cast<std::size_t>(n));
+  for (float& x : row) x = static_cast<float>(spread * stream.normal());
+  return row;
+}
+
+std::vector<Addend> addends(int64_t n, int64_t count, const Row& theta) {
+  std::vector<Addend> result;
+  for (int64_t a = 0; a < count; ++a) {
+    Row row = random_row(n, static_cast<uint64_t>(100 + a), 0.1);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] += theta[i];
+    result.push_back({row, 0.3 - 0.07 * static_cast<double>(a)});
+  }
+  return result;
+}
+
+// Each addend rounded to 2^-44, added in integers; element by element.
+Row slow_sum(const std::vector<Addend>& addends, const Row& theta) {
+  Row result;
+  for (std::size_t i = 0; i < theta.size(); ++i) {
+    int64_t sum = 0;
+    for (const auto& [row, coefficient] : addends) {
+      const double delta = static_cast<double>(row[i]) - static_cast<double>(theta[i]);
+      sum += std::llrint(std::ldexp(delta * coefficient, 44));
+    }
+    result.push_back(static_cast<float>(std::ldexp(static_cast<double>(sum), -44)));
+  }
+  return result;
+}
+
+void expect_same_bits(const Row& a, const Row& b) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+TEST(UpdateSum, EqualsIntegersForAnyGroupingAndOrder) {
+  for (const int64_t n : kSizes) {
+    const Row theta = random_row(n, 1, 1);
+    auto parts = addends(n, 7, theta);
+    const Row expected = slow_sum(parts, theta);
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      std::rotate(parts.begin(), parts.begin() + 3, parts.end());
+      run_threads(ranks, [&](Communicator& comm) {
+        UpdateSum sum(n, 7, Reduction::kExact);
+        for (std::size_t a = 0; a < parts.size(); ++a) {
+          if (static_cast<int>(a * a) % ranks != comm.rank()) continue;
+          Row row = parts[a].row;
+          EXPECT_TRUE(sum.fold(row, theta, parts[a].coefficient).in_range);
+        }
+        sum.reduce(comm, ranks - 1);
+        Row out(static_cast<std::size_t>(n), 9);
+        sum.take(out);
+        if (comm.rank() == ranks - 1) expect_same_bits(out, expected);
+      });
+    }
+  }
+}
+
+TEST(UpdateSum, FoldResetsTheRowAndMeasuresIt) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : kSizes) {
+      const Row theta = random_row(n, 2, 1);
+      Row row = random_row(n, 3, 1);
+      double squared = 0;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        squared += std::pow(static_cast<double>(row[i]) - static_cast<double>(theta[i]), 2);
+      }
+      UpdateSum sum(n, 1, reduction);
+      const FoldResult result = sum.fold(row, theta, 0.5);
+      EXPECT_TRUE(result.in_range);
+      // fast takes the difference in float32
+      EXPECT_NEAR(result.squared_norm, squared, squared * (sum.limit() > 0 ? 1e-6 : 0));
+      expect_same_bits(row, theta);
+    }
+  }
+}
+
+TEST(UpdateSum, WithoutAnOriginTheRowIsTheUpdateAndStays) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : kSizes) {
+      const Row zeros(static_cast<std::size_t>(n));
+      const Row update = random_row(n, 5, 1);
+      Row row = update;
+      Row reset = update;
+      UpdateSum sum(n, 2, reduction);
+      UpdateSum from_zeros(n, 2, reduction);
+      const FoldResult told = sum.fold(row, {}, 0.5);
+      EXPECT_EQ(told.squared_norm, from_zeros.fold(reset, zeros, 0.5).squared_norm);
+      expect_same_bits(row, update);
+      Row out(zeros), expected(zeros);
+      sum.take(out);
+      from_zeros.take(expected);
+      expect_same_bits(out, expected);
+    }
+  }
+}
+
+TEST(UpdateSum, ExactNormIsThatOfDoubles) {
+  const Row theta{1e-3F, 1, -2};
+  Row row{4e-3F, 1.5F, -1};
+  UpdateSum sum(3, 1, Reduction::kExact);
+  const double first = static_cast<double>(4e-3F) - static_cast<double>(1e-3F);
+  EXPECT_DOUBLE_EQ(sum.fold(row, theta, 100).squared_norm, first * first + 0.25 + 1);
+}
+
+// Halves round to even, negative ones too; a tail reads and writes nothing behind its end.
+TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
+  for (std::size_t n = 0; n <= 40; ++n) {
+    const Row theta = random_row(41, 7, 1);
+    Row plain_row = random_row(41, 8, 1);
+    if (n > 0) plain_row[n - 1] = theta[n - 1] + 0.5F;
+    Row fast_row = plain_row;
+    std::vector<int64_t> plain(41, 5);
+    std::vector<int64_t> fast = plain;
+    for (const double scale : {1.0, -3.0, 0x1p44}) {
+      for (const double limit : {0x1p62, 0.5}) {
+        for (const float* origin : {theta.data(), static_cast<const float*>(nullptr)}) {
+          const FoldSums a = fold_plain(plain_row.data(), origin, plain.data(), n, scale, limit);
+          const FoldSums b =
+              best_fold_kernel()(fast_row.data(), origin, fast.data(), n, scale, limit);
+          EXPECT_EQ(a.in_range, b.in_range) << n << " " << scale << " " << limit;
+          EXPECT_TRUE(std::equal(a.squared, a.squared + FoldSums::kLanes, b.squared));
+          EXPECT_EQ(plain, fast) << n << " " << scale << " " << limit;
+          expect_same_bits(plain_row, fast_row);
+          plain_row = fast_row = random_row(41, n + 9, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(UpdateSum, TakeAndClearLeaveZeros) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    const Row theta(17);
+    UpdateSum sum(17, 2, reduction);
+    Row row(17, 2), out(17);
+    sum.fold(row, theta, 0.5);
+    sum.take(out);
+    EXPECT_EQ(out, Row(17, 1));
+    sum.take(out);
+    EXPECT_EQ(out, Row(17));
+    row = Row(17, 2);
+    sum.fold(row, theta, 0.5);
+    sum.clear();
+    sum.take(out);
+    EXPECT_EQ(out, Row(17));
+  }
+}
+
+TEST(UpdateSum, FlagsWhatIsNotFiniteAtEveryPosition) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : {1, 15, 16, 17, 33}) {
+      const Row theta = random_row(n, 4, 1);
+      for (std::size_t at = 0; at < theta.size(); ++at) {
+        for (const float bad : {kNan, kInf, -kInf}) {
+          UpdateSum sum(n, 3, reduction);
+          Row row = random_row(n, 5, 1);
+          row[at] = bad;
+          EXPECT_FALSE(sum.fold(row, theta, 0.5).in_range) << bad << " at " << at << " of " << n;
+          expect_same_bits(row, theta);
+        }
+      }
+    }
+  }
+}
+
+TEST(UpdateSum, FlagsAWeightThatMakesAnAddendInfinite) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity(), 1e30}) {
+      for (const int64_t n : {1, 16}) {
+        const Row theta(static_cast<std::size_t>(n));
+        Row row(static_cast<std::size_t>(n), 1e20F);
+        UpdateSum sum(n, 1, reduction);
+        EXPECT_FALSE(sum.fold(row, theta, bad).in_range) << bad;
+      }
+    }
+  }
+}
+
+TEST(UpdateSum, OutOfRangeIsJustAboveTheLimit) {
+  for (const int64_t count : {1, 2, 7, 1000}) {
+    UpdateSum sum(20, count, Reduction::kExact);
+    const double exact = 0x1p63 / static_cast<double>(count) * 0x1p-44;
+    EXPECT_LE(sum.limit(), exact);
+    EXPECT_GE(sum.limit(), exact / 4);
+    const Row theta(20);
+    for (std::size_t at = 0; at < 20; ++at) {
+      for (const float sign : {1.0F, -1.0F}) {
+        Row row(20);
+        row[at] = sign;
+        EXPECT_TRUE(sum.fold(row, theta, sum.limit()).in_range);
+        row[at] = sign;
+        EXPECT_FALSE(sum.fold(row, theta, std::nextafter(sum.limit(), kInf)).in_range);
+      }
+    }
+  }
+}
+
+TEST(UpdateSum, TheMostAddendsAtTheLimitDoNotWrap) {
+  for (const int64_t count : {1, 2, 3, 7, 1000}) {
+    UpdateSum sum(17, count, Reduction::kExact);
+    const Row theta(17);
+    for (int64_t a = 0; a < count; ++a) {
+      Row row(17, 1);
+      row[16] = -1;
+      sum.fold(row, theta, sum.limit());
+    }
+    Row out(17);
+    sum.take(out);
+    const double total = sum.limit() * static_cast<double>(count);
+    for (std::size_t i = 0; i < 17; ++i) {
+      EXPECT_FLOAT_EQ(out[i], static_cast<float>(i == 16 ? -total : total));
+    }
+  }
+}
+
+// Two addends that a float32 sum would lose, and one that it would round.
+TEST(UpdateSum, KeepsSmallAddendsBesideLargeOnes) {
+  const Row theta(1);
+  UpdateSum sum(1, 4, Reduction::kExact);
+  for (const float value : {1000.0F, 0x1p-30F, -1000.0F, 0x1p-44F}) {
+    Row row{value};
+    sum.fold(row, theta, 1);
+  }
+  Row out(1);
+  sum.take(out);
+  EXPECT_EQ(out[0], 0x1p-30F + 0x1p-44F);
+}
+
+TEST(UpdateSum, FastIsCloseToExact) {
+  for (const int64_t n : kSizes) {
+    const Row theta = random_row(n, 6, 1);
+    const auto parts = addends(n, 5, theta);
+    const Row exact = slow_sum(parts, theta);
+    run_threads(3, [&](Communicator& comm) {
+      UpdateSum sum(n, 5, Reduction::kFast);
+      for (std::size_t a = static_cast<std::size_t>(comm.rank()); a < parts.size(); a += 3) {
+        Row row = parts[a].row;
+        sum.fold(row, theta, parts[a].coefficient);
+      }
+      sum.reduce(comm, 0);
+      Row out(static_cast<std::size_t>(n));
+      sum.take(out);
+      for (std::size_t i = 0; comm.rank() == 0 && i < out.size(); ++i) {
+        EXPECT_NEAR(out[i], exact[i], 1e-6);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace hanse
