@@ -9,14 +9,18 @@ from support import SCRIPTS, ScriptTest
 ROOT = SCRIPTS.parent
 
 
+def tracked(*patterns):
+    """The names of the repository's files that git knows; empty in a copy without git."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", *patterns], text=True,
+                            capture_output=True)
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
 def documents():
-    """All Markdown files of the repository, but for what a build or a run has left."""
-    files = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "*.md"],
-                           text=True, capture_output=True)
-    if files.returncode == 0:
-        return sorted(path for name in files.stdout.split() if (path := ROOT / name).exists())
-    folders = ["src", "include", "jobs", "data", "tests", "scripts"]  # a copy without git
-    return [ROOT / "README.md", *(p for folder in folders for p in (ROOT / folder).rglob("*.md"))]
+    """All Markdown files of the repository."""
+    folders = ["src", "include", "jobs", "data", "tests", "scripts"]
+    return [ROOT / name for name in tracked("*.md")] or [
+        ROOT / "README.md", *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))]
 
 
 def without_code(text):
@@ -87,11 +91,9 @@ class FirstPageTest(ScriptTest):
         self.assertLess(len(self.text.encode()), 15000)
 
     def test_top_level(self):
-        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
-                                text=True, capture_output=True)
-        if listed.returncode != 0:
+        top = {name.split("/")[0] for name in tracked()}
+        if not top:
             self.skipTest("not a git repository")
-        top = {name.split("/")[0] for name in listed.stdout.splitlines() if (ROOT / name).exists()}
         self.assertEqual({name for name in top if not name.startswith(".")},
                          {"CMakeLists.txt", "CMakePresets.json", "README.md", "src", "include",
                           "jobs", "data", "tests", "scripts"})
@@ -143,6 +145,16 @@ class GuideTest(unittest.TestCase):
         checked = re.search(r"^MODULES = \[(.*?)\]", (SCRIPTS / "check-includes").read_text(),
                             re.DOTALL | re.MULTILINE)
         self.assertEqual(rows, re.findall(r'"(\w+)"', checked.group(1)))
+
+
+class CommandsTest(unittest.TestCase):
+    def test_what_a_resume_may_change(self):
+        """jobs/README.md names the keys that the program lets a resumed run change."""
+        listed = re.search(r"may change (.+?) \|", (ROOT / "jobs/README.md").read_text()).group(1)
+        known = re.findall(r"kMayChange\[\] = \{(.*?)\}",
+                           (ROOT / "src/run/execute.cpp").read_text(), re.DOTALL)
+        self.assertEqual(len(known), 1)
+        self.assertEqual(listed.replace("\\*", "").split(", "), re.findall(r'"(.+?)"', known[0]))
 
 
 class ScriptsTest(unittest.TestCase):
