@@ -11,11 +11,11 @@ namespace {
 
 constexpr const char* kHead = R"(# Every key of a job file
 
-`hanse list --markdown` prints this page, and a test compares the two. [README.md](README.md) explains
-how a job file works.
+`hanse list --markdown` prints this page, and a test compares the two. [README.md](README.md)
+explains how a job file works.
 
-A key with "only for" belongs to the named kinds, and may have another default or meaning for other
-kinds. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
+A key with "only for" belongs to the named kinds, and may have another default or meaning for
+other kinds. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
 )";
 
 // A cell of a table: '|' would end it.
