@@ -27,11 +27,17 @@ def heed_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def has_venv():
+    """Debian has what `setup --user` asks for in a package of its own."""
+    return not subprocess.run(["python3", "-c", "import venv, ensurepip"],
+                              capture_output=True).returncode
+
+
 class RepositoryTest(ScriptTest):
     def setUp(self):
         super().setUp()
         shutil.copytree(SCRIPTS, self.folder / "scripts")
-        self.write("scripts/build", "#!/bin/sh\n")
+        self.write("scripts/build", '#!/bin/sh\necho "built $*"\n')
         self.write("build/hanse", PROGRAM).chmod(0o755)
 
     def command(self, name, *arguments):
@@ -44,6 +50,7 @@ class QuickstartTest(RepositoryTest):
         result = self.script(*self.command("quickstart"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("accuracy, mean of clients", result.stdout)
+        self.assertIn("built hanse\n", result.stdout)
         last = result.stdout.splitlines()[-3:]
         self.assertEqual(last, [f"runs/fashion-mnist/plots/{name}.png"
                                 for name in ("learning", "clients", "time")])
@@ -84,14 +91,15 @@ class QuickstartTest(RepositoryTest):
 
 
 class TestTest(RepositoryTest):
-    def run_with(self, ctest, check):
+    def run_with(self, ctest, check, *options):
         """scripts/test where ctest and one of the checks end with these statuses."""
         self.write("scripts/check-includes", "#!/bin/sh\n")
         self.write("scripts/check-headers", f"#!/bin/sh\nexit {check}\n")
         self.write("tests/scripts/test_nothing.py", "")
         self.write("bin/ctest", f"#!/bin/sh\necho 'ran ctest' \"$@\"\nexit {ctest}\n").chmod(0o755)
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        return self.script(*self.command("test", "-R", "comm"), env={**os.environ, "PATH": path})
+        return self.script(*self.command("test", *options, "-R", "comm"),
+                           env={**os.environ, "PATH": path})
 
     def test_runs_everything_whatever_fails(self):
         for ctest, check, status in [(0, 0, 0), (8, 0, 1), (0, 1, 1)]:
@@ -101,6 +109,14 @@ class TestTest(RepositoryTest):
                 self.assertRegex(result.stdout, "ran ctest .*-R comm")
                 self.assertEqual("failed: C++" in result.stderr, ctest != 0)
                 self.assertEqual("failed: headers" in result.stderr, check != 0)
+                self.assertIn("== scripts", result.stdout)
+
+    def test_quick(self):
+        result = self.run_with(0, 1, "--quick")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, "ran ctest .*-L quick -R comm")
+        self.assertIn("failed: headers", result.stderr)
+        self.assertNotIn("== scripts", result.stdout)
 
 
 class SetupTest(RepositoryTest):
@@ -141,6 +157,7 @@ class SetupTest(RepositoryTest):
         result = self.script(*self.command("setup", "--user"), env={**os.environ, "CXX": "false"})
         self.assert_one_line_error(result, "C++20", "OpenBLAS", "modules", "conda")
 
+    @unittest.skipUnless(has_venv(), "needs python3-venv, which scripts/setup does not install")
     def test_user_without_a_mirror(self):
         """A compiler that finds the site's libraries and no header of others."""
         compiler = self.write("cxx", """#!/bin/sh

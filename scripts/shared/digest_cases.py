@@ -1,0 +1,265 @@
+"""The shortened runs of scripts/digests: every job file, and a few rounds of every kind.
+
+The names of the kinds come from `hanse list`, so that a new kind is run without a change here. What
+a kind needs beside its name, and further variants worth a run, are in the tables below.
+"""
+import csv
+import dataclasses
+import pathlib
+import random
+import re
+
+from shared.sweeping import ROOT
+
+SHORT = {"run.rounds": 8, "evaluate.every": 4, "checkpoint.every": 0}
+HEART = {**SHORT, "data.kind": "csv", "data.path": "data/heart/heart.csv",
+         "data.client-column": "hospital", "data.standardize": "client", "data.test-fraction": 0.2,
+         "federation.partition": "by-column", "model.kind": "linear",
+         "model.loss": "binary-logistic", "client.batch": 20, "client.lr": 0.05,
+         "sampler.kind": "full"}
+IMAGES = {**SHORT, "data.kind": "random", "data.shape": "1,6,6", "data.classes": 5,
+          "data.test-fraction": 0.2, "federation.clients": 24, "federation.samples": 20,
+          "model.kind": "linear", "client.batch": 5, "client.lr": 0.1, "sampler.per-round": 6}
+BANDIT = {"run.protocol": "bandit", "run.rounds": 10, "run.repeats": 2, "federation.clients": 6,
+          "bandit.arms": "hartmann-6", "bandit.count": 20, "evaluate.every": 5,
+          "checkpoint.every": 0}
+ONLINE = {"run.protocol": "online", "online.loss-scale": 10, "online.horizon": 8,
+          "federation.clients": 6, "federation.samples": 60}
+SEQUENCES = {"run.rounds": 2, "evaluate.every": 2, "data.shape": 8, "data.tokens": 12,
+             "data.classes": 12, "federation.clients": 6, "federation.samples": 10}
+SMALL_SET = {"run.rounds": 2, "evaluate.every": 2, "federation.clients": 4,
+             "federation.samples": 10, "sampler.per-round": 2}
+
+# What shortens a job, beside SHORT.
+JOBS = {
+    "bench-cifar": {"run.rounds": 1, "federation.clients": 50, "sampler.per-round": 4},
+    "bench-femnist": {"run.rounds": 1, "federation.clients": 50, "sampler.per-round": 4},
+    "bench-lr": {"run.rounds": 30, "federation.clients": 200},
+    "bench-lstm": {"run.rounds": 1, "federation.clients": 10, "sampler.per-round": 2},
+    "bench-mlp": {"run.rounds": 2, "federation.clients": 20},
+    "bench-online": {"run.rounds": 4, "federation.clients": 10},
+    "fashion-500": {"run.rounds": 5, "evaluate.every": 5},
+    "fashion-mnist": {"run.rounds": 4},
+    "fed-exp-fashion": {"run.rounds": 4},
+    "fed-exp-mnist": {"run.rounds": 4},
+    "fmnist-dqn-fed": {"run.rounds": 4},
+    "mnist-silos": {"run.rounds": 4},
+    "osmd-fashion": {"run.rounds": 30, "evaluate.every": 0},
+    "osmd-mnist": {"run.rounds": 30, "evaluate.every": 0},
+    "osmd-support": {"run.rounds": 50, "evaluate.every": 10},
+    "osmd-synthetic": {"run.rounds": 50, "evaluate.every": 10},
+    "scaffold": {"run.rounds": 2, "evaluate.every": 0, "client.epochs": 1},
+    "shakespeare-dqn-fed": {"run.rounds": 1, "evaluate.every": 0, "data.stride": 4000,
+                            "federation.min-samples": 2, "client.pairs": 1},
+}
+# Of a job that plays a bandit.
+BANDIT_JOB = {"run.rounds": 20, "run.repeats": 2, "evaluate.every": 10}
+
+# family: (options of all its kinds, {kind: what this kind needs}); the key comes from `hanse list`.
+FAMILIES = {
+    "samplers": (IMAGES, {}),
+    "aggregators": (HEART, {}),
+    "updates": (HEART, {"fednew": {"client.weight-decay": 0.01},
+                        "fednl": {"client.weight-decay": 0.01}}),
+    "optimizers": (HEART, {}),
+    "models": ({**IMAGES, **SMALL_SET}, {
+        "mlp": {"model.hidden": "12,8"},
+        "cnn-leaf": {"data.shape": "1,28,28"},
+        "cnn-cifar": {"data.shape": "3,32,32"},
+        "lenet": {"data.shape": "1,28,28"},
+        "resnet18": {"data.shape": "3,8,8", "model.channels": 8, "model.groups": 2},
+        "lstm": {**SEQUENCES, "model.units": 16},
+        "transformer": {**SEQUENCES, "model.embedding": 16, "model.heads": 2},
+    }),
+    "data": (SHORT, {
+        "idx": {"data.path": "data/tiny-idx", "data.test-fraction": 0,
+                "federation.clients": 2, "sampler.kind": "full"},
+        "csv": HEART,
+        "random": IMAGES,
+        "synthetic-regression": {"model.loss": "squared-error", "model.bias": "false",
+                                 "federation.clients": 10, "federation.samples": 20,
+                                 "federation.partition": "by-column", "data.test-fraction": 0},
+        "text": {**SEQUENCES, "data.shape": None, "data.tokens": None, "data.classes": None,
+                 "data.window": 8, "model.kind": "lstm", "model.units": 16,
+                 "federation.min-samples": 2, "sampler.kind": "full"},
+        "hanse": {key: value for key, value in HEART.items() if not key.startswith("data.")},
+    }),
+    "partitions": (IMAGES, {
+        "dirichlet": {"federation.alpha": 0.5, "federation.min-samples": 2},
+        "shards": {"federation.labels-per-client": 2},
+        "sizes": {"federation.sizes": "5,10,20", "federation.size-probabilities": "0.5,0.3,0.2"},
+        "power-law": {"federation.power": 2.5, "federation.min-samples": 5},
+        "by-label": {"federation.clients": 5, "federation.labels-per-client": 1,
+                     "sampler.per-round": 3},
+        "by-column": HEART,
+    }),
+    "online": ({**IMAGES, **ONLINE}, {}),
+    "bandits": (BANDIT, {}),
+    "protocols": (IMAGES, {"bandit": BANDIT, "online": ONLINE}),
+}
+# Kinds whose input is not made here.
+NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
+              "data/leaf": "needs a folder of LEAF",
+              "models/torchscript": "needs a network that Python exports"}
+
+# Further options of a kind: "family/kind": {name: options}.
+VARIANTS = {
+    "samplers/uniform": {
+        "availability": {"sampler.availability": "0.5"},
+        "blocks": {"sampler.availability": "blocks(3, 2)"},
+        "held-out": {"federation.held-out": 4},
+        "fast": {"comm.reduction": "fast"},
+        "aaggff-d": {"aggregator.kind": "aaggff-d", "run.trace": "true"},
+        "afl": {"aggregator.kind": "afl"}},
+    "samplers/weighted": {"distinct": {"sampler.replacement": "false"},
+                          "unbiased": {"federation.partition": "power-law",
+                                       "federation.min-samples": 5,
+                                       "aggregator.estimator": "unbiased"}},
+    "samplers/osmd": {"reference": {"sampler.variant": "reference"},
+                      "running": {"sampler.a-max": "running"}},
+    "samplers/adaptive-osmd": {"reference": {"sampler.variant": "reference"},
+                               "corrected": {"sampler.variant": "corrected"},
+                               "distinct": {"sampler.replacement": "false"},
+                               "availability": {"sampler.availability": "0.5"},
+                               "regret": {"evaluate.regret": "true", "run.trace": "true"}},
+    "samplers/osmd-doubling": {"uniform": {"sampler.restart": "uniform"}},
+    "samplers/mabs": {"reference": {"sampler.variant": "reference"}},
+    "samplers/vrb": {"reference": {"sampler.variant": "reference"},
+                     "mixing": {"sampler.mixing": 0.3}},
+    "samplers/avare": {"distinct": {"sampler.replacement": "false"}},
+    "aggregators/fedavg": {"uniform": {"aggregator.weights": "uniform"},
+                           "unbiased": {"aggregator.estimator": "unbiased"},
+                           "fast": {"comm.reduction": "fast"},
+                           "decay": {"client.lr-decay": 0.5, "client.lr-decay-every": 2,
+                                     "server.lr-decay": 0.9}},
+    "aggregators/propfair": {"reference": {"aggregator.variant": "reference",
+                                           "aggregator.base": 0.7},
+                             "base": {"aggregator.base": 0.7}},
+    "aggregators/afl": {"reference": {"aggregator.variant": "reference", "aggregator.rate": 2},
+                        "rate": {"aggregator.rate": 2},
+                        "batches": {"aggregator.loss": "batches(1)"}},
+    "aggregators/qfedavg": {"q0": {"aggregator.q": 0}, "q5": {"aggregator.q": 5}},
+    "aggregators/aaggff-s": {"reference": {"aggregator.variant": "reference"},
+                             "frechet": {"aggregator.cdf": "frechet"},
+                             "logistic": {"aggregator.cdf": "logistic"}},
+    "aggregators/aaggff-d": {"reference": {"aggregator.variant": "reference"},
+                             "corrected": {"aggregator.variant": "corrected"},
+                             "trace": {"run.trace": "true"}},
+    "aggregators/fedmgda+": {"anywhere": {"aggregator.epsilon": 1}},
+    "aggregators/fedlf": {"reference": {"aggregator.variant": "reference"},
+                          "mlp": {"model.kind": "mlp", "model.hidden": 8}},
+    "aggregators/dqn-fed": {"gradient": {"client.rate": "gradient"},
+                            "pairs": {"client.pairs": 3, "aggregator.radius": 1},
+                            "mean": {"client.gradient": "mean"},
+                            "update": {"client.gradient": "update"},
+                            "whole": {"client.batch": 0, "aggregator.backtrack": 5}},
+    "updates/sgd": {"momentum": {"client.momentum": 0.9, "client.weight-decay": 0.01,
+                                 "client.clip": 1},
+                    "personal": {"model.kind": "mlp", "model.hidden": 8,
+                                 "client.personal": "fc2.*"},
+                    "personalised": {"evaluate.view": "personalised"}},
+    "updates/prox": {"mu": {"client.mu": 1}},
+    "updates/ditto": {"lambda": {"client.lambda": 0.1}},
+    "updates/fednew": {"alpha": {"client.alpha": 0.1, "client.rho": 0.5}},
+    "updates/fednl": {"top": {"client.weight-decay": 0.01, "client.compressor": "top"},
+                      "zero": {"client.weight-decay": 0.01, "client.hessian-start": "zero"},
+                      "projection": {"client.weight-decay": 0.01,
+                                     "client.safeguard": "projection",
+                                     "client.least-eigenvalue": 0.01}},
+    "models/linear": {"zeros": {"model.init": "zeros"}, "no-bias": {"model.bias": "false"}},
+    "online/fed-exp": {"corrected": {"online.variant": "corrected"}, "peers": {"online.peers": 2},
+                       "predict-first": {"online.order": "predict-then-train"},
+                       "c": {"online.c": 0.1}, "labels": {"online.drift": "labels"},
+                       "swap": {"online.drift": "swap"}},
+    "online/local": {"ridge-batch": {"online.gamma": "ridge-batch"},
+                     "ridge-all": {"online.gamma": "ridge-all"}},
+    "online/fedsgd": {"peers": {"online.peers": 2}},
+    "bandits/fed-go-ucb": {"network-mean": {"bandit.ucb": "network-mean"},
+                           "ellipsoid": {"bandit.ucb": "ellipsoid"},
+                           "per-arm": {"bandit.statistics": "per-arm"},
+                           "cosine": {"bandit.arms": "cosine-8", "bandit.spread": 0.5},
+                           "ackley": {"bandit.arms": "ackley", "bandit.inputs": 3}},
+    "bandits/dis-lin-ucb": {"packed": {"bandit.statistics": "packed"}},
+    "protocols/centralized": {"full": {"sampler.kind": "full"}},
+    "protocols/local": {"full": {"sampler.kind": "full"}},
+}
+
+
+@dataclasses.dataclass
+class Case:
+    """One run. `job` is the job file, None where all options are given."""
+    name: str
+    options: dict
+    job: pathlib.Path = None
+
+
+def kind_lines(text):
+    """(key, names) of a family in the output of `hanse list FAMILY`."""
+    key = re.search(r"^\S+ \((\S+)\)$", text, re.M)
+    return key and key.group(1), re.findall(r"^  (\S+) {2,}\S", text, re.M)
+
+
+def kind_cases(family, key, kinds):
+    base, needs = FAMILIES[family]
+    for kind in kinds:
+        options = {**base, **needs.get(kind, {}), key: kind}
+        yield Case(f"{family}/{kind}", options)
+        for name, more in VARIANTS.get(f"{family}/{kind}", {}).items():
+            yield Case(f"{family}/{kind}+{name}", {**options, **more, key: kind})
+
+
+def job_cases(folder, sources):
+    """The job files of `folder`, on the data that `sources` finds or makes."""
+    for job in sorted(folder.glob("*.cfg")):
+        bandit = "protocol = bandit" in job.read_text()
+        short = {**SHORT, **(BANDIT_JOB if bandit else JOBS.get(job.stem, {}))}
+        more, made = sources.options(job)
+        name = f"jobs/{job.stem}" + (" (made data)" if made else "")
+        yield Case(name, {**short, **more}, job)
+
+
+class Sources:
+    """The data of job files: found on the machine, or made in their shape."""
+
+    def __init__(self, given, scratch):
+        self.given, self.scratch = given, scratch
+
+    def options(self, job):
+        """Options that name the job's data, and whether the data are made."""
+        path = re.search(r"^path *= *(\S+)", job.read_text(), re.M)
+        if path is None or (ROOT / path.group(1)).exists():
+            return {}, False
+        path = pathlib.Path(path.group(1))
+        if path.suffix == ".csv":
+            return self.table(path.stem)
+        if path.suffix == ".txt":
+            found = self.given and self.given / path.stem / "input.txt"
+            return ({"data.path": found}, False) if found and found.is_file() else (
+                {"data.path": self.plays()}, True)
+        found = self.given and self.given / path.name
+        if found and found.is_dir():
+            return {"data.path": found}, False
+        return {"data.kind": "random", "data.shape": "1,28,28", "data.classes": 10}, True
+
+    def table(self, name):
+        """magic04.data and shuttle.trn without a header, or samples of their shape."""
+        out = self.scratch / f"{name}.csv"
+        raw = sorted((self.given / name).glob("*.*")) if self.given else []
+        if raw:
+            lines = [re.split(r"[,\s]+", line.strip()) for line in raw[0].open() if line.strip()]
+        else:
+            draw = random.Random(1)
+            lines = [[*(f"{draw.gauss(0, 1):.4f}" for _ in range(9)), i % 2] for i in range(2000)]
+        with out.open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [[*(f"f{i}" for i in range(len(lines[0]) - 1)), "label"], *lines])
+        return {"data.path": out}, not raw
+
+    def plays(self):
+        """A text of roles, for data.kind = text."""
+        draw, out = random.Random(1), self.scratch / "plays.txt"
+        words = ["love", "night", "king", "sword", "and", "the", "of", "thy", "heart", "crown"]
+        roles = [f"ROLE {role}:\n" + " ".join(draw.choices(words, k=4000)) + "\n\n"
+                 for role in "ABCDE"]
+        out.write_text("".join(roles))
+        return out

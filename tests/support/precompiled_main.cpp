@@ -1,0 +1,2 @@
+// The program that precompiled.hpp is compiled for; it is never run.
+int main() { return 0; }
