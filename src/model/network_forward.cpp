@@ -1,4 +1,4 @@
-#include "batched_network.hpp"
+#include "network_forward.hpp"
 
 #include <utility>
 
@@ -20,9 +20,43 @@ at::Tensor max_pool(const at::Tensor& x) {
   return largest;
 }
 
+// y = x W^T + b
+at::Tensor dense_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (weight.dim() == 2) return at::linear(x, weight, bias);
+  const at::Tensor transposed = weight.transpose(1, 2);  // [C, in, out]
+  return bias.defined() ? at::baddbmm(bias.unsqueeze(1), x, transposed) : at::bmm(x, transposed);
+}
+
 }  // namespace
 
-BatchedNetwork::BatchedNetwork(NetworkSpec spec, const std::vector<int64_t>& sample_shape,
+at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
+                    at::Tensor x, Pooling pooling) {
+  const bool many = !stages.empty() && leaves[0].dim() == 5;
+  const int64_t clients = many ? leaves[0].size(0) : 1;
+  const auto joined = [&](const at::Tensor& leaf) { return many ? leaf.flatten(0, 1) : leaf; };
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (s > 0) at::relu_(x);
+    x = at::conv2d(x, joined(leaves[2 * s]), joined(leaves[2 * s + 1]), 1, stages[s].padding, 1,
+                   clients);
+    if (!stages[s].pool) continue;
+    x = pooling == Pooling::kMaxPool ? at::max_pool2d(x, 2) : max_pool(x);
+  }
+  return x;
+}
+
+at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tensor x,
+                        std::span<const at::Tensor> masks) {
+  const std::size_t step = bias ? 2 : 1;
+  for (std::size_t leaf = 0; leaf < leaves.size(); leaf += step) {
+    x = dense_layer(x, leaves[leaf], bias ? leaves[leaf + 1] : at::Tensor());
+    if (leaf + step == leaves.size()) break;
+    x = at::relu(x);
+    if (!masks.empty()) x = x * masks[leaf / step];
+  }
+  return x;
+}
+
+NetworkForward::NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape,
                                bool bias)
     : spec_(std::move(spec)), sample_shape_(sample_shape), bias_(bias) {
   if (!spec_.stages.empty() && spec_.feature_dropout > 0) {
@@ -38,40 +72,28 @@ BatchedNetwork::BatchedNetwork(NetworkSpec spec, const std::vector<int64_t>& sam
   }
 }
 
-// [C, B, channels height width], before the last ReLU. Between the stages [B, C channels, ...].
-at::Tensor BatchedNetwork::convolve(const std::vector<at::Tensor>& leaves,
+// [C, B, channels height width], before the last ReLU.
+at::Tensor NetworkForward::features(std::span<const at::Tensor> leaves,
                                     const at::Tensor& input) const {
   const int64_t c = input.size(0), b = input.size(1);
-  at::Tensor x =
+  const at::Tensor images =
       input.transpose(0, 1).reshape({b, c * sample_shape_[0], sample_shape_[1], sample_shape_[2]});
-  for (std::size_t s = 0; s < spec_.stages.size(); ++s) {
-    const ConvolutionStage& stage = spec_.stages[s];
-    if (s > 0) x = at::relu(x);
-    x = at::conv2d(x, leaves[2 * s].flatten(0, 1), leaves[2 * s + 1].flatten(0, 1), 1,
-                   stage.padding, 1, c);
-    if (stage.pool) x = max_pool(x);
-  }
-  return x.reshape({b, c, -1}).transpose(0, 1);
+  return convolve(spec_.stages, leaves, images, Pooling::kComparisons)
+      .reshape({b, c, -1})
+      .transpose(0, 1);
 }
 
-at::Tensor BatchedNetwork::logits(const std::vector<at::Tensor>& leaves, const at::Tensor& input,
-                                  const std::vector<at::Tensor>& masks) const {
-  const std::size_t n_stages = spec_.stages.size();
-  std::size_t next_mask = 0;
+at::Tensor NetworkForward::logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                                  std::span<const at::Tensor> masks) const {
   at::Tensor x = input;
-  if (n_stages > 0) {
-    x = at::relu(convolve(leaves, input));
-    if (!masks.empty() && spec_.feature_dropout > 0) x = x * masks[next_mask++];
+  if (!spec_.stages.empty()) {
+    x = at::relu(features(leaves, input));
+    if (!masks.empty() && spec_.feature_dropout > 0) {
+      x = x * masks.front();
+      masks = masks.subspan(1);
+    }
   }
-  std::size_t leaf = 2 * n_stages;
-  for (std::size_t l = 0; l <= spec_.hidden.size(); ++l) {
-    const at::Tensor weight = leaves[leaf++].transpose(1, 2);  // [C, in, out]
-    x = bias_ ? at::baddbmm(leaves[leaf++].unsqueeze(1), x, weight) : at::bmm(x, weight);
-    if (l == spec_.hidden.size()) break;
-    x = at::relu(x);
-    if (!masks.empty() && spec_.hidden_dropout > 0) x = x * masks[next_mask++];
-  }
-  return x;
+  return dense_layers(leaves.subspan(2 * spec_.stages.size()), bias_, x, masks);
 }
 
 }  // namespace hanse
