@@ -9,6 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/config.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
 #include "hanse/run/device.hpp"

@@ -5,7 +5,7 @@
 
 #include "protocol/bandit_ranks.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/bandit_oracle.hpp"
 #include "support/errors.hpp"
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"

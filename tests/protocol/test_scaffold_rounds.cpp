@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
 #include "hanse/run/device.hpp"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "simplex.hpp"
 
 namespace hanse {
 

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
-#include "hanse/comm/communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 
@@ -12,8 +11,5 @@ namespace hanse {
 // throws, the others' collectives fail with CommError, and the first exception is thrown on.
 // REQUIRES: ranks >= 1.
 void run_threads(int ranks, const std::function<void(Communicator&)>& body);
-
-// A communicator of one rank: the program without mpirun. No thread, no MPI.
-std::unique_ptr<Communicator> make_single_communicator();
 
 }  // namespace hanse

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "simplex.hpp"
 
 namespace hanse {
 

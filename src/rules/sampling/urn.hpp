@@ -1,16 +1,15 @@
-// Draws from M clients of which most are alike.
+// M clients of which most are alike, and the mass of each.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/base/state.hpp"
 #include "hanse/rules/sampling/client_set.hpp"
-#include "hanse/rules/sampling/sampler.hpp"
-#include "hanse/rules/sampling/sum_tree.hpp"
+#include "sum_tree.hpp"
 
 namespace hanse {
 
@@ -22,8 +21,8 @@ struct UrnLaw {
 };
 
 // Clients that a rule has touched have a row of numbers each; all others are alike and cost
-// nothing. A draw costs O(width log rows + log M), whatever M; memory is O(width) a row and M/8
-// bytes. The result of a draw depends on rows, absent clients and stream alone, not on how the urn
+// nothing. A pick costs O(width log rows + log M), whatever M; memory is O(width) a row and M/8
+// bytes. The result of a pick depends on rows, absent clients and stream alone, not on how the urn
 // came to hold them.
 class Urn {
  public:
@@ -67,13 +66,13 @@ class Urn {
   double mass(const UrnLaw& law, int64_t client) const;
   double available_mass(const UrnLaw& law) const;
 
-  // K draws by the law from the available, and the weights that make an unbiased sum of them:
-  // with replacement N/(K q); without, the j-th (1/p_(j) + K - j)/K, p_(j) its probability among
-  // those not yet drawn (Zhao et al. 2025, Algorithm 7, telescoped). Stops early, without
-  // replacement, when nobody with mass is left. Everyone when not more than K of them are there.
-  Draw draw(int64_t count, bool replacement, const UrnLaw& law, RandomStream& stream);
-  // The same of given clients.
-  Draw impose(std::span<const int64_t> draws, int64_t count, bool replacement, const UrnLaw& law);
+  // The client at `target` in [0, available_mass(law)) when the available stand side by side, each
+  // as wide as its mass.
+  int64_t pick(double target, const UrnLaw& law) const;
+
+  // Out of reach for the rest of a draw, until unhide(). REQUIRES: the client is available.
+  void hide(int64_t client);
+  void unhide(std::span<const int64_t> clients);
 
   void save(State& state) const;
   // All clients are available after it.
@@ -83,13 +82,6 @@ class Urn {
   std::size_t wide() const { return static_cast<std::size_t>(width_); }
   std::size_t offset(int64_t slot) const { return static_cast<std::size_t>(slot * width_); }
   void put_leaf(SumTree& tree, int64_t slot, bool there);
-  void hide(int64_t client);
-  void unhide(std::span<const int64_t> clients);
-  int64_t pick(double target, const UrnLaw& law) const;
-  Draw everyone(const UrnLaw& law) const;
-  using Pick = std::function<int64_t(int64_t draw, double mass)>;
-  Draw with_replacement(int64_t count, const UrnLaw& law, const Pick& pick) const;
-  Draw without_replacement(int64_t count, const UrnLaw& law, const Pick& pick);
 
   int64_t width_;
   bool all_rows_;
@@ -99,30 +91,6 @@ class Urn {
   std::unordered_map<int64_t, int64_t> slots_;  // the other way round
   SumTree present_;                             // rows of the available and not hidden
   std::optional<SumTree> absent_;               // the other rows; none until somebody is away
-};
-
-// A sampler that draws from an urn.
-class UrnSampler : public ClientSampler {
- public:
-  Draw draw(int64_t round, RandomStream& stream) override;
-  Draw impose(std::span<const int64_t> draws) override;
-  double probability(int64_t client) const override;
-  void toggle(std::span<const int64_t> clients) override { urn_.toggle(clients); }
-  const ClientSet& available() const override { return urn_.available(); }
-
-  // The urn; samplers that keep more call them first.
-  void save(State& state) const override;
-  void load(const State& state) override;
-
- protected:
-  UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn);
-  // The masses of the next draw; over all clients they sum to 1.
-  virtual UrnLaw law() const = 0;
-
-  Urn urn_;
-
- private:
-  bool replacement_;
 };
 
 }  // namespace hanse

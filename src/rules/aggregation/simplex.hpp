@@ -28,10 +28,4 @@ struct Box {
 std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<const double> c,
                                         std::span<const double> start, const Box& box = {});
 
-// How far p is from optimal: the largest violation of the bounds, of sum p = 1, and of the order of
-// the gradients: no entry that may fall has a larger one than an entry that may rise; relative to
-// max(1, |gradient|).
-double kkt_residual(std::span<const double> h, std::span<const double> c, std::span<const double> p,
-                    const Box& box = {});
-
 }  // namespace hanse

@@ -1,4 +1,4 @@
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -301,10 +301,6 @@ void run_threads(int ranks, const std::function<void(Communicator&)>& body) {
   }
   for (auto& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
-}
-
-std::unique_ptr<Communicator> make_single_communicator() {
-  return std::make_unique<ThreadCommunicator>(std::make_shared<Meeting>(1), 0);
 }
 
 }  // namespace hanse
