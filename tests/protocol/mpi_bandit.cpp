@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/bandit_ranks.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "protocol/bandit_ranks.hpp"
 #include "support/mpi_world.hpp"
 
 namespace hanse {
