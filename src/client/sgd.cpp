@@ -33,6 +33,8 @@ class Sgd final : public LocalUpdate {
     });
   }
 
+  bool is_sgd() const override { return options_.propfair.base == 0 && !options_.pooled; }
+
  private:
   bool proximal() const { return options_.kind == "prox"; }
   bool needs_gradient() const {

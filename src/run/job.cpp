@@ -12,7 +12,7 @@
 #include "hanse/data/kinds.hpp"
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
-#include "hanse/run/device.hpp"
+#include "hanse/run/engine.hpp"
 #include "options/bind.hpp"
 
 namespace hanse {
@@ -125,12 +125,7 @@ bool evaluates_own_models(const Job& job) {
 }
 
 void check_job(const Job& job) {
-  if (job.run.device == "cuda") {
-    if (!kHasCuda) {
-      throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
-    }
-    check_gpu_job(job);
-  }
+  check_engine(job);
   if (job.run.protocol == "bandit") return check_bandit(job);
   if (job.run.repeats > 1) {
     throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),

@@ -1,4 +1,4 @@
-#include "kept_updates.hpp"
+#include "federated/kept_updates.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -6,15 +6,18 @@
 #include <span>
 #include <string>
 
-#include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/comm/device_communicator.hpp"
+#include "hanse/protocol/engines.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {
 
-// Throws InvalidArgument when the job asks for what is not trained on GPUs.
-void check_gpu_job(const Job& job);
+// Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
+// and InvalidArgument when its protocol trains nobody on them.
+void check_engine(const Job& job);
+
+// Throws InvalidArgument when GPUs cannot do what the job's objects need.
+void require_gpu_needs(const RoundNeeds& needs);
 
 // The most ranks of a host that have the same GPU, of `gpus`: each rank's, by gpu_identity(),
 // empty when it sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
@@ -30,12 +33,12 @@ struct RankDevice {
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
 // again behind the last. What is in the way of GPUs is an error under `cuda`, and a notice under
 // `auto`. Collective. Throws AgreedError.
-RankDevice choose_device(const Job& job, Communicator& comm, Communicator& host);
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                         Communicator& host);
 
-// Null unless clients are trained on GPUs. NCCL needs a GPU for each rank.
-std::unique_ptr<CohortTraining> make_cohorts(const Job& job, const Federation& federation,
-                                             const RankDevice& device);
-std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& comm,
-                                                             const RankDevice& device);
+// The engine of run.device. GPUs that no two ranks share talk by NCCL, others through the hosts'
+// memory. Collective. Throws AgreedError.
+EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                       Communicator& host);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-#include "hanse/protocol/direction_report.hpp"
+#include "federated/direction_report.hpp"
 
 #include <cmath>
 #include <limits>

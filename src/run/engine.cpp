@@ -1,4 +1,4 @@
-#include "hanse/run/device.hpp"
+#include "hanse/run/engine.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -7,33 +7,34 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/device_communicator.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
+#include "hanse/run/bounds.hpp"
 #include "hanse/run/components.hpp"
 
 namespace hanse {
 
-void check_gpu_job(const Job& job) {
-  const auto require = [](bool met, const std::string& what, const std::string& key,
-                          const std::string& hint) {
-    if (!met) throw InvalidArgument(what, key, hint + ", or run.device = cpu");
-  };
-  const std::string& update = job.client.kind;
-  const std::string& rule = job.aggregator.kind;
-  const std::string cannot = " is not trained on GPUs";
-  require(job.run.protocol == "federated", fmt::format("a {} run{}", job.run.protocol, cannot),
-          "run.protocol", "use federated");
-  require(has_cohort(job.model.kind), fmt::format("a {}{}", job.model.kind, cannot), "model.kind",
-          "use linear, mlp, cnn-leaf, cnn-cifar or lenet");
-  require(update == "sgd" || update == "prox", update + cannot, "client.update", "use sgd or prox");
-  require(job.client.personal.empty(), "a model with tensors of each client's own" + cannot,
-          "client.personal", "leave it empty");
-  require(rule != "dqn-fed" && rule != "propfair", "the client of " + rule + cannot,
-          "aggregator.kind", "use another");
-  require(job.comm.reduction == "exact", "sums on GPUs are exact", "comm.reduction", "use exact");
-  require(job.run.round_seconds == 0, "clients that are trained side by side end together",
-          "run.round-seconds", "use 0");
+namespace {
+
+[[noreturn]] void refuse(const Refusal& refusal) {
+  throw InvalidArgument(refusal.what, refusal.key, refusal.hint + ", or run.device = cpu");
+}
+
+}  // namespace
+
+void check_engine(const Job& job) {
+  if (job.run.device != "cuda") return;
+  if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+  if (job.run.protocol == "federated" || is_bound(job)) return;  // the others have no engine
+  refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
+          "use federated"});
+}
+
+void require_gpu_needs(const RoundNeeds& needs) {
+  if (const auto refusal = device_refusal(needs)) refuse(*refusal);
 }
 
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu) {
@@ -63,12 +64,13 @@ std::vector<std::string> gather_texts(Communicator& host, const std::string& min
 // The samples' part of a GPU's memory is one in so many.
 constexpr int64_t kSampleShare = 4;
 
-RankDevice claim_gpu(const Job& job, Communicator& comm, Communicator& host) {
+RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                     Communicator& host) {
   const int64_t gpus = gpu_count();
   const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
   std::string identity, kind;
   agree_on(comm, [&] {
-    check_gpu_job(job);
+    require_gpu_needs(needs);
     if (mine < 0) return;
     identity = gpu_identity(mine);
     kind = gpu_name(mine);
@@ -90,10 +92,11 @@ RankDevice claim_gpu(const Job& job, Communicator& comm, Communicator& host) {
 
 }  // namespace
 
-RankDevice choose_device(const Job& job, Communicator& comm, Communicator& host) {
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                         Communicator& host) {
   if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
   try {
-    return claim_gpu(job, comm, host);
+    return claim_gpu(job, needs, comm, host);
   } catch (const AgreedError& error) {
     if (job.run.device == "cuda") throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
@@ -101,18 +104,19 @@ RankDevice choose_device(const Job& job, Communicator& comm, Communicator& host)
   }
 }
 
-std::unique_ptr<CohortTraining> make_cohorts(const Job& job, const Federation& federation,
-                                             const RankDevice& device) {
-  if (device.name.empty()) return nullptr;
-  return std::make_unique<CohortTraining>(job.client, federation, job.model, device.name,
-                                          job.run.device_cohort, device.sample_bytes);
-}
-
-std::unique_ptr<DeviceCommunicator> make_device_communicator(Communicator& comm,
-                                                             const RankDevice& device) {
-  if (device.name.empty()) return nullptr;
-  if (device.shared || comm.size() == 1) return make_staged_communicator(comm);
-  return make_nccl_communicator(comm, device.name);
+EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                       Communicator& host) {
+  const RankDevice device = choose_device(job, needs, parts.comm, host);
+  if (device.name.empty()) return make_host_engine(parts, needs.settings);
+  std::unique_ptr<CohortTraining> cohorts;
+  agree_on(parts.comm, [&] {
+    cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
+                                               job.run.device_cohort, device.sample_bytes);
+  });
+  const bool staged = device.shared || parts.comm.size() == 1;
+  auto devices = staged ? make_staged_communicator(parts.comm)
+                        : make_nccl_communicator(parts.comm, device.name);
+  return make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices));
 }
 
 }  // namespace hanse
