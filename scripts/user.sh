@@ -42,7 +42,7 @@ require_site_libraries() {
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("Python 3 with venv")
   if [[ ${#missing[@]} -gt 0 ]]; then
     die "not found: $(printf '%s, ' "${missing[@]}" | sed 's/, $//')" \
-      "load the site's modules for them (module avail), or take Spack or conda: README, Clusters"
+      "load the site's modules (module avail), or take Spack or conda: jobs/clusters-and-gpus.md"
   fi
 }
 

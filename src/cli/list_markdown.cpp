@@ -9,15 +9,13 @@ namespace hanse {
 
 namespace {
 
-constexpr const char* kHead = R"(# Job files
+constexpr const char* kHead = R"(# Every key of a job file
 
-This file is what `hanse list --markdown` prints; a test compares the two.
+`hanse list --markdown` prints this page, and a test compares the two. [README.md](README.md)
+explains how a job file works.
 
-A job file has `[section]` lines, `key = value` lines and comments behind `#`. Each key is also an
-option of the command line, `--section.key=value`, which wins. A list is written with commas. A key
-that stands here with "only for" is known, and ignored with a notice, under the section's other
-kinds. The *.cfg files of this folder are experiments; each one's head has its command, its data and
-the numbers to expect.
+A key with "only for" belongs to the named kinds, and may have another default or meaning for
+other kinds. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
 )";
 
 // A cell of a table: '|' would end it.

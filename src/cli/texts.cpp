@@ -18,7 +18,7 @@ std::string usage_text() {
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
   hanse list [KIND]                               what a job file can choose, with all options
-  hanse list --markdown                           the same as the tables of jobs/README.md
+  hanse list --markdown                           the same as the tables of jobs/keys.md
   hanse inspect FILE.h5                           what a checkpoint or model file holds
   hanse --version                                 versions of Hanse and its libraries
 

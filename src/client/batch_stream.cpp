@@ -39,15 +39,9 @@ BatchStream::Samples BatchStream::next_samples() {
 
 Batch BatchStream::next() {
   const auto [begin, chosen] = next_samples();
-  features_.resize(static_cast<std::size_t>(batch_ * federation_.sample_values()));
-  federation_.gather(begin, chosen, features_.data());
+  gathered_.gather(federation_, begin, chosen);
   federation_.prefetch(begin, upcoming());  // arrives while this batch is computed
-  federation_.gather_labels(begin, chosen, labels_);
-  federation_.gather_targets(begin, chosen, targets_);
-  return {.features = features_.data(),
-          .labels = labels_.empty() ? nullptr : labels_.data(),
-          .targets = targets_.empty() ? nullptr : targets_.data(),
-          .rows = static_cast<int64_t>(chosen.size())};
+  return gathered_.view();
 }
 
 std::span<const int32_t> BatchStream::upcoming() const {

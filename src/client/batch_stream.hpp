@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "hanse/base/aligned.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/client/local_update.hpp"
 
 namespace hanse {
@@ -67,10 +67,8 @@ class BatchStream {
   int64_t batch_ = 1;
   int64_t next_ = 0;  // first sample of order_ not handed out in this pass
   RandomStream shuffle_{0, Purpose::kShuffle};
-  std::vector<int32_t> order_;   // [samples()] from begin_
-  AlignedFloats features_;       // [batch, values of a sample]
-  std::vector<int32_t> labels_;  // [batch]
-  std::vector<float> targets_;   // [batch]
+  std::vector<int32_t> order_;  // [samples()] from begin_
+  GatheredBatch gathered_;
 };
 
 }  // namespace hanse

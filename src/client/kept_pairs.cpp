@@ -83,9 +83,7 @@ FreshPair KeptPairs::begin(float factor) {
 }
 
 void KeptPairs::end(const GradientRecord& gradient) {
-  std::find_if(fresh_.begin(), fresh_.end(), [](const Fresh& pair) {
-    return pair.gradient == nullptr;
-  })->gradient = gradient.row().data();
+  end_first_open(fresh_, gradient.row().data());
 }
 
 // The last m of the pairs and the fresh ones.

@@ -43,11 +43,7 @@ FreshPair RoundPairs::begin_with_row() {
   return pair;
 }
 
-void RoundPairs::end(const GradientRecord& gradient) {
-  std::find_if(pairs_.begin(), pairs_.end(), [](const Pair& pair) {
-    return pair.gradient == nullptr;
-  })->gradient = &gradient;
-}
+void RoundPairs::end(const GradientRecord& gradient) { end_first_open(pairs_, &gradient); }
 
 std::optional<double> RoundPairs::rate(const GradientRecord& gradient) {
   const std::span<const Pair> pairs = std::span(pairs_).first(count_);

@@ -1,6 +1,7 @@
 // The pairs of an L-BFGS matrix that a client makes in one round.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,6 +17,15 @@ struct FreshPair {
   GradientRecord* step;    // s over its factor
   GradientRecord* change;  // the gradient where the step began
 };
+
+// Of pairs that end in the order in which they began, each at its `gradient`: the first that has
+// none yet ends there. REQUIRES: one that has none.
+template <class Pairs, class Gradient>
+void end_first_open(Pairs& pairs, Gradient gradient) {
+  std::find_if(pairs.begin(), pairs.end(), [](const auto& pair) {
+    return pair.gradient == nullptr;
+  })->gradient = gradient;
+}
 
 // Up to m pairs, as gradients that stay until rate(), which makes their inner products at once: y
 // itself, a difference of gradients, is never written.

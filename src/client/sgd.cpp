@@ -4,6 +4,7 @@
 
 #include "batch_stream.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/model/sgd_rule.hpp"
 
 namespace hanse {
 
@@ -32,6 +33,8 @@ class Sgd final : public LocalUpdate {
     });
   }
 
+  bool is_sgd() const override { return options_.propfair.base == 0 && !options_.pooled; }
+
  private:
   bool proximal() const { return options_.kind == "prox"; }
   bool needs_gradient() const {
@@ -39,20 +42,19 @@ class Sgd final : public LocalUpdate {
   }
 
   // h = s(F) g, the objective's gradient;
-  // g <- h min(1, clip/|h|) + wd w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
+  // g <- h min(1, clip/|h|), then SgdRule;  w <- w - lr v
   double gradient_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr) {
     const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
     const double slope = propfair_slope(options_.propfair, loss);
     const auto scale = static_cast<float>(slope * clip_scale(slope));
     const auto rate = static_cast<float>(lr);
-    const auto decay = static_cast<float>(options_.weight_decay);
-    const auto momentum = static_cast<float>(options_.momentum);
-    const auto mu = static_cast<float>(options_.mu);
+    const SgdRule rule(options_.weight_decay, options_.momentum, options_.mu);
+    const float* origin = origin_.empty() ? nullptr : origin_.data();
+    float* velocity = velocity_.empty() ? nullptr : velocity_.data();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      float direction = scale * gradient_[i] + decay * row[i];
-      if (!origin_.empty()) direction += mu * (row[i] - origin_[i]);
-      if (!velocity_.empty()) direction = velocity_[i] = momentum * velocity_[i] + direction;
-      row[i] -= rate * direction;
+      row[i] -= rate * sgd_direction(rule, scale * gradient_[i], row[i],
+                                     origin == nullptr ? nullptr : origin + i,
+                                     velocity == nullptr ? nullptr : velocity + i);
     }
     model_.move_buffers(row);
     return loss;

@@ -5,6 +5,8 @@
 #include <Eigen/Dense>
 #include <cblas.h>
 
+#include "hanse/base/index.hpp"
+
 namespace hanse {
 
 namespace {
@@ -107,8 +109,8 @@ class RidgeFit final : public StreamFit {
   Matrix weights_of(std::span<const float> row) const {
     Matrix weights(outputs_, inputs_ + 1);
     for (int64_t o = 0; o < outputs_; ++o) {
-      for (int64_t i = 0; i < inputs_; ++i) weights(o, i) = row[at(o * inputs_ + i)];
-      weights(o, inputs_) = row[at(outputs_ * inputs_ + o)];
+      for (int64_t i = 0; i < inputs_; ++i) weights(o, i) = row[to_index(o * inputs_ + i)];
+      weights(o, inputs_) = row[to_index(outputs_ * inputs_ + o)];
     }
     return weights;
   }
@@ -116,13 +118,11 @@ class RidgeFit final : public StreamFit {
   void write(const Matrix& weights, std::span<float> row) const {
     for (int64_t o = 0; o < outputs_; ++o) {
       for (int64_t i = 0; i < inputs_; ++i) {
-        row[at(o * inputs_ + i)] = static_cast<float>(weights(o, i));
+        row[to_index(o * inputs_ + i)] = static_cast<float>(weights(o, i));
       }
-      row[at(outputs_ * inputs_ + o)] = static_cast<float>(weights(o, inputs_));
+      row[to_index(outputs_ * inputs_ + o)] = static_cast<float>(weights(o, inputs_));
     }
   }
-
-  static std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
 
   int64_t inputs_, outputs_;
   double ridge_;

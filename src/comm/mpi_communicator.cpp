@@ -1,22 +1,17 @@
 #include "hanse/comm/mpi_communicator.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <mpi.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "hanse/base/clock.hpp"
-#include "hanse/base/error.hpp"
-#include "hanse/comm/agreement.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
 #include "patience.hpp"
 #include "pipeline.hpp"
+#include "shared_memory.hpp"
 #include "tree.hpp"
 #include "watchdog.hpp"
 
@@ -31,34 +26,6 @@ constexpr int64_t kChunkBytes = int64_t{64} << 20;  // of one MPI message; far b
 constexpr int64_t kLongBytes = int64_t{64} << 10;
 constexpr double kPollPatiently_s = 1e-3;  // before the first sleep, when every rank has a core
 constexpr double kPollBriefly_s = 20e-6;   // when ranks share cores
-
-MPI_Datatype mpi_type(ElementType type) {
-  switch (type) {
-    case ElementType::kInt64: return MPI_INT64_T;
-    case ElementType::kDouble: return MPI_DOUBLE;
-    case ElementType::kFloat: return MPI_FLOAT;
-    case ElementType::kByte: return MPI_UINT8_T;  // MPI has no sum of MPI_BYTE
-  }
-  return MPI_DATATYPE_NULL;
-}
-
-MPI_Op mpi_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum: return MPI_SUM;
-    case ReduceOp::kMin: return MPI_MIN;
-    case ReduceOp::kMax: return MPI_MAX;
-  }
-  return MPI_OP_NULL;
-}
-
-std::shared_ptr<std::byte> map_memory(int file, int64_t bytes) {
-  const auto length = static_cast<std::size_t>(bytes);
-  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED) {
-    throw IoError("cannot map shared memory: " + errno_text(), fmt::format("{} bytes", bytes));
-  }
-  return {static_cast<std::byte*>(memory), [length](std::byte* p) { munmap(p, length); }};
-}
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -113,7 +80,9 @@ class MpiCommunicator final : public Communicator {
     return std::make_unique<MpiCommunicator>(host, watchdog_);
   }
 
-  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override;
+  std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
+    return share_memory(*this, bytes);
+  }
 
  private:
   // One collective operation: its time counts, and the watchdog looks at it.
@@ -390,39 +359,6 @@ void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<c
   }
   check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall", comm_);
-}
-
-// Rank 0 makes an unnamed memory file; the others open it through /proc while rank 0 keeps it open.
-std::shared_ptr<std::byte> MpiCommunicator::allocate_shared(int64_t bytes) {
-  const int64_t length = std::max<int64_t>(bytes, 1);
-  int file = -1;
-  int64_t address[2] = {getpid(), -1};
-  agree_on(*this, [&] {
-    if (rank_ != 0) return;
-    file = memfd_create("hanse", MFD_CLOEXEC);
-    const int code = file < 0 ? errno : posix_fallocate(file, 0, length);
-    if (code == 0) return;
-    if (file >= 0) close(file);
-    throw IoError(
-        fmt::format("no room for {} MiB of shared memory: {}", length >> 20, std::strerror(code)),
-        "rank 0 of a host", "use fewer samples or a host with more memory");
-  });
-  address[1] = file;
-  bcast(std::span(address), 0);
-  std::shared_ptr<std::byte> memory;
-  agree_on(*this, [&] {
-    if (rank_ != 0) {
-      const auto path = fmt::format("/proc/{}/fd/{}", address[0], address[1]);
-      file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-      if (file < 0) {
-        throw IoError("cannot open the host's shared memory: " + errno_text(), path,
-                      "the ranks of a host must run as one user and see each other's processes");
-      }
-    }
-    memory = map_memory(file, length);
-  });
-  close(file);
-  return memory;
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include "hanse/comm/mpi_environment.hpp"
+
 #include <cstdlib>
 #include <string>
 
@@ -5,7 +7,6 @@
 #include <sys/prctl.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
 
 namespace hanse {
 

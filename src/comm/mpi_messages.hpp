@@ -1,7 +1,9 @@
-// What all messages over MPI share: tags, and codes as exceptions. Private to comm/.
+// What all messages over MPI share: tags, types, and codes as exceptions. Private to comm/.
 #pragma once
 
 #include <mpi.h>
+
+#include "hanse/comm/element.hpp"
 
 namespace hanse {
 
@@ -10,5 +12,8 @@ enum MessageTag : int { kCollectiveTag, kDownTag, kUpTag, kPointTag };
 
 // Throws CommError with MPI's text, and this process's rank in `comm`, unless `code` is success.
 void check_mpi(int code, const char* operation, MPI_Comm comm);
+
+MPI_Datatype mpi_type(ElementType type);
+MPI_Op mpi_op(ReduceOp op);
 
 }  // namespace hanse

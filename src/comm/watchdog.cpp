@@ -12,7 +12,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 
 namespace hanse {
 

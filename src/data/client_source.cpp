@@ -6,77 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
-#include "hanse/data/standardize.hpp"
-#include "kinds.hpp"
 #include "split.hpp"
 
 namespace hanse {
 
 namespace {
-
-// Writes element order[i], `width` bytes each, to place i.
-void copy_ordered(std::byte* out, const void* in, std::span<const int64_t> order, int64_t width) {
-  for (const int64_t from : order) {
-    std::memcpy(out, static_cast<const std::byte*>(in) + from * width,
-                static_cast<std::size_t>(width));
-    out += width;
-  }
-}
-
-// Samples in memory that a partition gives to clients.
-class PartitionedSource final : public ClientSource {
- public:
-  PartitionedSource(Dataset dataset, Partition partition)
-      : dataset_(std::move(dataset)), partition_(std::move(partition)) {
-    layout_.shape = dataset_.shape;
-    layout_.storage = dataset_.storage;
-    layout_.classes = dataset_.classes;
-    for (std::size_t c = 0; c < partition_.train_end.size(); ++c) {
-      layout_.clients.push_back(
-          {partition_.offsets[c], partition_.train_end[c], partition_.offsets[c + 1]});
-    }
-  }
-
-  const ClientLayout& layout() const override { return layout_; }
-
-  void write(const SampleArrays& out) override {
-    const auto& order = partition_.order;
-    const auto used = std::span(order).first(static_cast<std::size_t>(layout_.samples()));
-    copy_ordered(out.features, dataset_.features.data(), used, dataset_.sample_bytes());
-    if (out.labels) {
-      copy_ordered(reinterpret_cast<std::byte*>(out.labels), dataset_.labels.data(), used,
-                   sizeof(int32_t));
-    }
-    if (out.targets) {
-      copy_ordered(reinterpret_cast<std::byte*>(out.targets), dataset_.targets.data(), used,
-                   sizeof(float));
-    }
-  }
-
- private:
-  Dataset dataset_;
-  Partition partition_;
-  ClientLayout layout_;
-};
-
-void check_counts(const FederationOptions& federation) {
-  if (federation.clients >= 1 && federation.samples >= 1) return;
-  throw InvalidArgument(
-      fmt::format("{} clients of {} samples", federation.clients, federation.samples),
-      "federation.clients, federation.samples", "both are at least 1");
-}
-
-std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
-                                                      const FederationOptions& federation,
-                                                      uint64_t seed) {
-  Dataset dataset = read_dataset(data, federation.clients, federation.samples, seed);
-  Partition partition = partition_samples(dataset, federation, seed);
-  split_train_test(partition, dataset, data.test_fraction, seed);
-  standardize(dataset, partition, data.standardize);
-  return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition));
-}
 
 // Moves element order[i] - begin to place i of the client's part, `width` bytes each.
 void reorder(std::byte* first, std::span<const int64_t> order, int64_t begin, int64_t width,
@@ -142,40 +77,6 @@ void split_clients(const ClientLayout& layout, double test_fraction, uint64_t se
               scratch);
     }
   }
-}
-
-void check_own_clients(const DataOptions& data, const FederationOptions& federation) {
-  const DataKind& kind = find_data_kind(data.kind);
-  if (kind.clients == OwnClients::kNone) return;
-  // Another partition would mix what makes the clients of these data differ.
-  if (federation.partition != "by-column" && federation.partition != "auto") {
-    throw InvalidArgument(fmt::format("data.kind = {} has clients of its own, {} gives their "
-                                      "samples to others",
-                                      data.kind, federation.partition),
-                          "federation.partition", "use by-column, or auto");
-  }
-  if (kind.read) return;  // what follows is done to samples in memory
-  if (!data.labels.empty()) {
-    throw InvalidArgument(fmt::format("data.kind = {} keeps all classes", data.kind), "data.labels",
-                          "leave it empty");
-  }
-  if (data.standardize != "none") {
-    throw InvalidArgument(fmt::format("data.kind = {} is not standardized", data.kind),
-                          "data.standardize", "use none; only data.kind = csv can");
-  }
-}
-
-std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
-                                                 const FederationOptions& federation,
-                                                 uint64_t seed) {
-  check_counts(federation);
-  check_own_clients(data, federation);
-  const DataKind& kind = find_data_kind(data.kind);
-  if (!kind.stream && !kind.read) {
-    throw InvalidArgument("the data are in Hanse's own format already", data.path, "copy the file");
-  }
-  if (!kind.stream) return make_partitioned_source(data, federation, seed);
-  return kind.stream(data, federation, seed);
 }
 
 }  // namespace hanse

@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "hanse/data/client_ranges.hpp"
 #include "hanse/data/dataset.hpp"
-#include "hanse/data/federation.hpp"
-#include "hanse/data/partition.hpp"
 
 namespace hanse {
 
@@ -43,20 +41,6 @@ class ClientSource {
   virtual void write(const SampleArrays& out) = 0;
 };
 
-// Throws InvalidArgument when the options ask data with clients of their own for what is done to
-// others alone: a partition, classes to keep, standardizing.
-void check_own_clients(const DataOptions& data, const FederationOptions& federation);
-
-// The source that the options name, its partition included. Throws InvalidArgument.
-std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
-                                                 const FederationOptions& federation,
-                                                 uint64_t seed);
-
-// Sources of clients of their own; data/README.md has their grammar.
-std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed);
-std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
-std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
-
 // Lays clients of these numbers of training and test samples one after another. With a
 // `test_fraction` above 0 the data have no test samples of their own: that share of each client's
 // training samples becomes them, and split_clients() chooses which.
@@ -66,12 +50,9 @@ std::vector<ClientRanges> lay_out(const std::vector<int64_t>& train,
 // Tells of clients that only one of the training and the test data have; nothing about none.
 void tell_unmatched(int64_t train_only, int64_t test_only);
 
-// Number of test samples that split_train_test() takes from a client of n samples.
-int64_t test_samples(int64_t n, double test_fraction);
-
 // Brings the test samples of every client behind its training samples, as split_train_test() does;
-// the layout's counts are those of test_samples(). Cost: one pass over the samples, one client in
-// memory.
+// the layout's counts are those of test_samples() (split.hpp). Cost: one pass over the samples, one
+// client in memory.
 void split_clients(const ClientLayout& layout, double test_fraction, uint64_t seed,
                    const SampleArrays& arrays);
 

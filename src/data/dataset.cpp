@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "kinds.hpp"
 
 namespace hanse {
 
@@ -62,17 +61,6 @@ void drop_empty_groups(Dataset& dataset) {
 }
 
 }  // namespace
-
-Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
-                     uint64_t seed) {
-  const DataKind& kind = find_data_kind(options.kind);
-  if (!kind.read) {
-    throw InvalidArgument(fmt::format("data.kind = {} keeps its own clients", options.kind),
-                          "data.kind", "convert a csv, idx or made up data set instead");
-  }
-  Dataset dataset = kind.read(options, clients, samples_per_client, seed);
-  return options.labels.empty() ? dataset : keep_labels(std::move(dataset), options.labels);
-}
 
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   if (dataset.labels.empty()) {

@@ -12,7 +12,9 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse_file.hpp"
 #include "hold_out.hpp"
+#include "kinds.hpp"
 #include "mapped_file.hpp"
+#include "sources.hpp"
 
 namespace hanse {
 
@@ -114,7 +116,7 @@ std::shared_ptr<std::byte> together(Communicator& host,
 // Collective. The samples of all ranks of the host: read into shared memory, or the mapped file.
 std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data,
                                         const FederationSizes& sizes, Communicator& host) {
-  const bool mapped = data.kind == "hanse";
+  const bool mapped = find_data_kind(data.kind).mapped;
   const auto memory = together(host, [&] {
     return mapped ? map_file(data.path, sizes.bytes, Access::kRead)
                   : host.allocate_shared(sizes.bytes);
@@ -187,8 +189,8 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   Found found;
   agree_on(host, [&] {
     if (!first) return;
-    found =
-        data.kind == "hanse" ? find_file(data, federation) : find_source(data, federation, seed);
+    found = find_data_kind(data.kind).mapped ? find_file(data, federation)
+                                             : find_source(data, federation, seed);
   });
   share(found.sizes, host);
   Federation result;

@@ -14,6 +14,7 @@
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_handles.hpp"
 #include "mapped_file.hpp"
+#include "sources.hpp"
 
 namespace hanse {
 

@@ -8,7 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
-#include "partition_kinds.hpp"
+#include "partition_stream.hpp"
 
 namespace hanse {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "hanse/data/federation.hpp"
+#include "hanse/data/client_ranges.hpp"
 
 namespace hanse {
 

@@ -6,6 +6,9 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "leaf.hpp"
+#include "roles.hpp"
+#include "tff.hpp"
 
 namespace hanse {
 
@@ -61,7 +64,8 @@ const std::array<DataKind, 8> kKinds = {{
      .clients = OwnClients::kAlways,
      .stream = stream_roles},
     {.info = {"hanse", "Hanse's HDF5, written by hanse convert: mapped, nothing is copied"},
-     .clients = OwnClients::kAlways},
+     .clients = OwnClients::kAlways,
+     .mapped = true},
     {.info = {"random", "random images in the shape asked for, for benchmarks", false},
      .read = read_random},
     {.info = {"synthetic-regression",
@@ -87,6 +91,17 @@ std::vector<DataKindInfo> data_kinds() {
   std::vector<DataKindInfo> infos;
   for (const DataKind& kind : kKinds) infos.push_back(kind.info);
   return infos;
+}
+
+Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
+                     uint64_t seed) {
+  const DataKind& kind = find_data_kind(options.kind);
+  if (!kind.read) {
+    throw InvalidArgument(fmt::format("data.kind = {} keeps its own clients", options.kind),
+                          "data.kind", "convert a csv, idx or made up data set instead");
+  }
+  Dataset dataset = kind.read(options, clients, samples_per_client, seed);
+  return options.labels.empty() ? dataset : keep_labels(std::move(dataset), options.labels);
 }
 
 }  // namespace hanse

@@ -1,10 +1,10 @@
-// The kinds of data, one row each.
+// The kinds of data, one row each. A kind is read, streamed or mapped.
 #pragma once
 
 #include <memory>
 
 #include "client_source.hpp"
-#include "hanse/data/dataset.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
@@ -15,7 +15,9 @@ enum class OwnClients { kNone, kAlways };
 struct DataKind {
   DataKindInfo info;
   OwnClients clients = OwnClients::kNone;
-  // All samples in memory, for a partition; null for a kind that is streamed or mapped.
+  // The samples stay where they stand, in a file of the host (hanse_file.hpp).
+  bool mapped = false;
+  // All samples in memory, for a partition; null for the others.
   Dataset (*read)(const DataOptions& data, int64_t clients, int64_t samples_per_client,
                   uint64_t seed) = nullptr;
   // Client by client; null for the others.

@@ -1,4 +1,6 @@
 // LEAF's folders of JSON files; data/README.md has the grammar.
+#include "leaf.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "leaf_file.hpp"
 #include "vocabulary.hpp"

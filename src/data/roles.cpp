@@ -1,10 +1,11 @@
 // Plays as plain text: who speaks is a client. data/README.md has the grammar.
+#include "roles.hpp"
+
 #include <map>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
 #include "token_source.hpp"

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/data/partition.hpp"

@@ -7,6 +7,9 @@
 
 namespace hanse {
 
+// Number of test samples that a client of n samples gets.
+int64_t test_samples(int64_t n, double test_fraction);
+
 class ClientSplitter {
  public:
   // `labels` of all samples, empty for regression; outlives the object.

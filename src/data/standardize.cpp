@@ -1,4 +1,4 @@
-#include "hanse/data/standardize.hpp"
+#include "standardize.hpp"
 
 #include <algorithm>
 #include <cmath>

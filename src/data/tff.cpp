@@ -1,4 +1,6 @@
 // TensorFlow Federated's data sets; data/README.md has the grammar.
+#include "tff.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -8,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "tff_file.hpp"
 #include "token_source.hpp"

@@ -6,10 +6,12 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "batched_network.hpp"
 #include "dropout.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/model/sgd_rule.hpp"
 #include "loss.hpp"
+#include "network_forward.hpp"
+#include "tensor_loss.hpp"
 #include "zoo.hpp"
 
 namespace hanse {
@@ -22,46 +24,9 @@ at::Tensor borrow(std::span<const T> values, at::IntArrayRef shape, at::ScalarTy
   return at::from_blob(const_cast<T*>(values.data()), shape, type);
 }
 
-// Mean losses of the clients [C] in float64, and their derivatives by the logits [C, B, outputs].
-// `weights` [C, B] are 1/count for a client's samples and 0 behind them.
-struct LossAndDelta {
-  at::Tensor losses;
-  at::Tensor delta;
-};
-
-at::Tensor weighted_sum(const at::Tensor& losses, const at::Tensor& weights) {
-  return at::sum(losses.to(at::kDouble) * weights, {1});
-}
-
-// loss = ln(sum_c e^{z_c}) - z_y, delta_c = (softmax(z)_c - [c = y]) / count
-LossAndDelta cross_entropy(const at::Tensor& z, const at::Tensor& labels,
-                           const at::Tensor& weights) {
-  const at::Tensor log_softmax = at::log_softmax(z, 2);
-  const at::Tensor is_label =
-      at::arange(z.size(2), labels.options()).eq(labels.unsqueeze(2)).to(at::kFloat);
-  return {weighted_sum(-at::sum(log_softmax * is_label, {2}), weights),
-          (log_softmax.exp() - is_label) * weights.unsqueeze(2)};
-}
-
-// loss = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / count
-LossAndDelta binary_logistic(const at::Tensor& z, const at::Tensor& labels,
-                             const at::Tensor& weights) {
-  const at::Tensor y = labels.to(at::kFloat);
-  const at::Tensor z1 = z.squeeze(2);
-  const at::Tensor losses = at::relu(z1) - y * z1 + at::log1p(at::exp(-at::abs(z1)));
-  return {weighted_sum(losses, weights), ((at::sigmoid(z1) - y) * weights).unsqueeze(2)};
-}
-
-// loss = (z - y)^2 / 2, delta = (z - y) / count
-LossAndDelta squared_error(const at::Tensor& z, const at::Tensor& targets,
-                           const at::Tensor& weights) {
-  const at::Tensor error = z.squeeze(2) - targets;
-  return {weighted_sum(error * error / 2, weights), (error * weights).unsqueeze(2)};
-}
-
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const ParameterLayout& layout, BatchedNetwork network, LossKind loss,
+  NetworkCohort(const ParameterLayout& layout, NetworkForward network, LossKind loss,
                 const Settings& settings)
       : layout_(layout),
         network_(std::move(network)),
@@ -102,11 +67,12 @@ class NetworkCohort final : public Cohort {
     const at::Tensor input = batch.samples.features().index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = batch.samples.targets().index_select(0, order).view({c(), b()});
     const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
-    const LossAndDelta loss = loss_and_delta(logits.detach(), targets, weights);
-    const auto gradients = torch::autograd::grad({logits}, leaves_, {loss.delta});
+    const at::Tensor losses = losses_of(logits, targets);
+    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
+    const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    losses_.add_(loss.losses);
+    losses_.add_(at::sum(losses.to(at::kDouble) * weights, {1}));
     descend();
   }
 
@@ -126,12 +92,9 @@ class NetworkCohort final : public Cohort {
     const at::Tensor input = samples.features().index_select(0, order).unsqueeze(0);
     const at::Tensor targets = samples.targets().index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
-    const at::Tensor loss = loss_and_delta(z, targets, at::ones({1, n}, on_device_)).losses;
+    const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor sums = at::cat({loss, count_correct(z, targets)}).cpu();
-    if (scores != nullptr) {
-      at::from_blob(scores, {1, n}, at::kFloat)
-          .copy_(z.size(2) == 1 ? z.squeeze(2) : z.select(2, 1) - z.select(2, 0));
-    }
+    if (scores != nullptr) at::from_blob(scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }
@@ -182,20 +145,15 @@ class NetworkCohort final : public Cohort {
     return masks;
   }
 
-  LossAndDelta loss_and_delta(const at::Tensor& z, const at::Tensor& targets,
-                              const at::Tensor& weights) const {
-    if (loss_ == LossKind::kSquaredError) return squared_error(z, targets, weights);
-    return loss_ == LossKind::kBinaryLogistic ? binary_logistic(z, targets, weights)
-                                              : cross_entropy(z, targets, weights);
+  // [C, B] of logits [C, B, outputs].
+  at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
+    return tensor_loss(loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
   // [1] float64, of logits [1, n, outputs].
   at::Tensor count_correct(const at::Tensor& z, const at::Tensor& labels) const {
     if (loss_ == LossKind::kSquaredError) return at::zeros({1}, losses_.options());
-    const at::Tensor guess = loss_ == LossKind::kBinaryLogistic
-                                 ? z.squeeze(2).gt(0).to(at::kInt)
-                                 : at::argmax(z, 2).to(at::kInt);  // the first of equals
-    return at::sum(guess.eq(labels), {1}).to(at::kDouble);
+    return at::sum(guessed_right(loss_, z, labels), {1}).to(at::kDouble);
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
@@ -206,15 +164,15 @@ class NetworkCohort final : public Cohort {
           at::sqrt(at::sum(direction.square(), {1}, /*keepdim=*/true, at::kDouble));
       direction.mul_(at::clamp_max(settings_.clip / norm, 1.0).to(at::kFloat));
     }
-    if (settings_.weight_decay > 0) direction.add_(rows_, settings_.weight_decay);
-    if (settings_.mu > 0) direction.add_(rows_ - theta_, settings_.mu);
-    if (velocity_.defined()) direction = velocity_.mul_(settings_.momentum).add_(direction);
+    const SgdRule rule(settings_.weight_decay, settings_.momentum, settings_.mu);
+    direction = sgd_direction(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr,
+                              velocity_.defined() ? &velocity_ : nullptr);
     const at::Tensor rates = upload(std::span<const float>(rates_), {c(), 1}, at::kFloat);
     rows_.addcmul_(direction, rates, -1);
   }
 
   ParameterLayout layout_;
-  BatchedNetwork network_;
+  NetworkForward network_;
   LossKind loss_;
   Settings settings_;
   at::TensorOptions on_device_;
@@ -255,7 +213,7 @@ std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                           "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
   }
   const LossKind loss = loss_kind(options.loss, classes);
-  BatchedNetwork network(spec_of(options, sample_shape), sample_shape,
+  NetworkForward network(spec_of(options, sample_shape), sample_shape,
                          options.kind != "linear" || options.bias);
   return std::make_unique<NetworkCohort>(model->layout(), std::move(network), loss, settings);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "buffers.hpp"
+#include "dropout.hpp"
 #include "linear_stack.hpp"
 #include "loss.hpp"
 #include "tiles.hpp"
@@ -89,8 +90,7 @@ void DenseStack::layer_backward(const Layer& layer, const float* row, const floa
   target.add(layer.bias, sum, layer.out);
 }
 
-// to <- relu(from), in training with dropout; returns the factor of the kept units. The share is a
-// multiple of 2^-16, and the factor is exact for the share that is really dropped.
+// to <- relu(from), in training with dropout; returns the factor of the kept units.
 float DenseStack::activate(const float* from, float* to, int64_t size, double dropout,
                            RandomStream* noise) {
   if (noise == nullptr || dropout == 0.0) {
@@ -99,10 +99,9 @@ float DenseStack::activate(const float* from, float* to, int64_t size, double dr
   }
   if (static_cast<int64_t>(noise_.size()) < size) noise_.resize(static_cast<std::size_t>(size));
   noise->fill({reinterpret_cast<uint8_t*>(noise_.data()), static_cast<std::size_t>(size) * 2});
-  const auto threshold = static_cast<int32_t>(std::lround(dropout * 65536.0));
-  const float scale = 65536.0f / static_cast<float>(65536 - threshold);  // 1 / (1 - p)
-  rectify_and_drop(from, noise_.data(), size, threshold, scale, to);
-  return scale;
+  const DropoutRule rule(dropout);
+  rectify_and_drop(from, noise_.data(), size, rule.threshold, rule.scale, to);
+  return rule.scale;
 }
 
 float* DenseStack::forward(const float* row, const float* input, int64_t rows,

@@ -11,15 +11,24 @@
 
 namespace hanse {
 
-// Each value 0 with probability `share`, else what keeps the mean 1. The share is a multiple of
-// 2^-16, as in DenseStack, and the factor exact for the share that is really dropped.
+// A value is dropped when its 16 random bits are below `threshold`: the share is a multiple of
+// 2^-16, less than 1. `scale` keeps the mean, exactly for the share that is really dropped.
+struct DropoutRule {
+  explicit DropoutRule(double share)
+      : threshold(static_cast<int32_t>(std::min(std::lround(share * 65536.0), 65535L))),
+        scale(65536.0F / static_cast<float>(65536 - threshold)) {}
+
+  int32_t threshold;
+  float scale;
+};
+
+// Each value 0 with probability `share`, else what keeps the mean 1.
 inline void draw_mask(double share, RandomStream& noise, std::span<float> mask) {
-  const auto dropped = static_cast<uint32_t>(std::min(std::lround(share * 65536.0), 65535L));
-  const float scale = 65536.0F / static_cast<float>(65536 - dropped);
+  const DropoutRule rule(share);
   std::vector<uint16_t> bits(mask.size());
   noise.fill({reinterpret_cast<uint8_t*>(bits.data()), bits.size() * sizeof(uint16_t)});
   std::transform(bits.begin(), bits.end(), mask.begin(),
-                 [&](uint16_t value) { return value >= dropped ? scale : 0.0F; });
+                 [&](uint16_t value) { return value >= rule.threshold ? rule.scale : 0.0F; });
 }
 
 }  // namespace hanse

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "gradient_target.hpp"
 #include "hanse/base/products.hpp"
+#include "row_update.hpp"
 #include "tiles.hpp"
 
 namespace hanse {
@@ -23,7 +23,7 @@ std::size_t GradientRecord::copy(const float* from, int64_t size) {
   return at;
 }
 
-void GradientRecord::add_product(const Product& product) {
+void GradientRecord::add_product(const WeightGradient& product) {
   const std::size_t deltas = copy(product.deltas, product.samples * product.out);
   const std::size_t inputs = copy(product.inputs, product.samples * product.in);
   factors_.push_back({.product = product, .deltas_at = deltas, .inputs_at = inputs});
@@ -34,8 +34,8 @@ void GradientRecord::add_values(int64_t offset, std::span<const float> values) {
   values_.push_back({.offset = offset, .at = at, .size = values.size()});
 }
 
-GradientRecord::Product GradientRecord::product(std::size_t i) const {
-  Product found = factors_[i].product;
+WeightGradient GradientRecord::product(std::size_t i) const {
+  WeightGradient found = factors_[i].product;
   found.deltas = floats_.data() + factors_[i].deltas_at;
   found.inputs = floats_.data() + factors_[i].inputs_at;
   return found;
@@ -45,20 +45,19 @@ std::span<const float> GradientRecord::values(std::size_t i) const {
   return std::span(floats_).subspan(values_[i].at, values_[i].size);
 }
 
-void GradientRecord::apply(const GradientTarget& target) const {
-  for (std::size_t i = 0; i < factors_.size(); ++i) target.add(product(i));
+void GradientRecord::apply(const RowUpdate& update) const {
+  update.add(0, row_.data(), std::ssize(row_));
+  for (std::size_t i = 0; i < factors_.size(); ++i) update.add(product(i));
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    target.add(values_[i].offset, values(i).data(), static_cast<int64_t>(values_[i].size));
+    update.add(values_[i].offset, values(i).data(), static_cast<int64_t>(values_[i].size));
   }
 }
 
 void GradientRecord::add_to(std::span<float> row, float scale) const {
-  for (std::size_t i = 0; i < row_.size(); ++i) row[i] += scale * row_[i];
   apply({.row = row.data(), .keep = 1, .scale = scale});
 }
 
 void GradientRecord::write_to(std::span<float> row, float scale) const {
-  for (std::size_t i = 0; i < row_.size(); ++i) row[i] = scale * row_[i];
   apply({.row = row.data(), .keep = 0, .scale = scale});
 }
 
@@ -67,7 +66,7 @@ double GradientRecord::product_with(std::span<const float> row) const {
   double sum = 0;
   AlignedFloats outputs;
   for (std::size_t i = 0; i < factors_.size(); ++i) {
-    const Product p = product(i);
+    const WeightGradient p = product(i);
     outputs.assign(static_cast<std::size_t>(p.samples * p.out), 0);
     hanse::add_product(p.samples, p.out, p.in, p.inputs, row.data() + p.offset, outputs.data());
     sum += inner_product(outputs, {p.deltas, outputs.size()});
@@ -85,7 +84,7 @@ void GradientRecord::add_products(std::span<const GradientRecord* const> gradien
   std::vector<const float*> deltas, inputs;  // of all samples of all gradients
   std::vector<std::size_t> owner;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const Product p = gradients[i]->product(part);
+    const WeightGradient p = gradients[i]->product(part);
     for (int64_t r = 0; r < p.samples; ++r) {
       deltas.push_back(p.deltas + r * p.out);
       inputs.push_back(p.inputs + r * p.in);
@@ -95,7 +94,7 @@ void GradientRecord::add_products(std::span<const GradientRecord* const> gradien
   const std::size_t n = owner.size();
   std::vector<double> by_deltas(n * n);
   std::vector<double> by_inputs(n * n);
-  const Product shape = gradients.front()->product(part);
+  const WeightGradient shape = gradients.front()->product(part);
   add_gram(deltas, shape.out, by_deltas);
   add_gram(inputs, shape.in, by_inputs);
   for (std::size_t r = 0; r < n; ++r) {

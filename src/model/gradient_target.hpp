@@ -6,25 +6,25 @@
 #include <span>
 
 #include "hanse/model/gradient_record.hpp"
-#include "tiles.hpp"
+#include "row_update.hpp"
 
 namespace hanse {
 
-// row <- keep * row + scale * gradient, or the gradient to `record`.
+// A row that the gradient changes, or a record that keeps it.
 struct GradientTarget {
-  float* row = nullptr;  // [P]
-  float keep = 0;        // 0: the old values are never read
-  float scale = 1;
-  GradientRecord* record = nullptr;
+  RowUpdate update;
+  GradientRecord* record = nullptr;  // null: the row's
 
   // gradient <- g
-  static GradientTarget store(std::span<float> gradient) { return {.row = gradient.data()}; }
+  static GradientTarget store(std::span<float> gradient) {
+    return {.update = {.row = gradient.data()}};
+  }
 
   // row <- (1 - lr * weight_decay) row - lr * g
   static GradientTarget step(std::span<float> row, double lr, double weight_decay) {
-    return {.row = row.data(),
-            .keep = static_cast<float>(1.0 - lr * weight_decay),
-            .scale = static_cast<float>(-lr)};
+    return {.update = {.row = row.data(),
+                       .keep = static_cast<float>(1.0 - lr * weight_decay),
+                       .scale = static_cast<float>(-lr)}};
   }
 
   // record <- g, in factors
@@ -37,32 +37,25 @@ struct GradientTarget {
   void add(int64_t offset, const float* gradient, int64_t size) const {
     if (record != nullptr) {
       record->add_values(offset, {gradient, static_cast<std::size_t>(size)});
-      return;
-    }
-    float* __restrict to = row + offset;
-    if (keep == 0.0f) {
-      for (int64_t i = 0; i < size; ++i) to[i] = scale * gradient[i];
     } else {
-      for (int64_t i = 0; i < size; ++i) to[i] = keep * to[i] + scale * gradient[i];
+      update.add(offset, gradient, size);
     }
   }
 
-  // Applies deltas^T inputs. `before(first output, outputs, first input, inputs)` is called for
-  // every tile of the row before it changes.
+  // Applies a weight's. `before(first output, outputs, first input, inputs)` is called for every
+  // tile of the row before it changes.
   template <class Before>
-  void add(const GradientRecord::Product& p, Before before) const {
-    for_each_tile(weight_tiles(p.samples, p.out, p.in), p.out, p.in,
+  void add(const WeightGradient& g, Before before) const {
+    for_each_tile(weight_tiles(g.samples, g.out, g.in), g.out, g.in,
                   [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
                     before(o, n_out, i, n_in);
-                    if (record != nullptr) return;
-                    multiply(n_out, n_in, p.samples, scale, {p.deltas + o, p.out, CblasTrans},
-                             {p.inputs + i, p.in}, keep, row + p.offset + o * p.in + i, p.in);
+                    if (record == nullptr) update.add_tile(g, o, n_out, i, n_in);
                   });
-    if (record != nullptr) record->add_product(p);
+    if (record != nullptr) record->add_product(g);
   }
 
-  void add(const GradientRecord::Product& p) const {
-    add(p, [](int64_t, int64_t, int64_t, int64_t) {});
+  void add(const WeightGradient& g) const {
+    add(g, [](int64_t, int64_t, int64_t, int64_t) {});
   }
 };
 

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "buffers.hpp"
+#include "hanse/base/index.hpp"
 #include "tiles.hpp"
 
 namespace hanse {
@@ -60,7 +61,7 @@ const float* LstmLayer::forward(const float* row, const float* x, int64_t length
   const int64_t width = 4 * units_, samples = length * rows;
   grow(gates_, samples * width);
   for (AlignedFloats* buffer : {&cells_, &tanhs_, &hidden_}) grow(*buffer, samples * units_);
-  for (int64_t u = 0; u < width; ++u) gates_[at(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
+  for (int64_t u = 0; u < width; ++u) gates_[to_index(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
   for (int64_t s = 1; s < samples; ++s) {
     std::copy_n(gates_.data(), width, gates_.data() + s * width);
   }
@@ -123,7 +124,7 @@ const float* LstmLayer::backward(const float* delta, const GradientTarget& targe
 void LstmLayer::retreat(int64_t step, const float* delta) {
   const int64_t width = 4 * units_, size = rows_ * units_;
   float* gates = gates_.data() + step * rows_ * width;
-  for (int64_t i = 0; i < size; ++i) delta_h_[at(i)] += delta[step * size + i];
+  for (int64_t i = 0; i < size; ++i) delta_h_[to_index(i)] += delta[step * size + i];
   for (int64_t r = 0; r < rows_; ++r) {
     const int64_t place = step * size + r * units_;
     gate_deltas(units_, delta_h_.data() + r * units_,
@@ -141,10 +142,10 @@ void LstmLayer::retreat(int64_t step, const float* delta) {
 
 void LstmLayer::add_bias(const GradientTarget& target) {
   const int64_t width = 4 * units_;
-  bias_.assign(at(width), 0.0F);
+  bias_.assign(to_index(width), 0.0F);
   for (int64_t s = 0; s < length_ * rows_; ++s) {
     const float* gates = gates_.data() + s * width;
-    for (int64_t u = 0; u < width; ++u) bias_[at(u)] += gates[u];
+    for (int64_t u = 0; u < width; ++u) bias_[to_index(u)] += gates[u];
   }
   target.add(bias_ih_, bias_.data(), width);
   target.add(bias_hh_, bias_.data(), width);

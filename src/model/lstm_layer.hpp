@@ -39,7 +39,6 @@ class LstmLayer {
   void advance(int64_t step);
   void retreat(int64_t step, const float* delta);
   void add_bias(const GradientTarget& target);
-  static std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
 
   int64_t inputs_, units_;
   int64_t weight_ih_, weight_hh_, bias_ih_, bias_hh_;  // offsets in the row

@@ -4,6 +4,8 @@
 
 #include "autograd.hpp"
 #include "hanse/base/error.hpp"
+#include "network_forward.hpp"
+#include "network_spec.hpp"
 
 namespace hanse {
 
@@ -13,19 +15,6 @@ namespace {
 int64_t input_side(const ConvolutionStage& stage, int64_t side) {
   return std::max<int64_t>(1,
                            (stage.pool ? 2 * side : side) - 2 * stage.padding + stage.kernel - 1);
-}
-
-// Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
-NetworkSpec leaf_spec() { return {{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}, 0, 0}; }
-
-// Granqvist et al. 2024, pfl-research: the CIFAR-10 model (1.6M parameters).
-NetworkSpec cifar_spec() { return {{{32, 3, 0, false}, {64, 3, 0, true}}, {128}, 0.25, 0.5}; }
-
-// LeCun et al. 1998, LeNet-5, with ReLU and max pooling. Its input is 32x32; smaller images, like
-// the 28x28 of MNIST, are padded by 2.
-NetworkSpec lenet_spec(int64_t shorter_side) {
-  const int64_t padding = shorter_side < 32 ? 2 : 0;
-  return {{{6, 5, padding, true}, {16, 5, 0, true}}, {120, 84}, 0, 0};
 }
 
 class ConvolutionalModel : public AutogradModel {
@@ -51,17 +40,10 @@ class ConvolutionalModel : public AutogradModel {
   }
 
  protected:
-  // ReLU after pooling: max(relu(x)) = relu(max(x)), and the gradients are equal too, on a quarter
-  // of the values. The last ReLU is the head's.
+  // The last ReLU is the head's.
   at::Tensor features(const std::vector<at::Tensor>& leaves,
                       const at::Tensor& input) const override {
-    at::Tensor x = input;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      if (s > 0) at::relu_(x);
-      x = at::conv2d(x, leaves[2 * s], leaves[2 * s + 1], 1, stages_[s].padding);
-      if (stages_[s].pool) x = at::max_pool2d(x, 2);
-    }
-    return x;
+    return convolve(stages_, leaves, input, Pooling::kMaxPool);
   }
 
  private:
@@ -81,17 +63,6 @@ int64_t shorter_side(const std::vector<int64_t>& sample_shape) {
 }
 
 }  // namespace
-
-int64_t ConvolutionStage::output_side(int64_t side) const {
-  const int64_t convolved = side + 2 * padding - kernel + 1;
-  return pool ? convolved / 2 : convolved;
-}
-
-NetworkSpec network_spec(const std::string& kind, const std::vector<int64_t>& sample_shape) {
-  if (kind == "cnn-leaf") return leaf_spec();
-  if (kind == "cnn-cifar") return cifar_spec();
-  return lenet_spec(shorter_side(sample_shape));
-}
 
 std::unique_ptr<Model> make_network(const std::string& kind,
                                     const std::vector<int64_t>& sample_shape, LossKind loss,

@@ -57,6 +57,4 @@ std::string kernel_family() {
 
 std::string torch_version() { return TORCH_VERSION; }
 
-std::string openblas_version() { return word_after(openblas_get_config(), "OpenBLAS "); }
-
 }  // namespace hanse

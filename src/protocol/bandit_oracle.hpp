@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/protocol/bandit.hpp"
+#include "hanse/protocol/bandit_options.hpp"
 #include "hanse/rules/bandit/network.hpp"
 
 namespace hanse {

@@ -28,15 +28,39 @@ void bcast_vector(Communicator& comm, std::vector<T>& values) {
 
 }  // namespace
 
+BanditScores::BanditScores(const Arms& arms, int64_t clients)
+    : best_value_(*std::max_element(arms.values.begin(), arms.values.end())),
+      regret_of_(index(clients)),
+      best_of_(index(clients)) {}
+
+double BanditScores::add_round(const Arms& arms, std::span<const int64_t> pulled) {
+  double total = 0;
+  for (std::size_t c = 0; c < pulled.size(); ++c) {
+    const double lost = regret(arms, pulled[c]);
+    regret_of_[c] += lost;
+    best_of_[c] += lost == 0 ? 1 : 0;
+    total += lost;
+  }
+  return total;
+}
+
+void BanditScores::save(State& state) const {
+  state.put("regret_of", std::span(regret_of_));
+  state.put("best_of", std::span(best_of_));
+}
+
+void BanditScores::load(const State& state) {
+  regret_of_ = state.get<double>("regret_of");
+  best_of_ = state.get<int64_t>("best_of");
+}
+
 BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
     : setup_(std::move(setup)),
       comm_(comm),
       begin_(first_client(comm.rank(), comm.size(), setup_.clients)),
       end_(first_client(comm.rank() + 1, comm.size(), setup_.clients)),
-      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
       network_(setup_.arms.inputs, setup_.oracle.hidden),
-      regret_of_(index(setup_.clients)),
-      best_of_(index(setup_.clients)) {
+      scores_(setup_.arms, setup_.clients) {
   check_options(setup_.ucb);
   dimension_ = setup_.network ? network_.n_params() : setup_.arms.inputs;
 }
@@ -66,7 +90,7 @@ std::vector<Exploration> BanditRun::pull_uniformly() {
   for (int64_t t = 0; t < setup_.exploration; ++t) {
     const auto arm = index(arms.below(setup_.arms.size()));
     const double reward = setup_.arms.values[arm] + setup_.noise * noise.normal();
-    numbers_.explore_regret += best_value_ - setup_.arms.values[arm];
+    numbers_.explore_regret += scores_.regret(setup_.arms, static_cast<int64_t>(arm));
     const int64_t c = t % setup_.clients;
     if (!is_mine(c)) continue;
     Exploration& mine = seen[index(c - begin_)];
@@ -117,13 +141,13 @@ void BanditRun::start_clients() {
 void BanditRun::play_round() {
   const int64_t bytes_before = comm_.bytes_moved();
   ++round_;
-  replayed_here_ = 0;
-  told_until_ = begin_;
+  discarded_here_ = 0;
+  proposed_until_ = begin_;
   for (int64_t from = 0; from < setup_.clients;) {
-    const int64_t mine = tell_turns(from);
+    const int64_t mine = propose_turns(from);
     const int64_t trigger = comm_.allreduce_one(mine, ReduceOp::kMin);
     const int64_t to = std::min(trigger + 1, setup_.clients);
-    make_turns(from, to);
+    commit_turns(from, to);
     if (trigger < setup_.clients) synchronize();
     from = to;
   }
@@ -131,20 +155,20 @@ void BanditRun::play_round() {
   numbers_.bytes += comm_.bytes_moved() - bytes_before;
 }
 
-// Tells the turns of this rank's clients from `from` on, up to the first that triggers, and returns
-// that client; the number of clients when none does.
-int64_t BanditRun::tell_turns(int64_t from) {
-  for (told_until_ = std::max(from, begin_); told_until_ < end_;) {
-    Turn& turn = turns_[index(told_until_ - begin_)];
+// Proposes the turns of this rank's clients from `from` on, up to the first that triggers, and
+// returns that client; the number of clients when none does.
+int64_t BanditRun::propose_turns(int64_t from) {
+  for (proposed_until_ = std::max(from, begin_); proposed_until_ < end_;) {
+    Turn& turn = turns_[index(proposed_until_ - begin_)];
     turn = {};  // after a failure
-    attempt(failure_, [&] { turn = client(told_until_).next(); });
-    if (turn.triggers) return told_until_++;
-    ++told_until_;
+    attempt(failure_, [&] { turn = client(proposed_until_).next(); });
+    if (turn.triggers) return proposed_until_++;
+    ++proposed_until_;
   }
   return setup_.clients;
 }
 
-void BanditRun::make_turns(int64_t from, int64_t to) {
+void BanditRun::commit_turns(int64_t from, int64_t to) {
   const int64_t stop = std::min(to, end_);
   for (int64_t c = std::max(from, begin_); c < stop; ++c) {
     const Turn& turn = turns_[index(c - begin_)];
@@ -153,7 +177,7 @@ void BanditRun::make_turns(int64_t from, int64_t to) {
     const double reward = setup_.arms.values[index(turn.arm)] + setup_.noise * noise.normal();
     attempt(failure_, [&] { client(c).play(turn, reward); });
   }
-  replayed_here_ += std::max<int64_t>(0, told_until_ - std::max(to, begin_));
+  discarded_here_ += std::max<int64_t>(0, proposed_until_ - std::max(to, begin_));
 }
 
 void BanditRun::synchronize() {
@@ -181,16 +205,10 @@ void BanditRun::count_round() {
   std::vector<int64_t> arms;
   for (const Turn& turn : turns_) arms.push_back(turn.arm);
   const auto all = comm_.gatherv(std::span<const int64_t>(arms), 0);
-  comm_.reduce(std::span(&replayed_here_, 1), ReduceOp::kSum, 0);
+  comm_.reduce(std::span(&discarded_here_, 1), ReduceOp::kSum, 0);
   if (!is_server()) return;
-  numbers_.replayed += replayed_here_;
-  numbers_.round_regret = 0;
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    const double regret = best_value_ - setup_.arms.values[index(all[c])];
-    regret_of_[c] += regret;
-    best_of_[c] += regret == 0 ? 1 : 0;
-    numbers_.round_regret += regret;
-  }
+  numbers_.replayed += discarded_here_;
+  numbers_.round_regret = scores_.add_round(setup_.arms, all);
   numbers_.regret += numbers_.round_regret;
 }
 
@@ -212,14 +230,14 @@ void BanditRun::collect() {
     arms.insert(arms.end(), one.own_arms().begin(), one.own_arms().end());
     residuals.insert(residuals.end(), one.own_residuals().begin(), one.own_residuals().end());
   }
-  own_counts_ = comm_.gatherv(std::span<const int64_t>(counts), 0);
-  own_arms_ = comm_.gatherv(std::span<const int64_t>(arms), 0);
-  own_residuals_ = comm_.gatherv(std::span<const double>(residuals), 0);
+  own_.counts = comm_.gatherv(std::span<const int64_t>(counts), 0);
+  own_.arms = comm_.gatherv(std::span<const int64_t>(arms), 0);
+  own_.residuals = comm_.gatherv(std::span<const double>(residuals), 0);
 }
 
 std::vector<double> BanditRun::centre() const {
   PullStatistics all = *total_;
-  for (std::size_t i = 0; i < own_arms_.size(); ++i) all.add(own_arms_[i], own_residuals_[i]);
+  for (std::size_t i = 0; i < own_.arms.size(); ++i) all.add(own_.arms[i], own_.residuals[i]);
   ConfidenceSet set(*features_, setup_.ucb.lambda);
   set.rebuild(all.row());
   auto centre = set.shift();
@@ -230,11 +248,10 @@ std::vector<double> BanditRun::centre() const {
 void BanditRun::save(State& state) const {
   state.put("w0", std::span(w0_));
   state.put("total", total_->row());
-  state.put("own_counts", std::span(own_counts_));
-  state.put("own_arms", std::span(own_arms_));
-  state.put("own_residuals", std::span(own_residuals_));
-  state.put("regret_of", std::span(regret_of_));
-  state.put("best_of", std::span(best_of_));
+  state.put("own_counts", std::span(own_.counts));
+  state.put("own_arms", std::span(own_.arms));
+  state.put("own_residuals", std::span(own_.residuals));
+  scores_.save(state);
   const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
                             numbers_.fit_loss};
   const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
@@ -248,16 +265,15 @@ void BanditRun::load(const State& state) {
   if (is_server()) {
     w0_ = state.get<double>("w0");
     total = state.get<double>("total");
-    own_counts_ = state.get<int64_t>("own_counts");
-    own_arms_ = state.get<int64_t>("own_arms");
-    own_residuals_ = state.get<double>("own_residuals");
-    regret_of_ = state.get<double>("regret_of");
-    best_of_ = state.get<int64_t>("best_of");
+    own_.counts = state.get<int64_t>("own_counts");
+    own_.arms = state.get<int64_t>("own_arms");
+    own_.residuals = state.get<double>("own_residuals");
+    scores_.load(state);
     regrets = state.get<double>("regrets");
     counts = state.get<int64_t>("counts");
   }
-  for (auto* values : {&w0_, &total, &own_residuals_, &regrets}) bcast_vector(comm_, *values);
-  for (auto* values : {&own_counts_, &own_arms_, &counts}) bcast_vector(comm_, *values);
+  for (auto* values : {&w0_, &total, &own_.residuals, &regrets}) bcast_vector(comm_, *values);
+  for (auto* values : {&own_.counts, &own_.arms, &counts}) bcast_vector(comm_, *values);
   round_ = counts.at(0);
   numbers_ = {.explore_regret = regrets.at(0),
               .regret = regrets.at(1),
@@ -271,10 +287,10 @@ void BanditRun::load(const State& state) {
   start_clients();
   std::size_t at = 0;
   for (int64_t c = 0; c < setup_.clients; ++c) {
-    const auto own = index(own_counts_[index(c)]);
+    const auto own = index(own_.counts[index(c)]);
     if (is_mine(c)) {
-      client(c).replay(std::span(own_arms_).subspan(at, own),
-                       std::span(own_residuals_).subspan(at, own));
+      client(c).replay(std::span(own_.arms).subspan(at, own),
+                       std::span(own_.residuals).subspan(at, own));
     }
     at += own;
   }

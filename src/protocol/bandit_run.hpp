@@ -10,7 +10,7 @@
 #include "bandit_oracle.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/protocol/bandit.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 #include "hanse/rules/bandit/client.hpp"
 #include "hanse/rules/bandit/network.hpp"
 
@@ -23,8 +23,38 @@ struct BanditNumbers {
   double round_regret = 0;    // of the last round
   double fit_loss = 0;        // mean squared error of the network in the first phase
   int64_t syncs = 0;
-  int64_t replayed = 0;  // turns told in vain, by all ranks
+  int64_t replayed = 0;  // speculative turns discarded, by all ranks
   int64_t bytes = 0;     // payload of the second phase
+};
+
+// What each client's pulls of the second phase were worth. Rank 0.
+class BanditScores {
+ public:
+  BanditScores(const Arms& arms, int64_t clients);
+
+  // Of a pull, beside the best arm's.
+  double regret(const Arms& arms, int64_t arm) const {
+    return best_value_ - arms.values[static_cast<std::size_t>(arm)];
+  }
+  // One pull of every client, [N]; returns the regret of all.
+  double add_round(const Arms& arms, std::span<const int64_t> pulled);
+  std::span<const double> regret_of() const { return regret_of_; }
+  std::span<const int64_t> best_of() const { return best_of_; }
+
+  void save(State& state) const;
+  void load(const State& state);
+
+ private:
+  double best_value_;
+  std::vector<double> regret_of_;  // [N]
+  std::vector<int64_t> best_of_;   // [N] pulls of the best arm
+};
+
+// All clients' pulls since the last synchronization, one client after another.
+struct OwnPulls {
+  std::vector<int64_t> counts;  // [N] of each client
+  std::vector<int64_t> arms;
+  std::vector<double> residuals;
 };
 
 class BanditRun {
@@ -46,8 +76,8 @@ class BanditRun {
   double scalars_sent() const;
   double explore_scalars() const;
   // Of each client's second phase, [N] on rank 0: regret, and pulls of the best arm.
-  std::span<const double> regret_of() const { return regret_of_; }
-  std::span<const int64_t> best_of() const { return best_of_; }
+  std::span<const double> regret_of() const { return scores_.regret_of(); }
+  std::span<const int64_t> best_of() const { return scores_.best_of(); }
 
   // Brings all clients' pulls since the last synchronization to rank 0.
   void collect();
@@ -64,8 +94,8 @@ class BanditRun {
   std::vector<Exploration> pull_uniformly();
   void linearise();
   void start_clients();
-  int64_t tell_turns(int64_t from);
-  void make_turns(int64_t from, int64_t to);
+  int64_t propose_turns(int64_t from);
+  void commit_turns(int64_t from, int64_t to);
   void synchronize();
   void count_round();
 
@@ -74,25 +104,20 @@ class BanditRun {
   int64_t begin_;  // this rank's clients
   int64_t end_;
   int64_t dimension_;
-  double best_value_;
   RewardNetwork network_;
   std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
   std::unique_ptr<ArmFeatures> features_;
   std::unique_ptr<Optimism> optimism_;
   std::unique_ptr<PullStatistics> total_;  // of all synchronizations
   std::vector<BanditClient> clients_;
-  std::vector<Turn> turns_;  // of this rank's clients
-  int64_t told_until_ = 0;   // turns_ of clients from here on are not told
+  std::vector<Turn> turns_;     // of this rank's clients
+  int64_t proposed_until_ = 0;  // clients from here on have no turn yet
   int64_t round_ = 0;
-  int64_t replayed_here_ = 0;
+  int64_t discarded_here_ = 0;  // of numbers_.replayed
   BanditNumbers numbers_;
-  std::vector<double> regret_of_;
-  std::vector<int64_t> best_of_;
+  BanditScores scores_;
+  OwnPulls own_;  // rank 0, after collect()
   std::exception_ptr failure_;
-  // Rank 0, after collect().
-  std::vector<int64_t> own_counts_;  // [N]
-  std::vector<int64_t> own_arms_;
-  std::vector<double> own_residuals_;
 };
 
 }  // namespace hanse

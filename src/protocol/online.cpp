@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/model/mixing.hpp"
+#include "hanse/rules/experts/experts.hpp"
+#include "online_scores.hpp"
+#include "peer_mixture.hpp"
 
 namespace hanse {
 
@@ -25,6 +25,31 @@ int64_t checked_peers(int64_t peers, int64_t nodes) {
   return peers == 0 ? nodes : peers;
 }
 
+// Elements of each of the communicator's ranks when each of `nodes` has `width`.
+std::vector<int64_t> counts_of(const Communicator& comm, int64_t nodes, int64_t width) {
+  const int64_t ranks = comm.size();
+  std::vector<int64_t> result;
+  for (int64_t r = 0; r < ranks; ++r) {
+    result.push_back((nodes * (r + 1) / ranks - nodes * r / ranks) * width);
+  }
+  return result;
+}
+
+// Of a node's dropout in round t.
+RandomStream noise_of(uint64_t seed, int64_t node, int64_t t) {
+  return {seed, Purpose::kDropout, static_cast<uint64_t>(t), static_cast<uint64_t>(node)};
+}
+
+// The loss of a model on a node's batch, in [0, 1].
+double checked_loss(double loss, double scale, int64_t node, int64_t model, int64_t round) {
+  try {
+    return unit_loss(loss, scale);
+  } catch (const InvalidArgument& error) {
+    throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
+                        round);
+  }
+}
+
 }  // namespace
 
 OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
@@ -32,7 +57,6 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       stream_(parts.federation, settings_.stream, settings_.seed),
       nodes_(parts.federation.clients()),
-      book_(nodes_, settings_.loss_scale > 0 ? settings_.loss_scale : 1),
       evaluator_(parts.federation, parts.model) {
   settings_.peers = checked_peers(settings_.peers, nodes_);
   const int64_t ranks = parts_.comm.size();
@@ -41,18 +65,14 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
   const auto n = node_count();
   theta_.resize(n * static_cast<std::size_t>(parts_.model.n_params()));
   gamma_.resize(theta_.size());
-  weights_.resize(n * n);
-  std::vector<int64_t> all(n);
-  std::iota(all.begin(), all.end(), int64_t{0});
-  parts_.rule.weigh(all, weights_);
-  mixes_.assign(n, 1);
-  mixed_.assign(n, 0);
+  mixture_ = std::make_unique<PeerMixture>(parts_.rule, nodes_);
+  scores_ = std::make_unique<OnlineScores>(nodes_, parts_.rule.exchange(),
+                                           parts_.federation.classes() > 0, settings_.loss_scale);
   batches_.resize(static_cast<std::size_t>(end_ - begin_));
   numbers_.resize(n * (n + kNumbers));
-  loss_sums_.resize(n);
-  accuracy_sums_.resize(n);
-  scored_.resize(n);
 }
+
+OnlineTrainer::~OnlineTrainer() = default;
 
 std::span<float> OnlineTrainer::row_of(std::vector<float>& rows, int64_t node) const {
   const auto width = static_cast<std::size_t>(parts_.model.n_params());
@@ -62,20 +82,6 @@ std::span<float> OnlineTrainer::row_of(std::vector<float>& rows, int64_t node) c
 std::span<double> OnlineTrainer::numbers_of(int64_t node) {
   const std::size_t width = node_count() + kNumbers;
   return std::span(numbers_).subspan(static_cast<std::size_t>(node) * width, width);
-}
-
-// Elements of each rank when a node has `width`.
-std::vector<int64_t> OnlineTrainer::counts(int64_t width) const {
-  const int64_t ranks = parts_.comm.size();
-  std::vector<int64_t> result;
-  for (int64_t r = 0; r < ranks; ++r) {
-    result.push_back((nodes_ * (r + 1) / ranks - nodes_ * r / ranks) * width);
-  }
-  return result;
-}
-
-RandomStream OnlineTrainer::noise_of(int64_t node, int64_t t) const {
-  return {settings_.seed, Purpose::kDropout, static_cast<uint64_t>(t), static_cast<uint64_t>(node)};
 }
 
 // Calls work(node, its batch) for this rank's nodes.
@@ -132,7 +138,7 @@ void OnlineTrainer::train() {
     const auto from = row_of(theta_, node);
     const auto row = row_of(gamma_, node);
     std::copy(from.begin(), from.end(), row.begin());
-    RandomStream noise = noise_of(node, round_number());
+    RandomStream noise = noise_of(settings_.seed, node, round_number());
     parts_.fit.fit(node, batch.view(), noise, row);
   });
   if (parts_.rule.exchange() == Exchange::kNone) return;
@@ -140,37 +146,15 @@ void OnlineTrainer::train() {
     const PhaseTimer timer(wait_s_);
     parts_.comm.barrier();
   }
-  parts_.comm.allgatherv(std::span(gamma_), counts(parts_.model.n_params()));
+  parts_.comm.allgatherv(std::span(gamma_),
+                         counts_of(parts_.comm, nodes_, parts_.model.n_params()));
 }
 
-// theta_i = sum over S of p_ij Gamma_j; Gamma_i where the test of the last round says no.
 void OnlineTrainer::mix() {
   const PhaseTimer timer(train_s_);
   RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round_number()));
-  parts_.rule.weigh(sample_peers(nodes_, settings_.peers, stream), weights_);
-  const auto n = node_count();
-  switch (parts_.rule.exchange()) {
-    case Exchange::kNone: std::swap(theta_, gamma_); return;
-    case Exchange::kMean: {
-      const auto first = row_of(theta_, 0);
-      mix_rows(std::span(weights_).first(n), gamma_, nodes_, first);
-      for (int64_t node = 1; node < nodes_; ++node) {
-        std::copy(first.begin(), first.end(), row_of(theta_, node).begin());
-      }
-      mixed_.assign(n, 1);
-      return;
-    }
-    case Exchange::kAll: {
-      auto shares = weights_;
-      for (std::size_t i = 0; i < n; ++i) {
-        if (mixes_[i]) continue;
-        std::fill_n(shares.begin() + static_cast<std::ptrdiff_t>(i * n), n, 0.0);
-        shares[i * n + i] = 1;
-      }
-      mix_rows(shares, gamma_, nodes_, theta_);
-      mixed_ = mixes_;
-    }
-  }
+  mixture_->weigh(sample_peers(nodes_, settings_.peers, stream));
+  mixture_->mix(gamma_, theta_);
 }
 
 void OnlineTrainer::predict() {
@@ -179,7 +163,7 @@ void OnlineTrainer::predict() {
     return;
   }
   predict_all();
-  parts_.comm.allgatherv(std::span(numbers_), counts(nodes_ + kNumbers));
+  parts_.comm.allgatherv(std::span(numbers_), counts_of(parts_.comm, nodes_, nodes_ + kNumbers));
   const auto n = node_count();
   std::vector<double> losses;
   std::vector<double> own;
@@ -187,15 +171,10 @@ void OnlineTrainer::predict() {
     const auto numbers = numbers_of(node);
     losses.insert(losses.end(), numbers.begin(), numbers.begin() + nodes_);
     own.push_back(numbers[n + kOwnUnitLoss]);
-    mixes_[static_cast<std::size_t>(node)] =
-        may_mix(numbers[n + kGap], settings_.c, stream_.horizon());
+    mixture_->allow(node, may_mix(numbers[n + kGap], settings_.c, stream_.horizon()));
   }
-  if (parts_.comm.rank() == 0) {
-    book_.add(weights_, losses, own);
-    mixed_loss_ = std::inner_product(losses.begin(), losses.end(), weights_.begin(), 0.0) /
-                  static_cast<double>(n);
-  }
-  parts_.rule.observe(losses);
+  if (parts_.comm.rank() == 0) scores_->add_losses(mixture_->weights(), losses, own);
+  mixture_->observe(losses);
 }
 
 // The loss of each node's own model.
@@ -209,7 +188,6 @@ void OnlineTrainer::predict_own() {
                           round_number(), "a smaller online.lr may help");
     }
   });
-  mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
 }
 
 // The losses of all models on the batches of this rank's nodes.
@@ -227,27 +205,21 @@ void OnlineTrainer::predict_all() {
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto numbers = numbers_of(node);
     const double* found = losses.data() + static_cast<std::size_t>(node - begin_) * n;
+    const auto checked = [&](double loss, int64_t model) {
+      return checked_loss(loss, settings_.loss_scale, node, model, round_number());
+    };
     double own = found[node];
     if (settings_.score_estimates) {
       own = parts_.model.evaluate(row_of(theta_, node), batch.view()).loss /
             static_cast<double>(batch.rows);
     }
     numbers[n + kOwnLoss] = own;
-    numbers[n + kOwnUnitLoss] = checked_loss(own, node, node);
+    numbers[n + kOwnUnitLoss] = checked(own, node);
     for (std::size_t j = 0; j < n; ++j) {
-      numbers[j] = checked_loss(found[j], node, static_cast<int64_t>(j));
+      numbers[j] = checked(found[j], static_cast<int64_t>(j));
     }
     numbers[n + kGap] = settings_.c > 0 ? mixing_gap(node) : 0;
   });
-}
-
-double OnlineTrainer::checked_loss(double loss, int64_t node, int64_t model) const {
-  try {
-    return unit_loss(loss, settings_.loss_scale);
-  } catch (const InvalidArgument& error) {
-    throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
-                        round_number());
-  }
 }
 
 // sum_j p_ij (theta_j - Gamma_j) . grad L_i(Gamma_j)
@@ -256,11 +228,11 @@ double OnlineTrainer::mixing_gap(int64_t node) {
   const Batch batch = batches_[static_cast<std::size_t>(node - begin_)].view();
   double gap = 0;
   for (int64_t j = 0; j < nodes_; ++j) {
-    const double weight = weights_[static_cast<std::size_t>(node * nodes_ + j)];
+    const double weight = mixture_->weight(node, j);
     if (weight == 0) continue;
     const auto mixed = row_of(theta_, j);
     const auto own = row_of(gamma_, j);
-    RandomStream noise = noise_of(node, round_number());
+    RandomStream noise = noise_of(settings_.seed, node, round_number());
     parts_.model.loss_and_gradient(own, batch, noise, gradient_);
     double product = 0;
     for (std::size_t k = 0; k < gradient_.size(); ++k) {
@@ -273,7 +245,8 @@ double OnlineTrainer::mixing_gap(int64_t node) {
 }
 
 // Each node's model on the round's test batch.
-void OnlineTrainer::score(std::vector<NodeReport>& reports) {
+std::vector<NodeReport> OnlineTrainer::score() {
+  std::vector<NodeReport> reports(batches_.size());
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const bool same = stream_.tests_on_training(node, round_number());
     if (!same) stream_.test(node, round_number(), test_batch_);
@@ -285,11 +258,11 @@ void OnlineTrainer::score(std::vector<NodeReport>& reports) {
         .correct = sums.correct,
         .samples = static_cast<double>(sums.samples)};
   });
+  return reports;
 }
 
 RoundRecord OnlineTrainer::report(RankReport mine, double start_s) {
-  std::vector<NodeReport> own(batches_.size());
-  score(own);
+  const std::vector<NodeReport> own = score();
   mine.train_s = train_s_;
   mine.wait_s = wait_s_;
   mine.failed = failure_ ? 1 : 0;
@@ -297,7 +270,7 @@ RoundRecord OnlineTrainer::report(RankReport mine, double start_s) {
   const auto nodes = parts_.comm.gatherv(std::span<const NodeReport>(own), 0);
   const auto ranks = parts_.comm.gatherv(std::span<const RankReport>(&mine, 1), 0);
   RoundRecord record{.round = round_number(), .participants = nodes_};
-  record.mixed_loss = mixed_loss_;
+  record.mixed_loss = scores_->mixed_loss();
   double bytes = static_cast<double>(parts_.comm.bytes_moved() - bytes_before);
   for (const RankReport& rank : ranks) {
     record.train_s = std::max(record.train_s, rank.train_s);
@@ -309,10 +282,80 @@ RoundRecord OnlineTrainer::report(RankReport mine, double start_s) {
   }
   record.bytes_sent = static_cast<int64_t>(bytes);
   for (const NodeReport& node : nodes) record.loss += node.loss / static_cast<double>(nodes_);
-  if (!record.failed) tell_nodes(nodes);
+  if (!record.failed) scores_->add_round(round_number(), nodes, mixture_->mixed());
   ++completed_;
   record.seconds = monotonic_seconds() - start_s;
   return record;
+}
+
+std::vector<TableLines> OnlineTrainer::take_lines() { return scores_->take_lines(); }
+
+Metrics OnlineTrainer::metrics() const {
+  return scores_->metrics(completed_, settings_.peers == nodes_ ? settings_.eta : 0);
+}
+
+std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
+  const int64_t t = std::max<int64_t>(completed_, 1);
+  std::vector<ClientEvaluation> mine;
+  for (int64_t node = begin_; node < end_; ++node) {
+    mine.push_back(evaluate_client(parts_.federation, evaluator_.at(row_of(theta_, node)),
+                                   stream_.source(node, t)));
+  }
+  if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
+  return parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
+}
+
+// Rules that mix leave every model on every rank.
+void OnlineTrainer::collect() {
+  if (parts_.rule.exchange() != Exchange::kNone) return;
+  parts_.comm.allgatherv(std::span(theta_),
+                         counts_of(parts_.comm, nodes_, parts_.model.n_params()));
+}
+
+ParameterLayout OnlineTrainer::model_layout() const {
+  ParameterLayout layout;
+  for (int64_t node = 0; node < nodes_; ++node) {
+    for (const auto& slot : parts_.model.layout().slots()) {
+      layout.add(fmt::format("node{}/{}", node, slot.name), slot.shape, slot.fan_in);
+    }
+  }
+  return layout;
+}
+
+void OnlineTrainer::save(State& state) const {
+  state.put("rounds", completed_);
+  state.put("theta", std::span(theta_));
+  if (keeps_estimates()) state.put("gamma", std::span(gamma_));
+  mixture_->save(state);
+  scores_->save(state);
+}
+
+void OnlineTrainer::load(const State& state) {
+  if (parts_.comm.rank() == 0) {
+    completed_ = state.get_one<int64_t>("rounds");
+    state.get_into<float>("theta", theta_);
+    if (keeps_estimates()) state.get_into<float>("gamma", gamma_);
+    mixture_->load(state);
+    scores_->load(state);
+  }
+  parts_.comm.bcast(std::span(&completed_, 1), 0);
+  parts_.comm.bcast(std::span(theta_), 0);
+  if (keeps_estimates()) parts_.comm.bcast(std::span(gamma_), 0);
+  mixture_->share(parts_.comm);
+  if (parts_.fit.remembers()) replay_stream();
+}
+
+// Gives the fit of each of this rank's nodes the batches of the completed rounds once more.
+void OnlineTrainer::replay_stream() {
+  std::vector<float> row(static_cast<std::size_t>(parts_.model.n_params()));
+  StreamBatch batch;
+  for (int64_t node = begin_; node < end_; ++node) {
+    for (int64_t t = 1; t <= completed_; ++t) {
+      stream_.train(node, t, batch);
+      RandomStream noise = noise_of(settings_.seed, node, t);
+      parts_.fit.fit(node, batch.view(), noise, row);
+    }
+  }
 }
 
 }  // namespace hanse

@@ -90,14 +90,14 @@ std::vector<int64_t> draw_order(std::span<const double> costs) {
   return order;
 }
 
-std::vector<int64_t> balance_cohorts(std::span<const double> costs, int64_t cohort, int64_t workers,
-                                     std::span<const double> slowness) {
-  const auto size = static_cast<std::size_t>(cohort);
+std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,
+                                    std::span<const double> slowness) {
+  const auto size = static_cast<std::size_t>(group);
   std::vector<double> sums((costs.size() + size - 1) / size);
   for (std::size_t i = 0; i < costs.size(); ++i) sums[i / size] += costs[i];
-  const auto worker_of_cohort = balance(sums, workers, {}, 0, slowness);
+  const auto worker_of_group = balance(sums, workers, {}, 0, slowness);
   std::vector<int64_t> worker_of(costs.size());
-  for (std::size_t i = 0; i < costs.size(); ++i) worker_of[i] = worker_of_cohort[i / size];
+  for (std::size_t i = 0; i < costs.size(); ++i) worker_of[i] = worker_of_group[i / size];
   return worker_of;
 }
 

@@ -71,11 +71,7 @@ void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) const {
   const int64_t end = range.size() * t / options_.horizon;
   const std::span<const int32_t> chosen(order_.data() + range.begin + begin,
                                         static_cast<std::size_t>(end - begin));
-  batch.rows = end - begin;
-  batch.features.resize(static_cast<std::size_t>(batch.rows * federation_.sample_values()));
-  federation_.gather(range.begin, chosen, batch.features.data());
-  federation_.gather_labels(range.begin, chosen, batch.labels);
-  federation_.gather_targets(range.begin, chosen, batch.targets);
+  batch.gather(federation_, range.begin, chosen);
 }
 
 }  // namespace hanse

@@ -184,7 +184,7 @@ void check_bandit(const Job& job) {
   if (reads_files(bandit) && !std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(fmt::format("no such file: '{}'", path),
                           bandit.arms == "file" ? "bandit.path" : "data.path",
-                          "data/README.md tells the format");
+                          "data/README.md has the format");
   }
 }
 

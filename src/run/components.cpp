@@ -11,7 +11,7 @@
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/device.hpp"
+#include "hanse/run/engine.hpp"
 
 namespace hanse {
 
@@ -196,9 +196,16 @@ void Components::build_federated(const Job& job, Communicator& comm) {
     check_time_limit(job, *update, aggregator->needs(), model->layout());
     check_buffers(job, model->layout(), aggregator->needs().gram || update->tells_update());
   });
-  const RankDevice device = choose_device(job, comm, *host);
-  agree_on(comm, [&] { cohorts = make_cohorts(job, federation, device); });
-  devices = make_device_communicator(comm, device);
+  const auto settings = trainer_settings(job, max_participants);
+  const RoundNeeds needs{.update = *update,
+                         .rule = aggregator->needs(),
+                         .foresight = sampler && sampler->needs_foresight(),
+                         .settings = settings,
+                         .model_kind = job.model.kind,
+                         .update_kind = job.client.kind,
+                         .rule_kind = job.aggregator.kind,
+                         .protocol = job.run.protocol};
+  auto engine = build_engine(job, needs, {comm, federation, *model, *update, needs.rule}, *host);
   trainer =
       std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
                                                                  .host = *host,
@@ -209,9 +216,8 @@ void Components::build_federated(const Job& job, Communicator& comm) {
                                                                  .aggregator = *aggregator,
                                                                  .optimizer = optimizer.get(),
                                                                  .availability = availability.get(),
-                                                                 .cohorts = cohorts.get(),
-                                                                 .devices = devices.get()},
-                                         trainer_settings(job, max_participants));
+                                                                 .engine = std::move(engine)},
+                                         settings);
   protocol = trainer.get();
 }
 

@@ -9,9 +9,10 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/config.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/run/availability.hpp"
 #include "hanse/run/bounds.hpp"
-#include "hanse/run/device.hpp"
+#include "hanse/run/engine.hpp"
 #include "options/bind.hpp"
 
 namespace hanse {
@@ -106,7 +107,7 @@ void check_data(const Job& job) {
                                  [&](const auto& entry) { return entry.name == job.data.kind; });
   if (kind->reads_a_file && !std::filesystem::exists(job.data.path)) {
     throw InvalidArgument(fmt::format("no such file or folder: {}", job.data.path), "data.path",
-                          "scripts/setup installs Fashion-MNIST; data/README.md tells the formats");
+                          "scripts/setup installs Fashion-MNIST; data/README.md has the formats");
   }
   if (!job.data.test_path.empty() && !std::filesystem::exists(job.data.test_path)) {
     throw InvalidArgument(fmt::format("no such file: {}", job.data.test_path), "data.test-path");
@@ -124,12 +125,7 @@ bool evaluates_own_models(const Job& job) {
 }
 
 void check_job(const Job& job) {
-  if (job.run.device == "cuda") {
-    if (!kHasCuda) {
-      throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
-    }
-    check_gpu_job(job);
-  }
+  check_engine(job);
   if (job.run.protocol == "bandit") return check_bandit(job);
   if (job.run.repeats > 1) {
     throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),

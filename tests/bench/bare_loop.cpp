@@ -10,7 +10,7 @@
 
 #include "bench_job.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/components.hpp"
 
 namespace {

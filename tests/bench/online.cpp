@@ -15,7 +15,7 @@
 
 #include "bench_job.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/components.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 
 #include "client/support.hpp"
 #include "hanse/client/local_update.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 

@@ -11,7 +11,7 @@
 #include "client/support.hpp"
 #include "data/support.hpp"
 #include "hanse/client/cohort_training.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/model/model.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/client/local_update.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "client/support.hpp"
 #include "hanse/client/smoothness.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -9,7 +9,7 @@
 #include "comm/communicator_checks.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -6,6 +6,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/kinds.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "support.hpp"

@@ -7,8 +7,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/data/kinds.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/kinds.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -9,7 +9,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "support.hpp"
 #include "support/chi_square.hpp"

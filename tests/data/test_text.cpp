@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "data/roles.hpp"
 #include "data/token_source.hpp"
 #include "data/vocabulary.hpp"
-#include "sources.hpp"
 
 namespace hanse {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "rules/bandit/reference.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/bandit.hpp"
+#include "rules/bandit/reference.hpp"
 
 namespace hanse {
 

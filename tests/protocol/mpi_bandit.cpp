@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/bandit_ranks.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "support/mpi_world.hpp"
 
 namespace hanse {

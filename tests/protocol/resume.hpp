@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/state.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 

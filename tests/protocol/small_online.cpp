@@ -1,6 +1,6 @@
 #include "protocol/small_online.hpp"
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 

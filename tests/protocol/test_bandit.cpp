@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/bandit_ranks.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/bandit_oracle.hpp"
+#include "protocol/bandit_ranks.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

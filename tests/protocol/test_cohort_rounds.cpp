@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
@@ -73,23 +73,25 @@ struct CohortRun {
       : host(comm.split_by_host()),
         federation(unequal_federation(*host)),
         model(make_model(model_options(job), federation.sample_shape(), 3)),
-        update(make_sgd(client_options(job), federation, *model)),
-        devices(make_staged_communicator(comm)) {
+        update(make_sgd(client_options(job), federation, *model)) {
     aggregator = make_rule(job.rule, federation.clients());
     if (comm.rank() == 0) {
       sampler = make_uniform_sampler(federation.clients(), 7);
       optimizer = make_server_optimizer({}, model->n_params());
-    }
-    if (job.cohort > 0) {
-      cohorts =
-          std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
-                                           job.device, job.cohort, job.sample_bytes);
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = 7;
     settings.client = client_options(job);
     settings.server.role = job.role;
+    EnginePtr engine;
+    if (job.cohort > 0) {
+      auto cohorts =
+          std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
+                                           job.device, job.cohort, job.sample_bytes);
+      engine = make_device_engine({comm, federation, *model, *update, aggregator->needs()},
+                                  settings, std::move(cohorts), make_staged_communicator(comm));
+    }
     trainer =
         std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
                                                                    .host = *host,
@@ -99,8 +101,7 @@ struct CohortRun {
                                                                    .sampler = sampler.get(),
                                                                    .aggregator = *aggregator,
                                                                    .optimizer = optimizer.get(),
-                                                                   .cohorts = cohorts.get(),
-                                                                   .devices = devices.get()},
+                                                                   .engine = std::move(engine)},
                                            settings);
     trainer->initialize_model();
   }
@@ -109,8 +110,6 @@ struct CohortRun {
   Federation federation;
   std::unique_ptr<Model> model;
   std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<DeviceCommunicator> devices;
-  std::unique_ptr<CohortTraining> cohorts;
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ClientSampler> sampler;      // rank 0
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0

@@ -14,8 +14,8 @@
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "rules/aggregation/simplex.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

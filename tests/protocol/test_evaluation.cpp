@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "protocol/tiny_training.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/tiny_training.hpp"
 
 namespace hanse {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/small_online.hpp"
 #include "support/errors.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/osmd.hpp"

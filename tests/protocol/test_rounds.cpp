@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"

@@ -10,8 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/resume.hpp"
+#include "protocol/sampling_lines.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
 
@@ -118,7 +119,7 @@ void expect_empty_rounds_change_nothing(int ranks, TinyJob job) {
       }
       EXPECT_EQ(record.participants, 0);
       EXPECT_TRUE(std::isnan(record.loss) && std::isnan(record.mixed_loss));
-      EXPECT_EQ(training.trainer->participation().record().available, 0);
+      EXPECT_EQ(last_sampling_line(*training.trainer).available, 0);
       EXPECT_EQ(kept_by(*training.trainer), before);
     }
   });
@@ -244,7 +245,7 @@ TEST(Foresight, OptimalKnowsThisRoundsUpdates) {
         const double p = std::sqrt(a[static_cast<std::size_t>(client)]) / roots;
         EXPECT_NEAR(training.sampler->probability(client), p, 1e-9 * p);
       }
-      const SamplingRecord& record = training.trainer->participation().record();
+      const SamplingLine record = last_sampling_line(*training.trainer);
       EXPECT_NEAR(record.variance, roots * roots / 4, 1e-9 * roots * roots);
       EXPECT_NEAR(record.regret, 0, 1e-9 * roots * roots);
     }

@@ -7,12 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/osmd.hpp"
 #include "protocol/resume.hpp"
+#include "protocol/sampling_lines.hpp"
 
 namespace hanse {
 namespace {
@@ -57,6 +58,7 @@ struct RivalTraining {
     settings.max_participants = kRivals;
     settings.client = job.client;
     settings.equal_importance = job.weights == "uniform";
+    settings.trace = true;
     settings.regret = job.regret;
     trainer = std::make_unique<FederatedTrainer>(
         FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
@@ -214,11 +216,10 @@ TEST(ScaffoldRounds, FeedbackIsTheSquaredStepItself) {
     const auto row = training.trainer->model_row();
     const std::vector<float> before(row.begin(), row.end());
     training.trainer->round(false);
-    const Participation& participation = training.trainer->participation();
-    const double lambda =
-        importances("samples")[static_cast<std::size_t>(participation.drawn().clients.front())];
+    const auto client = static_cast<std::size_t>(training.trainer->trace().draw.clients.front());
+    const double lambda = importances("samples")[client];
     const double step = std::hypot(row[0] - before[0], row[1] - before[1]);
-    EXPECT_NEAR(participation.record().estimate, 25 * lambda * lambda * step * step,
+    EXPECT_NEAR(last_sampling_line(*training.trainer).estimate, 25 * lambda * lambda * step * step,
                 1e-5 * step * step);
   }
 }

@@ -10,7 +10,7 @@
 
 #include "client/support.hpp"
 #include "hanse/client/second_order.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/newton_optimizer.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"

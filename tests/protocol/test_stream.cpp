@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "protocol/small_online.hpp"
 
 namespace hanse {

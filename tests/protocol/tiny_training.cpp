@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 

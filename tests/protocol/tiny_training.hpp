@@ -56,7 +56,7 @@ class LossAggregator final : public Aggregator {
  public:
   AggregatorNeeds needs() const override { return {.losses = true}; }
   Mix mix(const RoundReport& report) override;
-  double scale(std::span<const double>) override { return step; }
+  double scale(const RoundReport&, std::span<const double>) const override { return step; }
 
   double step = 0.5;
   std::vector<int64_t> clients;

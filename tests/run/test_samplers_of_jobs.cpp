@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/run/catalog.hpp"
 #include "support/errors.hpp"
 

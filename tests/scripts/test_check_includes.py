@@ -70,6 +70,23 @@ class CheckIncludesTest(ScriptTest):
         self.write("src/data/detail/bytes.hpp", '\n\n#include "../../model/dense.hpp"\n')
         self.assert_found("src/data/detail/bytes.hpp:3", "not a private header of data")
 
+    def test_cycle_of_units(self):
+        self.write("include/hanse/data/split.hpp", "\n")
+        self.write("src/data/parts.hpp", '\n#include "hanse/data/split.hpp"\n')
+        self.write("src/data/tools/order.hpp", '#include "parts.hpp"\n')
+        self.assertEqual(self.check(), [])
+        self.write("src/data/split.cpp",
+                   '#include "hanse/data/split.hpp"\n#include "tools/order.hpp"\n')
+        self.write("src/data/CMakeLists.txt", "hanse_module(data SOURCES idx.cpp split.cpp)\n")
+        self.assert_found("src/data/parts.hpp:2", "include cycle: data/parts -> data/split -> "
+                          "data/tools/order -> data/parts")
+
+    def test_private_header_of_the_same_name_is_the_same_unit(self):
+        self.write("src/data/dataset.hpp", '#include "hanse/data/dataset.hpp"\n')
+        self.write("src/data/dataset.cpp", '#include "dataset.hpp"\n')
+        self.write("src/data/CMakeLists.txt", "hanse_module(data SOURCES idx.cpp dataset.cpp)\n")
+        self.assertEqual(self.check(), [])
+
     def test_source_that_is_not_built(self):
         self.write("src/data/csv.cpp", "\n")
         self.write("src/data/CMakeLists.txt", "hanse_module(data\n  SOURCES idx.cpp) # csv.cpp\n")

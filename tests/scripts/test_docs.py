@@ -1,14 +1,118 @@
-"""Documents that quote the repository say what it says."""
+"""The documents: what they quote stands in the files, what they link to exists, and the first job
+of README.md runs."""
+import fnmatch
 import re
+import subprocess
 import unittest
 
-from support import SCRIPTS
+from support import SCRIPTS, ScriptTest
 
 ROOT = SCRIPTS.parent
 
 
-class ExtendingTest(unittest.TestCase):
-    text = (ROOT / "docs/extending.md").read_text()
+def tracked(*patterns):
+    """The names of the repository's files that git knows; empty in a copy without git."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", *patterns], text=True,
+                            capture_output=True)
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+
+
+def documents():
+    """All Markdown files of the repository."""
+    folders = ["src", "include", "jobs", "data", "tests", "scripts"]
+    return [ROOT / name for name in tracked("*.md")] or [
+        ROOT / "README.md", *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))]
+
+
+def without_code(text):
+    """The text without blocks and spans of code, in which nothing is a link or a heading."""
+    text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(text):
+    """The anchors of a document's headings, as GitHub and GitLab make them."""
+    found = set()
+    text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for heading in re.findall(r"^#{1,6} +(.+?)\s*$", text, re.MULTILINE):
+        name = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        name = re.sub(r"[^\w\- ]", "", name).replace(" ", "-")
+        number, base = 0, name
+        while name in found:
+            number += 1
+            name = f"{base}-{number}"
+        found.add(name)
+    return found
+
+
+def broken_links(path):
+    """The links of a document to files or headings that do not exist."""
+    text = without_code(path.read_text())
+    targets = re.findall(r"\]\(\s*<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)", text)
+    targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
+    targets += re.findall(r"^\[[^\]]+\]:\s*(\S+)", text, re.MULTILINE)
+    broken = []
+    for target in targets:
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):  # of another place, such as https:
+            continue
+        name, _, anchor = target.partition("#")
+        file = path.parent / name if name else path
+        if not file.exists() or (anchor and (file.suffix != ".md" or
+                                             anchor not in anchors(file.read_text()))):
+            broken.append(target)
+    return broken
+
+
+class LinksTest(ScriptTest):
+    def test_all_links_lead_somewhere(self):
+        files = documents()
+        self.assertGreater(len(files), 12)
+        for path in files:
+            with self.subTest(document=str(path.relative_to(ROOT))):
+                self.assertEqual(broken_links(path), [])
+
+    def test_broken_links_are_found(self):
+        self.write("there.md", "# One `two`, three!\n\n## Same\n\n## Same\n")
+        good = ("[a](there.md) [b](there.md#one-two-three) ![c](pic.svg) [d](#here)\n"
+                "[e](https://x.y/z) [f](there.md#same-1)\n\n# Here\n\n`[g](gone.md)`\n\n```\n[h](gone.md)\n```\n")
+        self.write("pic.svg", "<svg/>")
+        self.assertEqual(broken_links(self.write("good.md", good)), [])
+        for bad in ("gone.md", "there.md#four", "#nowhere", "there.md#same-2", "gone.svg",
+                    "pic.svg#x", "../there.md"):
+            with self.subTest(link=bad):
+                self.assertEqual(broken_links(self.write("bad.md", f"{good}\n[x]({bad})\n")), [bad])
+        page = self.write("page.md", 'an <img alt="i" src="gone.png"> and [two\nlines](gone.md)')
+        self.assertEqual(broken_links(page), ["gone.md", "gone.png"])
+
+
+class FirstPageTest(ScriptTest):
+    text = (ROOT / "README.md").read_text()
+
+    def test_is_a_door(self):
+        self.assertLess(len(self.text.encode()), 15000)
+
+    def test_top_level(self):
+        top = {name.split("/")[0] for name in tracked()}
+        if not top:
+            self.skipTest("not a git repository")
+        self.assertEqual({name for name in top if not name.startswith(".")},
+                         {"CMakeLists.txt", "CMakePresets.json", "README.md", "src", "include",
+                          "jobs", "data", "tests", "scripts"})
+
+    def test_the_first_job_runs(self):
+        program = ROOT / "build/hanse"
+        if not program.exists():
+            self.skipTest("build/hanse is not built")
+        (job,) = re.findall(r"Save this as first\.cfg:\n\n```ini\n(.*?)```", self.text, re.DOTALL)
+        self.write("first.cfg", job)
+        result = subprocess.run([program, "run", "first.cfg", "--run.rounds=1", "--client.steps=1"],
+                                text=True, capture_output=True, cwd=self.folder, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.folder / "runs/first/summary.json").exists())
+
+
+class GuideTest(unittest.TestCase):
+    text = (ROOT / "src/README.md").read_text()
 
     def test_quoted_pieces_stand_in_the_files(self):
         pieces = re.findall(r"`([\w/.-]+)`:\n\n```\w*\n(.*?)\n```", self.text, re.DOTALL)
@@ -21,7 +125,54 @@ class ExtendingTest(unittest.TestCase):
         paths = re.findall(r"`((?:include|src|tests|jobs)/[\w/.-]+)`", self.text)
         self.assertGreater(len(paths), 15)
         for path in paths:
-            self.assertTrue((ROOT / path).exists(), path)
+            with self.subTest(path=path):
+                self.assertTrue((ROOT / path).exists(), path)
+
+    def test_ten_questions(self):
+        section = self.text.split("\n## Ten questions\n")[1].split("\n## ")[0]
+        rows = re.findall(r"^\| (.+\?) \| (.+) \|$", section, re.MULTILINE)
+        self.assertEqual(len(rows), 10)
+        for question, answer in rows:
+            with self.subTest(question=question):
+                self.assertTrue(re.findall(r"`src/[\w/.-]+`", answer))
+                # A method that an answer names stands in the file named after it.
+                for method, path in re.findall(r"`(\w+::\w+)` in `([\w/.-]+)`", answer):
+                    self.assertIn(method + "(", (ROOT / path).read_text())
+
+    def test_modules(self):
+        """The table has the modules in the order that check-includes enforces."""
+        section = self.text.split("\n## Modules\n")[1].split("\n## ")[0]
+        rows = re.findall(r"^\| (\w+) \|", section, re.MULTILINE)[1:]
+        checked = re.search(r"^MODULES = \[(.*?)\]", (SCRIPTS / "check-includes").read_text(),
+                            re.DOTALL | re.MULTILINE)
+        self.assertEqual(rows, re.findall(r'"(\w+)"', checked.group(1)))
+
+
+class CommandsTest(unittest.TestCase):
+    def test_what_a_resume_may_change(self):
+        """jobs/README.md names the keys that jobs/keys.md, which the program prints, marks."""
+        lines = (ROOT / "jobs/keys.md").read_text().splitlines()
+        keys = {found[1]: "may change on resume" in line for line in lines
+                if (found := re.match(r"\| `([a-z]+\.[a-z0-9-]+)` \|", line))}
+        self.assertGreater(len(keys), 100)
+        if not any(keys.values()):
+            self.skipTest("the page does not mark keys")
+        listed = re.search(r"may change (.+?) \|", (ROOT / "jobs/README.md").read_text()).group(1)
+        named = listed.replace("\\*", "*").split(", ")
+        for pattern in named:
+            self.assertTrue(fnmatch.filter(keys, pattern), pattern)
+        for key, marked in keys.items():
+            with self.subTest(key=key):
+                self.assertEqual(any(fnmatch.fnmatch(key, name) for name in named), marked)
+
+
+class ScriptsTest(unittest.TestCase):
+    def test_every_script_is_described(self):
+        text = (SCRIPTS / "README.md").read_text()
+        for path in SCRIPTS.iterdir():
+            if path.is_file() and path.name not in ("README.md", "lib.sh", "cuda.sh", "user.sh"):
+                with self.subTest(script=path.name):
+                    self.assertRegex(text, rf"\*\*`{re.escape(path.name)}[ `]")
 
 
 if __name__ == "__main__":

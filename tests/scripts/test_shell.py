@@ -199,7 +199,7 @@ class ClusterTest(ScriptTest):
 class HelpTest(ScriptTest):
     def test_every_script_explains_itself(self):
         for path in sorted(SCRIPTS.iterdir()):
-            if path.suffix in (".sh", ".py") or not path.is_file():  # read by others
+            if path.suffix in (".sh", ".py", ".md") or not path.is_file():  # read by others
                 continue
             with self.subTest(script=path.name):
                 self.assertTrue(os.access(path, os.X_OK))

@@ -10,7 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "store/file_size_limit.hpp"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "support/scratch_folder.hpp"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
 #include "hanse/store/model_file.hpp"

@@ -10,7 +10,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/sums/device_sum.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "support/devices.hpp"
 
 namespace hanse {

@@ -12,7 +12,7 @@
 
 #include "sums/gram_support.hpp"
 #include "hanse/sums/device_updates.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "support/devices.hpp"
 
 namespace hanse {

@@ -8,7 +8,7 @@
 
 #include "sums/gram_support.hpp"
 #include "hanse/sums/gram.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

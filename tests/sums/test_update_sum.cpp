@@ -9,7 +9,7 @@
 
 #include "sums/fold_kernels.hpp"
 #include "hanse/base/random.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "support/thread_communicator.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {

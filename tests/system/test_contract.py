@@ -147,8 +147,8 @@ class RunDirectory(hanse.Case):
 
 class Commands(hanse.Case):
     def test_reference_of_keys(self):
-        """jobs/README.md is what the program prints: `hanse list --markdown > jobs/README.md`."""
-        path = os.path.join(os.path.dirname(__file__), "..", "..", "jobs", "README.md")
+        """jobs/keys.md is what the program prints: `hanse list --markdown > jobs/keys.md`."""
+        path = os.path.join(os.path.dirname(__file__), "..", "..", "jobs", "keys.md")
         self.assertEqual(self.hanse("list", "--markdown").stdout(), hanse.text(path))
         self.assert_one_error(self.hanse("plan", self.job(), "--markdown", expect=None), 2,
                               "--markdown", "hanse list")

@@ -1,6 +1,7 @@
-// Inner products of float32 vectors, summed in float64.
+// Inner products, summed in float64.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -9,6 +10,13 @@ namespace hanse {
 // sum_i a_i b_i. The order of summation depends on the length alone, so the bits are the same on
 // every processor. REQUIRES: equal lengths. Cost: one pass over memory.
 double inner_product(std::span<const float> a, std::span<const float> b);
+
+// sum_i a_i b_i, one after the other. REQUIRES: equal lengths.
+inline double inner_product(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
 
 // Adds left[i].right[j] of rows of n values to table[i * right.size() + j]. What is added has the
 // bits of inner_product up to 8192 values. Cost: one pass over all rows together.

@@ -32,7 +32,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
 // Texts of --help, of `hanse VERB --help` and of `hanse list [KIND]`.
 std::string usage_text();
 std::string list_text(const std::string& kind);
-// Of `hanse list --markdown`: every key of a job file, a table a section. It is jobs/README.md.
+// Of `hanse list --markdown`: every key of a job file, a table a section. It is jobs/keys.md.
 std::string list_markdown();
 std::string version_text();
 

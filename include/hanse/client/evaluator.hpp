@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
@@ -40,14 +41,11 @@ class RowEvaluator final : public Evaluator {
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
-  float* room_for(int64_t rows);
-
   const Federation& federation_;
   Model& model_;
   std::span<const float> row_;
-  std::vector<float> features_;
-  std::vector<int32_t> labels_;
-  std::vector<float> targets_;
+  std::vector<float> features_;  // of a range
+  GatheredBatch gathered_;       // of chosen samples
 };
 
 }  // namespace hanse

@@ -98,6 +98,9 @@ class LocalUpdate {
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
   // of a large model keeps all its digits then.
   virtual bool tells_update() const { return false; }
+  // Is train() plain mini-batch SGD of each client's own loss on its own samples, with a proximal
+  // term or without? Then CohortTraining of the same options does the same.
+  virtual bool is_sgd() const { return false; }
 
   // Turns the received model in `row` [P] into the one that the client starts from; `state` is the
   // client's, zero before its first participation. Here: the same.

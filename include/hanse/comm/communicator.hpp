@@ -1,10 +1,10 @@
 // Collective operations over the ranks of a run, named as MPI names them.
 //
-// Two implementations: over MPI (mpi_communicator.hpp) and over the threads of one process
-// (thread_communicator.hpp, for tests and for a run without mpirun). Every method is collective
-// unless it says otherwise: all ranks call it in the same order with matching arguments. A failure
-// throws CommError. Counts
-// are int64_t; messages are cut below 2^31 elements in one place.
+// Two implementations: over MPI (mpi_communicator.hpp), and of one rank for a run without mpirun
+// (single_communicator.hpp); tests have a third, over the threads of one process. Every method is
+// collective unless it says otherwise: all ranks call it in the same order with matching arguments.
+// A failure throws CommError. Counts are int64_t; messages are cut below 2^31 elements in one
+// place.
 #pragma once
 
 #include <algorithm>
@@ -17,33 +17,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "hanse/comm/element.hpp"
+
 namespace hanse {
-
-enum class ReduceOp { kSum, kMin, kMax };
-enum class ElementType { kInt64, kDouble, kFloat, kByte };
-
-template <class T>
-constexpr ElementType element_type_of();
-template <>
-constexpr ElementType element_type_of<int64_t>() {
-  return ElementType::kInt64;
-}
-template <>
-constexpr ElementType element_type_of<double>() {
-  return ElementType::kDouble;
-}
-template <>
-constexpr ElementType element_type_of<float>() {
-  return ElementType::kFloat;
-}
-template <>
-constexpr ElementType element_type_of<std::byte>() {
-  return ElementType::kByte;
-}
-
-constexpr int64_t element_bytes(ElementType type) {
-  return type == ElementType::kByte ? 1 : type == ElementType::kFloat ? 4 : 8;
-}
 
 // What rank 0 does with the elements [begin, end) of an exchange.
 using ExchangeStep = std::function<void(int64_t begin, int64_t end)>;
@@ -71,7 +47,7 @@ class Communicator {
   // Copies the root's data to all ranks.
   template <class T, std::size_t N>
   void bcast(std::span<T, N> data, int root) {
-    if (size() > 1) bcast_impl({data.data(), count(data), element_type_of<T>()}, root);
+    if (size() > 1) bcast_impl({data.data(), std::ssize(data), element_type_of<T>()}, root);
   }
 
   // Element by element over ranks; the result stands in the root's `data`, the others' contents
@@ -79,7 +55,7 @@ class Communicator {
   // on it (integers; one non-zero term) give the same bits on every number of ranks.
   template <class T, std::size_t N>
   void reduce(std::span<T, N> data, ReduceOp op, int root) {
-    if (size() > 1) reduce_impl({data.data(), count(data), element_type_of<T>()}, op, root);
+    if (size() > 1) reduce_impl({data.data(), std::ssize(data), element_type_of<T>()}, op, root);
   }
   template <class T, std::size_t N>
   void allreduce(std::span<T, N> data, ReduceOp op) {
@@ -92,8 +68,8 @@ class Communicator {
   // afterwards, but for what step() makes of it on rank 0. REQUIRES: both have n elements.
   template <class T>
   ExchangeTimes exchange(std::span<T> data, std::span<float> result, const ExchangeStep& step) {
-    return exchange_impl({data.data(), count(data), element_type_of<T>()},
-                         {result.data(), count(result), ElementType::kFloat}, step);
+    return exchange_impl({data.data(), std::ssize(data), element_type_of<T>()},
+                         {result.data(), std::ssize(result), ElementType::kFloat}, step);
   }
   template <class T>
   T allreduce_one(T value, ReduceOp op) {
@@ -122,7 +98,7 @@ class Communicator {
   // rank.
   template <class T, std::size_t N>
   void allgatherv(std::span<T, N> data, std::span<const int64_t> counts) {
-    if (size() > 1) allgatherv_impl({data.data(), count(data), element_type_of<T>()}, counts);
+    if (size() > 1) allgatherv_impl({data.data(), std::ssize(data), element_type_of<T>()}, counts);
   }
 
   // Elements for every rank from every rank: `out` holds those for rank 0, then for rank 1, ...,
@@ -199,11 +175,6 @@ class Communicator {
   double seconds_ = 0;
 
  private:
-  template <class T, std::size_t N>
-  static int64_t count(std::span<T, N> data) {
-    return static_cast<int64_t>(data.size());
-  }
-
   virtual void bcast_impl(Buffer buffer, int root) = 0;
   virtual void reduce_impl(Buffer buffer, ReduceOp op, int root) = 0;
   virtual std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,

@@ -40,15 +40,6 @@ struct Dataset {
   int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
 };
 
-struct DataKindInfo {
-  std::string name;
-  std::string summary;       // one line
-  bool reads_a_file = true;  // or folder: data.path
-};
-
-// In the order of data/README.md.
-std::vector<DataKindInfo> data_kinds();
-
 struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
   std::string path = "/usr/share/datasets/fashion-mnist";  // folder (idx, leaf) or file
@@ -79,14 +70,6 @@ struct DataOptions {
   std::string scale = "covariance";  // dense: s_m Sigma is a covariance | a deviation
   double nu = 1.0;                   // support: deviation of log w*_j; in [0, 10]
 };
-
-// Reads the samples of `options`, of a kind that has no clients of its own. `clients` and
-// `samples_per_client` say how many the made up kinds make: random their product,
-// synthetic-regression so many for each client. Throws InvalidArgument that names file, line and
-// field: missing, truncated or malformed files, counts that differ, labels outside the classes,
-// values that are not finite. Cost: one pass over the files; the samples once in memory.
-Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
-                     uint64_t seed);
 
 // The files of data/README.md, one reader each.
 Dataset read_idx_folder(const std::string& folder);

@@ -8,26 +8,13 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/data/client_ranges.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
 
 struct FederationSizes;  // federation.cpp
-
-// A half-open range of samples in the federation's order.
-struct SampleRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t size() const { return end - begin; }
-};
-
-// One client's samples: training samples [begin, train_end), test samples [train_end, end).
-struct ClientRanges {
-  int64_t begin = 0;
-  int64_t train_end = 0;
-  int64_t end = 0;
-};
 
 class Federation {
  public:

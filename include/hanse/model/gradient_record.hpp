@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/model/weight_gradient.hpp"
 
 namespace hanse {
 
@@ -25,13 +26,7 @@ class GradientRecord {
   // Makes it one in factors, of no parts yet; their memory stays. Every value must then be in
   // one part. Parts are copied.
   void clear();
-  // The gradient of the tensor [out, in] at `offset` of the row.
-  struct Product {
-    int64_t offset, out, in, samples;
-    const float* deltas;  // [samples, out]
-    const float* inputs;  // [samples, in]
-  };
-  void add_product(const Product& product);
+  void add_product(const WeightGradient& product);
   void add_values(int64_t offset, std::span<const float> values);
 
   // row <- row + scale g. Cost: 2 B out in flops a product, one pass over the row.
@@ -51,14 +46,14 @@ class GradientRecord {
     std::size_t at, size;
   };
   struct Factors {
-    Product product;  // with pointers that are set when it is asked for
+    WeightGradient product;  // with pointers that are set when it is asked for
     std::size_t deltas_at, inputs_at;
   };
 
-  Product product(std::size_t i) const;
+  WeightGradient product(std::size_t i) const;
   std::span<const float> values(std::size_t i) const;
   std::size_t copy(const float* from, int64_t size);
-  void apply(const struct GradientTarget& target) const;
+  void apply(const struct RowUpdate& update) const;
   double product_with(std::span<const float> row) const;
   static void add_products(std::span<const GradientRecord* const> gradients, std::size_t part,
                            std::span<double> gram);

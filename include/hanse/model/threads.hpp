@@ -18,7 +18,6 @@ void set_model_threads(int64_t threads);
 // processes with the same text compute the same bits.
 std::string kernel_family();
 
-std::string torch_version();     // of the headers, e.g. "1.13.1"
-std::string openblas_version();  // of the loaded library, e.g. "0.3.21"
+std::string torch_version();  // of the headers, e.g. "1.13.1"
 
 }  // namespace hanse

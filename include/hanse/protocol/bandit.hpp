@@ -9,47 +9,22 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 #include "hanse/protocol/protocol.hpp"
-#include "hanse/rules/bandit/client.hpp"
-#include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {
-
-// Distributed gradient Langevin descent (Algorithm 2): w <- w - step grad L + sqrt(2 step /
-// temperature) N(0, I), L the mean squared error of the first phase's rewards.
-struct OracleOptions {
-  int64_t hidden = 25;       // units of the network, >= 1
-  double spread = 2;         // deviation of the start, > 0: from 0 all hidden units would stay tied
-  int64_t steps = 1000;      // >= 0
-  double step = 0.01;        // tau_1, > 0
-  double temperature = 1e7;  // tau_2, inverse: large for little noise, > 0
-};
-
-// One bandit. The rewards of arm x are its value and normal noise of deviation `noise`.
-struct BanditSetup {
-  Arms arms;
-  UcbOptions ucb;
-  std::string optimism = "linear";  // linear | network-mean | ellipsoid
-  std::string statistics = "auto";  // auto | packed | per-arm
-  bool network = true;              // fit a network first; false: an arm's feature is its point
-  int64_t clients = 1;              // N
-  int64_t exploration = 0;          // T0, uniform pulls of the first phase
-  OracleOptions oracle;             // counts when network is set
-  double noise = 0.1;
-  uint64_t seed = 1;
-};
 
 class BanditRun;
 
 // A round: each client pulls one arm, client 0 first. The first phase is made before round 1.
-// The clients act one after another, as in Algorithm 1, and yet at once: every rank tells its
+// The clients act one after another, as in Algorithm 1, and yet at once: every rank proposes its
 // clients' turns from what they know, an all-reduce finds the first client whose pull makes all
-// synchronize, the turns up to its are made, all synchronize, and those behind it tell theirs
-// again. So arms and times of synchronization are the sequential ones on any number of ranks;
-// client c of N lies on rank floor(c ranks / N). Statistics are gathered and added in client order,
-// so their sums have the same bits too.
-// Cost of a round: one all-reduce of a number and, for each synchronization in it, one more, a
-// gather of the statistics rows of clients that have pulled since the last, and a broadcast of one.
+// synchronize, the turns up to its are committed, all synchronize, and those behind it propose
+// theirs again. So arms and times of synchronization are the sequential ones on any number of
+// ranks; client c of N lies on rank floor(c ranks / N). Statistics are gathered and added in client
+// order, so their sums have the same bits too. Cost of a round: one all-reduce of a number and, for
+// each synchronization in it, one more, a gather of the statistics rows of clients that have pulled
+// since the last, and a broadcast of one.
 class BanditProtocol final : public Protocol {
  public:
   // One bandit for each element, all played in step: repeats of an experiment. Throws

@@ -57,10 +57,10 @@ std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federat
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 
-// Means, spread and fairness over clients; README has each definition. `previous_train_loss` [M] of
-// the evaluation before gives `improved`; empty: NaN. Accuracies are left out for regression
-// (classes = 0), `auroc` unless there are two classes; it is NaN when no client has both in its
-// test samples.
+// Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
+// `previous_train_loss` [M] of the evaluation before gives `improved`; empty: NaN. Accuracies are
+// left out for regression (classes = 0), `auroc` unless there are two classes; it is NaN when no
+// client has both in its test samples.
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes);
 

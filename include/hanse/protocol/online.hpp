@@ -32,9 +32,12 @@
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/stream.hpp"
 #include "hanse/rules/experts/experts.hpp"
-#include "hanse/rules/experts/regret.hpp"
 
 namespace hanse {
+
+class OnlineScores;
+class PeerMixture;
+struct NodeReport;
 
 class OnlineTrainer final : public Protocol {
  public:
@@ -58,6 +61,7 @@ class OnlineTrainer final : public Protocol {
 
   // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
   OnlineTrainer(Parts parts, Settings settings);
+  ~OnlineTrainer() override;
 
   // Every node starts with a model of its own: with equal ones and equal weights all mixtures would
   // be equal for ever. Rules that keep one model for all start with one.
@@ -86,17 +90,12 @@ class OnlineTrainer final : public Protocol {
   void load(const State& state) override;
 
  private:
-  // What a node and a rank tell rank 0 after a round.
-  struct NodeReport {
-    double loss;     // of the node's model on its batch
-    double correct;  // of its test batch
-    double samples;  // in its test batch
-  };
+  // What a rank reports to rank 0 after a round.
   struct RankReport {
     double train_s, comm_s, wait_s, stop, failed, bytes;
   };
 
-  // What a node tells all others beside N losses: of its own model, and of Fed-Exp's test.
+  // What a node sends to all others beside N losses: of its own model, and of Fed-Exp's test.
   enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
 
   void receive();
@@ -105,21 +104,16 @@ class OnlineTrainer final : public Protocol {
   void predict();
   void predict_own();
   void predict_all();
-  double checked_loss(double loss, int64_t node, int64_t model) const;
   double mixing_gap(int64_t node);
-  void score(std::vector<NodeReport>& reports);
+  std::vector<NodeReport> score();
   RoundRecord report(RankReport mine, double start_s);
-  void tell_nodes(const std::vector<NodeReport>& reports);
-  void tell_weights();
-  void relive_stream();
+  void replay_stream();
 
   int64_t round_number() const { return completed_ + 1; }
   std::size_t node_count() const { return static_cast<std::size_t>(nodes_); }
   std::span<double> numbers_of(int64_t node);
   bool keeps_estimates() const { return settings_.c > 0 || settings_.score_estimates; }
   std::span<float> row_of(std::vector<float>& rows, int64_t node) const;
-  std::vector<int64_t> counts(int64_t width) const;
-  RandomStream noise_of(int64_t node, int64_t t) const;
   template <class Work>
   void for_my_nodes(Work work);
 
@@ -129,11 +123,10 @@ class OnlineTrainer final : public Protocol {
   int64_t nodes_;                // N
   int64_t begin_ = 0, end_ = 0;  // of this rank's nodes
   int64_t completed_ = 0;
-  std::vector<float> theta_;     // [N, P]; for rules without peers only this rank's rows are true
-  std::vector<float> gamma_;     // [N, P]
-  std::vector<double> weights_;  // [N, N] of the last mixture
-  std::vector<int64_t> mixes_;   // [N] may the node mix in the next round?
-  std::vector<int64_t> mixed_;   // [N] did it in the last one?
+  std::unique_ptr<PeerMixture> mixture_;
+  std::unique_ptr<OnlineScores> scores_;  // complete on rank 0
+  std::vector<float> theta_;  // [N, P]; for rules without peers only this rank's rows are true
+  std::vector<float> gamma_;  // [N, P]
   std::exception_ptr failure_;
 
   // Of the round in progress.
@@ -141,14 +134,6 @@ class OnlineTrainer final : public Protocol {
   std::vector<double> numbers_;       // [N, N + kNumbers]: all models' losses, then those
   double train_s_ = 0;
   double wait_s_ = 0;
-
-  // Rank 0 only.
-  RegretBook book_;
-  std::vector<double> loss_sums_;      // [N] of the nodes' own losses
-  std::vector<double> accuracy_sums_;  // [N] of the accuracies on test batches
-  std::vector<double> scored_;         // [N] test batches with samples
-  double mixed_loss_ = 0;
-  std::string node_lines_, weight_lines_;
 
   // Buffers.
   StreamBatch test_batch_;

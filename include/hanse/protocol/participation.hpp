@@ -18,12 +18,12 @@ namespace hanse {
 // How well the participants of a round were chosen. l(q) = 1/K sum_m a_m/q_m is the part of the
 // variance of the gradient estimate that the probabilities q decide.
 struct SamplingRecord {
-  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  int64_t available = 0;       // clients that could be drawn
-  double estimate = kUnknown;  // of l(q), from the participants
-  double variance = kUnknown;  // l(q), when the a_m of all clients are known
-  double best = kUnknown;      // the least l: (sum_m sqrt a_m)^2/K
-  double regret = kUnknown;    // sum over rounds of l(q) - the least l
+  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+  int64_t available = 0;           // clients that could be drawn
+  double estimate = kNotMeasured;  // of l(q), from the participants
+  double variance = kNotMeasured;  // l(q), when the a_m of all clients are known
+  double best = kNotMeasured;      // the least l: (sum_m sqrt a_m)^2/K
+  double regret = kNotMeasured;    // sum over rounds of l(q) - the least l
 };
 
 class Participation {

@@ -22,13 +22,13 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
                              std::span<const int64_t> homes = {}, double move = 0,
                              std::span<const double> slowness = {});
 
-// Positions of `costs` as they are: cohorts are made of neighbours in the draw.
+// Positions of `costs` as they are: groups are made of neighbours in the draw.
 std::vector<int64_t> draw_order(std::span<const double> costs);
 
-// balance() of whole cohorts, each of so many neighbours (the last of what is left): the worker of
-// each item. REQUIRES: cohort >= 1.
-std::vector<int64_t> balance_cohorts(std::span<const double> costs, int64_t cohort, int64_t workers,
-                                     std::span<const double> slowness = {});
+// balance() of whole groups, each of so many neighbours (the last of what is left): the worker of
+// each item. REQUIRES: group >= 1.
+std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,
+                                    std::span<const double> slowness = {});
 
 // How many participants a worker should take at once, so that asking for more costs little beside
 // training: those of about 10 ms, but at least four pieces a worker, and 1 unless the costs are

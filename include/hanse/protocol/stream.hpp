@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hanse/base/aligned.hpp"
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
@@ -20,20 +20,7 @@ struct StreamOptions {
   std::string drift = "none";  // none | labels | swap
 };
 
-// A batch with its samples; the memory is reused.
-struct StreamBatch {
-  AlignedFloats features;       // [rows, values of a sample]
-  std::vector<int32_t> labels;  // [rows] or empty
-  std::vector<float> targets;   // [rows] or empty
-  int64_t rows = 0;
-
-  Batch view() const {
-    return {.features = features.data(),
-            .labels = labels.empty() ? nullptr : labels.data(),
-            .targets = targets.empty() ? nullptr : targets.data(),
-            .rows = rows};
-  }
-};
+using StreamBatch = GatheredBatch;
 
 // Batch t of T holds the samples [floor(n (t-1) / T), floor(n t / T)) of a client's n, in an order
 // that depends on the seed and the client alone.

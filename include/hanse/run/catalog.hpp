@@ -9,6 +9,9 @@
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/rules/experts/experts.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 #include "hanse/run/job.hpp"
 
 namespace hanse {

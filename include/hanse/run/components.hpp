@@ -32,9 +32,7 @@ struct Components {
   std::unique_ptr<Availability> availability;  // rank 0; null: everyone is always there
   double participation = 1;                    // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ServerOptimizer> optimizer;   // rank 0
-  std::unique_ptr<CohortTraining> cohorts;      // null: clients are trained on the CPU
-  std::unique_ptr<DeviceCommunicator> devices;  // with cohorts
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
 
   std::unique_ptr<BanditProtocol> bandit;  // run.protocol = bandit; else null

@@ -8,10 +8,10 @@
 
 #include "hanse/base/options.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/comm/comm_options.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/partition.hpp"
 #include "hanse/model/model.hpp"
-#include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/run/bandit.hpp"
 #include "hanse/run/online_job.hpp"

@@ -5,7 +5,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "simplex.hpp"
 
 namespace hanse {
 

@@ -8,7 +8,7 @@
 
 namespace hanse {
 
-double Aggregator::scale(std::span<const double>) { return 1; }
+double Aggregator::scale(const RoundReport&, std::span<const double>) const { return 1; }
 bool Aggregator::accepts(std::span<const double>, std::span<const double>) const { return true; }
 std::vector<double> Aggregator::decision() const { return {}; }
 void Aggregator::save(State&) const {}

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "simplex.hpp"
 
 namespace hanse {
 
@@ -85,40 +85,47 @@ class QFedAvg final : public Aggregator {
   // F_i^q L; scale() divides by sum h_i.
   Mix mix(const RoundReport& report) override {
     require_losses(report.losses, 0);
-    powers_.clear();
-    slopes_.clear();
-    // F^q over the largest of them, which cancels in the step: no power is out of range.
-    const double largest =
-        std::max(kLeast, *std::max_element(report.losses.begin(), report.losses.end()));
-    for (const double loss : report.losses) {
-      const double f = std::max(loss, kLeast);
-      powers_.push_back(std::pow(f / largest, q_));  // F^q
-      slopes_.push_back(q_ * powers_.back() / f);    // q F^{q-1}
-    }
+    const Powers of = powers_of(report.losses);
     Mix mix;
     // Sums to 1, as every rule's do; scale() undoes it.
-    total_ = std::accumulate(powers_.begin(), powers_.end(), 0.0);
-    for (const double power : powers_) mix.coefficients.push_back(power / total_);
+    for (const double power : of.powers) mix.coefficients.push_back(power / of.total);
     return mix;
   }
 
-  double scale(std::span<const double> squared_norms) override {
+  double scale(const RoundReport& report, std::span<const double> squared_norms) const override {
+    const Powers of = powers_of(report.losses);
     double h = 0;
-    for (std::size_t i = 0; i < powers_.size(); ++i) {
+    for (std::size_t i = 0; i < of.powers.size(); ++i) {
       // |Delta_i|^2 = L^2 |theta - theta_i|^2
-      h += slopes_[i] * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * powers_[i];
+      h += of.slopes[i] * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * of.powers[i];
     }
-    return total_ * lipschitz_ / h;
+    return of.total * lipschitz_ / h;
   }
 
  private:
   static constexpr double kLeast = 1e-10;  // a loss of 0 counts as this
 
+  struct Powers {
+    std::vector<double> powers;  // F^q
+    std::vector<double> slopes;  // q F^{q-1}
+    double total = 0;            // of the powers
+  };
+
+  // Of F over the largest of the losses, which cancels in the step: no power is out of range.
+  Powers powers_of(std::span<const double> losses) const {
+    Powers of;
+    const double largest = std::max(kLeast, *std::max_element(losses.begin(), losses.end()));
+    for (const double loss : losses) {
+      const double f = std::max(loss, kLeast);
+      of.powers.push_back(std::pow(f / largest, q_));
+      of.slopes.push_back(q_ * of.powers.back() / f);
+    }
+    of.total = std::accumulate(of.powers.begin(), of.powers.end(), 0.0);
+    return of;
+  }
+
   double q_;
   double lipschitz_;
-  double total_ = 1;
-  std::vector<double> powers_;  // of the round in progress
-  std::vector<double> slopes_;
 };
 
 class Term final : public Aggregator {

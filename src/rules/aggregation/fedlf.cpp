@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/min_norm.hpp"
+#include "min_norm.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 
 namespace hanse {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hanse/rules/aggregation/min_norm.hpp"
+#include "min_norm.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 
 namespace hanse {

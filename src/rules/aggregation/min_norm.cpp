@@ -1,4 +1,4 @@
-#include "hanse/rules/aggregation/min_norm.hpp"
+#include "min_norm.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "simplex.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include <Eigen/Cholesky>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -53,17 +54,17 @@ class Problem {
         box_(box) {}
 
   Index size() const { return c_.size(); }
-  double lower(Index i) const { return box_.lower.empty() ? 0 : box_.lower[place(i)]; }
+  double lower(Index i) const { return box_.lower.empty() ? 0 : box_.lower[to_index(i)]; }
   double upper(Index i) const {
-    return box_.upper.empty() ? std::numeric_limits<double>::infinity() : box_.upper[place(i)];
+    return box_.upper.empty() ? std::numeric_limits<double>::infinity() : box_.upper[to_index(i)];
   }
   VectorXd gradient(const VectorXd& p) const { return h_ * p + c_; }
 
   Face face_of(const VectorXd& p) const {
-    Face face(place(size()), Place::kFree);
+    Face face(to_index(size()), Place::kFree);
     for (Index i = 0; i < size(); ++i) {
-      if (p[i] >= upper(i)) face[place(i)] = Place::kUpper;
-      if (p[i] <= lower(i)) face[place(i)] = Place::kLower;
+      if (p[i] >= upper(i)) face[to_index(i)] = Place::kUpper;
+      if (p[i] <= lower(i)) face[to_index(i)] = Place::kLower;
     }
     return face;
   }
@@ -74,9 +75,9 @@ class Problem {
     Stationary result{VectorXd::Zero(size()), 0};
     std::vector<Index> free;
     for (Index i = 0; i < size(); ++i) {
-      if (face[place(i)] == Place::kFree) free.push_back(i);
-      if (face[place(i)] == Place::kLower) result.p[i] = lower(i);
-      if (face[place(i)] == Place::kUpper) result.p[i] = upper(i);
+      if (face[to_index(i)] == Place::kFree) free.push_back(i);
+      if (face[to_index(i)] == Place::kLower) result.p[i] = lower(i);
+      if (face[to_index(i)] == Place::kUpper) result.p[i] = upper(i);
     }
     const double rest = 1 - result.p.sum();
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
@@ -86,8 +87,6 @@ class Problem {
   }
 
  private:
-  static std::size_t place(Index i) { return static_cast<std::size_t>(i); }
-
   // p[free] with hs p[free] + cs = level 1 and the sum `rest`; returns the level.
   static double solve_free(const Matrix& hs, const VectorXd& cs, double rest,
                            const std::vector<Index>& free, VectorXd& p) {
@@ -246,23 +245,6 @@ std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<con
   }
   p = active_set(problem, feasible_point(problem, p));
   return {p.begin(), p.end()};
-}
-
-double kkt_residual(std::span<const double> h, std::span<const double> c, std::span<const double> p,
-                    const Box& box) {
-  const Problem problem(h, c, box);
-  const VectorXd point = Eigen::Map<const VectorXd>(p.data(), problem.size());
-  const VectorXd gradient = problem.gradient(point);
-  double least = std::numeric_limits<double>::infinity();  // of those that may rise
-  for (Index i = 0; i < point.size(); ++i) {
-    if (point[i] < problem.upper(i)) least = std::min(least, gradient[i]);
-  }
-  double worst = std::abs(point.sum() - 1);
-  for (Index i = 0; i < point.size(); ++i) {
-    worst = std::max({worst, problem.lower(i) - point[i], point[i] - problem.upper(i)});
-    if (point[i] > problem.lower(i)) worst = std::max(worst, gradient[i] - least);
-  }
-  return worst / std::max(1.0, gradient.cwiseAbs().maxCoeff());
 }
 
 }  // namespace hanse

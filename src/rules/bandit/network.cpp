@@ -3,28 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hanse/base/index.hpp"
+#include "hanse/base/products.hpp"
+
 namespace hanse {
 
 namespace {
-
-std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
-
-double dot(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
 
 double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 
 }  // namespace
 
 double RewardNetwork::value(std::span<const double> x, std::span<const double> w) const {
-  const auto n = index(inputs_);
-  const auto h = index(hidden_);
+  const auto n = to_index(inputs_);
+  const auto h = to_index(hidden_);
   double sum = w.back();
   for (std::size_t j = 0; j < h; ++j) {
-    const double z = dot(w.subspan(j * n, n), x) + w[h * n + j];
+    const double z = inner_product(w.subspan(j * n, n), x) + w[h * n + j];
     sum += w[h * (n + 1) + j] * sigmoid(z);
   }
   return sum;
@@ -32,12 +27,12 @@ double RewardNetwork::value(std::span<const double> x, std::span<const double> w
 
 double RewardNetwork::gradient(std::span<const double> x, std::span<const double> w,
                                std::span<double> gradient) const {
-  const auto n = index(inputs_);
-  const auto h = index(hidden_);
+  const auto n = to_index(inputs_);
+  const auto h = to_index(hidden_);
   double sum = w.back();
   gradient[gradient.size() - 1] = 1;
   for (std::size_t j = 0; j < h; ++j) {
-    const double s = sigmoid(dot(w.subspan(j * n, n), x) + w[h * n + j]);
+    const double s = sigmoid(inner_product(w.subspan(j * n, n), x) + w[h * n + j]);
     const double out = w[h * (n + 1) + j];
     const double slope = out * s * (1 - s);
     sum += out * s;
@@ -57,7 +52,7 @@ std::vector<double> centre_of(const ConfidenceSet& set, const NetworkArms& arms)
 }
 
 std::span<const double> point(const NetworkArms& arms, std::size_t arm) {
-  const auto n = index(arms.network.inputs());
+  const auto n = to_index(arms.network.inputs());
   return std::span(arms.points).subspan(arm * n, n);
 }
 
@@ -97,7 +92,7 @@ class EllipsoidOptimism final : public Optimism {
     double best = arms_->network.gradient(x, w, gradient);
     for (int64_t step = 0; step < steps_; ++step) {
       const auto direction = set.solve(gradient);
-      const double length = sqrt_beta / std::sqrt(dot(gradient, direction));
+      const double length = sqrt_beta / std::sqrt(inner_product(gradient, direction));
       for (std::size_t i = 0; i < w.size(); ++i) w[i] = centre[i] + length * direction[i];
       best = std::max(best, arms_->network.gradient(x, w, gradient));
     }

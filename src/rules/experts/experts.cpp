@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -25,12 +26,13 @@ class FedExp final : public ExpertRule {
     std::fill(weights.begin(), weights.end(), 0.0);
     for (std::size_t row = 0; row < weights.size(); row += nodes_) {
       double largest = -std::numeric_limits<double>::infinity();
-      for (const int64_t j : participants) largest = std::max(largest, log_weights_[row + at(j)]);
+      for (const int64_t j : participants)
+        largest = std::max(largest, log_weights_[row + to_index(j)]);
       double sum = 0;
       for (const int64_t j : participants) {
-        sum += weights[row + at(j)] = std::exp(log_weights_[row + at(j)] - largest);
+        sum += weights[row + to_index(j)] = std::exp(log_weights_[row + to_index(j)] - largest);
       }
-      for (const int64_t j : participants) weights[row + at(j)] /= sum;
+      for (const int64_t j : participants) weights[row + to_index(j)] /= sum;
     }
   }
 
@@ -41,8 +43,6 @@ class FedExp final : public ExpertRule {
   std::span<double> memory() override { return log_weights_; }
 
  private:
-  static std::size_t at(int64_t node) { return static_cast<std::size_t>(node); }
-
   std::size_t nodes_;
   double eta_;
   std::vector<double> log_weights_;  // [N, N]

@@ -8,7 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/sampling/baselines.hpp"
-#include "hanse/rules/sampling/urn.hpp"
+#include "urn_sampler.hpp"
 
 namespace hanse {
 

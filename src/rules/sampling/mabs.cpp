@@ -6,7 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/sampling/baselines.hpp"
-#include "hanse/rules/sampling/urn.hpp"
+#include "urn_sampler.hpp"
 
 namespace hanse {
 
@@ -26,7 +26,7 @@ void check_baseline(const BaselineOptions& options, int64_t clients, int64_t per
   }
   if (options.bound == BoundSource::kGiven && !(options.bound_value > 0)) {
     throw InvalidArgument(fmt::format("the bound {} is not above 0", options.bound_value),
-                          "sampler.bound-value");
+                          "sampler.a-max");
   }
   check_per_round(per_round, clients, options.replacement);
 }

@@ -9,41 +9,14 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/sampling/urn.hpp"
+#include "osmd_experts.hpp"
+#include "urn_sampler.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr double kLeast = 1e-300;          // stands for an initial probability of 0
-constexpr double kSmallestScale = 1e-100;  // of an expert, before its numbers are brought up
-
-// One expert's distribution: p_m = scale v_m for the clients above the floor, the floor for the
-// rest. Columns e and E + e of the urn's rows hold v_m (0: at the floor) and whether it is above.
-struct Expert {
-  double scale = 1;
-  double common = 0;  // v of the clients without a row
-
-  // The clients with a row above the floor, smallest first. A number may be behind the row's,
-  // which only grows.
-  struct Entry {
-    double v;
-    int64_t slot;
-    bool operator>(const Entry& other) const {
-      return v != other.v ? v > other.v : slot > other.slot;
-    }
-  };
-  std::vector<Entry> heap;
-
-  void push(double v, int64_t slot) {
-    heap.push_back({v, slot});
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
-  }
-  void pop() {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    heap.pop_back();
-  }
-};
+constexpr double kLeast = 1e-300;  // stands for an initial probability of 0
 
 class Osmd final : public UrnSampler {
  public:
@@ -61,36 +34,20 @@ class Osmd final : public UrnSampler {
   UrnLaw law() const override;
 
  private:
-  int64_t experts() const { return static_cast<int64_t>(experts_.size()); }
   bool needs_bound() const { return options_.kind != OsmdKind::kFixed || options_.eta < 0; }
   int64_t horizon() const {  // T of the block in progress
     return options_.kind == OsmdKind::kDoubling
                ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(updates_ + 1)))
                : options_.horizon;
   }
-  double level(const Expert& expert) const {
-    return expert.common > 0 ? expert.scale * expert.common : floor_;
-  }
-  double probability_of(std::size_t e, int64_t slot) const {
-    const double v = urn_.row(slot)[e];
-    return v > 0 ? experts_[e].scale * v : floor_;
-  }
-
   void start(std::size_t count);
   void restart();
-  void rebuild_heaps();
-  std::vector<int64_t> slots_of(const Draw& draw);
   double raise(std::size_t e, double eta, const Draw& draw, std::span<const double> a,
                std::span<const int64_t> slots, std::vector<int64_t>& changed);
   void weigh_experts(std::span<const double> losses, double gamma);
-  void lower(std::size_t e, double exponent, std::vector<int64_t>& changed);
-  void set(std::size_t e, int64_t slot, double v);
-  bool settle(std::size_t e, std::vector<int64_t>& changed);
-  void project(std::vector<int64_t> changed);
 
   OsmdOptions options_;
-  double floor_;  // alpha/M
-  std::vector<Expert> experts_;
+  OsmdExperts experts_;
   std::vector<double> log_theta_;  // [E]
   double a_max_;
   bool awaits_bound_;
@@ -101,7 +58,7 @@ Osmd::Osmd(const OsmdOptions& options, int64_t clients, int64_t per_round,
            std::span<const double> initial)
     : UrnSampler(clients, per_round, options.replacement, Urn(clients, 2, !initial.empty())),
       options_(options),
-      floor_(options.alpha / static_cast<double>(clients)),
+      experts_(urn_, options.alpha),
       a_max_(options.bound == BoundSource::kGiven ? options.a_max : 0),
       awaits_bound_(options.bound == BoundSource::kFirstRound && needs_bound()) {
   start(options.kind == OsmdKind::kFixed
@@ -110,24 +67,20 @@ Osmd::Osmd(const OsmdOptions& options, int64_t clients, int64_t per_round,
   if (initial.empty()) return;
   for (int64_t client = 0; client < clients; ++client) {
     const double p = std::max(initial[static_cast<std::size_t>(client)], kLeast);
-    for (std::size_t e = 0; e < experts_.size(); ++e) set(e, client, p);
+    for (std::size_t e = 0; e < experts_.size(); ++e) experts_.set(e, client, p);
   }
-  urn_.refresh_all();
-  rebuild_heaps();
+  experts_.refresh_all();
 }
 
 // All experts at the uniform distribution, for clients without a row; theta as in step 3.
 void Osmd::start(std::size_t count) {
-  experts_.assign(count, {});
-  for (Expert& expert : experts_) expert.common = 1 / static_cast<double>(clients());
+  experts_.start(count);
   log_theta_.resize(count);
   const auto n = static_cast<double>(count);
   for (std::size_t e = 0; e < count; ++e) {
     const auto rank = static_cast<double>(e + 1);
     log_theta_[e] = std::log((1 + 1 / n) / (rank * (rank + 1)));
   }
-  urn_.reshape(2 * experts(),
-               std::vector<double>(static_cast<std::size_t>(urn_.rows()) * 2 * count));
 }
 
 std::vector<double> Osmd::expert_weights() const {
@@ -142,10 +95,10 @@ UrnLaw Osmd::law() const {
   const std::size_t n = theta.size();
   UrnLaw law{std::vector<double>(2 * n)};
   for (std::size_t e = 0; e < n; ++e) {
-    law.coefficients[e] = theta[e] * experts_[e].scale;
-    law.coefficients[n + e] = -theta[e] * floor_;
-    law.individual += theta[e] * floor_;
-    law.common += theta[e] * level(experts_[e]);
+    law.coefficients[e] = theta[e] * experts_.scale(e);
+    law.coefficients[n + e] = -theta[e] * experts_.floor();
+    law.individual += theta[e] * experts_.floor();
+    law.common += theta[e] * experts_.level(e);
   }
   return law;
 }
@@ -153,30 +106,6 @@ UrnLaw Osmd::law() const {
 void Osmd::foresee(std::span<const double> a) {
   a_max_ = a.empty() ? 0 : *std::max_element(a.begin(), a.end());
   awaits_bound_ = false;
-}
-
-// v of a client with a row; 0: at the floor. Its place in the tree is due.
-void Osmd::set(std::size_t e, int64_t slot, double v) {
-  const auto row = urn_.row(slot);
-  row[e] = v;
-  row[experts_.size() + e] = v > 0 ? 1 : 0;
-}
-
-// The drawn clients' rows; who has none gets one that says what it was before.
-std::vector<int64_t> Osmd::slots_of(const Draw& draw) {
-  std::vector<int64_t> slots;
-  for (const int64_t client : draw.clients) {
-    int64_t slot = urn_.slot(client);
-    if (slot < 0) {
-      slot = urn_.add(client);
-      for (std::size_t e = 0; e < experts_.size(); ++e) {
-        set(e, slot, experts_[e].common);
-        if (experts_[e].common > 0) experts_[e].push(experts_[e].common, slot);
-      }
-    }
-    slots.push_back(slot);
-  }
-  return slots;
 }
 
 void Osmd::observe(const Draw& draw, const Feedback& feedback) {
@@ -195,13 +124,13 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   const bool knows_rates = a_max_ > 0 || !needs_bound();  // else every gradient so far was zero
   const OsmdRates rates = osmd_rates(options_, clients(), per_round(), horizon(),
                                      knows_rates && a_max_ > 0 ? a_max_ : 1);
-  const auto slots = slots_of(draw);
+  const auto slots = experts_.slots_of(draw);
   std::vector<int64_t> changed = slots;
   std::vector<double> losses(experts_.size());
   for (std::size_t e = 0; knows_rates && e < experts_.size(); ++e) {
     losses[e] = raise(e, rates.eta[e], draw, feedback.a, slots, changed);
   }
-  project(std::move(changed));
+  experts_.project(std::move(changed));
   if (knows_rates) weigh_experts(losses, rates.gamma);
   ++updates_;
 }
@@ -214,22 +143,14 @@ double Osmd::raise(std::size_t e, double eta, const Draw& draw, std::span<const 
   double loss = 0;
   std::vector<double> raised(slots.size());  // log p~
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const double p = probability_of(e, slots[i]);
+    const double p = experts_.probability(e, slots[i]);
     const double share = options_.rate_scale * a[i] / (k * k * p * draw.probabilities[i]);
     const auto times = static_cast<double>(draw.counts[i]);
     loss += times * share;
     const double exponent = eta * (once ? 1 : times) * share / p;  // eq. 7
     raised[i] = std::log(p) + std::min(exponent, 1e300);
   }
-  const double highest = std::max(0.0, *std::max_element(raised.begin(), raised.end()));
-  if (highest > 0) lower(e, highest, changed);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const double before = urn_.row(slots[i])[e];
-    // Never below what it was, which rounding might bring about.
-    const double v = std::max(before, std::exp(raised[i] - highest) / experts_[e].scale);
-    set(e, slots[i], v);
-    if (before == 0 && v > 0) experts_[e].push(v, slots[i]);
-  }
+  experts_.raise(e, raised, slots, changed);
   return loss;
 }
 
@@ -253,76 +174,6 @@ void Osmd::weigh_experts(std::span<const double> losses, double gamma) {
   for (double& log : log_theta_) log -= std::log(total);
 }
 
-// All of the expert's p are divided by e^exponent before the drawn are raised, so that no number
-// overflows. Where the floor is higher than anything that is left, everybody sinks to it.
-void Osmd::lower(std::size_t e, double exponent, std::vector<int64_t>& changed) {
-  Expert& expert = experts_[e];
-  const double factor = std::exp(-exponent);
-  const bool all_sink = factor < floor_;
-  expert.scale *= all_sink ? 1 : factor;
-  if (!all_sink && expert.scale >= kSmallestScale) return;
-  for (auto& entry : expert.heap) {
-    entry.v = all_sink ? 0 : urn_.row(entry.slot)[e] * expert.scale;
-    set(e, entry.slot, entry.v);
-    changed.push_back(entry.slot);
-  }
-  expert.common *= all_sink ? 0 : expert.scale;
-  expert.scale = 1;
-  if (all_sink) expert.heap.clear();
-  std::make_heap(expert.heap.begin(), expert.heap.end(), std::greater<>());
-}
-
-// Algorithm 2, by thresholds: p = max(floor, c p~) with c such that p sums to 1. Whoever would be
-// below the floor sinks to it, the smallest first. True when nobody sank: only then are the sums
-// exact, and p is scaled.
-bool Osmd::settle(std::size_t e, std::vector<int64_t>& changed) {
-  Expert& expert = experts_[e];
-  const auto alike = static_cast<double>(expert.common > 0 ? urn_.alike() : 0);
-  double mass = expert.scale * (urn_.sum(static_cast<int64_t>(e)) + alike * expert.common);
-  double above = urn_.sum(experts() + static_cast<int64_t>(e)) + alike;
-  // c p~ of a client, with c = (1 - (M - above) alpha/M) / mass.
-  const auto sinks = [&](double v) {
-    return (1 - options_.alpha + above * floor_) / mass * expert.scale * v <= floor_;
-  };
-  if (alike > 0 && sinks(expert.common)) {
-    expert.common = 0;
-    return false;
-  }
-  bool sank = false;
-  while (!expert.heap.empty()) {
-    const auto [known, slot] = expert.heap.front();
-    const double v = urn_.row(slot)[e];
-    if (v == known && !sinks(v)) break;
-    expert.pop();
-    if (v == 0) continue;
-    if (v != known) {
-      expert.push(v, slot);
-      continue;
-    }
-    mass -= expert.scale * v;
-    above -= 1;
-    set(e, slot, 0);
-    changed.push_back(slot);
-    sank = true;
-  }
-  if (sank) return false;
-  if (above > 0) expert.scale *= (1 - options_.alpha + above * floor_) / mass;
-  return true;
-}
-
-void Osmd::project(std::vector<int64_t> changed) {
-  std::vector<bool> settled(experts_.size());
-  for (std::size_t left = experts_.size(); left > 0;) {
-    urn_.refresh(changed);
-    changed.clear();
-    for (std::size_t e = 0; e < experts_.size(); ++e) {
-      if (settled[e] || !settle(e, changed)) continue;
-      settled[e] = true;
-      --left;
-    }
-  }
-}
-
 // Algorithm 6: a new block, twice as long, starts from the last distribution or from uniform.
 void Osmd::restart() {
   const UrnLaw last = law();
@@ -332,39 +183,21 @@ void Osmd::restart() {
   }
   start(static_cast<std::size_t>(osmd_experts(options_.alpha, clients(), horizon())));
   for (std::size_t e = 0; e < experts_.size(); ++e) {
-    if (!options_.restart_uniform) experts_[e].common = last.common;
+    if (!options_.restart_uniform) experts_.set_common(e, last.common);
     for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
-      set(e, slot,
-          options_.restart_uniform ? experts_[e].common : p[static_cast<std::size_t>(slot)]);
+      experts_.set(
+          e, slot,
+          options_.restart_uniform ? experts_.common(e) : p[static_cast<std::size_t>(slot)]);
     }
   }
-  urn_.refresh_all();
-  rebuild_heaps();
+  experts_.refresh_all();
   awaits_bound_ = options_.bound == BoundSource::kFirstRound &&
                   options_.variant == OsmdOptions::Variant::kReference;
 }
 
-void Osmd::rebuild_heaps() {
-  for (std::size_t e = 0; e < experts_.size(); ++e) {
-    experts_[e].heap.clear();
-    for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
-      const double v = urn_.row(slot)[e];
-      if (v > 0) experts_[e].heap.push_back({v, slot});
-    }
-    std::make_heap(experts_[e].heap.begin(), experts_[e].heap.end(), std::greater<>());
-  }
-}
-
 void Osmd::save(State& state) const {
   UrnSampler::save(state);
-  std::vector<double> scales;
-  std::vector<double> commons;
-  for (const Expert& expert : experts_) {
-    scales.push_back(expert.scale);
-    commons.push_back(expert.common);
-  }
-  state.put("scale", std::span<const double>(scales));
-  state.put("common", std::span<const double>(commons));
+  experts_.save(state);
   state.put("log_theta", std::span<const double>(log_theta_));
   state.put("a_max", a_max_);
   state.put("awaits_bound", int64_t{awaits_bound_});
@@ -373,15 +206,8 @@ void Osmd::save(State& state) const {
 
 void Osmd::load(const State& state) {
   UrnSampler::load(state);
-  const auto& scales = state.get<double>("scale");
-  const auto& commons = state.get<double>("common");
+  experts_.load(state);
   log_theta_ = state.get<double>("log_theta");
-  experts_.assign(scales.size(), {});
-  for (std::size_t e = 0; e < scales.size(); ++e) {
-    experts_[e].scale = scales[e];
-    experts_[e].common = commons[e];
-  }
-  rebuild_heaps();
   a_max_ = state.get_one<double>("a_max");
   awaits_bound_ = state.get_one<int64_t>("awaits_bound") != 0;
   updates_ = state.get_one<int64_t>("updates");

@@ -5,7 +5,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/urn.hpp"
+#include "urn_sampler.hpp"
 
 namespace hanse {
 

@@ -1,4 +1,4 @@
-#include "hanse/rules/sampling/sum_tree.hpp"
+#include "sum_tree.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,9 @@
-#include "hanse/rules/sampling/urn.hpp"
+#include "urn.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include <fmt/format.h>
-
-#include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
 
 namespace hanse {
 
@@ -95,7 +93,6 @@ void Urn::toggle(std::span<const int64_t> clients) {
   refresh(slots);
 }
 
-// Out of reach for the rest of a draw; unhide() ends it.
 void Urn::hide(int64_t client) {
   available_.toggle(client);
   const int64_t at = slot(client);
@@ -137,16 +134,12 @@ Parts parts_of(const Urn& urn, const UrnLaw& law) {
   return parts;
 }
 
-double product(std::span<const double> a, std::span<const double> b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
-
 }  // namespace
 
 double Urn::available_mass(const UrnLaw& law) const {
   const Parts parts = parts_of(*this, law);
   return parts.floor * static_cast<double>(available_.size()) +
-         std::max(0.0, product(present_.total(), parts.excess));
+         std::max(0.0, inner_product(present_.total(), parts.excess));
 }
 
 int64_t Urn::pick(double target, const UrnLaw& law) const {
@@ -157,111 +150,6 @@ int64_t Urn::pick(double target, const UrnLaw& law) const {
     return available_.select(std::min(k, available_.size() - 1));
   }
   return client_of(present_.find(target - even, parts.excess));
-}
-
-Draw Urn::everyone(const UrnLaw& law) const {
-  Draw draw;
-  draw.everyone = true;
-  const double total = available_mass(law);
-  for (int64_t k = 0; k < available_.size(); ++k) {
-    draw.clients.push_back(available_.select(k));
-    draw.probabilities.push_back(mass(law, draw.clients.back()) / total);
-  }
-  draw.counts.assign(draw.size(), 1);
-  draw.weights.assign(draw.size(), 1);
-  return draw;
-}
-
-Draw Urn::with_replacement(int64_t count, const UrnLaw& law, const Pick& pick) const {
-  Draw draw;
-  const double total = available_mass(law);
-  if (!(total > 0)) return draw;
-  std::unordered_map<int64_t, std::size_t> position;
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t client = pick(j, total);
-    const auto [found, fresh] = position.emplace(client, draw.size());
-    if (fresh) {
-      draw.clients.push_back(client);
-      draw.counts.push_back(0);
-      draw.probabilities.push_back(mass(law, client) / total);
-    }
-    ++draw.counts[found->second];
-  }
-  for (std::size_t i = 0; i < draw.size(); ++i) {
-    draw.weights.push_back(static_cast<double>(draw.counts[i]) /
-                           (static_cast<double>(count) * draw.probabilities[i]));
-  }
-  return draw;
-}
-
-Draw Urn::without_replacement(int64_t count, const UrnLaw& law, const Pick& pick) {
-  Draw draw;
-  const double total = available_mass(law);
-  std::vector<double> conditional;  // p_(j) of the j-th
-  for (int64_t j = 0; j < count; ++j) {
-    const double left = available_.size() == 0 ? 0 : available_mass(law);
-    if (!(left > 0)) break;
-    const int64_t client = pick(j, left);
-    const double weight = mass(law, client);
-    draw.clients.push_back(client);
-    draw.probabilities.push_back(weight / total);
-    conditional.push_back(weight / left);
-    hide(client);
-  }
-  unhide(draw.clients);
-  draw.counts.assign(draw.size(), 1);
-  const auto k = static_cast<double>(draw.size());
-  for (std::size_t i = 0; i < draw.size(); ++i) {
-    draw.weights.push_back((1 / conditional[i] + k - static_cast<double>(i + 1)) / k);
-  }
-  return draw;
-}
-
-Draw Urn::draw(int64_t count, bool replacement, const UrnLaw& law, RandomStream& stream) {
-  if (!available_.full() && available_.size() <= count) return everyone(law);
-  const auto by_chance = [&](int64_t, double total) { return pick(stream.uniform() * total, law); };
-  return replacement ? with_replacement(count, law, by_chance)
-                     : without_replacement(count, law, by_chance);
-}
-
-Draw Urn::impose(std::span<const int64_t> draws, int64_t count, bool replacement,
-                 const UrnLaw& law) {
-  const bool all = !available_.full() && available_.size() <= count;
-  const int64_t expected = all ? available_.size() : count;
-  const auto number = static_cast<int64_t>(draws.size());
-  const bool ended_early = !all && !replacement && number < count;
-  if (number != expected && !ended_early) {
-    throw InvalidArgument(fmt::format("{} draws, expected {}", draws.size(), expected), "draws");
-  }
-  std::vector<int64_t> sorted(draws.begin(), draws.end());
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end() && (all || !replacement)) {
-    throw InvalidArgument(fmt::format("client {} stands twice", *twice), "draws",
-                          "these draws are without replacement");
-  }
-  const auto given = [&](int64_t j, double) {
-    const int64_t client = draws[static_cast<std::size_t>(j)];
-    const bool known = client >= 0 && client < clients();
-    if (!known || !available_.contains(client) || !(mass(law, client) > 0)) {
-      throw InvalidArgument(fmt::format("client {} cannot be drawn: it is away, or its "
-                                        "probability is 0",
-                                        client),
-                            "draws");
-    }
-    return client;
-  };
-  for (int64_t j = 0; j < number; ++j) given(j, 0);
-  if (all) return everyone(law);
-  if (ended_early) {
-    double left = available_mass(law);
-    for (const int64_t client : draws) left -= mass(law, client);
-    if (left > 1e-9) {
-      throw InvalidArgument(fmt::format("{} draws, expected {}", number, count), "draws",
-                            "fewer end a draw only when nobody with mass is left");
-    }
-  }
-  return replacement ? with_replacement(count, law, given) : without_replacement(count, law, given);
 }
 
 void Urn::save(State& state) const {
@@ -289,26 +177,5 @@ void Urn::load(const State& state) {
   present_ = SumTree(width_ + 1);
   call_back();
 }
-
-UrnSampler::UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn)
-    : ClientSampler(clients, per_round), urn_(std::move(urn)), replacement_(replacement) {}
-
-Draw UrnSampler::draw(int64_t, RandomStream& stream) {
-  return urn_.draw(per_round(), replacement_, law(), stream);
-}
-
-Draw UrnSampler::impose(std::span<const int64_t> draws) {
-  return urn_.impose(draws, per_round(), replacement_, law());
-}
-
-double UrnSampler::probability(int64_t client) const { return urn_.mass(law(), client); }
-
-void UrnSampler::save(State& state) const {
-  State urn;
-  urn_.save(urn);
-  state.put_part("urn", urn);
-}
-
-void UrnSampler::load(const State& state) { urn_.load(state.part("urn")); }
 
 }  // namespace hanse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hanse/data/kinds.hpp"
 #include "kinds.hpp"
 
 namespace hanse {

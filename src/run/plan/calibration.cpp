@@ -11,7 +11,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/sums/gram.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/bounds.hpp"
 
 namespace hanse {

@@ -6,6 +6,8 @@
 
 #include "calibration.hpp"
 #include "cost.hpp"
+#include "hanse/protocol/participation.hpp"
+#include "hanse/protocol/schedule.hpp"
 #include "hanse/run/components.hpp"
 
 namespace hanse {

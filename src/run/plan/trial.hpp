@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/sums/update_sum.hpp"
 #include "hanse/run/components.hpp"
 
 namespace hanse {

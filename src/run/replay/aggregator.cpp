@@ -32,14 +32,10 @@ Json replay_round(const Json& round, int64_t t, const Setting& setting, Aggregat
   if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
   std::vector<double> norms;
   if (rule.needs().norms) norms = numbers(round, "norms", ids.size(), 0, where);
-  Mix mix = mix_of(rule,
-                   {.round = t,
-                    .clients = ids,
-                    .lambda = lambda,
-                    .draw_weights = draw_weights,
-                    .losses = losses},
-                   where);
-  const double scale = rule.scale(norms);
+  const RoundReport report{
+      .round = t, .clients = ids, .lambda = lambda, .draw_weights = draw_weights, .losses = losses};
+  Mix mix = mix_of(rule, report, where);
+  const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
   if (!mix.response.empty()) result["response"] = mix.response;

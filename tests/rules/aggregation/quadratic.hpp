@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "rules/aggregation/simplex.hpp"
 #include "rules/aggregation/support.hpp"
 
 namespace hanse {
@@ -132,6 +133,29 @@ inline Numbers enumerate_minimum(const Quadratic& problem, const Numbers& lower,
     if (p && (best.empty() || problem.value(*p) < problem.value(best))) best = *p;
   });
   return best;
+}
+
+// How far p is from optimal: the largest violation of the bounds, of sum p = 1, and of the order of
+// the gradients: no entry that may fall has a larger one than an entry that may rise; relative to
+// max(1, |gradient|).
+inline double kkt_residual(const Numbers& h, const Numbers& c, const Numbers& p,
+                           const Box& box = {}) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto lower = [&](std::size_t i) { return box.lower.empty() ? 0 : box.lower[i]; };
+  const auto upper = [&](std::size_t i) { return box.upper.empty() ? kInfinity : box.upper[i]; };
+  const Numbers gradient = Quadratic{h, c}.gradient(p);
+  double least = kInfinity;  // of those that may rise
+  double largest = 1;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (p[i] < upper(i)) least = std::min(least, gradient[i]);
+    largest = std::max(largest, std::abs(gradient[i]));
+  }
+  double worst = std::abs(std::accumulate(p.begin(), p.end(), 0.0) - 1);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    worst = std::max({worst, lower(i) - p[i], p[i] - upper(i)});
+    if (p[i] > lower(i)) worst = std::max(worst, gradient[i] - least);
+  }
+  return worst / largest;
 }
 
 }  // namespace hanse

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rules/aggregation/quadratic.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "rules/aggregation/simplex.hpp"
 
 namespace hanse {
 namespace {

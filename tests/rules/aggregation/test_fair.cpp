@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/aggregation/support.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
+#include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -104,7 +104,7 @@ Numbers qfedavg_weights(double q, double lipschitz, const Numbers& losses, const
 Numbers scaled_mix(Aggregator& rule, const Numbers& losses, const Numbers& norms) {
   Ids ids = all_clients(static_cast<int64_t>(losses.size()));
   Numbers weights = mix_round(rule, 1, ids, losses, Numbers(losses.size(), 3)).coefficients;
-  const double scale = rule.scale(norms);
+  const double scale = rule.scale({.losses = losses}, norms);
   for (double& weight : weights) weight *= scale;
   return weights;
 }

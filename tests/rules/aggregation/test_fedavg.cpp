@@ -21,7 +21,7 @@ struct FedAvgOptions {
 Mix mix(const FedAvgOptions& options, int64_t clients, const std::vector<int64_t>& ids,
         const Numbers& lambda, const Numbers& draw_weights) {
   const auto rule = make_fedavg(options.weights, parse_estimator(options.estimator), clients);
-  EXPECT_EQ(rule->scale({}), 1.0);
+  EXPECT_EQ(rule->scale({}, {}), 1.0);
   EXPECT_FALSE(rule->needs().losses);
   return rule->mix({.round = 1, .clients = ids, .lambda = lambda, .draw_weights = draw_weights});
 }

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "hanse/base/error.hpp"
+#include "rules/aggregation/min_norm.hpp"
 #include "rules/aggregation/quadratic.hpp"
 #include "rules/aggregation/rows.hpp"
-#include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/min_norm.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/aggregation/quadratic.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/simplex.hpp"
+#include "rules/aggregation/quadratic.hpp"
+#include "rules/aggregation/simplex.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

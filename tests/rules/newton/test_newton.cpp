@@ -17,6 +17,9 @@ namespace {
 
 using Numbers = std::vector<double>;
 
+// The place of entry (i, j). REQUIRES: 0 <= i <= j < d.
+int64_t packed_index(int64_t i, int64_t j, int64_t d) { return i * d - i * (i - 1) / 2 + j - i; }
+
 std::size_t at(int64_t i, int64_t j, int64_t d) {
   return static_cast<std::size_t>(packed_index(std::min(i, j), std::max(i, j), d));
 }

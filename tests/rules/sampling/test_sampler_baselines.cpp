@@ -339,7 +339,7 @@ TEST(Baselines, RefuseOptionsOutOfRange) {
     refuse([](BaselineOptions& options) { options.rate = -0.5; }, {"rate -0.5", "sampler.rate"});
     refuse([](BaselineOptions& options) { options.horizon = 0; }, {"rounds", "sampler.horizon"});
     refuse([](BaselineOptions& options) { options.bound = BoundSource::kGiven; },
-           {"bound 0", "sampler.bound-value"});
+           {"bound 0", "sampler.a-max"});
     refuse([](BaselineOptions& options) { options.replacement = false; },
            {"sampler.per-round", "[1, 5]"});
   }

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/rules/sampling/sum_tree.hpp"
+#include "rules/sampling/sum_tree.hpp"
 
 namespace hanse {
 namespace {

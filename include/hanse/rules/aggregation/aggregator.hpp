@@ -58,8 +58,9 @@ class Aggregator {
   // Before the participants train; after, for rules that need the Gram matrix. Throws
   // InvalidArgument when it cannot weigh them.
   virtual Mix mix(const RoundReport& report) = 0;
-  // After they trained: the factor of the whole step. `squared_norms` is empty unless asked for.
-  virtual double scale(std::span<const double> squared_norms);
+  // After they trained: the factor of the whole step, from the report that mix() got and
+  // `squared_norms` [K], empty unless asked for. Pure: mix() leaves nothing behind for it.
+  virtual double scale(const RoundReport& report, std::span<const double> squared_norms) const;
   // Is the step good enough? F_i of the participants before and after it; when not, half of it is
   // tried, needs().trials times in all; then there is no step.
   virtual bool accepts(std::span<const double> before, std::span<const double> after) const;

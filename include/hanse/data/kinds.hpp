@@ -1,0 +1,29 @@
+// The kinds of data: data.kind.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hanse/data/dataset.hpp"
+
+namespace hanse {
+
+struct DataKindInfo {
+  std::string name;
+  std::string summary;       // one line
+  bool reads_a_file = true;  // or folder: data.path
+};
+
+// In the order of data/README.md.
+std::vector<DataKindInfo> data_kinds();
+
+// Reads the samples of `options`, of a kind that has no clients of its own. `clients` and
+// `samples_per_client` say how many the made up kinds make: random their product,
+// synthetic-regression so many for each client. Throws InvalidArgument that names file, line and
+// field: missing, truncated or malformed files, counts that differ, labels outside the classes,
+// values that are not finite. Cost: one pass over the files; the samples once in memory.
+Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,
+                     uint64_t seed);
+
+}  // namespace hanse

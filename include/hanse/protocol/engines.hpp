@@ -1,0 +1,72 @@
+// The engines that can train the participants of a round, and what each of them can do.
+//
+// An engine computes: it holds the clients' models, trains them, sums their updates. Which one a
+// run has decides its speed and the last bits of its results. Nothing outside the engines knows
+// what they can do: device_refusal() says so of the objects that were made for a job.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hanse/client/cohort_training.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/comm/device_communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/federated_settings.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+
+namespace hanse {
+
+class Engine;
+
+struct DeleteEngine {
+  void operator()(Engine* engine) const;
+};
+using EnginePtr = std::unique_ptr<Engine, DeleteEngine>;
+
+// What an engine works on; all that is referred to must outlive it.
+struct EngineParts {
+  Communicator& comm;
+  const Federation& federation;
+  Model& model;
+  LocalUpdate& update;
+  AggregatorNeeds rule;
+};
+
+// One client after the other in the host's memory, by LocalUpdate. It trains whatever a job can
+// ask for.
+EnginePtr make_host_engine(const EngineParts& parts, const FederatedSettings& settings);
+
+// `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort is the
+// same whoever trains it, so that what a client is trained with does not depend on the number of
+// ranks; the devices' sums are integers, so that who adds what does not matter either.
+// REQUIRES: device_refusal() has nothing to say.
+EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& settings,
+                             std::unique_ptr<CohortTraining> cohorts,
+                             std::unique_ptr<DeviceCommunicator> devices);
+
+// What a job's rounds need, by the objects that were made for it.
+struct RoundNeeds {
+  const LocalUpdate& update;
+  AggregatorNeeds rule;
+  bool foresight;  // the sampler needs to know what every client would report. Rank 0
+  const FederatedSettings& settings;
+  // What the user called them, for messages; the model's decides whether cohorts can train it.
+  std::string model_kind, update_kind, rule_kind, protocol;
+};
+
+// Something that an engine cannot do: what, the option that asks for it, and what else to use.
+struct Refusal {
+  std::string what, key, hint;
+};
+
+// The first of a job's needs that the device engine cannot meet; none: it can train the job.
+std::optional<Refusal> device_refusal(const RoundNeeds& needs);
+
+// Does the model go back to the ranks part by part while its sum still comes? Not where the step
+// may be taken back, nor where the server's optimizer needs all of it at once.
+bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update);
+
+}  // namespace hanse

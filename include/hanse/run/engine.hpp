@@ -1,0 +1,44 @@
+// Where a job's clients are trained: run.device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/engines.hpp"
+#include "hanse/run/job.hpp"
+
+namespace hanse {
+
+// Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
+// and InvalidArgument when its protocol trains nobody on them.
+void check_engine(const Job& job);
+
+// Throws InvalidArgument when GPUs cannot do what the job's objects need.
+void require_gpu_needs(const RoundNeeds& needs);
+
+// The most ranks of a host that have the same GPU, of `gpus`: each rank's, by gpu_identity(),
+// empty when it sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
+int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu);
+
+// A rank's part of the GPUs.
+struct RankDevice {
+  std::string name;          // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
+  bool shared = false;       // two ranks, of any host, have the same GPU
+  int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
+};
+
+// Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
+// again behind the last. What is in the way of GPUs is an error under `cuda`, and a notice under
+// `auto`. Collective. Throws AgreedError.
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                         Communicator& host);
+
+// The engine of run.device. GPUs that no two ranks share talk by NCCL, others through the hosts'
+// memory. Collective. Throws AgreedError.
+EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                       Communicator& host);
+
+}  // namespace hanse

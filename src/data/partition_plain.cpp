@@ -1,0 +1,128 @@
+// Partitions that do not look at the class labels.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "partition_kinds.hpp"
+#include "partition_stream.hpp"
+#include "partition_tools.hpp"
+
+namespace hanse {
+
+namespace {
+
+void check_size_list(const FederationOptions& options) {
+  const auto& sizes = options.sizes;
+  const auto& p = options.size_probabilities;
+  if (sizes.empty() || sizes.size() != p.size()) {
+    throw InvalidArgument(fmt::format("{} sizes, but {} probabilities", sizes.size(), p.size()),
+                          "federation.sizes, federation.size-probabilities",
+                          "give one probability a size");
+  }
+  if (*std::min_element(sizes.begin(), sizes.end()) < 1) {
+    throw InvalidArgument("a size is below 1", "federation.sizes", "every client needs a sample");
+  }
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  const bool negative = std::any_of(p.begin(), p.end(), [](double x) { return !(x >= 0); });
+  if (negative || !(std::abs(sum - 1) <= 1e-6)) {
+    throw InvalidArgument(fmt::format("the probabilities sum to {}", number_text(sum)),
+                          "federation.size-probabilities", "none is negative and their sum is 1");
+  }
+}
+
+// Index of the interval of the cumulated probabilities that u in [0, 1) falls into.
+std::size_t draw_index(const std::vector<double>& probabilities, double u) {
+  double cumulated = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    if (probabilities[i] == 0) continue;
+    last = i;
+    cumulated += probabilities[i];
+    if (u < cumulated) return i;
+  }
+  return last;  // the sum may be 1 - 1e-6
+}
+
+// Relative sizes in ascending order: quantile (i + 1/2) / n of the density x^-power on [1, inf)
+// is (1 - (i + 1/2) / n)^(-1 / (power - 1)). The largest is 1, so that none overflows.
+std::vector<double> pareto_quantiles(int64_t n, double power) {
+  std::vector<double> weights;
+  const double largest = std::log(0.5 / static_cast<double>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const double tail = (static_cast<double>(n - i) - 0.5) / static_cast<double>(n);
+    weights.push_back(std::exp((largest - std::log(tail)) / (power - 1)));
+  }
+  return weights;
+}
+
+// Shares `total` in proportion to ascending weights, at least `least` each: whoever falls below it
+// gets it, and the larger ones share the rest.
+std::vector<int64_t> proportional_sizes(const std::vector<double>& weights, int64_t total,
+                                        int64_t least) {
+  std::vector<double> weight_from(weights);  // sum of weights[i..n)
+  for (std::size_t i = weights.size() - 1; i > 0; --i) weight_from[i - 1] += weight_from[i];
+  std::vector<int64_t> sizes;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto left = static_cast<int64_t>(weights.size() - i);
+    const double share = static_cast<double>(total) * (weights[i] / weight_from[i]);
+    sizes.push_back(std::clamp<int64_t>(std::llround(share), least, total / left));
+    total -= sizes.back();
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Partition partition_iid(const Dataset& dataset, const FederationOptions& options, uint64_t seed) {
+  const int64_t n = dataset.size();
+  std::vector<int64_t> sizes;
+  for (int64_t c = 0; c < options.clients; ++c) {
+    sizes.push_back(n / options.clients + (c < n % options.clients ? 1 : 0));
+  }
+  return from_sizes(shuffled_samples(n, seed), sizes);
+}
+
+Partition partition_sizes(const Dataset& dataset, const FederationOptions& options, uint64_t seed) {
+  check_size_list(options);
+  std::vector<int64_t> sizes;
+  int64_t needed = 0;
+  for (int64_t c = 0; c < options.clients; ++c) {
+    RandomStream stream = partition_stream(seed, PartitionStream::kSizes, static_cast<uint64_t>(c));
+    sizes.push_back(options.sizes[draw_index(options.size_probabilities, stream.uniform())]);
+    needed += sizes.back();
+  }
+  if (needed > dataset.size()) {
+    throw InvalidArgument(fmt::format("the drawn sizes of {} clients need {} samples, there are {}",
+                                      options.clients, needed, dataset.size()),
+                          "federation.sizes", "have fewer clients, smaller sizes or more samples");
+  }
+  return from_sizes(shuffled_samples(dataset.size(), seed), sizes);
+}
+
+Partition partition_power_law(const Dataset& dataset, const FederationOptions& options,
+                              uint64_t seed) {
+  require_min_samples(dataset, options);
+  if (!(options.power > 1) || std::isinf(options.power)) {
+    throw InvalidArgument(fmt::format("the exponent is {}", number_text(options.power)),
+                          "federation.power", "it is above 1, and finite");
+  }
+  const auto weights = pareto_quantiles(options.clients, options.power);
+  auto sizes = proportional_sizes(weights, dataset.size(), options.min_samples);
+  partition_stream(seed, PartitionStream::kClients).shuffle(std::span<int64_t>(sizes));
+  return from_sizes(shuffled_samples(dataset.size(), seed), sizes);
+}
+
+Partition partition_by_column(const Dataset& dataset, const FederationOptions&, uint64_t) {
+  if (dataset.groups.empty()) {
+    throw InvalidArgument("partition by-column needs data with a client column",
+                          "federation.partition",
+                          "set data.client-column, or choose a data.kind with clients");
+  }
+  return from_owners(dataset.groups, static_cast<int64_t>(dataset.group_names.size()));
+}
+
+}  // namespace hanse

@@ -1,0 +1,65 @@
+// The forward pass of the networks of network_spec.hpp as one graph of tensors, for one client or
+// for several side by side.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "network_spec.hpp"
+
+namespace hanse {
+
+// How 2x2 pooling is made. Of equal values the first has the gradient in both.
+enum class Pooling {
+  kMaxPool,      // at::max_pool2d, the fastest on a CPU
+  kComparisons,  // whose gradient is no scatter: CUDA adds that of max_pool2d in an undefined order
+};
+
+// The stages on images x [B, C channels, height, width], C clients' in the channels of one: grouped
+// convolutions. `leaves` begins with the stages' weights and biases, each with a leading C; one
+// client's may have none. The result is before its ReLU.
+//
+// ReLU after pooling: max(relu(x)) = relu(max(x)), and the gradients are equal too, on a quarter of
+// the values.
+at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
+                    at::Tensor x, Pooling pooling);
+
+// Logits of x [..., B, inputs] by dense layers with ReLU between them. `leaves` are their weights,
+// with bias each followed by its own; of several clients all have a leading C. `masks`, when there
+// are any, multiply the hidden layers' outputs one after another.
+at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tensor x,
+                        std::span<const at::Tensor> masks);
+
+// A whole network with a leading dimension of clients, each with parameters of its own.
+class NetworkForward {
+ public:
+  struct Dropout {
+    int64_t width;  // values a sample
+    double share;
+  };
+
+  // `bias`: of the dense layers.
+  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape, bool bias);
+
+  // In the order in which a forward pass meets them; only those with a share above 0.
+  const std::vector<Dropout>& dropouts() const { return dropouts_; }
+
+  // [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the tensors of the layout,
+  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
+  // masks nothing is dropped.
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                    std::span<const at::Tensor> masks) const;
+
+ private:
+  at::Tensor features(std::span<const at::Tensor> leaves, const at::Tensor& input) const;
+
+  NetworkSpec spec_;
+  std::vector<int64_t> sample_shape_;
+  bool bias_;
+  std::vector<Dropout> dropouts_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "attempt.hpp"
+#include "federated/engine.hpp"
+#include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/base/clock.hpp"
+#include "hanse/model/cohort.hpp"
+#include "hanse/model/layout.hpp"
+#include "hanse/sums/device_sum.hpp"
+#include "hanse/sums/device_updates.hpp"
+#include "hanse/sums/update_sum.hpp"
+
+namespace hanse {
+
+std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
+  const std::string cannot = " is not trained on GPUs";
+  const ClientOptions& client = needs.settings.client;
+  const LocalUpdate& update = needs.update;
+  if (client.pooled || client.alone) {
+    return Refusal{fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol",
+                   "use federated"};
+  }
+  if (!has_cohort(needs.model_kind)) {
+    return Refusal{fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
+                   "use linear, mlp, cnn-leaf, cnn-cifar or lenet"};
+  }
+  if (needs.rule.rates) {
+    return Refusal{"the client of " + needs.rule_kind + cannot, "aggregator.kind", "use another"};
+  }
+  const bool sends_update_alone = update.control_width() == 0 && !update.tells_update();
+  if (!client.personal.empty() && update.state_width() > 0) {
+    return Refusal{"a model with tensors of each client's own" + cannot, "client.personal",
+                   "leave it empty"};
+  }
+  if (update.state_width() > 0 || !sends_update_alone) {
+    return Refusal{needs.update_kind + cannot, "client.update", "use sgd or prox"};
+  }
+  if (!update.is_sgd()) {
+    return Refusal{"the client of " + needs.rule_kind + cannot, "aggregator.kind", "use another"};
+  }
+  if (needs.settings.comm.reduction != "exact") {
+    return Refusal{"sums on GPUs are exact", "comm.reduction", "use exact"};
+  }
+  if (needs.settings.round_seconds > 0) {
+    return Refusal{"clients that are trained side by side end together", "run.round-seconds",
+                   "use 0"};
+  }
+  if (needs.settings.regret) {
+    return Refusal{"what all clients would report is not found out on GPUs", "evaluate.regret",
+                   "use false"};
+  }
+  if (needs.foresight) {
+    return Refusal{"what all clients would report is not found out on GPUs", "sampler.kind",
+                   "use another"};
+  }
+  if (needs.settings.own_models) {
+    return Refusal{"clients' own models are not made on GPUs", "evaluate.view",
+                   "use evaluate.view = global"};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+class DeviceEngine final : public Engine {
+ public:
+  DeviceEngine(const EngineParts& parts, const FederatedSettings& settings,
+               std::unique_ptr<CohortTraining> cohorts, std::unique_ptr<DeviceCommunicator> devices)
+      : comm_(parts.comm),
+        settings_(settings),
+        cohorts_(std::move(cohorts)),
+        devices_(std::move(devices)),
+        sum_(parts.model.n_params(), settings.max_participants, cohorts_->device()),
+        host_sum_(parts.model.n_params(), settings.max_participants, Reduction::kExact) {
+    if (comm_.rank() == 0) step_.resize(static_cast<std::size_t>(parts.model.n_params()));
+    if (!parts.rule.gram) return;
+    kept_ = std::make_unique<DeviceUpdates>(
+        comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
+  }
+
+  // Every rank has a device, rank 0 too.
+  ScheduleTraits schedule() const override {
+    return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
+  }
+
+  void receive(std::span<float> model) override { devices_->bcast(model, cohorts_->model(), 0); }
+  Evaluator& shared_model(std::span<const float>) override { return *cohorts_; }
+  Evaluator& received_model(int64_t, std::span<const float>) override { return *cohorts_; }
+
+  void train(const RoundContext& round, Findings& findings) override {
+    const auto cohort = static_cast<std::size_t>(cohorts_->clients());
+    const std::size_t all = round.plan.size();
+    for (std::size_t begin = 0; begin < all; begin += cohort) {
+      if (round.plan.entries()[begin].worker != round.plan.worker()) continue;
+      attempt(round.failure,
+              [&] { train_cohort(round, begin, std::min(begin + cohort, all), findings); });
+    }
+  }
+
+  std::vector<double> gram(int64_t k) override { return kept_->gram(k); }
+  int64_t fold_kept(std::span<const double> coefficients, int64_t k) override {
+    return kept_->fold(coefficients, k, sum_);
+  }
+  void drop_kept() override { kept_->clear(); }
+
+  ExchangeReport exchange(std::span<float>, const PartStep& step) override {
+    ExchangeReport done{.sum_bytes = host_sum_.bytes()};
+    {
+      const PhaseTimer timer(done.times.reduce_s);
+      sum_.reduce(*devices_, 0);
+      if (comm_.rank() == 0) {
+        sum_.move_to(host_sum_);
+      } else {
+        sum_.clear();
+      }
+    }
+    const PhaseTimer timer(done.times.step_s);
+    if (step) {
+      host_sum_.take(step_);
+      step(0, step_);
+    } else {
+      host_sum_.clear();
+    }
+    return done;
+  }
+
+  int64_t bytes_moved() const override { return comm_.bytes_moved() + devices_->bytes_moved(); }
+
+ private:
+  void train_cohort(const RoundContext& round, std::size_t begin, std::size_t end,
+                    Findings& findings) {
+    const double start_s = settings_.clock();
+    std::vector<ClientTask> tasks;
+    std::vector<double> coefficients;
+    std::vector<int64_t> positions;
+    for (const Assignment& entry : round.plan.entries().subspan(begin, end - begin)) {
+      tasks.push_back({.client = entry.client, .round = round.number, .seed = settings_.seed});
+      coefficients.push_back(entry.coefficient);
+      positions.push_back(entry.position);
+    }
+    const auto outcomes = cohorts_->train(tasks);
+    const at::Tensor& rows = cohorts_->rows();
+    const at::Tensor& theta = cohorts_->model();
+    const auto folded =
+        kept_ ? kept_->keep(rows, theta, positions) : sum_.fold(rows, theta, coefficients);
+    const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      note_training(round, begin + i, outcomes[i], folded[i], seconds, host_sum_.limit(), findings);
+    }
+  }
+
+  Communicator& comm_;
+  FederatedSettings settings_;
+  std::unique_ptr<CohortTraining> cohorts_;
+  std::unique_ptr<DeviceCommunicator> devices_;
+  DeviceSum sum_;
+  UpdateSum host_sum_;                   // rank 0 takes the sum from here
+  std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made
+  std::vector<float> step_;              // [P] the mixed update, rank 0
+};
+
+}  // namespace
+
+EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& settings,
+                             std::unique_ptr<CohortTraining> cohorts,
+                             std::unique_ptr<DeviceCommunicator> devices) {
+  return EnginePtr(new DeviceEngine(parts, settings, std::move(cohorts), std::move(devices)));
+}
+
+}  // namespace hanse

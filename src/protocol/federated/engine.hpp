@@ -1,0 +1,106 @@
+// What a federated trainer asks of the code that trains a round's participants.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "hanse/client/evaluator.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/engines.hpp"
+
+namespace hanse {
+
+class Findings;
+class RoundPlan;
+
+// How participants may be spread over ranks that have such an engine.
+struct ScheduleTraits {
+  int64_t group = 1;          // neighbours of the draw that one rank trains together
+  bool server_hosts = false;  // under server.role = auto rank 0 hosts clients, however many hosts
+  bool may_be_open = false;   // the bits do not depend on who trains whom, which may be left open
+};
+
+// A round as all parts of a rank know it.
+struct RoundContext {
+  int64_t number;                  // from 1
+  double start_s;                  // by settings.clock
+  RoundPlan& plan;                 // its participants
+  std::span<const float> model;    // [P] the received model
+  std::span<const float> control;  // [control width] the server's control variate, or empty
+  std::exception_ptr& failure;     // of this rank: attempt()
+};
+
+// What rank 0 does when the sum of the updates' entries from `begin` on is there.
+using PartStep = std::function<void(int64_t begin, std::span<float> update)>;
+
+struct ExchangeReport {
+  ExchangeTimes times;
+  int64_t sum_bytes = 0;      // of one rank's sum on the wire
+  bool shares_model = false;  // all ranks have the new model
+};
+
+// What only an engine that trains one client after the other can do.
+class SoloTraining {
+ public:
+  virtual ~SoloTraining() = default;
+  // |theta_i - theta|^2, without buffers, of a training of the client as it would be in this round;
+  // leaves no trace.
+  virtual double squared_step(const RoundContext& round, int64_t client) = 0;
+  // Of the model that the client would use for itself, until the next call. A client held out of
+  // training makes it of the samples it has, as if this were its first round.
+  virtual Evaluator& own_model(const RoundContext& round, int64_t client) = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual ScheduleTraits schedule() const = 0;
+  // States of clients, on the ranks that train them; null: they have none.
+  virtual ClientStateStore* states() { return nullptr; }
+  // Null: clients are not trained alone.
+  virtual SoloTraining* solo() { return nullptr; }
+
+  // Rank 0's model to all ranks and to where they train. Collective.
+  virtual void receive(std::span<float> model) = 0;
+  // Of the received model; and of what the client starts from in this round.
+  virtual Evaluator& shared_model(std::span<const float> model) = 0;
+  virtual Evaluator& received_model(int64_t client, std::span<const float> model) = 0;
+
+  // Trains this rank's participants. Each update is folded into the rank's sum by its coefficient,
+  // or kept where the rule needs inner products. What went wrong is in round.failure.
+  virtual void train(const RoundContext& round, Findings& findings) = 0;
+
+  // Of k kept updates: their Gram matrices on rank 0, collective; their sum by coefficients
+  // [layers, k], which returns the position of one that is out of range, else -1; and an end
+  // without either.
+  virtual std::vector<double> gram(int64_t k) = 0;
+  virtual int64_t fold_kept(std::span<const double> coefficients, int64_t k) = 0;
+  virtual void drop_kept() = 0;
+
+  // The second row that clients send beside their updates: its sum to rank 0, collective, and there
+  // what came of it, until the next round.
+  virtual bool has_second_row() const { return false; }
+  virtual void reduce_second_row() {}
+  virtual std::span<const float> take_second_row() { return {}; }
+
+  // The updates' sum to rank 0, which steps on the parts of `model` as they come, and perhaps the
+  // model back. An empty `step`, on other ranks and after a failure: there is none. Forgets the
+  // round's sums. Collective.
+  virtual ExchangeReport exchange(std::span<float> model, const PartStep& step) = 0;
+
+  // As Communicator::bytes_moved(), over all that the engine sends by.
+  virtual int64_t bytes_moved() const = 0;
+};
+
+// Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
+// in range below `limit`, can enter the sum.
+struct FoldResult;
+void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
+                   const FoldResult& folded, double seconds, double limit, Findings& findings);
+
+}  // namespace hanse

@@ -1,0 +1,39 @@
+// What the ranks find out of clients beside their training: losses of the received model, what each
+// would report, what its own model is worth. All collective, with results on rank 0.
+#pragma once
+
+#include <vector>
+
+#include "federated/engine.hpp"
+#include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/federated_settings.hpp"
+
+namespace hanse {
+
+struct MeasureParts {
+  Communicator& comm;
+  const Federation& federation;
+  const FederatedSettings& settings;
+  Engine& engine;
+};
+
+// F_i at the received model on the participants' training samples, in the draw's order. Infinity
+// stands for whatever is not finite.
+std::vector<double> participants_losses(const MeasureParts& parts, const RoundContext& round,
+                                        RoundAccount& account);
+
+// |theta_i - theta|^2 of every client [M], had it taken part in this round. All train from the
+// model and leave no trace: the same streams, a copy of their state. Cost: a round of all clients,
+// and a reduction of M numbers. REQUIRES: engine.solo().
+std::vector<double> all_squared_steps(const MeasureParts& parts, const RoundContext& round);
+
+// Every client with the model that it would make of the shared one in the next round, on the rank
+// that keeps its state; in client order, those held out behind. Cost: where clients keep no model,
+// a round of all clients. REQUIRES: engine.solo().
+std::vector<ClientEvaluation> evaluate_own_models(const MeasureParts& parts,
+                                                  const RoundContext& round);
+
+}  // namespace hanse

@@ -1,0 +1,87 @@
+// What a round tells: the ranks' findings, its times and bytes, and the columns made of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/protocol.hpp"
+
+namespace hanse {
+
+// What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and what
+// each rank says of itself. A rank leaves kElsewhere where another one knows, so that a maximum
+// merges the ranks' tables.
+class Findings {
+ public:
+  static constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
+  enum Field { kLoss, kSquaredNorm, kRate, kSeconds, kFields };
+  enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
+
+  explicit Findings(std::size_t participants)
+      : table_(participants * kFields + kRankFields, kElsewhere) {}
+
+  double& of(std::size_t entry, Field field) { return table_[entry * kFields + field]; }
+  double of(std::size_t entry, Field field) const { return table_[entry * kFields + field]; }
+  double& rank(RankField field) { return table_[table_.size() - kRankFields + field]; }
+  // Did the participant train? If not, time was up.
+  bool trained(std::size_t entry) const { return of(entry, kLoss) != kElsewhere; }
+
+  std::vector<double>& table() { return table_; }
+
+ private:
+  std::vector<double> table_;
+};
+
+// Seconds of a round's phases on this rank.
+class PhaseTimes {
+ public:
+  enum Phase { kBroadcast, kReduce, kStep, kTraining, kWait, kPhases };
+
+  double& operator[](Phase phase) { return seconds_[phase]; }
+  double operator[](Phase phase) const { return seconds_[phase]; }
+  void add(const ExchangeTimes& times);
+
+ private:
+  double seconds_[kPhases] = {};
+};
+
+// Time and bytes of a round.
+class RoundAccount {
+ public:
+  // `moved_bytes` here and below: Engine::bytes_moved().
+  RoundAccount() = default;
+  RoundAccount(double start_s, double comm_s, int64_t moved_bytes)
+      : start_s_(start_s), comm_before_s_(comm_s), before_bytes_(moved_bytes) {}
+
+  double start_s() const { return start_s_; }
+  // Seconds of communication since the start, without waiting for others to end their training.
+  double comm_s(double comm_s) const { return comm_s - comm_before_s_ - times[PhaseTimes::kWait]; }
+
+  // Brings the greatest of the ranks' entries to rank 0, and with them the bytes that each has
+  // counted of the round so far. A round's last call counts: what follows it is rooted at rank 0.
+  void merge(Communicator& comm, std::vector<double>& table, int64_t moved_bytes);
+  // By all ranks. Rank 0, after merge().
+  int64_t bytes_sent(int64_t moved_bytes) const {
+    return moved_bytes - before_bytes_ + others_bytes_;
+  }
+
+  // Columns of rounds.csv, and the round's values.
+  static std::vector<std::string> columns();
+  std::vector<double> values() const;
+
+  PhaseTimes times;
+  int64_t broadcast_bytes = 0;
+  int64_t reduce_bytes = 0;
+
+ private:
+  double start_s_ = 0;
+  double comm_before_s_ = 0;
+  int64_t before_bytes_ = 0;
+  int64_t others_bytes_ = 0;  // what the other ranks count of the round
+};
+
+}  // namespace hanse

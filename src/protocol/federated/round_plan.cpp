@@ -1,0 +1,129 @@
+#include "federated/round_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "hanse/base/random.hpp"
+
+namespace hanse {
+
+// Collective: the first use of the communicator, by server.role = auto.
+bool RoundPlan::server_hosts_clients() const {
+  const std::string& role = settings_.server.role;
+  if (comm_.size() == 1) return true;
+  if (role != "auto") return role == "shared";
+  if (traits_.server_hosts) return true;
+  return comm_.allreduce_one(int64_t{hosts_all_ranks()}, ReduceOp::kMin) == 1;
+}
+
+RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& federation,
+                     Engine& engine, const FederatedSettings& settings)
+    : comm_(comm),
+      host_(host),
+      federation_(federation),
+      settings_(settings),
+      traits_(engine.schedule()),
+      shared_(server_hosts_clients()),
+      workers_(comm.size() - (shared_ ? 0 : 1)),
+      worker_(comm.rank() - (shared_ ? 0 : 1)),
+      homes_(comm, engine.states(), workers_, worker_),
+      byte_s_(std::numeric_limits<double>::infinity()) {
+  const bool is_open =
+      comm_.size() > 1 && traits_.may_be_open && settings_.comm.dispatch != "planned";
+  if (is_open && hosts_all_ranks()) {
+    queue_ = make_shared_queue(host_, workers_);
+  } else if (is_open && !shared_) {
+    queue_ = make_served_queue(comm_);
+  }
+  // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
+  if (!queue_) costs_ = CostModel(workers_);
+}
+
+int64_t RoundPlan::steps_of(int64_t client) const {
+  return local_steps(settings_.client, federation_.train(client).size());
+}
+
+int64_t RoundPlan::client_at(int64_t position) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Assignment& one) { return one.position == position; });
+  return found->client;
+}
+
+void RoundPlan::assign(const Draw& draw, std::span<const double> importances, int64_t round) {
+  std::vector<double> costs;
+  std::vector<int64_t> homes;
+  for (const int64_t client : draw.clients) {
+    costs.push_back(costs_.predict(client, static_cast<double>(steps_of(client))));
+    if (!homes_.empty()) homes.push_back(homes_.of(client));
+  }
+  piece_ = hosts_all_ranks() ? 1 : piece_length(costs, costs_.has_measured(), workers_);
+  const double move_s = homes_.empty() ? 0 : static_cast<double>(homes_.bytes()) * byte_s_;
+  const auto slowness = costs_.slowness();
+  const bool in_groups = traits_.group > 1;
+  const auto order = in_groups ? draw_order(costs) : longest_first(costs);
+  const auto worker_of = in_groups ? balance_groups(costs, traits_.group, workers_, slowness)
+                                   : balance(costs, workers_, homes, move_s, slowness);
+  entries_.clear();
+  for (const int64_t position : order) {
+    const auto i = static_cast<std::size_t>(position);
+    entries_.push_back({.client = draw.clients[i],
+                        .position = position,
+                        .worker = worker_of[i],
+                        .coefficient = 0,
+                        .importance = importances[i]});
+  }
+  if (settings_.round_seconds > 0) order_at_random(round);
+}
+
+// For a round with a time limit: who is left out must not depend on what it would have cost.
+void RoundPlan::order_at_random(int64_t round) {
+  std::vector<int64_t> order(entries_.size());
+  std::iota(order.begin(), order.end(), 0);
+  RandomStream(settings_.seed, Purpose::kDeadline, static_cast<uint64_t>(round))
+      .shuffle(std::span(order));
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Assignment& a, const Assignment& b) { return a.position < b.position; });
+  std::vector<Assignment> shuffled;
+  for (const int64_t position : order) {
+    shuffled.push_back(entries_[static_cast<std::size_t>(position)]);
+    shuffled.back().worker = static_cast<int64_t>(shuffled.size() - 1) % workers_;
+  }
+  entries_ = std::move(shuffled);
+}
+
+void RoundPlan::weigh(std::span<const double> coefficients) {
+  for (auto& entry : entries_) {
+    entry.coefficient = coefficients[static_cast<std::size_t>(entry.position)];
+  }
+}
+
+PlanMessage RoundPlan::share(PlanMessage message) {
+  auto head = message == PlanMessage::kForesee ? static_cast<int64_t>(message)
+                                               : static_cast<int64_t>(entries_.size());
+  comm_.bcast(std::span(&head, 1), 0);
+  if (head == static_cast<int64_t>(PlanMessage::kForesee)) return PlanMessage::kForesee;
+  entries_.resize(static_cast<std::size_t>(head));
+  comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);
+  return PlanMessage::kParticipants;
+}
+
+void RoundPlan::observe(const Findings& findings) {
+  std::vector<Measurement> measured;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!findings.trained(i)) continue;
+    measured.push_back({.client = entries_[i].client,
+                        .units = static_cast<double>(steps_of(entries_[i].client)),
+                        .seconds = findings.of(i, Findings::kSeconds),
+                        .worker = entries_[i].worker});
+  }
+  costs_.observe(measured);
+}
+
+void RoundPlan::observe(const ExchangeReport& exchange) {
+  byte_s_ = (exchange.times.reduce_s + exchange.times.broadcast_s) /
+            static_cast<double>(exchange.sum_bytes);
+}
+
+}  // namespace hanse

@@ -1,0 +1,107 @@
+// Who takes part in a round, and which rank trains whom.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "federated/engine.hpp"
+#include "federated/report.hpp"
+#include "federated/state_homes.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/comm/work_queue.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/federated_settings.hpp"
+#include "hanse/protocol/schedule.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+
+namespace hanse {
+
+// One participation as all ranks know it. Trivially copyable: it travels as bytes.
+struct Assignment {
+  int64_t client;
+  int64_t position;    // in the draw
+  int64_t worker;      // that trains it, when the schedule is planned
+  double coefficient;  // of its update in the sum
+  double importance;   // lambda_i, of its second row
+};
+
+// What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
+enum class PlanMessage : int64_t {
+  kForesee = -1,     // every rank first finds out what each of its clients would report
+  kParticipants = 0  // and more: their number; the assignments follow
+};
+
+class RoundPlan {
+ public:
+  // Collective. `host`: comm.split_by_host(). `engine`'s states move with their clients.
+  RoundPlan(Communicator& comm, Communicator& host, const Federation& federation, Engine& engine,
+            const FederatedSettings& settings);
+
+  std::span<const Assignment> entries() const { return entries_; }
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+  int64_t client_at(int64_t position) const;  // of the draw
+  int64_t worker() const { return worker_; }  // this rank's number; -1: it hosts no clients
+  StateHomes& homes() { return homes_; }
+  const StateHomes& homes() const { return homes_; }
+
+  // Rank 0: the participants of the round, costliest first or, where ranks train groups of them, in
+  // the draw's order, with `importances` [K] in the draw's.
+  void assign(const Draw& draw, std::span<const double> importances, int64_t round);
+  // Rank 0: what each update counts, [K] in the draw's order.
+  void weigh(std::span<const double> coefficients);
+  void clear() { entries_.clear(); }
+  // Rank 0's message, and with kParticipants its plan, to all ranks. Collective.
+  PlanMessage share(PlanMessage message);
+
+  // Calls work(entry) for the entries of the plan that fall to this rank.
+  template <class Work>
+  void for_mine(Work work);
+
+  // Rank 0: what training and moving took, of which the next plans are made.
+  void observe(const Findings& findings);
+  void observe(const ExchangeReport& exchange);
+
+ private:
+  void order_at_random(int64_t round);
+  bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
+  bool server_hosts_clients() const;
+  int64_t steps_of(int64_t client) const;
+
+  Communicator& comm_;
+  Communicator& host_;
+  const Federation& federation_;
+  const FederatedSettings& settings_;
+  ScheduleTraits traits_;
+  bool shared_;      // rank 0 hosts clients beside serving
+  int64_t workers_;  // ranks that host clients
+  int64_t worker_;
+  StateHomes homes_;
+  std::unique_ptr<WorkQueue> queue_;  // null: the schedule is planned
+  std::vector<Assignment> entries_;
+  // Rank 0 only.
+  CostModel costs_;
+  int64_t piece_ = 1;  // participants that a rank takes at once
+  double byte_s_;      // of a byte between two ranks
+};
+
+template <class Work>
+void RoundPlan::for_mine(Work work) {
+  if (queue_) {
+    queue_->start(static_cast<int64_t>(entries_.size()), piece_);
+    if (worker_ < 0) return queue_->serve();
+    for (WorkQueue::Piece piece; !(piece = queue_->next()).empty();) {
+      for (int64_t entry = piece.begin; entry < piece.end; ++entry) {
+        work(static_cast<std::size_t>(entry));
+      }
+    }
+    return;
+  }
+  for (std::size_t entry = 0; entry < entries_.size(); ++entry) {
+    if (entries_[entry].worker == worker_) work(entry);
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,236 @@
+#include "federated/server.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+// Buffers go to the participants' mean, by the coefficients of their updates and without the
+// optimizer: a variance between theirs stays a variance.
+void average_buffers(std::span<float> buffers, std::span<const float> update, double coefficients) {
+  if (coefficients <= 0) return;
+  const auto scale = static_cast<float>(1 / coefficients);
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] += scale * update[i];
+}
+
+}  // namespace
+
+Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings)
+    : parts_(parts),
+      settings_(settings),
+      needs_(parts.aggregator.needs()),
+      n_trainable_(parts.model.layout().n_trainable()),
+      participation_(*parts.sampler, parts.availability, parts.federation,
+                     {.seed = settings.seed,
+                      .equal_importance = settings.equal_importance,
+                      .regret = settings.regret}),
+      mixed_loss_(kNothing) {}
+
+// a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
+double Server::feedback(int64_t client, double importance, double squared_norm) const {
+  const int64_t samples = parts_.federation.train(client).size();
+  const double scale = parts_.update.tells_update()  // |g_i|^2 itself
+                           ? 1
+                           : feedback_scale(settings_.client, round_, samples);
+  return importance * importance * squared_norm * scale;
+}
+
+void Server::foresee(std::vector<double> squared_steps, int64_t round) {
+  round_ = round;
+  for (std::size_t client = 0; client < squared_steps.size(); ++client) {
+    const auto id = static_cast<int64_t>(client);
+    squared_steps[client] = feedback(id, participation_.importance(id), squared_steps[client]);
+  }
+  participation_.foresee(std::move(squared_steps));
+}
+
+const Draw& Server::draw(int64_t round) {
+  round_ = round;
+  forget_mix();
+  return participation_.draw(round);
+}
+
+std::vector<double> Server::importances() const {
+  std::vector<double> importances;
+  for (const int64_t client : participation_.drawn().clients) {
+    importances.push_back(participation_.importance(client));
+  }
+  return importances;
+}
+
+void Server::take_losses(std::vector<double> losses) {
+  losses_ = std::move(losses);
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    if (std::isfinite(losses_[i])) continue;
+    throw TrainingError("the model's loss on a client's samples is not finite",
+                        participation_.drawn().clients[i], round_,
+                        "a smaller client.lr or client.clip may help");
+  }
+}
+
+void Server::forget_mix() {
+  mixed_loss_ = kNothing;
+  directions_.skip();
+  trace_.gram.clear();
+  trace_.rates.clear();
+}
+
+// What is known of the participants before they train, in the draw's order.
+RoundReport Server::report() const {
+  const Draw& draw = participation_.drawn();
+  return {.round = round_,
+          .clients = draw.clients,
+          .lambda = participation_.shares(),
+          .draw_weights = draw.weights,
+          .losses = losses_};
+}
+
+std::vector<double> Server::mix(std::span<const double> gram, std::span<const double> rates) {
+  RoundReport report = this->report();
+  if (report.clients.empty()) return {};  // nobody was there
+  report.gram = gram;
+  if (needs_.rates) report.rates = rates;
+  Mix mix = parts_.aggregator.mix(report);
+  std::vector<double>& c = mix.coefficients;
+  if (needs_.gram) {
+    directions_.add(round_, report.clients, gram, report.rates, mix);
+    for (double& one : c) one *= mix.direction.scale;
+  } else if (!losses_.empty()) {
+    const double sum = std::accumulate(c.begin(), c.end(), 0.0);
+    mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
+  }
+  if (settings_.trace) {
+    trace_.gram.assign(gram.begin(), gram.end());
+    trace_.rates.assign(report.rates.begin(), report.rates.end());
+  }
+  return std::move(c);
+}
+
+// Losses and norms are summed in the draw's order: the plan's depends on measured times.
+double Server::observe(const RoundPlan& plan, const Findings& findings) {
+  std::vector<double> losses(plan.size());
+  std::vector<double> a(plan.size());
+  std::vector<double> coefficients(plan.size());
+  squared_norms_.assign(plan.size(), 0);
+  left_out_ = 0;
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const Assignment& entry = plan.entries()[i];
+    const auto position = static_cast<std::size_t>(entry.position);
+    coefficients[position] = entry.coefficient;
+    const bool trained = findings.trained(i);
+    losses[position] = trained ? findings.of(i, Findings::kLoss) : kNothing;
+    squared_norms_[position] = trained ? findings.of(i, Findings::kSquaredNorm) : kNothing;
+    a[position] = feedback(entry.client, entry.importance, squared_norms_[position]);
+    if (!trained) ++left_out_;
+  }
+  coefficients_ = std::accumulate(coefficients.begin(), coefficients.end(), 0.0);
+  if (settings_.trace) {
+    trace_.a = a;
+    trace_.batch_losses = losses;
+    trace_.squared_norms = squared_norms_;
+    trace_.losses = losses_;
+    describe_draw();
+  }
+  participation_.observe({.a = a, .losses = losses});
+  sampling_lines_ += participation_.line(round_);
+  double loss = 0;
+  for (const double one : losses) loss += std::isnan(one) ? 0 : one;
+  return loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out_);
+}
+
+// The draw's part of the trace.
+void Server::describe_draw() {
+  const ClientSet& there = participation_.sampler().available();
+  const auto foreseen = participation_.sampler_foresaw();
+  trace_.draw = participation_.drawn();
+  trace_.foreseen.assign(foreseen.begin(), foreseen.end());
+  trace_.samples.clear();
+  for (const int64_t client : trace_.draw.clients) {
+    trace_.samples.push_back(static_cast<double>(parts_.federation.train(client).size()));
+  }
+  trace_.everyone_there = there.full();
+  trace_.available.clear();
+  for (int64_t k = 0; !there.full() && k < there.size(); ++k) {
+    trace_.available.push_back(there.select(k));
+  }
+}
+
+ServerStep Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
+  if (control.empty()) parts_.optimizer->observe(second_row);
+  for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
+  return {.scale = parts_.aggregator.scale(report(), squared_norms_),
+          .rate = server_rate(settings_.server, round_),
+          .coefficients = coefficients_};
+}
+
+void Server::step(const ServerStep& how, int64_t begin, std::span<float> theta,
+                  std::span<float> update) {
+  const auto end = begin + static_cast<int64_t>(update.size());
+  const auto trained =
+      static_cast<std::size_t>(std::clamp(n_trainable_, begin, end) - begin);  // not buffers
+  if (how.scale != 1) {
+    for (float& value : update.first(trained)) value *= static_cast<float>(how.scale);
+  }
+  parts_.optimizer->step(theta.first(trained), update.first(trained), how.rate, begin);
+  average_buffers(theta.subspan(trained), update.subspan(trained), how.coefficients);
+}
+
+bool Server::accepts(std::span<const double> losses) const {
+  return parts_.aggregator.accepts(losses_, losses);
+}
+
+std::vector<std::string> Server::columns(const AggregatorNeeds& needs,
+                                         const FederatedSettings& settings) {
+  std::vector<std::string> columns;
+  if (settings.round_seconds > 0) columns.emplace_back("left_out");
+  if (!needs.gram) return columns;
+  for (auto& column : DirectionReport::columns()) columns.push_back(std::move(column));
+  return columns;
+}
+
+void Server::append_values(std::vector<double>& values) const {
+  if (settings_.round_seconds > 0) values.push_back(static_cast<double>(left_out_));
+  if (!needs_.gram) return;
+  for (const double value : directions_.values()) values.push_back(value);
+}
+
+Metrics Server::metrics() const {
+  const ClientSampler& sampler = participation_.sampler();
+  return sampler.even() ? Metrics() : summarize_probabilities(sampler);
+}
+
+std::vector<TableLines> Server::take_lines() {
+  auto tables = directions_.take_lines();
+  if (!sampling_lines_.empty()) {
+    tables.push_back({"sampling.csv", Participation::kHeader, std::exchange(sampling_lines_, {})});
+  }
+  return tables;
+}
+
+void Server::save(State& state) const {
+  const auto put = [&](const char* name, const auto& part) {
+    State own;
+    part.save(own);
+    state.put_part(name, own);
+  };
+  put("participation", participation_);
+  put("aggregator", parts_.aggregator);
+  put("optimizer", *parts_.optimizer);
+}
+
+void Server::load(const State& state) {
+  participation_.load(state.part("participation"));
+  parts_.aggregator.load(state.part("aggregator"));
+  parts_.optimizer->load(state.part("optimizer"));
+}
+
+}  // namespace hanse

@@ -1,0 +1,91 @@
+// What only rank 0 has: whom it draws, how it weighs what they send, and how it steps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "federated/direction_report.hpp"
+#include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/base/state.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/participation.hpp"
+
+namespace hanse {
+
+// How the server moves along the sum of a round.
+struct ServerStep {
+  double scale = 1;         // of the sum, by the rule
+  double rate = 1;          // of the optimizer
+  double coefficients = 1;  // their sum
+};
+
+class Server {
+ public:
+  // `parts` and `settings` must outlive it. REQUIRES: rank 0's.
+  Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings);
+
+  // Of the next draw: must foresee() have been told |theta_i - theta|^2 of all clients, [M]?
+  bool needs_foresight() const { return participation_.needs_foresight(); }
+  void foresee(std::vector<double> squared_steps, int64_t round);
+  const Draw& draw(int64_t round);
+  std::vector<double> importances() const;  // [K] of the drawn
+
+  // F_i of the participants at the received model, in the draw's order. Throws TrainingError that
+  // names the client unless all are finite.
+  void take_losses(std::vector<double> losses);
+  // What the updates count: [K] in the draw's order, or [L, K] of L layers, by the losses it took
+  // and, for rules that need them, the Gram matrices [L, K, K] and the clients' rates [K].
+  // Empty without participants.
+  std::vector<double> mix(std::span<const double> gram, std::span<const double> rates);
+  // The rules learn what the participants reported. Returns the mean loss over those that trained.
+  double observe(const RoundPlan& plan, const Findings& findings);
+  // The step along the sum of a round that observe() was told of; moves `control`, unless it is
+  // empty, by the sum of the clients' second rows. REQUIRES: participants.
+  ServerStep prepare_step(std::span<float> control, std::span<const float> second_row);
+  // Entries from `begin` on of the model, whose mixed update is there.
+  void step(const ServerStep& how, int64_t begin, std::span<float> theta, std::span<float> update);
+
+  // Are the participants' losses behind the step low enough? If not, only `share` of it is taken.
+  bool accepts(std::span<const double> losses) const;
+  void shorten(double share) { directions_.shorten(share); }
+
+  double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
+  // Columns of rounds.csv, and the last round's values.
+  static std::vector<std::string> columns(const AggregatorNeeds& needs,
+                                          const FederatedSettings& settings);
+  void append_values(std::vector<double>& values) const;
+  Metrics metrics() const;
+  std::vector<TableLines> take_lines();
+  const RoundTrace& trace() const { return trace_; }
+
+  void save(State& state) const;
+  void load(const State& state);
+
+ private:
+  void forget_mix();
+  RoundReport report() const;
+  double feedback(int64_t client, double importance, double squared_norm) const;
+  void describe_draw();
+
+  const FederatedTrainer::Parts& parts_;
+  const FederatedSettings& settings_;
+  AggregatorNeeds needs_;
+  int64_t n_trainable_;  // entries of the model that are parameters; buffers lie behind them
+  Participation participation_;
+  std::string sampling_lines_;  // of sampling.csv, not yet taken
+  DirectionReport directions_;  // of rules that need the Gram matrix
+  RoundTrace trace_;
+
+  // Of the round in progress.
+  int64_t round_ = 0;
+  std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
+  std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
+  double coefficients_ = 0;            // their sum
+  double mixed_loss_;
+  int64_t left_out_ = 0;
+};
+
+}  // namespace hanse

@@ -1,0 +1,290 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "attempt.hpp"
+#include "federated/engine.hpp"
+#include "federated/measure.hpp"
+#include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "federated/server.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/random.hpp"
+#include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/federated.hpp"
+
+namespace hanse {
+
+FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
+    : parts_(std::move(parts)),
+      settings_(std::move(settings)),
+      needs_(parts_.aggregator.needs()),
+      account_(std::make_unique<RoundAccount>()) {
+  theta_.resize(static_cast<std::size_t>(parts_.model.n_params()));
+  if (!parts_.engine) {
+    parts_.engine = make_host_engine(
+        {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_}, settings_);
+  }
+  measure_ = std::make_unique<MeasureParts>(
+      MeasureParts{parts_.comm, parts_.federation, settings_, engine()});
+  plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.engine,
+                                      settings_);
+  if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
+  if (parts_.update.control_returns()) {
+    control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
+  }
+}
+
+FederatedTrainer::~FederatedTrainer() = default;
+
+void FederatedTrainer::initialize_model() {
+  RandomStream stream(settings_.seed, Purpose::kInitialize);
+  parts_.model.initialize(theta_, stream);
+}
+
+RoundRecord FederatedTrainer::round(bool stop_requested) {
+  *account_ = RoundAccount(settings_.clock(), parts_.comm.seconds(), engine().bytes_moved());
+  plan_->homes().learn();
+  decide_participants();
+  plan_->homes().move(plan_->entries(), failure_);
+  share_model();
+  if (needs_.losses) gather_losses();
+
+  Findings findings(plan_->size());
+  train(findings);
+  if (needs_.gram) mix_kept(findings);
+  RoundRecord record = report(findings, stop_requested);
+
+  const AlignedFloats before = server_ && needs_.trials > 0 ? theta_ : AlignedFloats();
+  step(findings, record);
+  if (needs_.trials > 0) backtrack(before, record.failed);
+  record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
+  record.more = account_->values();
+  if (server_) server_->append_values(record.more);
+  ++completed_;
+  record.seconds = settings_.clock() - account_->start_s();
+  return record;
+}
+
+RoundContext FederatedTrainer::context() {
+  return {.number = completed_ + 1,
+          .start_s = account_->start_s(),
+          .plan = *plan_,
+          .model = theta_,
+          .control = control_,
+          .failure = failure_};
+}
+
+// Who takes part, told to all ranks; before that, when the sampler must know what every client
+// would report, that they find it out.
+void FederatedTrainer::decide_participants() {
+  plan_->clear();
+  auto message = PlanMessage::kParticipants;
+  if (server_) {
+    attempt(failure_, [&] {
+      if (server_->needs_foresight()) {
+        message = PlanMessage::kForesee;
+      } else {
+        draw_participants();
+      }
+    });
+  }
+  if (plan_->share(message) == PlanMessage::kParticipants) return;
+  share_model();
+  auto squared = all_squared_steps(*measure_, context());
+  if (server_) {
+    attempt(failure_, [&] {
+      server_->foresee(std::move(squared), completed_ + 1);
+      draw_participants();
+    });
+  }
+  plan_->share(PlanMessage::kParticipants);
+}
+
+// Rank 0. A rule that needs nothing of the participants weighs them here.
+void FederatedTrainer::draw_participants() {
+  const Draw& draw = server_->draw(completed_ + 1);
+  plan_->assign(draw, server_->importances(), completed_ + 1);
+  if (!needs_.losses && !needs_.gram) plan_->weigh(server_->mix({}, {}));
+}
+
+void FederatedTrainer::share_model() {
+  const PhaseTimer timer(account_->times[PhaseTimes::kBroadcast]);
+  const int64_t before = engine().bytes_moved();
+  if (!model_is_shared_) engine().receive(theta_);
+  model_is_shared_ = true;
+  if (!control_.empty()) parts_.comm.bcast(std::span(control_), 0);
+  account_->broadcast_bytes += engine().bytes_moved() - before;
+}
+
+// At the received model; then the rule has all it needs, unless it waits for the updates.
+void FederatedTrainer::gather_losses() {
+  auto losses = participants_losses(*measure_, context(), *account_);
+  if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
+  if (needs_.gram) {
+    parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
+    return;
+  }
+  if (server_) attempt(failure_, [&] { plan_->weigh(server_->mix({}, {})); });
+  plan_->share(PlanMessage::kParticipants);
+}
+
+// Then every rank waits for the last.
+void FederatedTrainer::train(Findings& findings) {
+  PhaseTimes& times = account_->times;
+  {
+    const bool trains = plan_->worker() >= 0;
+    const PhaseTimer timer(times[trains ? PhaseTimes::kTraining : PhaseTimes::kWait]);
+    engine().train(context(), findings);
+  }
+  const PhaseTimer timer(times[PhaseTimes::kWait]);
+  parts_.comm.barrier();
+}
+
+// Inner products to rank 0, coefficients back, and every rank folds what it kept. When a client
+// failed, updates are missing; its rank says so at the end of the round, which is then dropped.
+void FederatedTrainer::mix_kept(const Findings& findings) {
+  if (plan_->empty()) return;
+  std::vector<double> rates(plan_->size());
+  for (std::size_t i = 0; i < plan_->size(); ++i) {
+    const auto position = static_cast<std::size_t>(plan_->entries()[i].position);
+    rates[position] = findings.of(i, Findings::kRate);
+  }
+  parts_.comm.allreduce(std::span(rates), ReduceOp::kMax);
+  if (std::find(rates.begin(), rates.end(), Findings::kElsewhere) != rates.end()) {
+    return engine().drop_kept();
+  }
+  const auto k = static_cast<int64_t>(plan_->size());
+  const auto gram = engine().gram(k);
+  const auto layers = row_parts(parts_.model.layout(), needs_.layers).size();
+  std::vector<double> coefficients(layers * plan_->size());
+  if (server_) attempt(failure_, [&] { coefficients = server_->mix(gram, rates); });
+  parts_.comm.bcast(std::span(coefficients), 0);
+  attempt(failure_, [&] {
+    const int64_t broken = engine().fold_kept(coefficients, k);
+    if (broken < 0) return;
+    throw TrainingError("the weighted update of a client is out of range", plan_->client_at(broken),
+                        completed_ + 1, "aggregator.radius bounds the step");
+  });
+}
+
+// What all ranks found, on rank 0.
+RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
+  const PhaseTimes& times = account_->times;
+  findings.rank(Findings::kTrainSeconds) = times[PhaseTimes::kTraining];
+  findings.rank(Findings::kWaitSeconds) = times[PhaseTimes::kWait];
+  findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());
+  findings.rank(Findings::kStop) = stop_requested;
+  findings.rank(Findings::kFailed) = failure_ != nullptr;
+  account_->merge(parts_.comm, findings.table(), engine().bytes_moved());
+  return {.round = completed_ + 1,
+          .participants = static_cast<int64_t>(plan_->size()),
+          .train_s = findings.rank(Findings::kTrainSeconds),
+          .comm_s = std::max(0.0, findings.rank(Findings::kCommSeconds)),
+          .wait_s = findings.rank(Findings::kWaitSeconds),
+          .mixed_loss = server_ ? server_->mixed_loss() : std::nan(""),
+          .stop_requested = findings.rank(Findings::kStop) > 0,
+          .failed = findings.rank(Findings::kFailed) > 0};
+}
+
+// The updates' sum to rank 0, where the server steps unless the round has failed or nobody was
+// there.
+void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
+  double second_row_s = 0;
+  if (engine().has_second_row()) {
+    const PhaseTimer timer(second_row_s);
+    const int64_t before = engine().bytes_moved();
+    engine().reduce_second_row();
+    account_->reduce_bytes += engine().bytes_moved() - before;
+  }
+  PartStep step_part;
+  if (server_ && !record.failed) {
+    plan_->observe(findings);
+    record.loss = server_->observe(*plan_, findings);
+    if (!plan_->empty()) {
+      const ServerStep how = server_->prepare_step(control_, engine().take_second_row());
+      step_part = [this, how](int64_t begin, std::span<float> update) {
+        const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
+        server_->step(how, begin, theta.first(update.size()), update);
+      };
+    }
+  }
+  ExchangeReport done = engine().exchange(theta_, step_part);
+  model_is_shared_ = done.shares_model;
+  plan_->observe(done);
+  done.times.reduce_s += second_row_s;
+  account_->times.add(done.times);
+  const int64_t others = parts_.comm.size() - 1;
+  account_->reduce_bytes += done.sum_bytes * others;
+  if (done.shares_model) {
+    account_->broadcast_bytes += static_cast<int64_t>(sizeof(float) * theta_.size()) * others;
+  }
+  record.comm_s += done.times.reduce_s + done.times.broadcast_s;
+}
+
+// Halves the step until the rule accepts the participants' losses behind it; when it never does,
+// the model stays as it was. `before` is rank 0's model before the step.
+void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
+  int64_t over = failed || plan_->empty();
+  parts_.comm.bcast(std::span(&over, 1), 0);
+  for (int64_t trial = 0; !over; ++trial) {
+    share_model();
+    const auto after = participants_losses(*measure_, context(), *account_);
+    over = server_ && server_->accepts(after);
+    parts_.comm.bcast(std::span(&over, 1), 0);
+    if (over) return;
+    const float share = trial < needs_.trials ? 0.5F : 0.0F;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      theta_[i] = before[i] + share * (theta_[i] - before[i]);
+    }
+    model_is_shared_ = false;
+    if (server_) server_->shorten(static_cast<double>(share));
+    over = trial == needs_.trials;
+  }
+}
+
+std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
+  share_model();
+  if (settings_.own_models) return evaluate_own_models(*measure_, context());
+  return evaluate_clients(parts_.comm, parts_.federation, engine().shared_model(theta_));
+}
+
+std::vector<std::string> FederatedTrainer::round_columns() const {
+  auto columns = RoundAccount::columns();
+  for (auto& column : Server::columns(needs_, settings_)) columns.push_back(std::move(column));
+  return columns;
+}
+
+Metrics FederatedTrainer::metrics() const { return server_->metrics(); }
+
+std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
+
+std::vector<TableLines> FederatedTrainer::take_lines() {
+  return server_ ? server_->take_lines() : std::vector<TableLines>();
+}
+
+const RoundTrace& FederatedTrainer::trace() const { return server_->trace(); }
+
+ClientStateStore* FederatedTrainer::client_states() { return parts_.engine->states(); }
+
+bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
+
+void FederatedTrainer::save(State& state) const {
+  state.put("model", std::span(theta_));
+  state.put("rounds", completed_);
+  if (!control_.empty()) state.put("control", std::span(control_));
+  server_->save(state);
+}
+
+void FederatedTrainer::load(const State& state) {
+  model_is_shared_ = false;
+  if (server_) {
+    state.get_into<float>("model", theta_);
+    completed_ = state.get_one<int64_t>("rounds");
+    if (!control_.empty()) state.get_into<float>("control", control_);
+    server_->load(state);
+  }
+  parts_.comm.bcast(std::span(&completed_, 1), 0);
+}
+
+}  // namespace hanse

@@ -1,0 +1,61 @@
+// What rank 0 counts of the nodes of an online run, and what it reports of them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/protocol/protocol.hpp"
+#include "hanse/rules/experts/experts.hpp"
+#include "hanse/rules/experts/regret.hpp"
+
+namespace hanse {
+
+// What a node reports after a round.
+struct NodeReport {
+  double loss;     // of the node's model on its batch
+  double correct;  // of its test batch
+  double samples;  // in its test batch
+};
+
+class OnlineScores {
+ public:
+  // `exchange` of the rule; only nodes with a mixture of their own have peers to regret.
+  // `classifies`: the nodes' labels are classes. `loss_scale` as OnlineTrainer::Settings has it.
+  OnlineScores(int64_t nodes, Exchange exchange, bool classifies, double loss_scale);
+
+  // The losses [N, N] of all models on all nodes' batches, by the weights [N, N] of the last
+  // mixture, and those [N] of the nodes' own models, all in [0, 1].
+  void add_losses(std::span<const double> weights, std::span<const double> losses,
+                  std::span<const double> own);
+  // Over the nodes, of the last losses added; NaN: there are none.
+  double mixed_loss() const { return mixed_loss_; }
+  // A line a node for online.csv; `mixed` [N]: did it mix?
+  void add_round(int64_t round, std::span<const NodeReport> reports,
+                 std::span<const int64_t> mixed);
+  // A line a node for weights.csv, for up to RegretBook::kMostNodes nodes.
+  void add_weights(int64_t round, std::span<const double> weights);
+
+  std::vector<TableLines> take_lines();
+  // After so many rounds; `eta` of Fed-Exp, 0: there is no bound of its regret.
+  Metrics metrics(int64_t rounds, double eta) const;
+
+  void save(State& state) const;
+  void load(const State& state);
+
+ private:
+  std::size_t nodes_;
+  bool has_peers_;
+  bool classifies_;
+  RegretBook book_;
+  std::vector<double> loss_sums_;      // [N] of the nodes' own losses
+  std::vector<double> accuracy_sums_;  // [N] of the accuracies on test batches
+  std::vector<double> scored_;         // [N] test batches with samples
+  double mixed_loss_ = std::numeric_limits<double>::quiet_NaN();
+  std::string node_lines_, weight_lines_;
+};
+
+}  // namespace hanse

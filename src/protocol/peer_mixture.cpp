@@ -1,0 +1,76 @@
+#include "peer_mixture.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "hanse/model/mixing.hpp"
+
+namespace hanse {
+
+PeerMixture::PeerMixture(ExpertRule& rule, int64_t nodes)
+    : rule_(rule),
+      nodes_(static_cast<std::size_t>(nodes)),
+      weights_(nodes_ * nodes_),
+      mixes_(nodes_, 1),
+      mixed_(nodes_, 0) {
+  std::vector<int64_t> all(nodes_);
+  std::iota(all.begin(), all.end(), int64_t{0});
+  weigh(all);
+}
+
+void PeerMixture::weigh(std::span<const int64_t> participants) {
+  rule_.weigh(participants, weights_);
+}
+
+double PeerMixture::weight(int64_t node, int64_t peer) const {
+  return weights_[static_cast<std::size_t>(node) * nodes_ + static_cast<std::size_t>(peer)];
+}
+
+void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
+  const auto n = static_cast<int64_t>(nodes_);
+  const std::size_t width = theta.size() / nodes_;
+  switch (rule_.exchange()) {
+    case Exchange::kNone: std::swap(theta, gamma); return;
+    case Exchange::kMean: {
+      const auto first = std::span(theta).first(width);
+      mix_rows(std::span(weights_).first(nodes_), gamma, n, first);
+      for (std::size_t node = 1; node < nodes_; ++node) {
+        std::copy(first.begin(), first.end(),
+                  theta.begin() + static_cast<std::ptrdiff_t>(node * width));
+      }
+      mixed_.assign(nodes_, 1);
+      return;
+    }
+    case Exchange::kAll: {
+      auto shares = weights_;
+      for (std::size_t i = 0; i < nodes_; ++i) {
+        if (mixes_[i]) continue;
+        std::fill_n(shares.begin() + static_cast<std::ptrdiff_t>(i * nodes_), nodes_, 0.0);
+        shares[i * nodes_ + i] = 1;
+      }
+      mix_rows(shares, gamma, n, theta);
+      mixed_ = mixes_;
+    }
+  }
+}
+
+void PeerMixture::save(State& state) const {
+  state.put("memory", std::span<const double>(rule_.memory()));
+  state.put("weights", std::span(weights_));
+  state.put("mixes", std::span(mixes_));
+}
+
+void PeerMixture::load(const State& state) {
+  state.get_into<double>("memory", rule_.memory());
+  state.get_into<double>("weights", weights_);
+  state.get_into<int64_t>("mixes", mixes_);
+}
+
+void PeerMixture::share(Communicator& comm) {
+  comm.bcast(rule_.memory(), 0);
+  comm.bcast(std::span(weights_), 0);
+  comm.bcast(std::span(mixes_), 0);
+}
+
+}  // namespace hanse

@@ -1,0 +1,47 @@
+// Which nodes' models a node mixes, with which weights.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/rules/experts/experts.hpp"
+
+namespace hanse {
+
+// A copy a rank, which all learn the same.
+class PeerMixture {
+ public:
+  // Before the first round the weights are those of all nodes. `rule` must outlive the object.
+  PeerMixture(ExpertRule& rule, int64_t nodes);
+
+  // The weights of these participants; mix() is by them.
+  void weigh(std::span<const int64_t> participants);
+  std::span<const double> weights() const { return weights_; }  // [N, N]
+  double weight(int64_t node, int64_t peer) const;
+  // theta_i = sum over the participants of p_ij gamma_j [N, P]; gamma_i where the node's last test
+  // said no. Leaves gamma undefined where the rule exchanges nothing.
+  void mix(std::vector<float>& gamma, std::vector<float>& theta);
+  // May the node mix in the next round?
+  void allow(int64_t node, bool may) { mixes_[static_cast<std::size_t>(node)] = may ? 1 : 0; }
+  std::span<const int64_t> mixed() const { return mixed_; }  // [N] did it in the last one?
+
+  Exchange exchange() const { return rule_.exchange(); }
+  void observe(std::span<const double> losses) { rule_.observe(losses); }
+
+  void save(State& state) const;
+  // `state` counts on rank 0. share() then brings it to the others.
+  void load(const State& state);
+  void share(Communicator& comm);
+
+ private:
+  ExpertRule& rule_;
+  std::size_t nodes_;
+  std::vector<double> weights_;  // [N, N] of the last mixture
+  std::vector<int64_t> mixes_;   // [N] may the node mix in the next round?
+  std::vector<int64_t> mixed_;   // [N] did it in the last one?
+};
+
+}  // namespace hanse

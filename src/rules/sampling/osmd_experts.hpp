@@ -1,0 +1,89 @@
+// The experts of online stochastic mirror descent: one distribution each over the clients of an
+// urn.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+#include "urn.hpp"
+
+namespace hanse {
+
+// Expert e has p_m = scale v_m for the clients above the floor alpha/M, and the floor for the rest.
+// Columns e and E + e of the urn's rows hold v_m (0: at the floor) and whether it is above.
+class OsmdExperts {
+ public:
+  // On the rows of `urn`, which outlives the object.
+  OsmdExperts(Urn& urn, double alpha);
+
+  // `count` experts at the uniform distribution, for clients without a row; rows keep their slots.
+  void start(std::size_t count);
+
+  std::size_t size() const { return experts_.size(); }
+  double floor() const { return floor_; }
+  double scale(std::size_t e) const { return experts_[e].scale; }
+  double common(std::size_t e) const { return experts_[e].common; }
+  void set_common(std::size_t e, double v) { experts_[e].common = v; }
+  // p of the clients without a row.
+  double level(std::size_t e) const {
+    return experts_[e].common > 0 ? experts_[e].scale * experts_[e].common : floor_;
+  }
+  // p of a client with a row.
+  double probability(std::size_t e, int64_t slot) const {
+    const double v = urn_.row(slot)[e];
+    return v > 0 ? experts_[e].scale * v : floor_;
+  }
+
+  // v of a client with a row; 0: at the floor. The slot's refresh is due: refresh_all(), or
+  // project() with it.
+  void set(std::size_t e, int64_t slot, double v);
+  void refresh_all();
+
+  // The slots of the drawn clients; who has none gets one that says what it was before.
+  std::vector<int64_t> slots_of(const Draw& draw);
+  // log p of these slots <- raised, never lower than it was; the slots that move besides are added
+  // to `changed`.
+  void raise(std::size_t e, std::span<const double> raised, std::span<const int64_t> slots,
+             std::vector<int64_t>& changed);
+  // Brings every expert back to {p >= floor, sum p = 1}, the nearest point in relative entropy,
+  // after the rows of these slots changed.
+  void project(std::vector<int64_t> changed);
+
+  void save(State& state) const;
+  // After the urn's load().
+  void load(const State& state);
+
+ private:
+  struct Expert {
+    double scale = 1;
+    double common = 0;  // v of the clients without a row
+
+    // The clients with a row above the floor, smallest first. A number may be behind the row's,
+    // which only grows.
+    struct Entry {
+      double v;
+      int64_t slot;
+      bool operator>(const Entry& other) const {
+        return v != other.v ? v > other.v : slot > other.slot;
+      }
+    };
+    std::vector<Entry> heap;
+
+    void push(double v, int64_t slot);
+    void pop();
+  };
+
+  void lower(std::size_t e, double exponent, std::vector<int64_t>& changed);
+  bool settle(std::size_t e, std::vector<int64_t>& changed);
+  void rebuild_heaps();
+
+  Urn& urn_;
+  double alpha_;
+  double floor_;  // alpha/M
+  std::vector<Expert> experts_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,122 @@
+#include "hanse/run/engine.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/client/cohort_training.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/device_communicator.hpp"
+#include "hanse/config.hpp"
+#include "hanse/model/device.hpp"
+#include "hanse/run/bounds.hpp"
+#include "hanse/run/components.hpp"
+
+namespace hanse {
+
+namespace {
+
+[[noreturn]] void refuse(const Refusal& refusal) {
+  throw InvalidArgument(refusal.what, refusal.key, refusal.hint + ", or run.device = cpu");
+}
+
+}  // namespace
+
+void check_engine(const Job& job) {
+  if (job.run.device != "cuda") return;
+  if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+  if (job.run.protocol == "federated" || is_bound(job)) return;  // the others have no engine
+  refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
+          "use federated"});
+}
+
+void require_gpu_needs(const RoundNeeds& needs) {
+  if (const auto refusal = device_refusal(needs)) refuse(*refusal);
+}
+
+int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu) {
+  int64_t most = 0;
+  for (const std::string& gpu : gpus) {
+    if (gpu.empty()) {
+      throw InvalidArgument("this host has no GPU that CUDA can use", "run.device",
+                            "nvidia-smi lists them; run.device = cpu needs none");
+    }
+    most = std::max(most, static_cast<int64_t>(std::count(gpus.begin(), gpus.end(), gpu)));
+  }
+  if (most <= ranks_per_gpu) return most;
+  throw InvalidArgument(fmt::format("{} ranks have the same GPU, and {} may", most, ranks_per_gpu),
+                        "run.ranks-per-gpu",
+                        "start as many ranks as the host has GPUs, or allow more");
+}
+
+namespace {
+
+// Of every rank of the host, in their order.
+std::vector<std::string> gather_texts(Communicator& host, const std::string& mine) {
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < host.size(); ++rank) texts.push_back(bcast_text(host, mine, rank));
+  return texts;
+}
+
+// The samples' part of a GPU's memory is one in so many.
+constexpr int64_t kSampleShare = 4;
+
+RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                     Communicator& host) {
+  const int64_t gpus = gpu_count();
+  const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
+  std::string identity, kind;
+  agree_on(comm, [&] {
+    require_gpu_needs(needs);
+    if (mine < 0) return;
+    identity = gpu_identity(mine);
+    kind = gpu_name(mine);
+  });
+  const auto identities = gather_texts(host, identity);
+  int64_t most = 0;
+  agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
+  require_same(comm, "GPUs", kind, "their results differ in the last bits; use one kind");
+  RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
+  agree_on(comm, [&] {
+    device.name = use_gpu(mine);
+    device.sample_bytes = gpu_memory_bytes(mine) / (kSampleShare * most);
+  });
+  notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
+                     kind, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
+                     device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
+  return device;
+}
+
+}  // namespace
+
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                         Communicator& host) {
+  if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
+  try {
+    return claim_gpu(job, needs, comm, host);
+  } catch (const AgreedError& error) {
+    if (job.run.device == "cuda") throw;
+    notice(fmt::format("clients are trained on the CPU: {}", error.what()));
+    return {};
+  }
+}
+
+EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                       Communicator& host) {
+  const RankDevice device = choose_device(job, needs, parts.comm, host);
+  if (device.name.empty()) return make_host_engine(parts, needs.settings);
+  std::unique_ptr<CohortTraining> cohorts;
+  agree_on(parts.comm, [&] {
+    cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
+                                               job.run.device_cohort, device.sample_bytes);
+  });
+  const bool staged = device.shared || parts.comm.size() == 1;
+  auto devices = staged ? make_staged_communicator(parts.comm)
+                        : make_nccl_communicator(parts.comm, device.name);
+  return make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices));
+}
+
+}  // namespace hanse

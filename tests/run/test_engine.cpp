@@ -1,0 +1,171 @@
+// Where a job's clients are trained, and what is refused.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/comm/device_communicator.hpp"
+#include "hanse/config.hpp"
+#include "hanse/model/device.hpp"
+#include "hanse/run/bounds.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/engine.hpp"
+#include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+namespace {
+
+// The objects that a job makes, and what its rounds need by them.
+struct MadeJob {
+  explicit MadeJob(const Job& job) : comm(make_single_communicator()) {
+    Job known;  // the model's kind is in the needs by its name
+    known.data.kind = "random";
+    known.data.shape = {4};
+    known.data.classes = 3;
+    known.federation.clients = 2;
+    known.federation.samples = 8;
+    federation = Federation::load(known.data, known.federation, 1, *comm);
+    model = make_model(known.model, federation.sample_shape(), federation.classes());
+    update = make_update(job, federation, *model);
+    sampler = make_sampler(job, federation);
+    settings.client = job.client;
+    settings.comm = job.comm;
+    settings.round_seconds = job.run.round_seconds;
+    settings.regret = job.evaluate.regret;
+    settings.own_models = evaluates_own_models(job);
+    rule = make_aggregator(job, federation.clients(), 1)->needs();
+  }
+  RoundNeeds needs(const Job& job) const {
+    return {.update = *update,
+            .rule = rule,
+            .foresight = sampler->needs_foresight(),
+            .settings = settings,
+            .model_kind = job.model.kind,
+            .update_kind = job.client.kind,
+            .rule_kind = job.aggregator.kind,
+            .protocol = job.run.protocol};
+  }
+
+  std::unique_ptr<Communicator> comm;
+  Federation federation;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<ClientSampler> sampler;
+  AggregatorNeeds rule;
+  FederatedSettings settings;
+};
+
+void fill_job(Job& job) {
+  job.sampler.per_round = 2;
+  job.sampler.horizon = 5;
+}
+
+TEST(Engine, JobsThatGpusTrain) {
+  for (const char* kind : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"}) {
+    for (const char* update : {"sgd", "prox"}) {
+      Job job;
+      fill_job(job);
+      job.model.kind = kind;
+      job.client.kind = update;
+      EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << kind << " " << update;
+      for (const char* rule : {"qfedavg", "aaggff-d", "fedmgda+", "fedlf"}) {
+        job.aggregator.kind = rule;
+        EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << rule;
+      }
+    }
+  }
+}
+
+TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
+  const auto refused = [](const std::string& key, const std::function<void(Job&)>& change) {
+    Job job;
+    fill_job(job);
+    change(job);
+    const MadeJob made(job);
+    expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(job)); },
+                                  {key, "hint", "run.device = cpu"});
+  };
+  for (const char* kind : {"lstm", "transformer", "resnet18", "torchscript"}) {
+    refused("model.kind", [&](Job& job) { job.model.kind = kind; });
+  }
+  for (const char* update : {"scaffold", "ditto", "fednew", "fednl"}) {
+    refused("client.update", [&](Job& job) { job.client.kind = update; });
+  }
+  for (const char* rule : {"dqn-fed", "propfair"}) {
+    refused("aggregator.kind", [&](Job& job) { job.aggregator.kind = rule; });
+  }
+  refused("client.personal", [](Job& job) { job.client.personal = "*bias*"; });
+  refused("comm.reduction", [](Job& job) { job.comm.reduction = "fast"; });
+  refused("run.round-seconds", [](Job& job) { job.run.round_seconds = 2; });
+  refused("sampler.kind", [](Job& job) { job.sampler.kind = "optimal"; });
+  refused("evaluate.regret", [](Job& job) { job.evaluate.regret = true; });
+  refused("evaluate.view", [](Job& job) { job.evaluate.view = "personalised"; });
+}
+
+TEST(Engine, ProtocolsThatTrainNobodyOnGpusAreRefused) {
+  for (const char* protocol : {"centralized", "local"}) {  // by what they make of the clients
+    Job job;
+    fill_job(job);
+    job.run.protocol = protocol;
+    const MadeJob data(job);
+    const auto bound = bound_job(job, data.federation);
+    const MadeJob made(*bound);
+    expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(*bound)); },
+                                  {"run.protocol", "hint", "run.device = cpu"});
+  }
+  if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
+  for (const char* protocol : {"online", "bandit"}) {
+    Job job;
+    job.run.device = "cuda";
+    job.run.protocol = protocol;
+    expect_error<InvalidArgument>([&] { check_engine(job); },
+                                  {"run.protocol", "hint", "run.device = cpu"});
+  }
+}
+
+TEST(Engine, RanksThatHaveTheSameGpuAreCounted) {
+  const std::vector<std::string> apart{"GPU a", "GPU b", "GPU c"};
+  const std::vector<std::string> two{"GPU a", "GPU b", "GPU a"};
+  EXPECT_EQ(ranks_on_one_gpu(apart, 1), 1);
+  EXPECT_EQ(ranks_on_one_gpu(two, 2), 2);
+  EXPECT_EQ(ranks_on_one_gpu(two, 4), 2);
+  expect_error<InvalidArgument>(
+      [&] { ranks_on_one_gpu(two, 1); },
+      {"2 ranks have the same GPU, and 1 may", "run.ranks-per-gpu", "hint"});
+  expect_error<InvalidArgument>(
+      [] {
+        ranks_on_one_gpu(std::vector<std::string>{"GPU a", ""}, 4);
+      },
+      {"no GPU", "run.device", "hint"});
+}
+
+// Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
+TEST(Engine, HostsWithoutGpu) {
+  if (gpu_count() > 0) GTEST_SKIP() << "a host with a GPU";
+  run_threads(3, [](Communicator& comm) {
+    const auto host = comm.split_by_host();
+    Job job;
+    fill_job(job);
+    const MadeJob made(job);
+    const RoundNeeds needs = made.needs(job);
+    EXPECT_EQ(choose_device(job, needs, comm, *host).name, "");
+    const EngineParts parts{comm, made.federation, *made.model, *made.update, made.rule};
+    EXPECT_NE(build_engine(job, needs, parts, *host), nullptr);
+    job.run.device = "cuda";
+    expect_error<AgreedError>([&] { choose_device(job, needs, comm, *host); },
+                              {"no GPU", "run.device"});
+    job.run.device = "cpu";
+    EXPECT_EQ(choose_device(job, needs, comm, *host).name, "");
+  });
+}
+
+TEST(Engine, VersionsAreThoseOfTheBuild) {
+  EXPECT_EQ(kHasCuda, !cuda_version().empty());
+  EXPECT_EQ(kHasCuda, !nccl_version().empty());
+}
+
+}  // namespace
+}  // namespace hanse
