@@ -97,14 +97,20 @@ class CheckIncludesTest(ScriptTest):
         self.assert_found("tests/data/test_idx.cpp:3", "101 columns")
 
     def test_long_files(self):
-        self.write("include/hanse/base/error.hpp", "//\n" * 250)
-        self.write("src/data/idx.cpp", "//\n" * 450)
+        self.write("include/hanse/base/error.hpp", "//\n" * 200)
+        self.write("src/data/idx.cpp", "//\n" * 400)
         self.assertEqual(self.check(), [])
-        self.write("include/hanse/base/error.hpp", "//\n" * 251)
-        self.assert_found("include/hanse/base/error.hpp:251", "251 lines")
+        self.write("include/hanse/base/error.hpp", "//\n" * 201)
+        self.assert_found("include/hanse/base/error.hpp:201", "201 lines")
         self.write("include/hanse/base/error.hpp", "//\n")
-        self.write("src/data/idx.cpp", "//\n" * 451)
-        self.assert_found("src/data/idx.cpp:451", "451 lines")
+        self.write("src/data/idx.cpp", "//\n" * 401)
+        self.assert_found("src/data/idx.cpp:401", "401 lines")
+
+    def test_long_tests(self):
+        self.write("tests/data/test_idx.cpp", "//\n" * 450)
+        self.assertEqual(self.check(), [])
+        self.write("tests/data/test_idx.cpp", "//\n" * 451)
+        self.assert_found("tests/data/test_idx.cpp:451", "451 lines")
 
     def test_wrong_root(self):
         result = self.script("check-includes", "--root", str(self.folder / "include"))
