@@ -27,11 +27,10 @@ bool hosts_all_ranks(const FederatedTrainer::Parts& parts) {
 
 // Does rank 0 train clients beside serving?
 bool server_hosts_clients(const FederatedTrainer::Parts& parts, const std::string& role) {
-  if (parts.comm.size() == 1) return true;
   if (role == "auto" && parts.cohorts != nullptr) return true;  // it has a GPU, too
-  return role == "auto"
-             ? parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)}, ReduceOp::kMin) == 1
-             : role == "shared";
+  const bool one_host = role == "auto" && parts.comm.allreduce_one(int64_t{hosts_all_ranks(parts)},
+                                                                   ReduceOp::kMin) == 1;
+  return server_trains(role, parts.comm.size(), one_host);
 }
 
 Reduction reduction_of(const CommOptions& comm) {
@@ -91,16 +90,16 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   }
   // A model that comes back in parts would be on the hosts, and not on their devices.
   overlaps_ = parts_.cohorts == nullptr && step_overlaps(needs, parts_.update);
-  // Who trains whom may only be left open without states that lie somewhere, and with a sum that
-  // ignores grouping.
-  const bool is_open = parts_.comm.size() > 1 && !stateful && parts_.cohorts == nullptr &&
-                       settings_.comm.reduction == "exact" && settings_.round_seconds == 0 &&
-                       settings_.comm.dispatch != "planned";
-  if (is_open && hosts_all_ranks(parts_)) {
-    queue_ = make_shared_queue(parts_.host, workers_);
-  } else if (is_open && !shared) {
-    queue_ = make_served_queue(parts_.comm);
-  }
+  const Dispatch dispatch =
+      choose_dispatch({.ranks = parts_.comm.size(),
+                       .one_host = hosts_all_ranks(parts_),
+                       .server_trains = shared,
+                       .planned = settings_.comm.dispatch == "planned" || parts_.cohorts != nullptr,
+                       .exact = settings_.comm.reduction == "exact",
+                       .has_states = stateful,
+                       .has_deadline = settings_.round_seconds > 0});
+  if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(parts_.host, workers_);
+  if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(parts_.comm);
   // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
   if (!queue_) costs_ = CostModel(workers_);
 }
@@ -299,8 +298,7 @@ double FederatedTrainer::training_loss(int64_t client) {
   const SampleRange range = parts_.federation.train(client);
   const RandomStream stream(settings_.seed, Purpose::kLoss, static_cast<uint64_t>(completed_ + 1),
                             static_cast<uint64_t>(client));
-  const int64_t batch = settings_.client.batch > 0 ? settings_.client.batch : range.size();
-  const int64_t count = settings_.loss_batches > 0 ? settings_.loss_batches * batch : range.size();
+  const int64_t count = loss_samples(settings_.loss_batches, settings_.client, range.size());
   const auto sums = evaluate_sample(choose_evaluator(parts_, evaluator_.at(received_model(client))),
                                     range, count, stream);
   const double loss = sums.loss / static_cast<double>(sums.samples);

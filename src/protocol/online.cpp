@@ -36,8 +36,8 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
       evaluator_(parts.federation, parts.model) {
   settings_.peers = checked_peers(settings_.peers, nodes_);
   const int64_t ranks = parts_.comm.size();
-  begin_ = nodes_ * parts_.comm.rank() / ranks;
-  end_ = nodes_ * (parts_.comm.rank() + 1) / ranks;
+  begin_ = first_node(parts_.comm.rank(), ranks, nodes_);
+  end_ = first_node(parts_.comm.rank() + 1, ranks, nodes_);
   const auto n = node_count();
   theta_.resize(n * static_cast<std::size_t>(parts_.model.n_params()));
   gamma_.resize(theta_.size());
@@ -69,7 +69,7 @@ std::vector<int64_t> OnlineTrainer::counts(int64_t width) const {
   const int64_t ranks = parts_.comm.size();
   std::vector<int64_t> result;
   for (int64_t r = 0; r < ranks; ++r) {
-    result.push_back((nodes_ * (r + 1) / ranks - nodes_ * r / ranks) * width);
+    result.push_back((first_node(r + 1, ranks, nodes_) - first_node(r, ranks, nodes_)) * width);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/bandit/client.hpp"
 #include "hanse/rules/bandit/problem.hpp"
@@ -52,6 +53,9 @@ class BanditRun;
 // gather of the statistics rows of clients that have pulled since the last, and a broadcast of one.
 class BanditProtocol final : public Protocol {
  public:
+  // What a round sends and a rank keeps on so many ranks.
+  static RoundFootprint footprint(const BanditFacts& facts, int64_t ranks);
+
   // One bandit for each element, all played in step: repeats of an experiment. Throws
   // InvalidArgument for options out of range. REQUIRES: all of one shape.
   BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm);
@@ -84,6 +88,9 @@ class BanditProtocol final : public Protocol {
   int64_t row_width() const;  // numbers of a client's statistics
 
  private:
+  // What the ranks report after a round; a maximum merges it.
+  enum Finding { kCommSeconds, kWorkSeconds, kStop, kFailed, kFindings };
+
   Communicator& comm_;
   std::vector<std::unique_ptr<BanditRun>> runs_;
   int64_t completed_ = 0;

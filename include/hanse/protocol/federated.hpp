@@ -29,6 +29,7 @@
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/direction_report.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/round_trace.hpp"
@@ -82,6 +83,10 @@ class FederatedTrainer final : public Protocol {
     std::string state_folder = ".";  // of the client states' mapped file
     double (*clock)() = monotonic_seconds;  // of all that a round times; tests bring their own
   };
+
+  // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Rounds
+  // leave out what depends on training: states that move, steps that are tried again.
+  static RoundFootprint footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
 
   FederatedTrainer(Parts parts, Settings settings);
   ~FederatedTrainer() override;

@@ -29,6 +29,7 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/stream.hpp"
 #include "hanse/rules/experts/experts.hpp"
@@ -55,6 +56,9 @@ class OnlineTrainer final : public Protocol {
     double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
     StreamOptions stream;
   };
+
+  // What a round sends and a rank keeps on so many ranks.
+  static RoundFootprint footprint(const OnlineFacts& facts, int64_t ranks);
 
   // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
   OnlineTrainer(Parts parts, Settings settings);
@@ -98,6 +102,11 @@ class OnlineTrainer final : public Protocol {
 
   // What a node tells all others beside N losses: of its own model, and of Fed-Exp's test.
   enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
+
+  // Of a rank; nodes lie on the ranks in blocks of about equal length.
+  static int64_t first_node(int64_t rank, int64_t ranks, int64_t nodes) {
+    return nodes * rank / ranks;
+  }
 
   void receive();
   void train();
