@@ -1,0 +1,12 @@
+// How fast the started ranks send to each other.
+#pragma once
+
+#include "cost.hpp"
+
+namespace hanse {
+
+// Between the hosts when there are several, else between the ranks of the host; rates 0: there is
+// one rank. Sends rows of `n_params` values there and back for about a second. Collective.
+Link measure_link(const Cluster& started, int64_t n_params, Communicator& comm);
+
+}  // namespace hanse
