@@ -34,21 +34,13 @@ FederatedFacts facts_of(const Job& job, const Components& parts, const Workload&
           .control_returns = parts.update->control_returns()};
 }
 
-// A round as the started ranks would make it.
-ScratchRound scratch_round(const Job& job, const FederatedFacts& facts, const Workload& workload,
-                           const Cluster& started) {
+// What a rank keeps of a round; not to be tried where states would go to a file.
+double round_rows_bytes(const Job& job, const FederatedFacts& facts, const Cluster& started) {
   const RoundFootprint footprint = FederatedTrainer::footprint(facts, started.ranks, started.hosts);
   const double states = footprint.memory_bytes_of("client states");
-  const bool too_large = states > number(job.client.state_memory << 20);
-  const double k = facts.participants;
-  return {.train_samples = workload.training(started) +
-                           (facts.all_clients_first ? workload.all_training(started) : 0),
-          .evaluate_samples = facts.needs.losses ? workload.losses(started) : 0,
-          .row_bytes = too_large ? std::numeric_limits<double>::infinity()
-                                 : states + footprint.memory_bytes_of("kept updates"),
-          .products = facts.needs.gram
-                          ? k * (k + 1) / 2 * number(facts.n_params) / number(started.ranks)
-                          : 0};
+  return states > number(job.client.state_memory << 20)
+             ? std::numeric_limits<double>::infinity()
+             : states + footprint.memory_bytes_of("kept updates");
 }
 
 void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
@@ -97,7 +89,7 @@ void describe_round(const Workload& workload, const RoundFootprint& footprint,
   sheet.line("local steps a client, mean", fmt::format("{:.1f}", workload.mean_steps()));
   sheet.field("steps", workload.mean_steps());
   sheet.seconds("step_seconds", "a local step",
-                times.train_sample_s * workload.mean_work() / workload.mean_steps());
+                rates.train_sample_s * workload.mean_work() / workload.mean_steps());
   if (times.all_clients_s > 0) {
     sheet.seconds("foresight_seconds", "all clients before it", times.all_clients_s);
   }
@@ -131,22 +123,26 @@ void plan_federated(const PlanOptions& options, Job& job, Components& parts,
   const auto bound = is_bound(job) ? bound_job(job, parts.federation) : nullptr;
   Job& trained = bound ? *bound : job;
   std::unique_ptr<Workload> workload;  // rank 0
-  ScratchRound expected;
+  double row_bytes = 0;
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    workload = std::make_unique<Workload>(trained, parts.federation);
-    expected =
-        scratch_round(trained, facts_of(trained, parts, *workload, started), *workload, started);
+    workload =
+        std::make_unique<Workload>(trained, parts.federation, parts.aggregator->needs().losses);
+    row_bytes = round_rows_bytes(trained, facts_of(trained, parts, *workload, started), started);
   });
-  const Rates rates = measure(trained, parts, started, expected, comm);
+  const Rates rates = measure(trained, parts, started, workload.get(), row_bytes, comm);
   if (comm.rank() != 0) return;
+  Cluster here = started;
+  set_links({}, rates, started, here);
   const std::string source = set_links(options, rates, started, planned);
   const FederatedFacts facts = facts_of(trained, parts, *workload, planned);
   const bool own_models = evaluates_own_models(trained);
-  const RoundTimes times = estimate_round({.facts = facts,
-                                           .overlaps = step_overlaps(facts.needs, *parts.update),
-                                           .own_models = own_models},
-                                          *workload, rates, started, planned);
+  const RoundTimes times =
+      estimate_round({.facts = facts,
+                      .overlaps = step_overlaps(facts.needs, *parts.update),
+                      .own_models = own_models,
+                      .trains_to_evaluate = own_models && !parts.update->keeps_own_model()},
+                     *workload, rates, here, planned);
   const RoundFootprint footprint = FederatedTrainer::footprint(facts, planned.ranks, planned.hosts);
   describe_job(job, parts, sheet);
   describe(planned, source, sheet);

@@ -66,4 +66,20 @@ Link measure_link(const Cluster& started, int64_t n_params, Communicator& comm) 
           .up = rate_of(up_s, sum_s, started, sizeof(int64_t) * bytes, latency_s)};
 }
 
+// Each the second time, when the caches are warm.
+void measure_memory_speed(int64_t n_params, double& copy_s, double& add_s) {
+  const std::vector<int64_t> from(static_cast<std::size_t>(std::min(n_params, kMostValues)), 1);
+  std::vector<int64_t> to(from.size(), 1);
+  const auto seconds_a_byte = [&](auto work) {
+    work();
+    const double start_s = monotonic_seconds();
+    work();
+    return (monotonic_seconds() - start_s) / static_cast<double>(sizeof(int64_t) * from.size());
+  };
+  copy_s = seconds_a_byte([&] { std::copy(from.begin(), from.end(), to.begin()); });
+  add_s = seconds_a_byte([&] {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  });
+}
+
 }  // namespace hanse

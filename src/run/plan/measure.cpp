@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <utility>
 
-#include "client_probe.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/thread_communicator.hpp"
+#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/sampling/basic.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/sums/gram.hpp"
 #include "links.hpp"
@@ -19,143 +19,145 @@ namespace hanse {
 
 namespace {
 
-constexpr double kParticipation_s = 1;  // the longest of a client alone; else it takes fewer steps
-constexpr double kClients_s = 1;        // of training clients alone
-constexpr double kEvaluation_s = 0.5;   // of evaluating clients alone
-constexpr double kRounds_s = 2;         // of scratch rounds
-constexpr double kRound_s = 1;          // the longest of a scratch round
+constexpr double kWholeRounds_s = 2;      // of whole rounds
+constexpr double kWholeRound_s = 1;       // the longest of them
+constexpr double kFewClients_s = 0.5;     // of rounds of a client a rank, of one step each
+constexpr double kParticipation_s = 0.5;  // of a client, where a whole round is too long
+constexpr double kEvaluation_s = 0.3;     // of evaluating clients
 constexpr int64_t kMostRounds = 200;
-constexpr double kMostBytes = 512e6;        // that a rank keeps of a scratch round
-constexpr double kGramBytes = 64e6;         // of rows whose inner products are timed
-constexpr double kMultiplications_s = 4e9;  // of inner products, for the decision alone
+constexpr double kMostBytes = 512e6;    // that a rank keeps of a whole round
+constexpr double kProductBytes = 64e6;  // of rows whose inner products are timed
 
-// Clients by the samples that they process, those around the median first: neighbours in the order
-// of sizes, since a round meets clients whose samples are in no cache.
-std::vector<int64_t> from_the_median(const Components& parts) {
-  std::vector<int64_t> clients(
-      static_cast<std::size_t>(parts.client.pooled ? 1 : parts.federation.clients()));
-  std::iota(clients.begin(), clients.end(), 0);
-  std::stable_sort(clients.begin(), clients.end(), [&](int64_t a, int64_t b) {
-    return parts.federation.train(a).size() < parts.federation.train(b).size();
-  });
-  std::rotate(clients.begin(), clients.begin() + static_cast<std::ptrdiff_t>(clients.size() / 2),
-              clients.end());
-  return clients;
+// Means over rounds. The first, which warms caches and brings the model to the ranks, does not
+// count unless it is the only one.
+struct RoundMeans {
+  int64_t rounds = 0;
+  double round_s = 0;
+  double train_s = 0;
+  double server_s = 0;
+
+  void add(const RoundRecord& record, double step_s) {
+    round_s += record.seconds;
+    train_s += record.train_s;
+    server_s += step_s;
+    ++rounds;
+  }
+  void divide() {
+    for (double* sum : {&round_s, &train_s, &server_s}) *sum /= number(rounds);
+  }
+};
+
+double value_of(const char* column, const Protocol& protocol, const RoundRecord& record) {
+  const auto columns = protocol.round_columns();
+  const auto found = std::find(columns.begin(), columns.end(), column);
+  if (found == columns.end()) return 0;
+  return record.more.at(static_cast<std::size_t>(found - columns.begin()));
 }
 
-// The clients of one rank, trained and evaluated alone.
-class ClientRates {
+RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm) {
+  const double start_s = monotonic_seconds();
+  RoundMeans means;
+  int64_t goes_on = 1;
+  for (int64_t round = 1; goes_on; ++round) {
+    const RoundRecord record = protocol.round(false);
+    agree(comm, protocol.failure());
+    if (round == 2) means = {};
+    means.add(record, comm.rank() == 0 ? value_of("seconds_step", protocol, record) : 0);
+    goes_on = round < most && monotonic_seconds() - start_s < limit_s;
+    comm.bcast(std::span(&goes_on, 1), 0);
+  }
+  means.divide();
+  return means;
+}
+
+// Rounds of one client a rank that takes so many steps, and of a model that stays as it is.
+class ShortRounds {
  public:
-  ClientRates(Job& job, Components& parts, bool own_models)
-      : parts_(parts),
-        clients_(from_the_median(parts)),
-        theta_(parts.trainer->model_row()),
-        options_(job.client) {
-    options_.steps = 1;
-    short_update_ = make_short_update(job);
-    probe_ = std::make_unique<ClientProbe>(parts.federation, *parts.model, *short_update_, theta_);
-    own_models_ = own_models;
+  ShortRounds(Job& job, Components& parts, const Cluster& started, int64_t steps,
+              Communicator& comm)
+      : parts_(parts), client_(job.client) {
+    client_.steps = steps;
+    client_.state_memory = int64_t{1} << 20;  // no file
+    const int64_t clients = job.client.pooled ? 1 : parts.federation.clients();
+    const int64_t participants = std::min(clients, started.workers());
+    agree_on(comm, [&] {
+      const int64_t of_job = std::exchange(job.client.steps, steps);
+      update_ = make_update(job, parts.federation, *parts.model);
+      job.client.steps = of_job;
+      sampler_ = make_uniform_sampler(clients, participants);
+      optimizer_ = make_server_optimizer({}, parts.model->layout().n_trainable());
+      aggregator_ = make_fedavg("uniform", Estimator::kNormalized, clients);
+    });
+    const bool server = comm.rank() == 0;
+    FederatedTrainer::Settings settings;
+    settings.max_participants = participants;
+    settings.client = client_;
+    settings.server = job.server;
+    settings.server.lr = 0;
+    settings.comm = job.comm;
+    settings.comm.dispatch = "planned";
+    trainer_ = std::make_unique<FederatedTrainer>(
+        FederatedTrainer::Parts{.comm = comm,
+                                .host = *parts.host,
+                                .federation = parts.federation,
+                                .model = *parts.model,
+                                .update = *update_,
+                                .sampler = server ? sampler_.get() : nullptr,
+                                .aggregator = *aggregator_,
+                                .optimizer = server ? optimizer_.get() : nullptr},
+        settings);
+    trainer_->initialize_model();
   }
 
-  // What one step and one evaluation of the client with the largest batches take beside the rows.
-  double work_bytes() {
-    const double before = resident_bytes();
-    const int64_t client =
-        *std::max_element(clients_.begin(), clients_.end(), [&](int64_t a, int64_t b) {
-          return parts_.federation.train(a).size() < parts_.federation.train(b).size();
-        });
-    probe_->train(client);
-    probe_->evaluate(client);
-    return std::max(0.0, resident_bytes() - before);
+  RoundMeans time(Communicator& comm) {
+    return time_rounds(*trainer_, kFewClients_s, kMostShortRounds, comm);
   }
-
-  // Steps are cut where the median client's participation would take too long.
-  void choose_steps(Job& job) {
-    const double step_s = probe_->train(clients_.front());
-    const int64_t steps = local_steps(job.client, samples(clients_.front()));
-    if (step_s * number(steps) <= kParticipation_s) {
-      options_ = job.client;
-      probe_ =
-          std::make_unique<ClientProbe>(parts_.federation, *parts_.model, *parts_.update, theta_);
-      return;
+  // Samples that the busiest rank trains on in a round.
+  double samples(const Cluster& started) const {
+    const Federation& federation = parts_.federation;
+    double sum = 0;
+    for (int64_t client = 0; client < federation.clients(); ++client) {
+      sum += number(samples_processed(
+          client_, client_.pooled ? federation.train_samples() : federation.train(client).size()));
     }
-    options_.steps = std::max<int64_t>(1, static_cast<int64_t>(kParticipation_s / step_s));
-    probe_.reset();
-    short_update_ = make_short_update(job);
-    probe_ =
-        std::make_unique<ClientProbe>(parts_.federation, *parts_.model, *short_update_, theta_);
-  }
-
-  void measure(Rates& rates) {
-    rates.train_sample_s = repeat(
-        kClients_s, [&](int64_t client) { return probe_->train(client); },
-        [&](int64_t client) { return work(client); });
-    rates.sample_s = repeat(
-        kEvaluation_s, [&](int64_t client) { return probe_->evaluate(client); },
-        [&](int64_t client) { return evaluated(client); });
-    if (own_models_) {
-      rates.own_sample_s = repeat(
-          kEvaluation_s, [&](int64_t client) { return probe_->make_own_model(client); },
-          [&](int64_t client) { return work(client); });
-    }
-    const auto p = number(static_cast<int64_t>(theta_.size()));
-    probe_->copy();  // warms caches
-    rates.copy_s = probe_->copy() / (sizeof(float) * p);
-    probe_->add();
-    rates.add_s = probe_->add() / (sizeof(int64_t) * p);
+    const std::vector<double> loads(static_cast<std::size_t>(started.ranks),
+                                    sum / number(federation.clients()));
+    return busiest(started, loads);
   }
 
  private:
-  std::unique_ptr<LocalUpdate> make_short_update(Job& job) const {
-    const int64_t steps = std::exchange(job.client.steps, options_.steps);
-    auto update = make_update(job, parts_.federation, *parts_.model);
-    job.client.steps = steps;
-    return update;
-  }
-  int64_t samples(int64_t client) const {
-    return parts_.client.pooled ? parts_.federation.train_samples()
-                                : parts_.federation.train(client).size();
-  }
-  double work(int64_t client) const { return number(samples_processed(options_, samples(client))); }
-  double evaluated(int64_t client) const { return samples_evaluated(parts_.federation, client); }
-
-  // Seconds a unit of the clients' sizes, by clients in turn for so long; the first one, which
-  // warms caches, counts only when it is the only one.
-  template <class Work, class Size>
-  double repeat(double limit_s, Work work, Size size) {
-    double seconds = 0;
-    double units = 0;
-    const double start_s = monotonic_seconds();
-    for (std::size_t turn = 0; turn == 0 || monotonic_seconds() - start_s < limit_s; ++turn) {
-      const int64_t client = clients_[turn % clients_.size()];
-      if (turn == 1) seconds = units = 0;
-      seconds += work(client);
-      units += size(client);
-    }
-    return seconds / std::max(units, 1.0);
-  }
+  static constexpr int64_t kMostShortRounds = 20;
 
   Components& parts_;
-  std::vector<int64_t> clients_;
-  std::span<const float> theta_;
-  ClientOptions options_;  // as the probe's clients train
-  bool own_models_ = false;
-  std::unique_ptr<LocalUpdate> short_update_;
-  std::unique_ptr<ClientProbe> probe_;
+  ClientOptions client_;
+  std::unique_ptr<LocalUpdate> update_;
+  std::unique_ptr<ClientSampler> sampler_;
+  std::unique_ptr<ServerOptimizer> optimizer_;
+  std::unique_ptr<Aggregator> aggregator_;
+  std::unique_ptr<FederatedTrainer> trainer_;
 };
 
-// Mean over the ranks that measured; the others have 0.
-double mean_of_ranks(double value, Communicator& comm) {
-  double sums[2] = {value, value > 0 ? 1.0 : 0.0};
-  comm.allreduce(std::span(sums), ReduceOp::kSum);
-  return sums[1] > 0 ? sums[0] / sums[1] : 0;
+// Seconds a sample, of clients in turn.
+double evaluation_rate(Components& parts) {
+  RowEvaluator evaluator(parts.federation, *parts.model);
+  evaluator.at(parts.trainer->model_row());
+  const double start_s = monotonic_seconds();
+  double samples = 0;
+  double seconds = 0;
+  for (int64_t client = 0; seconds < kEvaluation_s; ++client) {
+    const int64_t id = client % parts.federation.clients();
+    evaluate_client(parts.federation, evaluator, id);
+    samples += samples_evaluated(parts.federation, id);
+    seconds = monotonic_seconds() - start_s;
+  }
+  return seconds / std::max(samples, 1.0);
 }
 
-// Of `k` updates on one rank; of as many as take kGramBytes when they take more, and then by the
+// Of `k` updates on one rank; of as many as take kProductBytes when they take more, and then by the
 // square.
 double product_seconds(std::span<const float> theta, int64_t k) {
   const auto row_bytes = static_cast<double>(theta.size_bytes());
-  const int64_t some = std::clamp<int64_t>(static_cast<int64_t>(kGramBytes / row_bytes), 1, k);
+  const int64_t some = std::clamp<int64_t>(static_cast<int64_t>(kProductBytes / row_bytes), 1, k);
   const std::vector<std::vector<float>> values(static_cast<std::size_t>(some),
                                                {theta.begin(), theta.end()});
   std::vector<OwnedRow> rows;
@@ -168,40 +170,19 @@ double product_seconds(std::span<const float> theta, int64_t k) {
   return (monotonic_seconds() - start_s) * more * more;
 }
 
-// Rank 0: is a scratch round short and small enough?
-bool fits(const ScratchRound& expected, const Rates& rates) {
-  const double round_s = expected.train_samples * rates.train_sample_s +
-                         expected.evaluate_samples * rates.sample_s +
-                         expected.products / kMultiplications_s;
-  return round_s <= kRound_s && expected.row_bytes <= kMostBytes;
+// Rank 0's answer on all ranks.
+bool decide(bool answer, Communicator& comm) {
+  int64_t agreed = answer;
+  comm.bcast(std::span(&agreed, 1), 0);
+  return agreed != 0;
 }
 
-double value_of(const char* column, const Protocol& protocol, const RoundRecord& record) {
-  const auto columns = protocol.round_columns();
-  const auto found = std::find(columns.begin(), columns.end(), column);
-  return found == columns.end() ? 0
-                                : record.more[static_cast<std::size_t>(found - columns.begin())];
-}
-
-// Rounds as a run makes them; the first, which warms caches and brings the model to the ranks, does
-// not count unless it is the only one.
-void run_rounds(Protocol& protocol, int64_t most, Rates& rates, Communicator& comm) {
-  const double start_s = monotonic_seconds();
-  int64_t goes_on = 1;
-  for (int64_t round = 1; goes_on; ++round) {
-    const RoundRecord record = protocol.round(false);
-    agree(comm, protocol.failure());
-    if (round == 2) rates.rounds = 0;
-    if (rates.rounds == 0) rates.round_s = rates.train_s = rates.server_s = 0;
-    ++rates.rounds;
-    rates.round_s += record.seconds;
-    rates.train_s += record.train_s;
-    rates.server_s += comm.rank() == 0 ? value_of("seconds_step", protocol, record) : 0;
-    goes_on = round < most && monotonic_seconds() - start_s < kRounds_s;
-    comm.bcast(std::span(&goes_on, 1), 0);
-  }
-  for (double* sum : {&rates.round_s, &rates.train_s, &rates.server_s})
-    *sum /= number(rates.rounds);
+double checkpoint_bytes(const Protocol& protocol) {
+  const double before = resident_bytes();
+  State training, state;
+  protocol.save(training);
+  state.put_part("training", training);
+  return std::max(0.0, resident_bytes() - before);
 }
 
 }  // namespace
@@ -210,47 +191,46 @@ double resident_bytes() {
   return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
 }
 
-double samples_evaluated(const Federation& federation, int64_t client) {
-  const SampleRange train = federation.train(client);
-  const SampleRange test = federation.test(client);
-  return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
-}
-
-Rates measure(Job& job, Components& parts, const Cluster& started, const ScratchRound& expected,
-              Communicator& comm) {
+Rates measure(Job& job, Components& parts, const Cluster& started, const Workload* workload,
+              double row_bytes, Communicator& comm) {
+  const bool server = comm.rank() == 0;
   parts.trainer->initialize_model();
   Rates rates;
-  comm.barrier();
+  auto rounds = std::make_unique<ShortRounds>(job, parts, started, 1, comm);
+  const double before = resident_bytes();
+  RoundMeans means = rounds->time(comm);
+  double samples = rounds->samples(started);
   agree_on(comm, [&] {
-    // As many clients at once as the host has cores for.
-    if (number(parts.host->rank()) >= std::max(1.0, std::floor(started.slots()))) return;
-    ClientRates clients(job, parts, evaluates_own_models(job));
-    rates.work_bytes = clients.work_bytes();
-    clients.choose_steps(job);
-    clients.measure(rates);
-    if (comm.rank() == 0 && parts.aggregator->needs().gram) {
+    rates.sample_s = evaluation_rate(parts);
+    rates.work_bytes = std::max(0.0, resident_bytes() - before);
+    if (server && parts.aggregator->needs().gram) {
       rates.product_s = product_seconds(parts.trainer->model_row(), parts.sampler->per_round());
     }
+    measure_memory_speed(parts.model->n_params(), rates.copy_s, rates.add_s);
   });
-  for (double* rate :
-       {&rates.train_sample_s, &rates.sample_s, &rates.own_sample_s, &rates.copy_s, &rates.add_s}) {
-    *rate = mean_of_ranks(*rate, comm);
-  }
   rates.link = measure_link(started, parts.model->n_params(), comm);
-  // The server's step without rounds: reads the sum, reads and writes its own row and the model.
-  rates.server_s = rates.copy_s * 3 * sizeof(float) * number(parts.model->n_params());
-  int64_t short_enough = fits(expected, rates);
-  comm.bcast(std::span(&short_enough, 1), 0);
-  if (short_enough) {
-    run_rounds(*parts.protocol, std::clamp<int64_t>(job.run.rounds, 1, kMostRounds), rates, comm);
+  rates.whole = decide(server && row_bytes <= kMostBytes &&
+                           workload->round_s(started, means.train_s / samples, rates.sample_s) +
+                                   rates.product_s / number(started.ranks) <=
+                               kWholeRound_s,
+                       comm);
+  if (rates.whole) {
+    rounds.reset();
+    const int64_t most = std::clamp<int64_t>(job.run.rounds, 1, kMostRounds);
+    means = time_rounds(*parts.protocol, kWholeRounds_s, most, comm);
+    if (server) samples = workload->training(started);
+  } else {
+    const double step_s = comm.allreduce_one(means.train_s, ReduceOp::kMax);
+    const auto steps = static_cast<int64_t>(kParticipation_s / std::max(step_s, 1e-6));
+    rounds.reset();
+    rounds = std::make_unique<ShortRounds>(job, parts, started, std::max<int64_t>(1, steps), comm);
+    means = rounds->time(comm);
+    samples = rounds->samples(started);
   }
-  if (comm.rank() == 0) {
-    const double before = resident_bytes();
-    State training, state;
-    parts.protocol->save(training);
-    state.put_part("training", training);
-    rates.state_bytes = std::max(0.0, resident_bytes() - before);
-  }
+  rates.round_s = means.round_s;
+  rates.train_sample_s = means.train_s / samples;
+  rates.server_s = means.server_s;
+  if (server) rates.state_bytes = checkpoint_bytes(*parts.protocol);
   return rates;
 }
 

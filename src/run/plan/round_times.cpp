@@ -55,22 +55,21 @@ double small_of(const FederatedFacts& facts, const Cluster& cluster) {
 }
 
 RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
-                       double train_sample_s, const Cluster& cluster) {
+                       const Cluster& cluster) {
   const FederatedFacts& facts = kind.facts;
-  RoundTimes times{.train_sample_s = train_sample_s};
-  times.training_s = train_sample_s * workload.training(cluster);
-  if (facts.all_clients_first) {
-    times.all_clients_s = train_sample_s * workload.all_training(cluster);
-  }
+  const double all_clients_s = rates.train_sample_s * workload.all_training(cluster);
+  RoundTimes times;
+  times.training_s = rates.train_sample_s * workload.training(cluster);
+  if (facts.all_clients_first) times.all_clients_s = all_clients_s;
   if (facts.needs.losses) times.losses_s = rates.sample_s * workload.losses(cluster);
   times.products_s = products_of(facts, cluster, rates.product_s);
   times.down_s = broadcast_s(cluster, sizeof(float) * number(facts.n_params));
   times.up_s = sum_s(cluster, sum_bytes(facts, facts.n_params));
   times.exchange_s = exchange_of(kind, cluster, times, rates.server_s);
   times.small_s = small_of(facts, cluster);
-  times.evaluation_s = kind.own_models ? rates.own_sample_s * workload.all_training(cluster) +
-                                             rates.sample_s * workload.own_evaluation(cluster)
-                                       : rates.sample_s * workload.evaluation(cluster);
+  times.evaluation_s = rates.sample_s * (kind.own_models ? workload.own_evaluation(cluster)
+                                                         : workload.evaluation(cluster));
+  if (kind.trains_to_evaluate) times.evaluation_s += all_clients_s;
   return times;
 }
 
@@ -78,13 +77,9 @@ RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Ra
 
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                           const Cluster& started, const Cluster& planned) {
-  const double train_sample_s =
-      rates.rounds > 0 ? rates.train_s / workload.training(started) : rates.train_sample_s;
-  RoundTimes times = model_round(kind, workload, rates, train_sample_s, planned);
-  if (rates.rounds == 0) return times;
-  Cluster here = started;
-  (here.hosts > 1 ? here.network : here.memory) = rates.link;
-  const double explained_s = model_round(kind, workload, rates, train_sample_s, here).round_s();
+  RoundTimes times = model_round(kind, workload, rates, planned);
+  if (!rates.whole) return times;
+  const double explained_s = model_round(kind, workload, rates, started).round_s();
   times.small_s += std::max(0.0, rates.round_s - explained_s);
   return times;
 }

@@ -9,9 +9,8 @@
 namespace hanse {
 
 struct RoundTimes {
-  double train_sample_s = 0;  // to train on a sample
-  double all_clients_s = 0;   // training of all clients before the draw
-  double losses_s = 0;        // the participants' losses at the received model
+  double all_clients_s = 0;  // training of all clients before the draw
+  double losses_s = 0;       // the participants' losses at the received model
   double training_s = 0;
   double products_s = 0;  // inner products
   double down_s = 0;      // the model to the ranks
@@ -28,12 +27,13 @@ struct RoundTimes {
 
 struct RoundKind {
   FederatedFacts facts;
-  bool overlaps = true;     // step_overlaps()
-  bool own_models = false;  // an evaluation is of all clients' own models
+  bool overlaps = true;             // step_overlaps()
+  bool own_models = false;          // an evaluation is of all clients' own models
+  bool trains_to_evaluate = false;  // ... which clients train for it
 };
 
-// Samples are multiplied by what one takes here, transfers by the links' rates. What the scratch
-// rounds took beyond that on the `started` ranks is added to every planned round.
+// Samples are multiplied by what one takes here, transfers by the links' rates. What whole rounds
+// took beyond that on the `started` ranks is added to every planned round.
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                           const Cluster& started, const Cluster& planned);
 

@@ -8,7 +8,6 @@
 #include "hanse/protocol/schedule.hpp"
 #include "hanse/run/availability.hpp"
 #include "hanse/run/catalog.hpp"
-#include "measure.hpp"
 
 namespace hanse {
 
@@ -18,8 +17,17 @@ constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
 
 }  // namespace
 
-Workload::Workload(const Job& job, const Federation& federation)
-    : job_(job), federation_(federation), clients_(job.client.pooled ? 1 : federation.clients()) {
+double samples_evaluated(const Federation& federation, int64_t client) {
+  const SampleRange train = federation.train(client);
+  const SampleRange test = federation.test(client);
+  return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
+}
+
+Workload::Workload(const Job& job, const Federation& federation, bool has_losses)
+    : job_(job),
+      federation_(federation),
+      clients_(job.client.pooled ? 1 : federation.clients()),
+      has_losses_(has_losses) {
   const auto sampler = make_sampler(job, federation);
   const auto availability = make_availability(job.sampler.availability, federation.clients());
   Participation participation(
@@ -119,6 +127,11 @@ double Workload::evaluation(const Cluster& cluster) const {
     }
   }
   return busiest(cluster, loads);
+}
+
+double Workload::round_s(const Cluster& cluster, double train_sample_s, double sample_s) const {
+  const double trained = training(cluster) + (all_clients_first_ ? all_training(cluster) : 0);
+  return train_sample_s * trained + sample_s * (has_losses_ ? losses(cluster) : 0);
 }
 
 double Workload::most_on_rank(const Cluster& cluster) const {

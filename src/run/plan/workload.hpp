@@ -11,12 +11,15 @@
 
 namespace hanse {
 
+// Samples of a client's evaluation: its training samples are not gone through twice.
+double samples_evaluated(const Federation& federation, int64_t client);
+
 class Workload {
  public:
   // Draws the participants of the job's first rounds from a sampler of its own, as if it learned
   // nothing from them. `job`: as clients train, for a bound that of bound_job(). Both must outlive
   // the object.
-  Workload(const Job& job, const Federation& federation);
+  Workload(const Job& job, const Federation& federation, bool has_losses);
 
   // That can take part: one when all samples are pooled.
   int64_t clients() const { return clients_; }
@@ -37,6 +40,8 @@ class Workload {
   double all_training(const Cluster& cluster) const;
   double evaluation(const Cluster& cluster) const;
   double own_evaluation(const Cluster& cluster) const;
+  // Seconds of a round's training and losses, by what a sample takes.
+  double round_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
 
   // Participants of the busiest rank, the most of the rounds drawn.
   double most_on_rank(const Cluster& cluster) const;
@@ -54,6 +59,7 @@ class Workload {
   const Job& job_;
   const Federation& federation_;
   int64_t clients_;
+  bool has_losses_;
   bool all_clients_first_ = false;
   std::vector<std::vector<int64_t>> draws_;
   double participants_ = 0;
