@@ -1,12 +1,25 @@
 #include "tree.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <map>
+
+#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 
 namespace {
+
+// Children of a rank: a chain of hosts, unless they outnumber a message's chunks.
+int64_t arity_between_hosts(int64_t hosts, int64_t chunks) { return hosts <= chunks ? 1 : 2; }
+constexpr int64_t kArityWithinHost = 2;
+
+TreeShape shape_of(int64_t arity, int64_t nodes) {
+  const auto n = static_cast<double>(nodes);
+  return {.copies = static_cast<double>(std::min(arity, nodes - 1)),
+          .levels = arity == 1 ? n - 1 : std::floor(std::log2(n))};
+}
 
 // Links `rank` to its neighbours in a complete tree over `ranks`, level by level.
 void link(std::span<const int> ranks, int64_t arity, int rank, TreePlace& place) {
@@ -22,6 +35,12 @@ void link(std::span<const int> ranks, int64_t arity, int rank, TreePlace& place)
 
 }  // namespace
 
+TreeShape tree_between_hosts(int64_t hosts, int64_t chunks) {
+  return shape_of(arity_between_hosts(hosts, chunks), hosts);
+}
+
+TreeShape tree_within_host(int64_t ranks) { return shape_of(kArityWithinHost, ranks); }
+
 TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t chunks) {
   std::map<int, std::vector<int>> ranks_of;  // host: its ranks, the one linked to others first
   std::vector<int> leaders{root};
@@ -33,8 +52,9 @@ TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t 
     neighbours.push_back(other);
   }
   TreePlace place;
-  link(leaders, static_cast<int64_t>(leaders.size()) <= chunks ? 1 : 2, rank, place);
-  link(ranks_of[hosts[static_cast<std::size_t>(rank)]], 2, rank, place);
+  const auto n_hosts = static_cast<int64_t>(leaders.size());
+  link(leaders, arity_between_hosts(n_hosts, chunks), rank, place);
+  link(ranks_of[hosts[static_cast<std::size_t>(rank)]], kArityWithinHost, rank, place);
   return place;
 }
 

@@ -83,6 +83,13 @@ class ServedQueue final : public WorkQueue {
 
 }  // namespace
 
+// What ServedQueue::next() and serve() send.
+QueueTraffic served_queue_traffic(double pieces, int64_t takers) {
+  const double answers = pieces + static_cast<double>(takers);
+  return {.bytes = answers * static_cast<double>(sizeof(std::byte) + sizeof(WorkQueue::Piece)),
+          .messages = 2 * answers};
+}
+
 std::unique_ptr<WorkQueue> make_shared_queue(Communicator& host, int64_t takers) {
   return std::make_unique<SharedQueue>(host, takers);
 }

@@ -66,16 +66,16 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
   }
   const double comm_s = comm_.seconds() - comm_before_s;
   const double worked_s = monotonic_seconds() - start_s - comm_s;
-  double findings[] = {comm_s, worked_s, stop_requested ? 1.0 : 0.0, failure_ ? 1.0 : 0.0};
+  double findings[kFindings] = {comm_s, worked_s, stop_requested ? 1.0 : 0.0, failure_ ? 1.0 : 0.0};
   comm_.reduce(std::span(findings), ReduceOp::kMax, 0);
   RoundRecord record{.round = ++completed_,
                      .participants = clients(),
-                     .train_s = findings[1],
-                     .comm_s = findings[0],
+                     .train_s = findings[kWorkSeconds],
+                     .comm_s = findings[kCommSeconds],
                      .bytes_sent = comm_.bytes_moved() - bytes_before,
                      .mixed_loss = std::nan(""),
-                     .stop_requested = findings[2] > 0,
-                     .failed = findings[3] > 0};
+                     .stop_requested = findings[kStop] > 0,
+                     .failed = findings[kFailed] > 0};
   for (std::size_t r = 0; r < runs_.size() && comm_.rank() == 0; ++r) {
     const BanditRun& run = *runs_[r];
     const BanditNumbers& n = run.numbers();

@@ -13,11 +13,6 @@ namespace {
 
 std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
 
-// First client of a rank: rank r has those c with floor(c ranks / N) = r.
-int64_t first_client(int64_t rank, int64_t ranks, int64_t clients) {
-  return (rank * clients + ranks - 1) / ranks;
-}
-
 template <class T>
 void bcast_vector(Communicator& comm, std::vector<T>& values) {
   auto size = static_cast<int64_t>(values.size());
@@ -27,6 +22,10 @@ void bcast_vector(Communicator& comm, std::vector<T>& values) {
 }
 
 }  // namespace
+
+int64_t first_client(int64_t rank, int64_t ranks, int64_t clients) {
+  return (rank * clients + ranks - 1) / ranks;
+}
 
 BanditScores::BanditScores(const Arms& arms, int64_t clients)
     : best_value_(*std::max_element(arms.values.begin(), arms.values.end())),

@@ -57,6 +57,9 @@ struct OwnPulls {
   std::vector<double> residuals;
 };
 
+// First client of a rank: rank r has those c with floor(c ranks / N) = r.
+int64_t first_client(int64_t rank, int64_t ranks, int64_t clients);
+
 class BanditRun {
  public:
   BanditRun(BanditSetup setup, Communicator& comm);

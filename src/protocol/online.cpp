@@ -30,7 +30,7 @@ std::vector<int64_t> counts_of(const Communicator& comm, int64_t nodes, int64_t 
   const int64_t ranks = comm.size();
   std::vector<int64_t> result;
   for (int64_t r = 0; r < ranks; ++r) {
-    result.push_back((nodes * (r + 1) / ranks - nodes * r / ranks) * width);
+    result.push_back((first_node(r + 1, ranks, nodes) - first_node(r, ranks, nodes)) * width);
   }
   return result;
 }
@@ -60,8 +60,8 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
       evaluator_(parts.federation, parts.model) {
   settings_.peers = checked_peers(settings_.peers, nodes_);
   const int64_t ranks = parts_.comm.size();
-  begin_ = nodes_ * parts_.comm.rank() / ranks;
-  end_ = nodes_ * (parts_.comm.rank() + 1) / ranks;
+  begin_ = first_node(parts_.comm.rank(), ranks, nodes_);
+  end_ = first_node(parts_.comm.rank() + 1, ranks, nodes_);
   const auto n = node_count();
   theta_.resize(n * static_cast<std::size_t>(parts_.model.n_params()));
   gamma_.resize(theta_.size());
@@ -110,7 +110,8 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
   const double comm_before_s = parts_.comm.seconds();
   const int64_t bytes_before = parts_.comm.bytes_moved();
   train_s_ = wait_s_ = 0;
-  receive();
+  for_my_nodes(
+      [&](int64_t node, StreamBatch& batch) { stream_.train(node, round_number(), batch); });
   if (settings_.train_first) {
     train();
     mix();
@@ -125,11 +126,6 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
   mine.bytes = static_cast<double>(parts_.comm.bytes_moved() - bytes_before);
   mine.comm_s = parts_.comm.seconds() - comm_before_s - wait_s_;
   return report(mine, start_s);
-}
-
-void OnlineTrainer::receive() {
-  for_my_nodes(
-      [&](int64_t node, StreamBatch& batch) { stream_.train(node, round_number(), batch); });
 }
 
 // Gamma_i of this rank's nodes, and everybody's for rules that mix.

@@ -14,6 +14,11 @@
 
 namespace hanse {
 
+// Of a rank; nodes lie on the ranks in blocks of about equal length.
+inline int64_t first_node(int64_t rank, int64_t ranks, int64_t nodes) {
+  return nodes * rank / ranks;
+}
+
 // What a node reports after a round.
 struct NodeReport {
   double loss;     // of the node's model on its batch

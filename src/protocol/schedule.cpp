@@ -9,6 +9,24 @@
 
 namespace hanse {
 
+bool server_trains(const std::string& role, int64_t ranks, bool one_host) {
+  if (ranks == 1) return true;
+  return role == "auto" ? one_host : role == "shared";
+}
+
+Dispatch choose_dispatch(const DispatchFacts& facts) {
+  const bool is_open =
+      facts.ranks > 1 && facts.exact && !facts.planned && !facts.has_states && !facts.has_deadline;
+  if (!is_open) return Dispatch::kPlanned;
+  if (facts.one_host) return Dispatch::kSharedQueue;
+  return facts.server_trains ? Dispatch::kPlanned : Dispatch::kServedQueue;
+}
+
+int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t samples) {
+  if (batches == 0) return samples;
+  return std::min(samples, batches * (client.batch > 0 ? client.batch : samples));
+}
+
 std::vector<int64_t> longest_first(std::span<const double> costs) {
   std::vector<int64_t> order(costs.size());
   std::iota(order.begin(), order.end(), int64_t{0});

@@ -27,6 +27,28 @@ int64_t GramBlocks::count(std::span<const RowPart> parts) {
   return blocks;
 }
 
+GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
+  double values = 0;
+  int64_t longest = 0;
+  for (const RowPart& part : parts) {
+    values += static_cast<double>(part.size());
+    longest = std::max(longest, block_length(part.size()));
+  }
+  const int64_t blocks = GramBlocks::count(parts);
+  const int64_t elsewhere = blocks - divide(blocks, ranks);  // blocks that rank 0 does not multiply
+  const auto exchanges =
+      static_cast<double>(divide(blocks, ranks) * divide(longest, GramExchange::kPiece));
+  const auto n = static_cast<double>(ranks);
+  const double others = n - 1;
+  const double owners = sizeof(int64_t) * (n + k) * others;  // learn_owners()
+  const double rows = sizeof(float) * values * k * others / n;
+  const double products = sizeof(double) * static_cast<double>(elsewhere) * k * (k + 1) / 2;
+  return {.bytes = owners + rows + products,
+          .messages = (2 + exchanges) * n * others + others,
+          .operations = 3 + exchanges,
+          .kept_bytes = 2 * sizeof(float) * k * static_cast<double>(GramExchange::kPiece)};
+}
+
 GramBlocks::GramBlocks(Communicator& comm, const std::vector<RowPart>& parts)
     : comm_(comm), parts_(parts.size()) {
   for (std::size_t part = 0; part < parts.size(); ++part) {

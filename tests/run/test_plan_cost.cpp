@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "run/plan/bench.hpp"
 #include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
-#include "run/plan/team.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -77,13 +75,13 @@ TEST(PlanTransfers, ShortMessagesClimbATree) {
 using Loads = std::vector<double>;
 
 TEST(PlanLoads, TheBusiestRankOrHostDecides) {
-  EXPECT_EQ(busiest_s(cluster(4, 1, 4), Loads{1, 5, 2, 3}), 5);
-  EXPECT_EQ(busiest_s(cluster(4, 1, 2), Loads{1, 5, 2, 3}), 5.5);  // 11 on two cores
-  EXPECT_EQ(busiest_s(cluster(4, 2, 1), Loads{1, 5, 4, 3}), 7);    // the second host
-  EXPECT_EQ(busiest_s(cluster(2, 2, 0.5), Loads{1, 5}), 10);       // half a core
+  EXPECT_EQ(busiest(cluster(4, 1, 4), Loads{1, 5, 2, 3}), 5);
+  EXPECT_EQ(busiest(cluster(4, 1, 2), Loads{1, 5, 2, 3}), 5.5);  // 11 on two cores
+  EXPECT_EQ(busiest(cluster(4, 2, 1), Loads{1, 5, 4, 3}), 7);    // the second host
+  EXPECT_EQ(busiest(cluster(2, 2, 0.5), Loads{1, 5}), 10);       // half a core
   Cluster threaded = cluster(4, 1, 4);
   threaded.threads = 2;  // two ranks at once
-  EXPECT_EQ(busiest_s(threaded, Loads{1, 5, 2, 4}), 6);
+  EXPECT_EQ(busiest(threaded, Loads{1, 5, 2, 4}), 6);
 }
 
 TEST(PlanLoads, ADedicatedServerTrainsNobody) {
@@ -94,27 +92,10 @@ TEST(PlanLoads, ADedicatedServerTrainsNobody) {
   EXPECT_EQ(loads_of(some, Loads{1, 2, 4}, std::vector<int64_t>{0, 1, 0}), (Loads{0, 5, 2}));
 }
 
-TEST(PlanCurve, LinesBetweenAndProportionalOutside) {
-  const Curve curve({{10, 3}, {20, 5}, {40, 13}});
-  EXPECT_DOUBLE_EQ(curve(10), 3);
-  EXPECT_DOUBLE_EQ(curve(15), 4);
-  EXPECT_DOUBLE_EQ(curve(30), 9);
-  EXPECT_DOUBLE_EQ(curve(40), 13);
-  EXPECT_DOUBLE_EQ(curve(5), 1.5);
-  EXPECT_DOUBLE_EQ(curve(80), 26);
-  EXPECT_DOUBLE_EQ(Curve({{10, 3}})(20), 6);
-}
-
 Cluster planned(const PlanOptions& options, const Cluster& started, const char* role = "auto") {
   Job job;
   job.server.role = role;
   return planned_cluster(options, job, started);
-}
-
-// Work beside ours takes turns with it: a mean of two, where a median is one or three.
-TEST(PlanKnot, TheMeanBehindTheFirst) {
-  EXPECT_DOUBLE_EQ(Knot::mean({100, 1, 3, 1, 3}), 2);
-  EXPECT_DOUBLE_EQ(Knot::mean({100}), 100);
 }
 
 TEST(PlanMachines, OptionsWinAndRanksGetTheirCores) {
@@ -142,7 +123,7 @@ TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
 }
 
 TEST(PlanMachines, Links) {
-  const Calibration alone{.copy_s = 1e-10, .add_s = 2e-10};
+  const Rates alone{.copy_s = 1e-10, .add_s = 2e-10};
   const Cluster one = cluster(1, 1);
   Cluster plan = cluster(8, 4);
   EXPECT_EQ(set_links({.link_gbit = 8, .latency_us = 5}, alone, one, plan), "given");
@@ -155,36 +136,13 @@ TEST(PlanMachines, Links) {
   EXPECT_DOUBLE_EQ(plan.network.up, 5e9);  // as fast as a rank adds
   EXPECT_NE(set_links({}, alone, one, plan).find("assumed"), std::string::npos);
 
-  Calibration measured = alone;
+  Rates measured = alone;
   measured.link = {.latency_s = 3, .down = 7, .up = 6};
   EXPECT_NE(set_links({}, measured, cluster(2, 1), plan).find("assumed"), std::string::npos);
   EXPECT_EQ(plan.memory.down, 7);
   EXPECT_EQ(set_links({}, measured, cluster(2, 2), plan), "measured");
   EXPECT_EQ(plan.network.up, 6);
   EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);
-}
-
-TEST(PlanTeam, AllThreadsEachTimeAndTheLowestFailure) {
-  for (const int64_t threads : {1, 2, 5}) {
-    Team team(threads);
-    std::vector<int64_t> calls(static_cast<std::size_t>(threads));
-    for (int round = 0; round < 3; ++round) {
-      team.run([&](int64_t thread) { calls[static_cast<std::size_t>(thread)] += thread + 1; });
-    }
-    for (int64_t t = 0; t < threads; ++t) {
-      EXPECT_EQ(calls[static_cast<std::size_t>(t)], 3 * (t + 1));
-    }
-    const auto fail = [&](int64_t thread) {
-      if (thread >= threads / 2) throw std::runtime_error(std::to_string(thread));
-    };
-    try {
-      team.run(fail);
-      ADD_FAILURE();
-    } catch (const std::runtime_error& error) {
-      EXPECT_EQ(error.what(), std::to_string(threads / 2));
-    }
-    EXPECT_NO_THROW(team.run([](int64_t) {}));
-  }
 }
 
 }  // namespace

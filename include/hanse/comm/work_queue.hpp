@@ -35,4 +35,11 @@ std::unique_ptr<WorkQueue> make_shared_queue(Communicator& host, int64_t takers)
 // and back. What rank 0 names in start() counts.
 std::unique_ptr<WorkQueue> make_served_queue(Communicator& comm);
 
+// What a phase of a served queue sends: two messages a piece, and two a taker that finds none.
+struct QueueTraffic {
+  double bytes = 0;
+  double messages = 0;
+};
+QueueTraffic served_queue_traffic(double pieces, int64_t takers);
+
 }  // namespace hanse

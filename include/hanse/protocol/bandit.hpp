@@ -10,6 +10,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/bandit_setup.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 
 namespace hanse {
@@ -27,6 +28,9 @@ class BanditRun;
 // since the last, and a broadcast of one.
 class BanditProtocol final : public Protocol {
  public:
+  // What a round sends and a rank keeps on so many ranks.
+  static RoundFootprint footprint(const BanditFacts& facts, int64_t ranks);
+
   // One bandit for each element, all played in step: repeats of an experiment. Throws
   // InvalidArgument for options out of range. REQUIRES: all of one shape.
   BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm);
@@ -59,6 +63,9 @@ class BanditProtocol final : public Protocol {
   int64_t row_width() const;  // numbers of a client's statistics
 
  private:
+  // What the ranks report after a round; a maximum merges it.
+  enum Finding { kCommSeconds, kWorkSeconds, kStop, kFailed, kFindings };
+
   Communicator& comm_;
   std::vector<std::unique_ptr<BanditRun>> runs_;
   int64_t completed_ = 0;

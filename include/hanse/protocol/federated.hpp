@@ -21,6 +21,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/engines.hpp"
 #include "hanse/protocol/federated_settings.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/round_trace.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
@@ -52,6 +53,10 @@ class FederatedTrainer final : public Protocol {
     EnginePtr engine = nullptr;            // null: make_host_engine()
   };
   using Settings = FederatedSettings;
+
+  // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Rounds
+  // leave out what depends on training: states that move, steps that are tried again.
+  static RoundFootprint footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
 
   FederatedTrainer(Parts parts, Settings settings);
   ~FederatedTrainer() override;

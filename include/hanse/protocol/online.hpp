@@ -29,6 +29,7 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/stream.hpp"
 #include "hanse/rules/experts/experts.hpp"
@@ -58,6 +59,9 @@ class OnlineTrainer final : public Protocol {
     double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
     StreamOptions stream;
   };
+
+  // What a round sends and a rank keeps on so many ranks.
+  static RoundFootprint footprint(const OnlineFacts& facts, int64_t ranks);
 
   // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
   OnlineTrainer(Parts parts, Settings settings);
@@ -98,7 +102,6 @@ class OnlineTrainer final : public Protocol {
   // What a node sends to all others beside N losses: of its own model, and of Fed-Exp's test.
   enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
 
-  void receive();
   void train();
   void mix();
   void predict();

@@ -3,10 +3,40 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/client/local_update.hpp"
+
 namespace hanse {
+
+// Does rank 0 train clients beside serving, by server.role? Alone it does; auto: on one host.
+bool server_trains(const std::string& role, int64_t ranks, bool one_host);
+
+// How a round's participants get to the ranks that train them.
+enum class Dispatch {
+  kPlanned,      // rank 0 says who trains whom
+  kSharedQueue,  // ranks take the next participant from a counter in their host's memory
+  kServedQueue   // ... from rank 0, which trains nobody
+};
+
+// Who trains whom may only be left open without states that lie somewhere, and with a sum that
+// ignores grouping (`exact`); `planned`: comm.dispatch.
+struct DispatchFacts {
+  int64_t ranks = 1;
+  bool one_host = true;
+  bool server_trains = true;
+  bool planned = false;
+  bool exact = true;
+  bool has_states = false;
+  bool has_deadline = false;
+};
+Dispatch choose_dispatch(const DispatchFacts& facts);
+
+// Training samples that F_i is measured on, of a client with `samples`: those of so many
+// mini-batches, or all when `batches` is 0.
+int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t samples);
 
 // Positions of `costs` by falling cost; equal costs by position.
 std::vector<int64_t> longest_first(std::span<const double> costs);

@@ -93,4 +93,13 @@ class GramExchange {
   std::vector<float> out_, in_;
 };
 
+// What GramExchange::gram of `k` rows sends and keeps when the rows lie evenly on the ranks.
+struct GramTraffic {
+  double bytes = 0;       // sent by all ranks
+  double messages = 0;    // from one rank to another
+  double operations = 0;  // collective ones
+  double kept_bytes = 0;  // by a rank, beside the rows
+};
+GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks);
+
 }  // namespace hanse

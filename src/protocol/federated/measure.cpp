@@ -16,8 +16,7 @@ double training_loss(const MeasureParts& parts, const RoundContext& round, int64
   const SampleRange range = parts.federation.train(client);
   const RandomStream stream(settings.seed, Purpose::kLoss, static_cast<uint64_t>(round.number),
                             static_cast<uint64_t>(client));
-  const int64_t batch = settings.client.batch > 0 ? settings.client.batch : range.size();
-  const int64_t count = settings.loss_batches > 0 ? settings.loss_batches * batch : range.size();
+  const int64_t count = loss_samples(settings.loss_batches, settings.client, range.size());
   Evaluator& evaluator = parts.engine.received_model(client, round.model);
   const EvaluationSums sums = evaluate_sample(evaluator, range, count, stream);
   const double loss = sums.loss / static_cast<double>(sums.samples);

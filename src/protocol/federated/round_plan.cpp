@@ -12,10 +12,10 @@ namespace hanse {
 // Collective: the first use of the communicator, by server.role = auto.
 bool RoundPlan::server_hosts_clients() const {
   const std::string& role = settings_.server.role;
-  if (comm_.size() == 1) return true;
-  if (role != "auto") return role == "shared";
-  if (traits_.server_hosts) return true;
-  return comm_.allreduce_one(int64_t{hosts_all_ranks()}, ReduceOp::kMin) == 1;
+  if (role == "auto" && traits_.server_hosts) return true;
+  const bool one_host =
+      role == "auto" && comm_.allreduce_one(int64_t{hosts_all_ranks()}, ReduceOp::kMin) == 1;
+  return server_trains(role, comm_.size(), one_host);
 }
 
 RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& federation,
@@ -30,13 +30,13 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
       worker_(comm.rank() - (shared_ ? 0 : 1)),
       homes_(comm, engine.states(), workers_, worker_),
       byte_s_(std::numeric_limits<double>::infinity()) {
-  const bool is_open =
-      comm_.size() > 1 && traits_.may_be_open && settings_.comm.dispatch != "planned";
-  if (is_open && hosts_all_ranks()) {
-    queue_ = make_shared_queue(host_, workers_);
-  } else if (is_open && !shared_) {
-    queue_ = make_served_queue(comm_);
-  }
+  const Dispatch dispatch =
+      choose_dispatch({.ranks = comm_.size(),
+                       .one_host = hosts_all_ranks(),
+                       .server_trains = shared_,
+                       .planned = settings_.comm.dispatch == "planned" || !traits_.may_be_open});
+  if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
+  if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);
   // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
   if (!queue_) costs_ = CostModel(workers_);
 }

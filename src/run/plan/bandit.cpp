@@ -1,5 +1,7 @@
 #include "bandit.hpp"
 
+#include <cmath>
+
 namespace hanse {
 
 void plan_bandit(const Job& job, const BanditProtocol& bandit, int64_t ranks, PlanSheet& sheet) {
@@ -12,8 +14,15 @@ void plan_bandit(const Job& job, const BanditProtocol& bandit, int64_t ranks, Pl
   sheet.count("ranks", "ranks", ranks);
   sheet.count("repeats", "repeats", job.run.repeats);
   sheet.count("statistics", "numbers of a client's statistics", bandit.row_width());
+  const auto sent_bytes = [&](double synchronizations) {
+    return BanditProtocol::footprint({.clients = n,
+                                      .row_width = bandit.row_width(),
+                                      .synchronizations = synchronizations},
+                                     ranks)
+        .bytes_sent();
+  };
   sheet.count("synchronization_bytes", "sent by a synchronization, bytes",
-              8 * bandit.row_width() * (n + ranks - 1));
+              std::llround(sent_bytes(1) - sent_bytes(0)));
   sheet.count("synchronization_scalars", "scalars of one, as papers count", 2 * n * (d * d + d));
 }
 

@@ -3,25 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hanse/comm/tree_shape.hpp"
+
 namespace hanse {
 
 namespace {
-
-// A tree of `nodes`: how often its links carry a message, and how many levels are below the root.
-struct Tree {
-  double copies = 0;
-  double levels = 0;
-};
-
-Tree binary_tree(int64_t nodes) {
-  return {static_cast<double>(std::min<int64_t>(2, nodes - 1)),
-          std::floor(std::log2(static_cast<double>(nodes)))};
-}
-
-Tree tree_of_hosts(int64_t hosts, double pieces) {
-  if (static_cast<double>(hosts) > pieces) return binary_tree(hosts);
-  return {hosts > 1 ? 1.0 : 0.0, static_cast<double>(hosts - 1)};
-}
 
 struct Transfer {
   double wire_s = 0;  // of the slowest part
@@ -33,13 +19,14 @@ Transfer transfer(const Cluster& cluster, double bytes, double Link::*rate) {
   if (cluster.ranks == 1 || bytes <= 0) return {};
   const double piece = std::min(bytes, kPieceBytes);
   Transfer found;
-  const auto add = [&](const Tree& tree, const Link& link) {
+  const auto add = [&](const TreeShape& tree, const Link& link) {
     if (tree.levels == 0) return;
     found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.*rate);
     found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.*rate);
   };
-  add(tree_of_hosts(cluster.hosts, std::ceil(bytes / piece)), cluster.network);
-  add(binary_tree(cluster.ranks_a_host()), cluster.memory);
+  const auto pieces = static_cast<int64_t>(std::ceil(bytes / piece));
+  add(tree_between_hosts(cluster.hosts, pieces), cluster.network);
+  add(tree_within_host(cluster.ranks_a_host()), cluster.memory);
   return found;
 }
 
@@ -68,7 +55,7 @@ double small_s(const Cluster& cluster) {
          levels_of(cluster.ranks_a_host()) * cluster.memory.latency_s;
 }
 
-double busiest_s(const Cluster& cluster, std::span<const double> loads) {
+double busiest(const Cluster& cluster, std::span<const double> loads) {
   std::vector<double> work(static_cast<std::size_t>(cluster.hosts));
   double longest = 0;
   for (std::size_t rank = 0; rank < loads.size(); ++rank) {
@@ -86,17 +73,6 @@ std::vector<double> loads_of(const Cluster& cluster, std::span<const double> cos
     loads[static_cast<std::size_t>(first + worker_of[i])] += costs[i];
   }
   return loads;
-}
-
-double Curve::operator()(double size) const {
-  const auto above = std::lower_bound(points_.begin(), points_.end(), std::pair(size, 0.0));
-  if (above == points_.begin() || above == points_.end()) {
-    const auto& [at, cost] = above == points_.end() ? points_.back() : points_.front();
-    return cost * size / at;
-  }
-  const auto& [x0, y0] = *(above - 1);
-  const auto& [x1, y1] = *above;
-  return y0 + (y1 - y0) * (size - x0) / (x1 - x0);
 }
 
 }  // namespace hanse

@@ -2,12 +2,11 @@
 //
 // A round is: the participants' training on the busiest host; the sum up, the server's step and the
 // model down, which overlap; and some collectives of a few bytes. What the ranks do is taken from
-// the code that does it (schedule.hpp, the tree of comm/); the rates come from calibration.hpp.
+// the code that does it (schedule.hpp, tree_shape.hpp); the rates come from measure.hpp.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
@@ -55,24 +54,12 @@ double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, do
 // Seconds of a collective operation of a few bytes: a binomial tree.
 double small_s(const Cluster& cluster);
 
-// Seconds until the last host has done its work. `loads` [ranks]: seconds of each rank, had it its
-// cores for itself. A host with more ranks than cores works at the speed of all its cores.
-double busiest_s(const Cluster& cluster, std::span<const double> loads);
+// How much of `loads` [ranks] the busiest rank works off, one after another, until the last host is
+// done. A host with more ranks than cores works at the speed of all its cores.
+double busiest(const Cluster& cluster, std::span<const double> loads);
 
 // Loads of the ranks when costs[i] falls to worker_of[i].
 std::vector<double> loads_of(const Cluster& cluster, std::span<const double> costs,
                              std::span<const int64_t> worker_of);
-
-// A cost by size, measured at some sizes: straight lines between them, proportional outside.
-class Curve {
- public:
-  // REQUIRES: sizes above 0, ascending.
-  explicit Curve(std::vector<std::pair<double, double>> points) : points_(std::move(points)) {}
-  // REQUIRES: points.
-  double operator()(double size) const;
-
- private:
-  std::vector<std::pair<double, double>> points_;  // size, cost
-};
 
 }  // namespace hanse

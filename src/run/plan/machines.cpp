@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 
@@ -30,10 +31,8 @@ double cores_of(Communicator& host) {
   return static_cast<double>(std::count(usable.begin(), usable.end(), 1));
 }
 
-// As FederatedTrainer decides it.
 bool is_dedicated(const Job& job, const Cluster& cluster) {
-  if (cluster.ranks == 1) return false;
-  return job.server.role == "auto" ? cluster.hosts > 1 : job.server.role == "dedicated";
+  return !server_trains(job.server.role, cluster.ranks, cluster.hosts == 1);
 }
 
 }  // namespace
@@ -64,20 +63,20 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
   return planned;
 }
 
-std::string set_links(const PlanOptions& options, const Calibration& found, const Cluster& started,
+std::string set_links(const PlanOptions& options, const Rates& rates, const Cluster& started,
                       Cluster& planned) {
-  const bool between_hosts = found.link.down > 0 && started.hosts > 1;
-  const bool within_host = found.link.down > 0 && started.hosts == 1;
+  const bool between_hosts = rates.link.down > 0 && started.hosts > 1;
+  const bool within_host = rates.link.down > 0 && started.hosts == 1;
   planned.memory = {.latency_s = kMemoryLatency_s,
-                    .down = 1 / (2 * found.copy_s),
-                    .up = 1 / (2 * found.copy_s + found.add_s)};
-  if (within_host) planned.memory = found.link;
+                    .down = 1 / (2 * rates.copy_s),
+                    .up = 1 / (2 * rates.copy_s + rates.add_s)};
+  if (within_host) planned.memory = rates.link;
   planned.network = {.latency_s = kAssumedLatency_s, .down = bytes_a_second(kAssumedGbit)};
-  planned.network.up = std::min(planned.network.down, 1 / found.add_s);
-  if (between_hosts) planned.network = found.link;
+  planned.network.up = std::min(planned.network.down, 1 / rates.add_s);
+  if (between_hosts) planned.network = rates.link;
   if (options.link_gbit > 0) {
     planned.network.down = bytes_a_second(options.link_gbit);
-    planned.network.up = std::min(planned.network.down, 1 / found.add_s);
+    planned.network.up = std::min(planned.network.down, 1 / rates.add_s);
   }
   if (options.latency_us >= 0) planned.network.latency_s = 1e-6 * options.latency_us;
   if (options.link_gbit > 0) return "given";

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "calibration.hpp"
 #include "cost.hpp"
 #include "hanse/run/plan.hpp"
+#include "measure.hpp"
 #include "sheet.hpp"
 
 namespace hanse {
@@ -18,7 +18,7 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
 
 // Sets the links: given, measured between as many hosts, or assumed; between the ranks of a host
 // measured, or two copies through its memory. Returns which it is: "given", "measured", "assumed".
-std::string set_links(const PlanOptions& options, const Calibration& found, const Cluster& started,
+std::string set_links(const PlanOptions& options, const Rates& rates, const Cluster& started,
                       Cluster& planned);
 
 void describe(const Cluster& cluster, const std::string& source, PlanSheet& sheet);

@@ -14,6 +14,15 @@
 
 namespace hanse {
 
+namespace {
+
+// A protocol and its parts as a run would have them, on state that is dropped with them.
+std::unique_ptr<Components> assemble_scratch(const Job& job, Communicator& comm) {
+  return std::make_unique<Components>(job, comm);
+}
+
+}  // namespace
+
 std::string buffers_text(const ParameterLayout& layout) {
   std::vector<std::string> parts;
   if (const int64_t values = layout.n_params() - layout.n_trainable(); values > 0) {
@@ -45,13 +54,14 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
     check_job(job);
     if (job.run.device == "cuda") {
       throw InvalidArgument("a plan is measured on CPUs", "run.device",
-                            "--run.device=cpu foretells them");
+                            "--run.device=cpu plans for them");
     }
     job.run.device = "cpu";
   });
-  Footprint footprint{.start = resident_bytes()};
-  Components parts(job, comm);
-  footprint.load = peak_memory_bytes();
+  ProcessMemory process{.start = resident_bytes()};
+  const auto assembled = assemble_scratch(job, comm);
+  Components& parts = *assembled;
+  process.load = peak_memory_bytes();
   const Cluster started = started_cluster(job, comm, *parts.host);
   Cluster planned;
   agree_on(comm, [&] { planned = planned_cluster(options, job, started); });
@@ -61,7 +71,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   } else if (parts.online) {
     plan_online(job, parts, planned, comm, sheet);
   } else {
-    plan_federated(options, job, parts, footprint, started, planned, comm, sheet);
+    plan_federated(options, job, parts, process, started, planned, comm, sheet);
   }
   return options.json ? sheet.json() : sheet.lines();
 }

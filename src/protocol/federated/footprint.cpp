@@ -1,0 +1,131 @@
+// What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
+#include <algorithm>
+#include <cmath>
+
+#include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/comm/work_queue.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/sums/gram.hpp"
+
+namespace hanse {
+
+namespace {
+
+double number(int64_t n) { return static_cast<double>(n); }
+
+constexpr double kNumber = sizeof(double);
+constexpr double kCount = sizeof(int64_t);
+constexpr double kValue = sizeof(float);
+
+// Bytes of an entry of the updates' sum.
+double sum_entry(const FederatedFacts& facts) {
+  return static_cast<double>(facts.exact ? sizeof(int64_t) : sizeof(float));
+}
+
+int64_t workers_of(const FederatedFacts& facts, int64_t ranks, int64_t hosts) {
+  return server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1;
+}
+
+// Participants of the busiest rank.
+double most_on_rank(const FederatedFacts& facts, int64_t workers) {
+  if (facts.most_on_rank > 0) return facts.most_on_rank;
+  return std::ceil(facts.participants / number(workers));
+}
+
+// Of RoundPlan::for_mine().
+void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts, FootprintTally& tally) {
+  const Dispatch dispatch =
+      choose_dispatch({.ranks = ranks,
+                       .one_host = hosts == 1,
+                       .server_trains = workers_of(facts, ranks, hosts) == ranks,
+                       .planned = facts.planned,
+                       .exact = facts.exact,
+                       .has_states = facts.state_width > 0,
+                       .has_deadline = facts.has_deadline});
+  if (dispatch != Dispatch::kServedQueue) return;
+  const QueueTraffic queue =
+      served_queue_traffic(std::ceil(facts.participants / facts.piece), ranks - 1);
+  tally.add("queue", queue.bytes, queue.messages, 0);
+}
+
+// mix_kept(): the rates, the products, the coefficients.
+void send_products(const FederatedFacts& facts, int64_t ranks, FootprintTally& tally) {
+  const char* kind = "inner products";
+  const double k = facts.participants;
+  const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
+  tally.allreduce(kind, kNumber * k);
+  tally.add(kind, gram.bytes, gram.messages, gram.operations);
+  tally.broadcast(kind, kNumber * k * number(static_cast<int64_t>(facts.parts.size())));
+}
+
+void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts, FootprintTally& tally) {
+  const auto p = number(facts.n_params);
+  const auto controls = number(facts.control_width);
+  const int64_t workers = workers_of(facts, ranks, hosts);
+  tally.keep("model rows", 3 * kValue * p);  // the model, the row in training, the server's step
+  tally.keep("sums", sum_entry(facts) * (p + controls));
+  tally.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
+  if (facts.needs.gram) {
+    tally.keep("kept updates", kValue * p * most_on_rank(facts, workers) +
+                                   gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
+  }
+  tally.keep("client states", kValue * number(facts.state_width) *
+                                  std::ceil(number(facts.clients) / number(workers)));
+}
+
+}  // namespace
+
+RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t ranks,
+                                           int64_t hosts) {
+  FootprintTally tally(ranks);
+  const double k = facts.participants;
+  const AggregatorNeeds& needs = facts.needs;
+  const auto share_plan = [&] {
+    tally.broadcast("plan", kCount);
+    tally.broadcast("plan", static_cast<double>(sizeof(Assignment)) * k);
+  };
+  const auto share_controls = [&] {
+    if (facts.control_returns) tally.broadcast("controls", kValue * number(facts.control_width));
+  };
+  const auto merge = [&](const char* kind, double entries) {
+    tally.reduce(kind, kNumber * (entries + number(ranks)));
+  };
+  const auto gather_losses = [&] {
+    send_queue(facts, ranks, hosts, tally);
+    merge("losses", k);
+  };
+
+  // decide_participants(), share_model().
+  if (facts.all_clients_first) {
+    tally.broadcast("plan", kCount);
+    share_controls();
+    tally.reduce("feedback of all clients", kNumber * number(facts.clients));
+  }
+  share_plan();
+  tally.broadcast("model", kValue * number(facts.n_params));
+  share_controls();
+  if (needs.losses) {
+    gather_losses();
+    if (!needs.gram) share_plan();
+  }
+  // train(), with the barrier behind it.
+  send_queue(facts, ranks, hosts, tally);
+  tally.add("waiting", 0, 0, needs.losses && needs.gram ? 2 : 1);
+  if (needs.gram && k > 0) send_products(facts, ranks, tally);
+  if (facts.control_width > 0) {
+    tally.reduce("control sum", sum_entry(facts) * number(facts.control_width));
+  }
+  merge("findings", k * number(Findings::kFields) + number(Findings::kRankFields));
+  tally.reduce("sum", sum_entry(facts) * number(facts.n_params));
+  if (needs.trials > 0) {  // backtrack(), when the first step is accepted
+    tally.broadcast("trials", kCount);
+    share_controls();
+    gather_losses();
+    tally.broadcast("trials", kCount);
+  }
+  keep_rows(facts, ranks, hosts, tally);
+  return tally.take();
+}
+
+}  // namespace hanse

@@ -1,0 +1,262 @@
+// What a protocol says that its rounds send, against what they do send.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/rules/sampling/basic.hpp"
+#include "protocol/bandit_ranks.hpp"
+#include "protocol/small_online.hpp"
+#include "protocol/tiny_training.hpp"
+
+namespace hanse {
+namespace {
+
+constexpr int64_t kStates = 5;
+constexpr int64_t kControls = 7;
+
+double unmoved_clock() { return 0; }
+
+// Moves the row a little and leaves every width that a round can have filled.
+class WideUpdate final : public LocalUpdate {
+ public:
+  WideUpdate(bool has_states, bool has_controls, bool control_returns)
+      : has_states_(has_states), has_controls_(has_controls), control_returns_(control_returns) {}
+  ClientOutcome train(const ClientTask& task) override {
+    for (float& value : task.row) value += 0.01F * static_cast<float>(task.client + 1);
+    for (float& value : task.control_change) value = 0.5F;
+    return {.loss = 1, .samples = 1, .rate = 0.1};
+  }
+  int64_t state_width() const override { return has_states_ ? kStates : 0; }
+  int64_t control_width() const override { return has_controls_ ? kControls : 0; }
+  bool control_returns() const override { return control_returns_; }
+
+ private:
+  bool has_states_, has_controls_, control_returns_;
+};
+
+// The participants' plain mean, whatever it asks for.
+class MeanOf final : public Aggregator {
+ public:
+  explicit MeanOf(const AggregatorNeeds& needs) : needs_(needs) {}
+  AggregatorNeeds needs() const override { return needs_; }
+  Mix mix(const RoundReport& report) override {
+    const std::size_t k = report.clients.size();
+    return {.coefficients = std::vector<double>(k, 1 / static_cast<double>(k))};
+  }
+  bool accepts(std::span<const double>, std::span<const double>) const override { return true; }
+
+ private:
+  AggregatorNeeds needs_;
+};
+
+struct FootprintCase {
+  std::string name;
+  AggregatorNeeds needs = {};
+  bool has_states = false;
+  bool has_controls = false;
+  bool control_returns = true;
+  bool everyone = false;  // takes part in every round
+  bool regret = false;
+  bool apart = false;  // every rank has a host of its own
+  std::string role = "auto";
+  CommOptions comm = {};
+};
+
+std::vector<FootprintCase> footprint_cases() {
+  return {
+      {.name = "exact"},
+      {.name = "fast", .comm = {.reduction = "fast"}},
+      {.name = "planned", .comm = {.dispatch = "planned"}},
+      {.name = "dedicated", .role = "dedicated"},
+      {.name = "served", .apart = true},
+      {.name = "served losses", .needs = {.losses = true}, .apart = true},
+      {.name = "shared hosts", .apart = true, .role = "shared"},
+      {.name = "losses", .needs = {.losses = true}},
+      {.name = "trials", .needs = {.losses = true, .trials = 2}},
+      {.name = "gram", .needs = {.gram = true}, .comm = {.dispatch = "planned"}},
+      {.name = "gram, losses, rates, trials",
+       .needs = {.losses = true, .gram = true, .rates = true, .trials = 1},
+       .comm = {.dispatch = "planned"}},
+      {.name = "controls", .has_states = true, .has_controls = true, .everyone = true},
+      {.name = "controls, fast",
+       .has_controls = true,
+       .comm = {.reduction = "fast", .dispatch = "planned"}},
+      {.name = "controls that stay", .has_controls = true, .control_returns = false},
+      {.name = "states", .has_states = true, .everyone = true},
+      {.name = "regret", .regret = true},
+      {.name = "regret, controls", .has_controls = true, .regret = true},
+      {.name = "trials, controls", .needs = {.losses = true, .trials = 1}, .has_controls = true}};
+}
+
+// One rank's objects.
+struct Measured {
+  Measured(Communicator& comm, const FootprintCase& c, int64_t participants)
+      : host(c.apart ? make_single_communicator() : comm.split_by_host()),
+        federation(tiny_federation(*host)),
+        update(c.has_states, c.has_controls, c.control_returns),
+        aggregator(c.needs) {
+    FederatedTrainer::Settings settings;
+    settings.seed = kSeed;
+    settings.max_participants = participants;
+    settings.client.steps = 1;  // equal costs
+    settings.server.role = c.role;
+    settings.comm = c.comm;
+    settings.regret = c.regret;
+    settings.clock = unmoved_clock;
+    if (comm.rank() == 0) {
+      sampler = c.everyone ? make_full_sampler(federation.clients())
+                           : make_uniform_sampler(federation.clients(), participants);
+      optimizer = make_server_optimizer(settings.server, kParams);
+    }
+    trainer = std::make_unique<FederatedTrainer>(
+        FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), aggregator,
+                                optimizer.get()},
+        settings);
+    trainer->initialize_model();
+  }
+
+  std::unique_ptr<Communicator> host;
+  Federation federation;
+  TinyModel model;
+  WideUpdate update;
+  MeanOf aggregator;
+  std::unique_ptr<ClientSampler> sampler;
+  std::unique_ptr<ServerOptimizer> optimizer;
+  std::unique_ptr<FederatedTrainer> trainer;
+};
+
+FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t participants) {
+  return {.clients = kClients,
+          .participants = static_cast<double>(participants),
+          .role = c.role,
+          .exact = c.comm.reduction == "exact",
+          .planned = c.comm.dispatch == "planned",
+          .all_clients_first = c.regret,
+          .needs = c.needs,
+          .parts = row_parts(one.model.layout(), c.needs.layers),
+          .n_params = kParams,
+          .state_width = one.update.state_width(),
+          .control_width = one.update.control_width(),
+          .control_returns = c.has_controls && c.control_returns};
+}
+
+// The first round sends the initial model beside the one behind it. In it costs are in steps, equal
+// ones, so that the ranks get as many participants each, on which inner products depend; later ones
+// go by measured times, which are 0 here.
+TEST(Footprint, FederatedRoundsSendAsMuch) {
+  for (const FootprintCase& c : footprint_cases()) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(c.name + " on " + std::to_string(ranks));
+      const int64_t participants = c.everyone ? kClients : c.needs.gram && ranks == 4 ? 8 : 6;
+      run_threads(ranks, [&](Communicator& comm) {
+        Measured one(comm, c, participants);
+        const RoundFootprint footprint =
+            FederatedTrainer::footprint(facts_of(c, one, participants), ranks, c.apart ? ranks : 1);
+        const double model = sizeof(float) * kParams * (ranks - 1);
+        for (int64_t round = 1; round <= 3; ++round) {
+          const RoundRecord record = one.trainer->round(false);
+          ASSERT_EQ(one.trainer->failure(), nullptr);
+          if (comm.rank() != 0 || (round == 1) != c.needs.gram) continue;
+          EXPECT_EQ(static_cast<double>(record.bytes_sent),
+                    footprint.bytes_sent() + (round == 1 ? model : 0))
+              << "round " << round;
+        }
+      });
+    }
+  }
+}
+
+TEST(Footprint, FederatedRowsAndMessages) {
+  FederatedFacts facts{.clients = 10, .participants = 6, .n_params = 1000, .state_width = 50};
+  RoundFootprint one = FederatedTrainer::footprint(facts, 1, 1);
+  EXPECT_TRUE(one.sent.empty());
+  EXPECT_EQ(one.memory_bytes_of("model rows"), 12000);
+  EXPECT_EQ(one.memory_bytes_of("sums"), 8000);
+  EXPECT_EQ(one.memory_bytes_of("client states"), 4 * 50 * 10);
+  EXPECT_EQ(one.memory_bytes_of("kept updates"), 0);
+  facts.exact = false;
+  facts.needs.gram = true;
+  facts.parts = {{0, 1000}};
+  const RoundFootprint two = FederatedTrainer::footprint(facts, 3, 3);  // two of them train
+  EXPECT_EQ(two.memory_bytes_of("sums"), 4000);
+  EXPECT_EQ(two.memory_bytes_of("client states"), 4 * 50 * 5);
+  EXPECT_GE(two.memory_bytes_of("kept updates"), 4 * 1000 * 3);
+  EXPECT_EQ(two.sent_bytes_of("model"), 2 * 4000);
+  EXPECT_EQ(two.sent_bytes_of("sum"), 2 * 4000);
+  EXPECT_GT(two.operations(), 5);
+  EXPECT_GT(two.messages(), 2 * 5);
+}
+
+// A laptop can plan a model of 10^12 parameters on 10^5 ranks.
+TEST(Footprint, AllocatesNothing) {
+  const FederatedFacts facts{.clients = 1'000'000,
+                             .participants = 1e5,
+                             .n_params = 1'000'000'000'000,
+                             .state_width = 1'000'000'000'000};
+  const RoundFootprint footprint = FederatedTrainer::footprint(facts, 100'000, 1000);
+  EXPECT_GT(footprint.bytes_sent(), 12e12 * 99'999);
+}
+
+TEST(Footprint, OnlineRoundsSendAsMuch) {
+  for (const OnlineCase& c : online_cases()) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(c.name + " on " + std::to_string(ranks));
+      run_threads(ranks, [&](Communicator& comm) {
+        OnlineRun run(c, comm);
+        run.trainer->initialize_model();
+        const RoundFootprint footprint = OnlineTrainer::footprint(
+            {.nodes = c.nodes, .n_params = run.model->n_params(), .exchange = run.rule->exchange()},
+            ranks);
+        for (int64_t round = 1; round <= 2; ++round) {
+          const RoundRecord record = run.trainer->round(false);
+          if (comm.rank() != 0) continue;
+          EXPECT_EQ(static_cast<double>(record.bytes_sent), footprint.bytes_sent());
+        }
+      });
+    }
+  }
+}
+
+// Where clients synchronize, those that have pulled since the last time send a row each.
+TEST(Footprint, BanditRoundsSendAsMuch) {
+  constexpr int64_t kBandits = 2;
+  const TestBandit bandit = stream_bandit(7, 15, 9, 5);
+  for (const double gamma : {std::numeric_limits<double>::infinity(), 2.0, 0.0}) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(std::to_string(gamma) + " on " + std::to_string(ranks));
+      run_threads(ranks, [&](Communicator& comm) {
+        const BanditSetup setup = setup_of(bandit, {.lambda = 0.4, .gamma = gamma, .sigma = 0.3});
+        BanditProtocol protocol(std::vector(kBandits, setup), comm);
+        protocol.initialize_model();
+        const auto bytes = [&](double synchronizations) {
+          return BanditProtocol::footprint({.clients = 7,
+                                            .row_width = protocol.row_width(),
+                                            .repeats = kBandits,
+                                            .synchronizations = synchronizations},
+                                           ranks)
+              .bytes_sent();
+        };
+        double before = 0;
+        for (int64_t round = 1; round <= 15; ++round) {
+          const auto sent = static_cast<double>(protocol.round(false).bytes_sent);
+          if (comm.rank() != 0) continue;
+          const double all = metric(protocol, "syncs");
+          if (all == before) EXPECT_EQ(sent, bytes(0));
+          EXPECT_GE(sent, bytes(0));
+          EXPECT_LE(sent, bytes(all - before));
+          before = all;
+        }
+        if (comm.rank() == 0) EXPECT_EQ(before > 0, !std::isinf(gamma));
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse
