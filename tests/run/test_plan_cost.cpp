@@ -1,13 +1,14 @@
 // The cost model of `hanse plan`, on machines with round numbers.
-#include <limits>
-#include <stdexcept>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/thread_communicator.hpp"
 #include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
+#include "run/plan/round_times.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -143,6 +144,61 @@ TEST(PlanMachines, Links) {
   EXPECT_EQ(set_links({}, measured, cluster(2, 2), plan), "measured");
   EXPECT_EQ(plan.network.up, 6);
   EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);
+}
+
+// Eight clients of ten samples, all of them in each round, one pass over them.
+struct EightClients {
+  EightClients() : host(make_single_communicator()) {
+    job.data.kind = "random";
+    job.data.shape = {2};
+    job.data.classes = 2;
+    job.data.test_fraction = 0;
+    job.federation.clients = 8;
+    job.federation.samples = 10;
+    job.federation.partition = "iid";
+    job.sampler.kind = "full";
+    job.client.epochs = 1;
+    federation = Federation::load(job.data, job.federation, 1, *host);
+    kind.facts = {.clients = 8, .participants = 8, .n_params = 100};
+  }
+  RoundTimes estimate(const Rates& rates, const Cluster& started, const Cluster& planned) {
+    const Workload workload(job, federation, false);
+    return estimate_round(kind, workload, rates, started, planned);
+  }
+
+  Job job;
+  std::unique_ptr<Communicator> host;
+  Federation federation;
+  RoundKind kind;
+};
+
+TEST(PlanRound, TheBusiestRanksSamples) {
+  EightClients eight;
+  const Workload workload(eight.job, eight.federation, false);
+  EXPECT_EQ(workload.participants(), 8);
+  EXPECT_EQ(workload.training(cluster(1, 1)), 80);
+  EXPECT_EQ(workload.training(cluster(3, 1)), 30);
+  EXPECT_EQ(workload.training(cluster(8, 1, 2)), 40);  // two cores
+  EXPECT_EQ(workload.most_on_rank(cluster(3, 1)), 3);
+  EXPECT_EQ(workload.evaluation(cluster(4, 1)), 20);
+}
+
+// Whole rounds of the started ranks are met; what the model does not explain is carried over.
+TEST(PlanRound, WhatRoundsTookBeyondTheModelIsAdded) {
+  EightClients eight;
+  Rates rates{.whole = true, .round_s = 5, .train_sample_s = 0.01, .server_s = 0.1};
+  const RoundTimes here = eight.estimate(rates, cluster(1, 1), cluster(1, 1));
+  EXPECT_DOUBLE_EQ(here.training_s, 0.8);
+  EXPECT_DOUBLE_EQ(here.exchange_s, 0.1);
+  EXPECT_DOUBLE_EQ(here.round_s(), 5);
+  const RoundTimes there = eight.estimate(rates, cluster(1, 1), cluster(4, 1));
+  EXPECT_DOUBLE_EQ(there.training_s, 0.2);
+  EXPECT_GT(there.small_s, here.small_s);
+  rates.round_s = 0.1;  // less than the model: nothing is taken away
+  EXPECT_DOUBLE_EQ(eight.estimate(rates, cluster(1, 1), cluster(1, 1)).round_s(), 0.9);
+  rates.whole = false;
+  rates.round_s = 5;
+  EXPECT_DOUBLE_EQ(eight.estimate(rates, cluster(1, 1), cluster(1, 1)).round_s(), 0.9);
 }
 
 }  // namespace

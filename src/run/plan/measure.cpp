@@ -220,7 +220,7 @@ Rates measure(Job& job, Components& parts, const Cluster& started, const Workloa
     means = time_rounds(*parts.protocol, kWholeRounds_s, most, comm);
     if (server) samples = workload->training(started);
   } else {
-    const double step_s = comm.allreduce_one(means.train_s, ReduceOp::kMax);
+    const double step_s = comm.allreduce_one(server ? means.train_s : 0, ReduceOp::kMax);
     const auto steps = static_cast<int64_t>(kParticipation_s / std::max(step_s, 1e-6));
     rounds.reset();
     rounds = std::make_unique<ShortRounds>(job, parts, started, std::max<int64_t>(1, steps), comm);

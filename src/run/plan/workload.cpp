@@ -39,8 +39,9 @@ Workload::Workload(const Job& job, const Federation& federation, bool has_losses
       participation.foresee(std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
     }
     draws_.push_back(participation.draw(round).clients);
-    participants_ += number(static_cast<int64_t>(draws_.back().size())) / number(rounds);
+    participants_ += number(static_cast<int64_t>(draws_.back().size()));
   }
+  participants_ /= number(rounds);
   all_clients_first_ = participation.needs_foresight();
 }
 
