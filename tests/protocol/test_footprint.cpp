@@ -7,12 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/bandit_ranks.hpp"
 #include "protocol/small_online.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -8,7 +8,7 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/thread_communicator.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/run/catalog.hpp"
