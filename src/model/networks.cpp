@@ -90,7 +90,9 @@ int64_t ConvolutionStage::output_side(int64_t side) const {
 NetworkSpec network_spec(const std::string& kind, const std::vector<int64_t>& sample_shape) {
   if (kind == "cnn-leaf") return leaf_spec();
   if (kind == "cnn-cifar") return cifar_spec();
-  return lenet_spec(shorter_side(sample_shape));
+  if (kind == "lenet") return lenet_spec(shorter_side(sample_shape));
+  throw InvalidArgument("\"" + kind + "\" is no convolutional network", "model.kind",
+                        "known: cnn-leaf, cnn-cifar, lenet");
 }
 
 std::unique_ptr<Model> make_network(const std::string& kind,

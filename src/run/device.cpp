@@ -8,9 +8,9 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/require_same.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
-#include "hanse/run/components.hpp"
 
 namespace hanse {
 

@@ -22,6 +22,7 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
+#include "hanse/comm/comm_options.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/sums/device_sum.hpp"
 #include "hanse/sums/device_updates.hpp"
@@ -39,12 +40,6 @@
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
-
-struct CommOptions {
-  std::string reduction = "exact";  // exact | fast (float32; static schedule)
-  std::string dispatch = "auto";    // auto | planned | shared
-  double timeout_seconds = 1800;    // for a rank that does not come; 0: forever
-};
 
 class KeptUpdates;
 

@@ -9,7 +9,7 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/device_communicator.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/job/job.hpp"
 
 namespace hanse {
 

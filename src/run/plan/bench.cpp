@@ -6,8 +6,9 @@
 
 #include "calibration.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/model/threads.hpp"
-#include "hanse/run/catalog.hpp"
 
 namespace hanse {
 
@@ -26,7 +27,7 @@ double Knot::mean(const std::vector<double>& values) {
          static_cast<double>(static_cast<std::ptrdiff_t>(values.size()) - first);
 }
 
-Bench::Bench(const Job& job, Components& parts, int64_t threads)
+Bench::Bench(const Job& job, FederatedAssembly& parts, int64_t threads)
     : parts_(parts),
       team_(threads),
       models_(static_cast<std::size_t>(threads)),

@@ -27,7 +27,7 @@ struct Knot {
 class Bench {
  public:
   // `parts` must outlive it.
-  Bench(const Job& job, Components& parts, int64_t threads);
+  Bench(const Job& job, FederatedAssembly& parts, int64_t threads);
 
   // Participations of the median client, the largest, the smallest and those at the quartiles, for
   // two seconds once each size has been seen. All throw what training throws.
@@ -48,7 +48,7 @@ class Bench {
   int64_t near(int64_t position, int64_t offset) const;
   std::vector<Knot> knots() const;
 
-  Components& parts_;
+  FederatedAssembly& parts_;
   Team team_;
   std::vector<std::unique_ptr<Model>> models_;
   std::vector<std::unique_ptr<LocalUpdate>> updates_;

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "bench.hpp"
+#include "bounds.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/sums/gram.hpp"
 #include "hanse/comm/thread_communicator.hpp"
-#include "hanse/run/bounds.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/sums/gram.hpp"
+#include "protocols.hpp"
 
 namespace hanse {
 
@@ -101,7 +103,7 @@ Link measure_link(const Cluster& started, int64_t n_params, Communicator& comm) 
 // Rounds of one client a rank: what they take beyond the training and what the link's rates
 // explain, mean. Not 0 where the ranks have to share their cores: each message then waits for the
 // other's turn, and everyone for the last.
-double find_stall(const Cluster& started, const Link& link, Components& parts, Bench* bench,
+double find_stall(const Cluster& started, const Link& link, FederatedAssembly& parts, Bench* bench,
                   Communicator& comm) {
   if (comm.size() == 1) return 0;
   const auto n = static_cast<std::size_t>(parts.model->n_params());
@@ -136,7 +138,7 @@ double find_stall(const Cluster& started, const Link& link, Components& parts, B
 }
 
 // Memory that a rank's work takes beside its rows; and, on rank 0, its state and a checkpoint's.
-void measure_memory(Components& parts, Bench& bench, bool server, Calibration& found) {
+void measure_memory(FederatedAssembly& parts, Bench& bench, bool server, Calibration& found) {
   const double before = resident_bytes();
   bench.first().train(bench.whole_client());
   bench.first().evaluate(bench.whole_client());
@@ -144,7 +146,7 @@ void measure_memory(Components& parts, Bench& bench, bool server, Calibration& f
   found.work_bytes = std::max(0.0, after - before);
   if (!server) return;
   State training, state;
-  parts.protocol->save(training);
+  parts.trainer->save(training);
   state.put_part("training", training);
   found.state_bytes = std::max(0.0, resident_bytes() - after);
 }
@@ -174,22 +176,22 @@ int64_t clients_at_once(const Cluster& started, const Cluster& planned) {
 
 }  // namespace
 
-int64_t trained_clients(const Components& parts) {
+int64_t trained_clients(const FederatedAssembly& parts) {
   return parts.client.pooled ? 1 : parts.federation.clients();
 }
 
-int64_t work_of(const Components& parts, int64_t client) {
+int64_t work_of(const FederatedAssembly& parts, int64_t client) {
   return samples_processed(parts.client, parts.client.pooled
                                              ? parts.federation.train_samples()
                                              : parts.federation.train(client).size());
 }
 
-int64_t steps_of(const Components& parts, int64_t client) {
+int64_t steps_of(const FederatedAssembly& parts, int64_t client) {
   return local_steps(parts.client, parts.client.pooled ? parts.federation.train_samples()
                                                        : parts.federation.train(client).size());
 }
 
-int64_t samples_evaluated(const Components& parts, int64_t client) {
+int64_t samples_evaluated(const FederatedAssembly& parts, int64_t client) {
   const SampleRange train = parts.federation.train(client);
   const SampleRange test = parts.federation.test(client);
   return test.size() + (test.begin == train.begin ? 0 : train.size());
@@ -199,10 +201,11 @@ double resident_bytes() {
   return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
 }
 
-Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
+Calibration calibrate(const Job& job, FederatedAssembly& parts, const Cluster& started,
                       const Cluster& planned, Communicator& comm) {
-  const auto bound = is_bound(job) ? bound_job(job, parts.federation) : nullptr;
-  const Job& trained = bound ? *bound : job;
+  const auto own_models = protocol_kind(job).own_models;
+  const Bound bound = own_models.value_or(false) ? Bound::kLocal : Bound::kCentralized;
+  const Job trained = own_models ? bound_job(job, parts.federation, bound) : job;
   parts.trainer->initialize_model();
   const double unknown = std::nan("");
   Calibration found{.sample_s = unknown, .own_share = unknown, .copy_s = unknown, .add_s = unknown};

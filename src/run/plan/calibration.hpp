@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cost.hpp"
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
 
 namespace hanse {
 
@@ -23,12 +23,12 @@ struct Calibration {
 };
 
 // Clients that can take part: one when all samples are pooled.
-int64_t trained_clients(const Components& parts);
+int64_t trained_clients(const FederatedAssembly& parts);
 // Samples that a participation of the client processes, and its mini-batch steps.
-int64_t work_of(const Components& parts, int64_t client);
-int64_t steps_of(const Components& parts, int64_t client);
+int64_t work_of(const FederatedAssembly& parts, int64_t client);
+int64_t steps_of(const FederatedAssembly& parts, int64_t client);
 // Samples of a client's evaluation: its training samples are not gone through twice.
-int64_t samples_evaluated(const Components& parts, int64_t client);
+int64_t samples_evaluated(const FederatedAssembly& parts, int64_t client);
 
 // Resident memory of this process.
 double resident_bytes();
@@ -38,7 +38,7 @@ double resident_bytes();
 // `started`, on several threads of each.
 // Collective; all ranks get the same, but for server_s, gram_s and memory, which are rank 0's.
 // Throws AgreedError when a client's training fails.
-Calibration calibrate(const Job& job, Components& parts, const Cluster& started,
+Calibration calibrate(const Job& job, FederatedAssembly& parts, const Cluster& started,
                       const Cluster& planned, Communicator& comm);
 
 }  // namespace hanse

@@ -12,7 +12,7 @@ namespace hanse {
 
 namespace {
 
-void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
+void describe_job(const Job& job, const FederatedAssembly& parts, PlanSheet& sheet) {
   sheet.text("job", "job", job.run.name);
   sheet.count("parameters", "parameters", parts.model->layout().n_trainable());
   const std::string buffers = buffers_text(parts.model->layout());
@@ -23,7 +23,7 @@ void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
   sheet.field("train_samples", parts.federation.train_samples());
 }
 
-void describe_memory(const Job& job, const Components& parts, const Cluster& cluster,
+void describe_memory(const Job& job, const FederatedAssembly& parts, const Cluster& cluster,
                      const Calibration& found, const RoundModel& model, const Footprint& footprint,
                      PlanSheet& sheet) {
   const auto data = number(parts.federation.bytes());
@@ -47,7 +47,7 @@ void describe_memory(const Job& job, const Components& parts, const Cluster& clu
               std::max(footprint.load, rank + model.touched_share() * data));
 }
 
-void describe_round(const Job& job, const Components& parts, const Calibration& found,
+void describe_round(const Job& job, const FederatedAssembly& parts, const Calibration& found,
                     const RoundModel& model, PlanSheet& sheet) {
   const int64_t clients = trained_clients(parts);
   double steps = 0;
@@ -89,7 +89,7 @@ void describe_round(const Job& job, const Components& parts, const Calibration& 
 
 }  // namespace
 
-void plan_federated(const PlanOptions& options, const Job& job, Components& parts,
+void plan_federated(const PlanOptions& options, const Job& job, FederatedAssembly& parts,
                     const Footprint& footprint, const Cluster& started, Cluster planned,
                     Communicator& comm, PlanSheet& sheet) {
   const Calibration found = calibrate(job, parts, started, planned, comm);

@@ -1,7 +1,7 @@
 // The plan of a federated job, and of its bounds.
 #pragma once
 
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
 #include "machines.hpp"
 
 namespace hanse {
@@ -13,7 +13,7 @@ struct Footprint {
 };
 
 // Collective; the sheet is rank 0's.
-void plan_federated(const PlanOptions& options, const Job& job, Components& parts,
+void plan_federated(const PlanOptions& options, const Job& job, FederatedAssembly& parts,
                     const Footprint& footprint, const Cluster& started, Cluster planned,
                     Communicator& comm, PlanSheet& sheet);
 

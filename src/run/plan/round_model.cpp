@@ -16,7 +16,7 @@ constexpr double kSmallOperations = 6;
 constexpr double kSmallOfLosses = 3;
 
 // The participants of the job's first rounds, had the sampler learnt nothing meanwhile.
-std::vector<std::vector<int64_t>> first_draws(const Job& job, Components& parts) {
+std::vector<std::vector<int64_t>> first_draws(const Job& job, FederatedAssembly& parts) {
   Participation participation(*parts.sampler, parts.availability.get(), parts.federation,
                               {.seed = static_cast<uint64_t>(job.run.seed)});
   std::vector<std::vector<int64_t>> draws;
@@ -33,7 +33,7 @@ std::vector<std::vector<int64_t>> first_draws(const Job& job, Components& parts)
 
 }  // namespace
 
-RoundModel::RoundModel(const Job& job, Components& parts, const Cluster& cluster,
+RoundModel::RoundModel(const Job& job, FederatedAssembly& parts, const Cluster& cluster,
                        const Calibration& found)
     : job_(job),
       parts_(parts),

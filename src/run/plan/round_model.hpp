@@ -6,14 +6,16 @@
 
 #include "calibration.hpp"
 #include "cost.hpp"
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
+#include "hanse/job/job.hpp"
 
 namespace hanse {
 
 // What rank 0 needs to foretell a round.
 class RoundModel {
  public:
-  RoundModel(const Job& job, Components& parts, const Cluster& cluster, const Calibration& found);
+  RoundModel(const Job& job, FederatedAssembly& parts, const Cluster& cluster,
+             const Calibration& found);
 
   double training_s() const;
   double losses_s() const;
@@ -52,7 +54,7 @@ class RoundModel {
   double loss_samples(int64_t client) const;
 
   const Job& job_;
-  Components& parts_;
+  FederatedAssembly& parts_;
   const Cluster& cluster_;
   const Calibration& found_;
   AggregatorNeeds needs_;

@@ -17,7 +17,7 @@ double seconds_of(Work work) {
 
 }  // namespace
 
-Trial::Trial(const Components& parts, Model& model, LocalUpdate& update, Reduction reduction)
+Trial::Trial(const FederatedAssembly& parts, Model& model, LocalUpdate& update, Reduction reduction)
     : parts_(parts),
       model_(model),
       update_(update),

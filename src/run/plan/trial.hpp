@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
 
 namespace hanse {
 
 class Trial {
  public:
   // Trains from the trainer's model. `parts`, `model` and `update` must outlive it.
-  Trial(const Components& parts, Model& model, LocalUpdate& update, Reduction reduction);
+  Trial(const FederatedAssembly& parts, Model& model, LocalUpdate& update, Reduction reduction);
 
   // Each returns its seconds.
   double train(int64_t client);  // and fold the update
@@ -28,7 +28,7 @@ class Trial {
  private:
   ClientTask task_of(int64_t client);
 
-  const Components& parts_;
+  const FederatedAssembly& parts_;
   Model& model_;
   LocalUpdate& update_;
   std::span<const float> theta_;  // [P]

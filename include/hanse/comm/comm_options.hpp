@@ -1,0 +1,18 @@
+// How the ranks of a run exchange what they have: [comm] of a job.
+#pragma once
+
+#include <string>
+
+namespace hanse {
+
+struct CommOptions {
+  // exact | fast: the sum of the updates in 64-bit fixed point, the same bits whoever adds what, or
+  // in float32, half the bytes, with bits that depend on the ranks and a planned schedule.
+  std::string reduction = "exact";
+  // auto | planned | shared: who trains whom is planned before the round, or left open until a rank
+  // is free; auto leaves it open where that changes no bit.
+  std::string dispatch = "auto";
+  double timeout_seconds = 1800;  // to wait for a rank that does not come; 0: forever
+};
+
+}  // namespace hanse
