@@ -136,6 +136,21 @@ Option list_option(const std::string& key, std::vector<T>& field, Range range,
   return option;
 }
 
+// A number >= 0, or nothing for `word`.
+std::optional<double> parse_number_or(std::string_view text, const std::string& word) {
+  if (text == word) return std::nullopt;
+  double value = -1;
+  try {
+    value = parse_number(text);
+  } catch (const InvalidArgument&) {
+  }
+  if (!at_least(0).contains(value)) {
+    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
+                          fmt::format("known: {}, or a number of at least 0", word));
+  }
+  return value;
+}
+
 }  // namespace
 
 std::string nearest(const std::string& text, std::span<const std::string> known) {
@@ -175,6 +190,14 @@ Option& OptionTable::add(const std::string& key, std::string& field, const std::
   return append(std::move(option));
 }
 
+Option& OptionTable::add(const std::string& key, std::optional<double>& field,
+                         const std::string& word, const std::string& help) {
+  Option option{.key = key, .help = help};
+  option.parse = [&field, word](std::string_view text) { field = parse_number_or(text, word); };
+  option.format = [&field, word] { return field ? number_text(*field) : word; };
+  return append(std::move(option));
+}
+
 Option& OptionTable::add(const std::string& key, std::vector<int64_t>& field, Range range,
                          const std::string& help) {
   return append(list_option(key, field, range, help));
@@ -199,6 +222,29 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
   };
   option.format = [&field] { return field; };
   return append(std::move(option));
+}
+
+// Behind the last option of its section.
+Option& OptionTable::insert(Option option) {
+  const std::string section = option.section();
+  const auto last = std::find_if(options_.rbegin(), options_.rend(),
+                                 [&](const Option& other) { return other.section() == section; });
+  const auto place = last == options_.rend() ? options_.end() : last.base();
+  return *options_.insert(place, std::move(option));
+}
+
+void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
+                           const std::string& kind) {
+  for (const Option& key : keys.options_) {
+    Option* known = find(key.key);
+    Option& option = known ? *known : insert(key);
+    option.uses.push_back({.selector = selector,
+                           .kind = kind,
+                           .help = key.help,
+                           .range = key.range,
+                           .default_text = key.default_text,
+                           .parse = key.parse});
+  }
 }
 
 Option* OptionTable::find(const std::string& key) {
@@ -243,11 +289,26 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
 
 }  // namespace
 
+namespace {
+
+// The kind may be chosen later: what one of the kinds accepts is a value.
+void parse_for_any(const Option& option, std::string_view text) {
+  for (std::size_t i = 0; i + 1 < option.uses.size(); ++i) {
+    try {
+      return option.uses[i].parse(text);
+    } catch (const InvalidArgument&) {
+    }
+  }
+  option.uses.empty() ? option.parse(text) : option.uses.back().parse(text);
+}
+
+}  // namespace
+
 void OptionTable::set(const std::string& key, const std::string& text, const std::string& where) {
   Option* option = find(key);
   if (!option) throw unknown_key(key, where, options_);
   try {
-    option->parse(trim(text));
+    parse_for_any(*option, trim(text));
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format("{}: {}", key, error.what()), where);
   }
@@ -262,15 +323,53 @@ const Option* OptionTable::selector(const std::string& section) const {
   return found == options_.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> OptionTable::ignored() const {
+std::vector<const KindUse*> OptionTable::chosen_uses(const Option& option,
+                                                     const Reads& reads) const {
+  std::vector<const KindUse*> chosen;
+  for (const KindUse& use : option.uses) {
+    if (reads && !reads(use.selector)) continue;
+    if (at(use.selector).format() == use.kind) chosen.push_back(&use);
+  }
+  return chosen;
+}
+
+bool OptionTable::is_used(const Option& option, const Reads& reads) const {
+  return option.uses.empty() || !chosen_uses(option, reads).empty();
+}
+
+void OptionTable::resolve() {
+  for (const Option& option : options_) {
+    for (const KindUse* use : chosen_uses(option)) {
+      if (!option.given && use->default_text == option.format()) continue;
+      try {
+        use->parse(option.given ? option.format() : use->default_text);
+      } catch (const InvalidArgument& error) {
+        throw InvalidArgument(
+            fmt::format("{}: {} for {} = {}", option.key, error.what(), use->selector, use->kind),
+            option.where);
+      }
+    }
+  }
+}
+
+namespace {
+
+// The choice that leaves the option unused: of its own section where that has one.
+std::string choosing_key(const Option& option) {
+  const auto own = std::find_if(option.uses.begin(), option.uses.end(), [&](const KindUse& use) {
+    return use.selector.substr(0, use.selector.find('.')) == option.section();
+  });
+  return own == option.uses.end() ? option.uses.front().selector : own->selector;
+}
+
+}  // namespace
+
+std::vector<std::string> OptionTable::ignored(const Reads& reads) const {
   std::vector<std::string> keys;
   for (const Option& option : options_) {
-    const Option* chooser = selector(option.section());
-    if (!option.given || !chooser) continue;
-    const std::string chosen = chooser->format();
-    if (!option.used_by(chosen)) {
-      keys.push_back(fmt::format("{} ({}={})", option.key, chooser->key, chosen));
-    }
+    if (!option.given || is_used(option, reads)) continue;
+    const std::string chooser = choosing_key(option);
+    keys.push_back(fmt::format("{} ({}={})", option.key, chooser, at(chooser).format()));
   }
   return keys;
 }

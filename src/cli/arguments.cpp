@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hanse/cli/program.hpp"
+#include "hanse/run/catalog.hpp"
 
 namespace hanse {
 
@@ -91,7 +92,7 @@ void take_option(const po::basic_option<char>& option, Command& command) {
     std::string name = option.original_tokens.empty() ? key : option.original_tokens.front();
     name = name.substr(0, name.find('='));
     name.erase(0, name.find_first_not_of('-'));
-    Job scratch;
+    KeyedJob scratch(catalog());
     scratch.table.set(name, "", "--" + name);  // throws: unknown key, with the nearest known
     throw InvalidArgument("an option needs a value", "--" + name, "write --section.key=value");
   }
@@ -100,7 +101,7 @@ void take_option(const po::basic_option<char>& option, Command& command) {
 }  // namespace
 
 Command parse_command(const std::vector<std::string>& arguments) {
-  const Job defaults;
+  const KeyedJob defaults(catalog());
   Command command;
   try {
     namespace style = po::command_line_style;

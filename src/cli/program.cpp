@@ -13,14 +13,14 @@
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/require_same.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "hanse/run/components.hpp"
 #include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"
-#include "hanse/store/inspect.hpp"
 #include "hanse/run/plan.hpp"
 #include "hanse/run/replay.hpp"
 #include "hanse/run/stop_request.hpp"
+#include "hanse/store/inspect.hpp"
 
 namespace hanse {
 
@@ -87,8 +87,8 @@ void require_one_build(Communicator& comm) {
   require_same(comm, "programs", mine, "every host needs the same build");
 }
 
-// Agreed errors are told by rank 0, and every rank finalizes; any other error means that the ranks
-// are out of step, so this rank speaks and ends them all. `misread` is why the command line cannot
+// Rank 0 reports agreed errors, and every rank finalizes; any other error means that the ranks are
+// out of step, so this rank reports it and ends them all. `misread` is why the command line cannot
 // be read: null when it can.
 ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& misread,
                             Communicator& comm, double start_s) {

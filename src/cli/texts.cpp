@@ -12,8 +12,8 @@ std::string usage_text() {
   return R"(Hanse trains federated models on clusters.
 
   hanse run JOB.cfg [--section.key=value ...]     train; alone or under mpirun or srun
-  hanse resume RUN_DIR [--section.key=value ...]  go on from the last complete checkpoint
-  hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; trains nothing;
+  hanse resume RUN_DIR [--section.key=value ...]  continue from the last complete checkpoint
+  hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
@@ -38,23 +38,32 @@ std::string version_text() {
 
 namespace {
 
-std::string option_line(const Option& option) {
-  const std::string given = option.default_text.empty() ? "(empty)" : option.default_text;
-  std::string text = fmt::format("    {} = {}", option.key, given);
-  if (!option.range.empty()) text += "  " + option.range;
-  return fmt::format("{}\n        {}\n", text, option.help);
+std::string option_line(const std::string& key, const std::string& value, const std::string& range,
+                        const std::string& help) {
+  std::string text = fmt::format("    {} = {}", key, value.empty() ? "(empty)" : value);
+  if (!range.empty()) text += "  " + range;
+  return fmt::format("{}\n        {}\n", text, help);
 }
 
-// Options of a section that the named kind uses alone, or all kinds share (`shared`).
-std::string option_lines(const OptionTable& table, const std::string& section,
-                         const std::string& kind) {
+// Options that the kind has of its own, of any section.
+std::string kind_lines(const OptionTable& table, const std::string& selector,
+                       const std::string& kind) {
   std::string text;
   for (const Option& option : table.options()) {
-    if (option.section() != section) continue;
-    const auto& kinds = option.kinds;
-    const bool mine =
-        kind.empty() ? kinds.empty() : std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-    if (mine) text += option_line(option);
+    for (const KindUse& use : option.uses) {
+      if (use.selector != selector || use.kind != kind) continue;
+      text += option_line(option.key, use.default_text, use.range, use.help);
+    }
+  }
+  return text;
+}
+
+// Options of a section that all its kinds share.
+std::string shared_lines(const OptionTable& table, const std::string& section) {
+  std::string text;
+  for (const Option& option : table.options()) {
+    if (option.section() != section || !option.uses.empty()) continue;
+    text += option_line(option.key, option.default_text, option.range, option.help);
   }
   return text;
 }
@@ -63,12 +72,12 @@ std::string family_text(const KindFamily& family, const OptionTable& table) {
   const std::string section = family.key.substr(0, family.key.find('.'));
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
   std::size_t longest = 0;
-  for (const auto& entry : family.entries) longest = std::max(longest, entry.name.size());
-  for (const auto& entry : family.entries) {
+  for (const auto& entry : family.rows) longest = std::max(longest, entry.name.size());
+  for (const auto& entry : family.rows) {
     text += fmt::format("  {:<{}}  {}\n", entry.name, longest, entry.summary);
-    text += option_lines(table, section, entry.name);
+    text += kind_lines(table, family.key, entry.name);
   }
-  const std::string shared = option_lines(table, section, "");
+  const std::string shared = shared_lines(table, section);
   if (!shared.empty()) text += fmt::format("  options of every kind\n{}", shared);
   return text + "\n";
 }
@@ -76,7 +85,7 @@ std::string family_text(const KindFamily& family, const OptionTable& table) {
 }  // namespace
 
 std::string list_text(const std::string& kind) {
-  const Job defaults;
+  const KeyedJob defaults(catalog());
   std::string text;
   std::vector<std::string> names, covered;
   for (const KindFamily& family : catalog()) {
@@ -91,7 +100,7 @@ std::string list_text(const std::string& kind) {
     covered.push_back(section);
     names.push_back(section);
     if (kind.empty() || kind == section) {
-      text += fmt::format("[{}]\n{}\n", section, option_lines(defaults.table, section, ""));
+      text += fmt::format("[{}]\n{}\n", section, shared_lines(defaults.table, section));
     }
   }
   if (text.empty()) {

@@ -8,37 +8,44 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/data/partition_names.hpp"
 
 namespace hanse {
 
 namespace {
 
+// By the data's own clients where there are such, else alike.
+Partition partition_auto(const Dataset& dataset, const FederationOptions& options, uint64_t seed) {
+  const auto partition = dataset.groups.empty() ? partition_iid : partition_by_column;
+  return partition(dataset, options, seed);
+}
+
 struct Kind {
-  std::string name;
+  PartitionKindInfo info;
   Partition (*partition)(const Dataset&, const FederationOptions&, uint64_t seed);
 };
 
-const std::array<Kind, 7> kKinds = {{
-    {"iid", partition_iid},
-    {"dirichlet", partition_dirichlet},
-    {"shards", partition_shards},
-    {"sizes", partition_sizes},
-    {"power-law", partition_power_law},
-    {"by-label", partition_by_label},
-    {"by-column", partition_by_column},
+const std::array<Kind, 8> kKinds = {{
+    {{"auto", "by-column where the data have clients of their own, else iid"}, partition_auto},
+    {{"iid", "equal sizes, at random"}, partition_iid},
+    {{"dirichlet", "label shares of each class over clients from Dir(alpha)"}, partition_dirichlet},
+    {{"shards", "samples sorted by label, some shards a client"}, partition_shards},
+    {{"sizes", "sizes drawn from a list with probabilities"}, partition_sizes},
+    {{"power-law", "sizes from a Pareto density"}, partition_power_law},
+    {{"by-label", "one class or group of classes a client"}, partition_by_label},
+    {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
 }};
 
-// The data's own clients, where there are such.
-std::string resolve(const Dataset& dataset, const std::string& name) {
-  if (name != "auto") return name;
-  return dataset.groups.empty() ? "iid" : "by-column";
+bool takes_own_clients(const Dataset& dataset, const Kind& kind) {
+  return kind.partition == partition_by_column ||
+         (kind.partition == partition_auto && !dataset.groups.empty());
 }
 
 const Kind& find_kind(const std::string& name) {
-  std::vector<std::string> known = {"auto"};
+  std::vector<std::string> known;
   for (const Kind& kind : kKinds) {
-    if (kind.name == name) return kind;
-    known.push_back(kind.name);
+    if (kind.info.name == name) return kind;
+    known.push_back(kind.info.name);
   }
   throw InvalidArgument(
       fmt::format("unknown federation.partition '{}'", name), "federation.partition",
@@ -61,9 +68,15 @@ void check_clients(const Dataset& dataset, const FederationOptions& options) {
 
 Partition partition_samples(const Dataset& dataset, const FederationOptions& options,
                             uint64_t seed) {
-  const Kind& kind = find_kind(resolve(dataset, options.partition));
-  if (kind.partition != partition_by_column) check_clients(dataset, options);
+  const Kind& kind = find_kind(options.partition);
+  if (!takes_own_clients(dataset, kind)) check_clients(dataset, options);
   return kind.partition(dataset, options, seed);
+}
+
+std::vector<PartitionKindInfo> partition_kinds() {
+  std::vector<PartitionKindInfo> infos;
+  for (const Kind& kind : kKinds) infos.push_back(kind.info);
+  return infos;
 }
 
 }  // namespace hanse

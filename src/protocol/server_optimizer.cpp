@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "hanse/base/decay.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/protocol/server_optimizer_kinds.hpp"
 
 namespace hanse {
 
@@ -95,23 +98,43 @@ class ServerAdaptive final : public ServerOptimizer {
   std::vector<float> second_;  // [P]
 };
 
+using OptimizerPtr = std::unique_ptr<ServerOptimizer>;
+
+OptimizerPtr make_sgd_server(const ServerOptions&, int64_t) {
+  return std::make_unique<ServerSgd>();
+}
+
+OptimizerPtr make_momentum_server(const ServerOptions& options, int64_t n_params) {
+  return std::make_unique<ServerMomentum>(options.beta, n_params);
+}
+
+template <SecondMoment kMoment>
+OptimizerPtr make_adaptive_server(const ServerOptions& options, int64_t n_params) {
+  return std::make_unique<ServerAdaptive<kMoment>>(options, n_params);
+}
+
 }  // namespace
+
+const std::vector<ServerOptimizerKind>& server_optimizer_kinds() {
+  static const std::vector<ServerOptimizerKind> kinds = {
+      {"sgd", "theta moves by lr times the mixed update", make_sgd_server},
+      {"momentum", "with a velocity that lives across rounds (FedAvgM)", make_momentum_server},
+      {"adam", "FedAdam (Reddi et al. 2021)", make_adaptive_server<adam_moment>},
+      {"yogi", "FedYogi (Reddi et al. 2021)", make_adaptive_server<yogi_moment>},
+      {"adagrad", "FedAdagrad (Reddi et al. 2021)", make_adaptive_server<adagrad_moment>},
+  };
+  return kinds;
+}
 
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params) {
-  if (options.optimizer == "momentum") {
-    return std::make_unique<ServerMomentum>(options.beta, n_params);
+  std::vector<std::string> known;
+  for (const ServerOptimizerKind& kind : server_optimizer_kinds()) {
+    if (kind.name == options.optimizer) return kind.make(options, n_params);
+    known.push_back(kind.name);
   }
-  if (options.optimizer == "adam") {
-    return std::make_unique<ServerAdaptive<adam_moment>>(options, n_params);
-  }
-  if (options.optimizer == "yogi") {
-    return std::make_unique<ServerAdaptive<yogi_moment>>(options, n_params);
-  }
-  if (options.optimizer == "adagrad") {
-    return std::make_unique<ServerAdaptive<adagrad_moment>>(options, n_params);
-  }
-  return std::make_unique<ServerSgd>();
+  throw InvalidArgument("unknown value '" + options.optimizer + "'", "server.optimizer",
+                        "known: " + join(known, ", "));
 }
 
 }  // namespace hanse

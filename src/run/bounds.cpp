@@ -1,4 +1,4 @@
-#include "hanse/run/bounds.hpp"
+#include "bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/kinds/samplers.hpp"
 
 namespace hanse {
 
@@ -42,27 +42,23 @@ void pool(Job& job, const Federation& federation) {
 
 }  // namespace
 
-bool is_bound(const Job& job) {
-  return job.run.protocol == "centralized" || job.run.protocol == "local";
-}
-
-std::unique_ptr<Job> bound_job(const Job& job, const Federation& federation) {
-  auto bound = std::make_unique<Job>();
-  bound->run = job.run;
-  bound->model = job.model;
-  bound->client = job.client;
-  bound->client.kind = "sgd";
-  bound->client.personal.clear();
-  bound->sampler.kind = job.sampler.kind == "full" ? "full" : "uniform";
-  bound->sampler.per_round = job.sampler.per_round;
-  bound->sampler.availability = job.sampler.availability;
-  bound->server.role = job.server.role;
-  bound->comm = job.comm;
-  bound->evaluate = job.evaluate;
-  if (job.run.protocol == "local") {
-    bound->client.alone = true;
+Job bound_job(const Job& job, const Federation& federation, Bound which) {
+  Job bound;
+  bound.run = job.run;
+  bound.model = job.model;
+  bound.client = job.client;
+  bound.client.kind = "sgd";
+  bound.client.personal.clear();
+  bound.sampler.kind = sampler_traits(job.sampler).everyone ? "full" : "uniform";
+  bound.sampler.per_round = job.sampler.per_round;
+  bound.sampler.availability = job.sampler.availability;
+  bound.server.role = job.server.role;
+  bound.comm = job.comm;
+  bound.evaluate = job.evaluate;
+  if (which == Bound::kLocal) {
+    bound.client.alone = true;
   } else {
-    pool(*bound, federation);
+    pool(bound, federation);
   }
   return bound;
 }

@@ -5,10 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "hanse/store/atomic_file.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/scratch_memory.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/load_job.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -34,7 +37,7 @@ void check_target(const std::string& out, bool overwrite) {
 
 std::string convert_job(const std::string& job_file, const Overrides& overrides,
                         const std::string& out) {
-  Job job;
+  KeyedJob job(catalog());
   load_job(job_file, overrides, job);
   check_data(job);
   check_target(out, job.run.overwrite);

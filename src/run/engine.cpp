@@ -10,10 +10,10 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/device_communicator.hpp"
+#include "hanse/comm/require_same.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
-#include "hanse/run/bounds.hpp"
-#include "hanse/run/components.hpp"
+#include "protocols.hpp"
 
 namespace hanse {
 
@@ -28,7 +28,7 @@ namespace {
 void check_engine(const Job& job) {
   if (job.run.device != "cuda") return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
-  if (job.run.protocol == "federated" || is_bound(job)) return;  // the others have no engine
+  if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
   refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
           "use federated"});
 }

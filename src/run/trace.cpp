@@ -1,4 +1,4 @@
-#include "hanse/run/trace.hpp"
+#include "trace.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "hanse/store/atomic_file.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -26,20 +27,19 @@ std::string list(const std::vector<int64_t>& values) {
 }
 
 // The options of one section, as texts, that its chosen kind uses.
-std::string options_text(const Job& job, const std::string& section, const std::string& kind) {
+std::string options_text(const KeyedJob& job, const std::string& section) {
   std::string text;
   for (const Option& option : job.table.options()) {
-    if (option.section() != section || !option.used_by(kind)) continue;
+    if (option.section() != section || !job.table.is_used(option)) continue;
     if (option.key == "sampler.availability") continue;  // each round says who was there
     text += fmt::format("{}\"{}\": \"{}\"", text.empty() ? "" : ", ", option.key, option.format());
   }
   return text;
 }
 
-std::string sampler_header(const Job& job, const ClientSampler& sampler) {
-  const std::string& kind = job.sampler.kind;
+std::string sampler_header(const KeyedJob& job, const ClientSampler& sampler) {
   std::string shares;
-  if (kind == "weighted" || kind == "lipschitz") {
+  if (sampler_traits(job.sampler).by_shares) {
     std::vector<double> p;
     for (int64_t client = 0; client < sampler.clients(); ++client) {
       p.push_back(sampler.probability(client));
@@ -47,15 +47,16 @@ std::string sampler_header(const Job& job, const ClientSampler& sampler) {
     shares = "\"initial\": " + list(p) + ", ";
   }
   return fmt::format("{{\"rule\": {{{}}}, \"clients\": {}, {}\"rounds\": [",
-                     options_text(job, "sampler", kind), sampler.clients(), shares);
+                     options_text(job, "sampler"), sampler.clients(), shares);
 }
 
-std::string aggregator_header(const Job& job, const Federation& federation, double participation) {
+std::string aggregator_header(const KeyedJob& job, const Federation& federation,
+                              double participation) {
   return fmt::format(
       "{{\"rule\": {{{}, \"client.lr\": \"{:.17g}\", \"sampler.kind\": \"{}\", "
       "\"participation\": {:.17g}}}, \"clients\": {}, \"samples\": {}, \"rounds\": [",
-      options_text(job, "aggregator", job.aggregator.kind), job.client.lr, job.sampler.kind,
-      participation, federation.clients(), federation.train_samples());
+      options_text(job, "aggregator"), job.client.lr, job.sampler.kind, participation,
+      federation.clients(), federation.train_samples());
 }
 
 // Each draw once, and what its client reported.
@@ -85,9 +86,9 @@ std::string matrices(const RoundTrace& round) {
       const auto row = round.gram.begin() + static_cast<std::ptrdiff_t>(begin + i * k);
       rows.push_back(list(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(k))));
     }
-    layers.push_back("[" + join(rows, ", ") + "]");
+    layers.push_back(fmt::format("[{}]", join(rows, ", ")));
   }
-  return layers.size() == 1 ? layers[0] : "[" + join(layers, ", ") + "]";
+  return layers.size() == 1 ? layers[0] : fmt::format("[{}]", join(layers, ", "));
 }
 
 std::string aggregator_line(const RoundTrace& round) {
@@ -152,19 +153,20 @@ class Traces::File {
   bool empty_ = true;
 };
 
-Traces::Traces(const Job& job, const ClientSampler& sampler, const Federation& federation,
-               double participation, const std::string& folder, const std::string& from,
-               int64_t completed) {
+Traces::Traces(const KeyedJob& job, const FederatedAssembly& parts, const std::string& from,
+               int64_t completed)
+    : parts_(parts) {
   const auto open = [&](const char* name, const std::string& header) {
-    return std::make_unique<File>(folder + "/" + name, header, from + "/" + name, completed);
+    return std::make_unique<File>(job.run.out + "/" + name, header, from + "/" + name, completed);
   };
-  sampler_ = open(kNames[0], sampler_header(job, sampler));
-  aggregator_ = open(kNames[1], aggregator_header(job, federation, participation));
+  sampler_ = open(kNames[0], sampler_header(job, *parts.sampler));
+  aggregator_ = open(kNames[1], aggregator_header(job, parts.federation, parts.participation));
 }
 
 Traces::~Traces() = default;
 
-void Traces::append(const RoundTrace& round) {
+void Traces::append_round() {
+  const RoundTrace& round = parts_.trainer->trace();
   sampler_->append(sampler_line(round));
   aggregator_->append(aggregator_line(round));
 }

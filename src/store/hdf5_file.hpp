@@ -37,7 +37,7 @@ class Dataset {
   void write_block(const Block& block, const float* data);
   void read_block(const Block& block, float* data) const;
 
-  // Closes now, so that a failure is told.
+  // Closes now, so that a failure is reported.
   void close();
 
  private:
@@ -75,7 +75,7 @@ class File {
   void write_attribute(const std::string& name, int64_t value);
   int64_t read_attribute(const std::string& name) const;
 
-  // Closes now, so that a failure is told. Collective when opened so.
+  // Closes now, so that a failure is reported. Collective when opened so.
   void close();
 
  private:

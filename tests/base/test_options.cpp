@@ -1,4 +1,5 @@
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,9 +109,11 @@ struct Fields {
     table.add("run.trace", trace, "trace");
     table.add("run.name", name, "name");
     table.add_choice("sampler.kind", kind, {"uniform", "osmd", "full"}, "who");
-    table.add("sampler.rate", rate, above_to(0, 1), "rate").only_for({"osmd"});
-    table.add("sampler.sizes", sizes, at_least(1), "sizes").only_for({"uniform", "osmd"});
     table.add("sampler.shares", shares, between(0, 1), "shares");
+    KindKeys uniform(table, "sampler.kind", "uniform"), osmd(table, "sampler.kind", "osmd");
+    uniform.add("sampler.sizes", sizes, at_least(1), "sizes");
+    osmd.add("sampler.rate", rate, above_to(0, 1), "rate");
+    osmd.add("sampler.sizes", sizes, at_least(1), "sizes");
   }
 };
 
@@ -203,6 +206,87 @@ TEST(OptionTable, IgnoredAreGivenKeysOfOtherKinds) {
   EXPECT_EQ(f.table.ignored().size(), 2U);
   EXPECT_EQ(f.table.selector("sampler")->key, "sampler.kind");
   EXPECT_EQ(f.table.selector("run"), nullptr);
+}
+
+// A key of two kinds, with a range and help of each, and of a kind of another section.
+struct SharedFields {
+  std::string kind = "uniform";
+  std::string rule = "mean";
+  double rate = 0.5;
+  int64_t depth = 1;
+  OptionTable table;
+
+  SharedFields() {
+    table.add_choice("sampler.kind", kind, {"uniform", "osmd", "mabs"}, "who");
+    table.add_choice("rule.kind", rule, {"mean", "median"}, "how");
+    KindKeys osmd(table, "sampler.kind", "osmd"), mabs(table, "sampler.kind", "mabs");
+    KindKeys median(table, "rule.kind", "median");
+    osmd.add("sampler.rate", rate, above_to(0, 1), "rate of osmd");
+    rate = 4;
+    mabs.add("sampler.rate", rate, at_least(2), "rate of mabs");
+    rate = 0.5;
+    median.add("sampler.depth", depth, at_least(0), "depth of the median");
+  }
+};
+
+TEST(KindKeys, EachKindHasItsOwnDefaultRangeAndHelp) {
+  SharedFields f;
+  const auto& uses = f.table.at("sampler.rate").uses;
+  ASSERT_EQ(uses.size(), 2U);
+  EXPECT_EQ(uses[0].help, "rate of osmd");
+  EXPECT_EQ(uses[1].help, "rate of mabs");
+  EXPECT_EQ(uses[0].default_text, "0.5");
+  EXPECT_EQ(uses[1].default_text, "4");
+  EXPECT_EQ(uses[1].range, "[2, inf)");
+  f.table.set("sampler.kind", "mabs", "");
+  f.table.resolve();
+  EXPECT_EQ(f.rate, 4);
+  f.table.set("sampler.kind", "osmd", "");
+  f.table.resolve();
+  EXPECT_EQ(f.rate, 0.5);
+}
+
+// The kind may be named behind its keys: what one kind accepts is a value until it is chosen.
+TEST(KindKeys, TheRangeIsThatOfTheChosenKind) {
+  SharedFields f;
+  EXPECT_THROW(f.table.set("sampler.rate", "1.5", ""), InvalidArgument);
+  f.table.set("sampler.rate", "3", "job.cfg:7");
+  EXPECT_EQ(f.rate, 3);
+  f.table.set("sampler.kind", "mabs", "");
+  f.table.resolve();
+  EXPECT_EQ(f.rate, 3);
+  f.table.set("sampler.kind", "osmd", "");
+  expect_error<InvalidArgument>([&] { f.table.resolve(); },
+                                {"sampler.rate", "3 is out of range (0, 1]", "osmd", "job.cfg:7"});
+}
+
+TEST(KindKeys, UseFollowsTheKindsOfEverySection) {
+  SharedFields f;
+  f.table.set("sampler.depth", "2", "");
+  f.table.set("sampler.rate", "1", "");
+  EXPECT_EQ(f.table.ignored(), (std::vector<std::string>{"sampler.rate (sampler.kind=uniform)",
+                                                         "sampler.depth (rule.kind=mean)"}));
+  f.table.set("sampler.kind", "osmd", "");
+  f.table.set("rule.kind", "median", "");
+  EXPECT_TRUE(f.table.ignored().empty());
+  // A choice that is not read chooses nothing.
+  const auto reads = [](const std::string& key) { return key != "rule.kind"; };
+  EXPECT_EQ(f.table.ignored(reads).size(), 1U);
+}
+
+TEST(OptionTable, ANumberOrAWord) {
+  std::optional<double> eta;
+  OptionTable table;
+  table.add("sampler.eta", eta, "auto", "rate");
+  EXPECT_EQ(table.at("sampler.eta").default_text, "auto");
+  table.set("sampler.eta", "0.25", "");
+  EXPECT_EQ(eta, 0.25);
+  table.set("sampler.eta", "auto", "");
+  EXPECT_EQ(eta, std::nullopt);
+  for (const char* bad : {"-1", "nan", "inf", "Auto", ""}) {
+    expect_error<InvalidArgument>([&] { table.set("sampler.eta", bad, "job.cfg:3"); },
+                                  {"sampler.eta", "job.cfg:3", "known: auto"});
+  }
 }
 
 }  // namespace

@@ -11,13 +11,22 @@
 #include "bench_job.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "hanse/run/components.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/run/assembly.hpp"
 
 namespace {
 
 using namespace hanse;
 
-double round_seconds(const Job& job, Components& parts, int64_t round, std::vector<float>& theta,
+// What the loop trains with.
+struct Loop {
+  const Federation& federation;
+  std::unique_ptr<ClientSampler> sampler;
+  std::unique_ptr<LocalUpdate> update;
+};
+
+double round_seconds(const Job& job, Loop& parts, int64_t round, std::vector<float>& theta,
                      std::vector<float>& row, std::vector<float>& average) {
   const double start_s = monotonic_seconds();
   const auto seed = static_cast<uint64_t>(job.run.seed);
@@ -42,12 +51,16 @@ double round_seconds(const Job& job, Components& parts, int64_t round, std::vect
 }  // namespace
 
 extern "C" int hanse_main(int argc, char** argv, double) try {
-  Job job;
+  KeyedJob job(catalog());
   load_bench_job(argc, argv, job);
   const auto comm = make_single_communicator();
-  Components parts(job, *comm);
-  parts.trainer->initialize_model();
-  const auto initial = parts.trainer->model_row();
+  const auto assembly = assemble(job, *comm);
+  const Federation& federation = assembly->federation;
+  Loop parts{.federation = federation,
+             .sampler = make_sampler(job, federation),
+             .update = make_update(job, federation, *assembly->model)};
+  assembly->protocol().initialize_model();
+  const auto initial = assembly->protocol().model_row();
   std::vector<float> theta(initial.begin(), initial.end());
   std::vector<float> row(theta.size());
   std::vector<float> average(theta.size());

@@ -4,12 +4,13 @@
 #include <string>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/load_job.hpp"
 
 namespace hanse {
 
 // Checked. Throws InvalidArgument.
-inline void load_bench_job(int argc, char** argv, Job& job) {
+inline void load_bench_job(int argc, char** argv, KeyedJob& job) {
   if (argc < 2) throw InvalidArgument(std::string(argv[0]) + " needs a job file");
   Overrides overrides;
   for (int i = 2; i < argc; ++i) {

@@ -16,7 +16,8 @@
 #include "bench_job.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "hanse/run/components.hpp"
+#include "hanse/kinds/experts.hpp"
+#include "hanse/run/assembly.hpp"
 
 namespace {
 
@@ -25,21 +26,22 @@ using namespace hanse;
 // Fed-Exp's listing; how a model learns, mixes and predicts is left to the loop's kind.
 class Loop {
  public:
-  Loop(const Job& job, Components& parts)
+  Loop(const Job& job, Assembly& parts)
       : job_(job),
         n_(static_cast<int>(parts.federation.clients())),
         inputs_(static_cast<int>(parts.federation.sample_values())),
         outputs_(static_cast<int>(parts.federation.classes())),
         width_(outputs_ * (inputs_ + 1)),
-        eta_(online_eta(job.online.eta, n_, job.online.horizon)),
+        eta_(online_eta(job.online, n_, job.online.horizon)),
         stream_(parts.federation, {.horizon = job.online.horizon},
                 static_cast<uint64_t>(job.run.seed)),
         theta_(static_cast<std::size_t>(n_ * width_)),
         gamma_(theta_.size()),
         log_weights_(static_cast<std::size_t>(n_ * n_)),
         batches_(static_cast<std::size_t>(n_)) {
-    parts.online->initialize_model();
-    std::copy(parts.online->model_row().begin(), parts.online->model_row().end(), theta_.begin());
+    parts.protocol().initialize_model();
+    const auto row = parts.protocol().model_row();
+    std::copy(row.begin(), row.end(), theta_.begin());
   }
   virtual ~Loop() = default;
 
@@ -214,14 +216,17 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 }  // namespace
 
 extern "C" int hanse_main(int argc, char** argv, double) try {
-  Job job;
+  KeyedJob job(catalog());
   load_bench_job(argc, argv, job);
   const at::NoGradGuard no_gradients;
   const auto comm = make_single_communicator();
-  Components parts(job, *comm);
-  if (!parts.online) throw InvalidArgument("hanse-bench-online needs run.protocol = online");
-  CblasLoop cblas(job, parts);
-  AtenLoop aten(job, parts);
+  if (job.run.protocol != "online") {
+    throw InvalidArgument("hanse-bench-online needs run.protocol = online");
+  }
+  const auto parts = assemble(job, *comm);
+  Protocol& online = parts->protocol();
+  CblasLoop cblas(job, *parts);
+  AtenLoop aten(job, *parts);
   std::vector<double> hanse_s, cblas_s, aten_s;
   // By turns, so that what else the machine does hits all three; some rounds at a time, so that
   // each finds its rows in the caches.
@@ -233,12 +238,12 @@ extern "C" int hanse_main(int argc, char** argv, double) try {
         seconds.push_back(processor_seconds([&] { round(t); }));
       }
     };
-    turn(hanse_s, [&](int64_t) { parts.online->round(false); });
+    turn(hanse_s, [&](int64_t) { online.round(false); });
     turn(cblas_s, [&](int64_t t) { cblas.round(t); });
     turn(aten_s, [&](int64_t t) { aten.round(t); });
   }
-  if (parts.online->failure()) std::rethrow_exception(parts.online->failure());
-  const auto rows = parts.online->model_row();
+  if (online.failure()) std::rethrow_exception(online.failure());
+  const auto rows = online.model_row();
   fmt::print(
       "{{\"rounds\": {}, \"hanse\": {:.9g}, \"cblas\": {:.9g}, \"aten\": {:.9g}, "
       "\"difference\": {:.3g}}}\n",

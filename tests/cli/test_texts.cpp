@@ -16,7 +16,7 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST(ListText, MentionsEveryOptionWithDefaultRangeAndHelp) {
   const std::string text = list_text("");
-  const Job job;
+  const KeyedJob job(catalog());
   for (const Option& option : job.table.options()) {
     const std::string value = option.default_text.empty() ? "(empty)" : option.default_text;
     const std::string range = option.range.empty() ? "" : "  " + option.range;
@@ -32,7 +32,7 @@ TEST(ListText, MentionsEveryNameOfEveryFamily) {
     const std::string own = list_text(family.name);
     EXPECT_EQ(own, list_text(section));
     EXPECT_TRUE(has(all, own));
-    for (const auto& entry : family.entries) {
+    for (const auto& entry : family.rows) {
       EXPECT_TRUE(has(own, "  " + entry.name)) << entry.name;
       EXPECT_TRUE(has(own, entry.summary)) << entry.name;
     }

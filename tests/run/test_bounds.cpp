@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
-#include "hanse/run/bounds.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "run/bounds.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -23,7 +23,8 @@ struct Bound {
     job.sampler.per_round = 3;
     federation = Federation::load(job.data, job.federation, 1, *comm);
   }
-  int64_t steps() const { return bound_job(job, federation)->client.steps; }
+  Job centralized() const { return bound_job(job, federation, Bound::kCentralized); }
+  int64_t steps() const { return centralized().client.steps; }
 
   std::unique_ptr<Communicator> comm;
   Job job;
@@ -32,7 +33,6 @@ struct Bound {
 
 TEST(Bounds, CentralizedProcessesAsManySamplesAsAFederatedRound) {
   Bound b;
-  b.job.run.protocol = "centralized";
   b.job.client.epochs = 2;
   b.job.client.batch = 4;
   const auto n = static_cast<double>(b.federation.train_samples());
@@ -51,45 +51,43 @@ TEST(Bounds, CentralizedProcessesAsManySamplesAsAFederatedRound) {
 
 TEST(Bounds, CentralizedHasOneParticipant) {
   Bound b;
-  b.job.run.protocol = "centralized";
   b.job.client.kind = "ditto";
   b.job.sampler.kind = "osmd";
   b.job.sampler.availability = "0.5";
   b.job.aggregator.kind = "propfair";
   b.job.server.optimizer = "adam";
   b.job.server.role = "dedicated";
-  const auto bound = bound_job(b.job, b.federation);
-  EXPECT_EQ(make_sampler(*bound, b.federation)->per_round(), 1);
-  EXPECT_TRUE(bound->client.pooled);
-  EXPECT_EQ(bound->client.kind, "sgd");
-  EXPECT_EQ(bound->sampler.availability, "always");
-  EXPECT_EQ(bound->aggregator.kind, "fedavg");
-  EXPECT_EQ(bound->server.optimizer, "sgd");
-  EXPECT_EQ(bound->server.role, "dedicated");
+  const auto bound = b.centralized();
+  EXPECT_EQ(make_sampler(bound, b.federation)->per_round(), 1);
+  EXPECT_TRUE(bound.client.pooled);
+  EXPECT_EQ(bound.client.kind, "sgd");
+  EXPECT_EQ(bound.sampler.availability, "always");
+  EXPECT_EQ(bound.aggregator.kind, "fedavg");
+  EXPECT_EQ(bound.server.optimizer, "sgd");
+  EXPECT_EQ(bound.server.role, "dedicated");
 }
 
 TEST(Bounds, LocalDrawsAsManyAsAFederatedRound) {
   Bound b;
-  b.job.run.protocol = "local";
   b.job.sampler.kind = "osmd";
   b.job.sampler.availability = "0.5";
   b.job.client.personal = "fc*";
   b.job.client.steps = 4;
-  const auto bound = bound_job(b.job, b.federation);
-  EXPECT_EQ(bound->sampler.kind, "uniform");
-  EXPECT_EQ(make_sampler(*bound, b.federation)->per_round(), 3);
-  EXPECT_EQ(bound->sampler.availability, "0.5");
-  EXPECT_EQ(bound->client.steps, 4);
-  EXPECT_TRUE(bound->client.alone);
-  EXPECT_FALSE(bound->client.pooled);
+  const auto bound = bound_job(b.job, b.federation, Bound::kLocal);
+  EXPECT_EQ(bound.sampler.kind, "uniform");
+  EXPECT_EQ(make_sampler(bound, b.federation)->per_round(), 3);
+  EXPECT_EQ(bound.sampler.availability, "0.5");
+  EXPECT_EQ(bound.client.steps, 4);
+  EXPECT_TRUE(bound.client.alone);
+  EXPECT_FALSE(bound.client.pooled);
   b.job.sampler.kind = "full";
-  EXPECT_EQ(make_sampler(*bound_job(b.job, b.federation), b.federation)->per_round(), 7);
+  EXPECT_EQ(make_sampler(bound_job(b.job, b.federation, Bound::kLocal), b.federation)->per_round(),
+            7);
 }
 
 TEST(Bounds, RefuseMoreParticipantsThanClients) {
   Bound b;
   b.job.sampler.per_round = 8;
-  b.job.run.protocol = "centralized";
   expect_error<InvalidArgument>([&] { b.steps(); }, {"8", "[1, 7]", "sampler.per-round"});
 }
 

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/run/assembly.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/components.hpp"
+#include "hanse/run/load_job.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -57,13 +59,14 @@ Outcome train(const Choice& choice, Communicator& comm) {
   Job job;
   fill_job(choice, job);
   check_job(job);
-  Components parts(job, comm);
-  parts.trainer->initialize_model();
+  const auto parts = assemble(job, comm);
+  Protocol& protocol = parts->protocol();
+  protocol.initialize_model();
   Outcome outcome;
-  for (int round = 0; round < 2; ++round) outcome.records.push_back(parts.trainer->round(false));
-  const auto row = parts.trainer->model_row();
+  for (int round = 0; round < 2; ++round) outcome.records.push_back(protocol.round(false));
+  const auto row = protocol.model_row();
   outcome.model.assign(row.begin(), row.end());
-  outcome.decision = parts.aggregator->decision();
+  outcome.decision = protocol.decision();
   return outcome;
 }
 

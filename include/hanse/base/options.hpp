@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,24 +37,33 @@ inline Range from_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
 }
 
+// What a key is to one kind of one family, such as osmd of sampler.kind: its own default, range and
+// help.
+struct KindUse {
+  std::string selector;  // "sampler.kind"
+  std::string kind;      // "osmd"
+  std::string help;
+  std::string range;
+  std::string default_text;
+  std::function<void(std::string_view)> parse;
+};
+
 struct Option {
   std::string key;    // "client.lr"
   std::string help;   // meaning, unit, trade-off
   std::string range;  // "(0, inf)" or "a | b | c"; may be empty
   std::string default_text;
-  std::vector<std::string> kinds;  // values of the section's selector that use it; empty: all
+  std::vector<KindUse> uses;  // by the kinds that read the key; empty: all read it
   std::vector<std::string> choices;
   std::function<void(std::string_view)> parse;  // throws InvalidArgument
   std::function<std::string()> format;          // the field's value; parse(format()) is identity
+  bool may_change = false;                      // by a resumed run
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
-  Option& only_for(std::vector<std::string> used_by) {
-    kinds = std::move(used_by);
+  Option& may_change_on_resume() {
+    may_change = true;
     return *this;
-  }
-  bool used_by(const std::string& kind) const {
-    return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
   }
   std::string section() const { return key.substr(0, key.find('.')); }
 };
@@ -61,18 +71,28 @@ struct Option {
 // The first choice of a section is its selector: sampler.kind, server.optimizer, ...
 class OptionTable {
  public:
+  // Is the key, a section's selector, read at all?
+  using Reads = std::function<bool(const std::string& key)>;
+
   // Binds a key to a field; the field's present value is the default. The field must outlive the
   // table. The returned reference is valid until the next add.
   Option& add(const std::string& key, int64_t& field, Range range, const std::string& help);
   Option& add(const std::string& key, double& field, Range range, const std::string& help);
   Option& add(const std::string& key, bool& field, const std::string& help);
   Option& add(const std::string& key, std::string& field, const std::string& help);
+  // A number >= 0, or `word`, which stands for no number and for a choice of the program's.
+  Option& add(const std::string& key, std::optional<double>& field, const std::string& word,
+              const std::string& help);
   Option& add(const std::string& key, std::vector<int64_t>& field, Range range,
               const std::string& help);
   Option& add(const std::string& key, std::vector<double>& field, Range range,
               const std::string& help);
   Option& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
                      const std::string& help);
+
+  // Adds the options of `keys` as those of one kind: a new one behind the last of its section, a
+  // known one as a further use. REQUIRES: kinds that share a key bind it to one field.
+  void add_uses(const OptionTable& keys, const std::string& selector, const std::string& kind);
 
   // Sets a field from text. `where` says where the text stands, for the message.
   // Throws InvalidArgument: unknown key, text that is no value of the type, value out of range.
@@ -86,14 +106,53 @@ class OptionTable {
   // The selector of a section; null when it has none.
   const Option* selector(const std::string& section) const;
 
-  // Keys the user gave that the chosen kind of their section does not use, for one notice.
-  std::vector<std::string> ignored() const;
+  // When all keys are set: a key that the user did not give gets the default of the chosen kind,
+  // and one that was given must be in its range. Throws InvalidArgument.
+  void resolve();
+
+  // The uses by kinds that are chosen, where their selectors are read.
+  std::vector<const KindUse*> chosen_uses(const Option& option, const Reads& reads = {}) const;
+  // Does every kind read the key, or a chosen one?
+  bool is_used(const Option& option, const Reads& reads = {}) const;
+
+  // Keys the user gave that no chosen kind uses, each with the choice: "sampler.eta
+  // (sampler.kind=uniform)".
+  std::vector<std::string> ignored(const Reads& reads = {}) const;
 
  private:
   Option& append(Option option);
   Option* find(const std::string& key);
+  Option& insert(Option option);
 
   std::vector<Option> options_;
+};
+
+// The keys of one kind, added to a table one after another.
+class KindKeys {
+ public:
+  KindKeys(OptionTable& table, std::string selector, std::string kind)
+      : table_(table), selector_(std::move(selector)), kind_(std::move(kind)) {}
+
+  // As OptionTable's.
+  template <class... Arguments>
+  KindKeys& add(const std::string& key, Arguments&&... arguments) {
+    OptionTable one;
+    one.add(key, std::forward<Arguments>(arguments)...);
+    table_.add_uses(one, selector_, kind_);
+    return *this;
+  }
+  KindKeys& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
+                       const std::string& help) {
+    OptionTable one;
+    one.add_choice(key, field, std::move(choices), help);
+    table_.add_uses(one, selector_, kind_);
+    return *this;
+  }
+
+ private:
+  OptionTable& table_;
+  std::string selector_;
+  std::string kind_;
 };
 
 // Strict parsers: the whole text is one value. Throw InvalidArgument.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hanse/run/job.hpp"
+#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/protocol/engines.hpp"
-#include "hanse/run/job.hpp"
 
 namespace hanse {
 

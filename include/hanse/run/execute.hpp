@@ -5,7 +5,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 
@@ -16,10 +16,9 @@ namespace hanse {
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
                    double start_s);
 
-// Goes on from the newest complete checkpoint of `run_directory`, on any number of ranks.
-// `overrides` may name run.rounds, run.max-seconds, run.out, run.overwrite, checkpoint.*,
-// evaluate.*, report.*, server.role, comm.reduction, comm.dispatch; another key is an
-// InvalidArgument.
+// Continues from the newest complete checkpoint of `run_directory`, on any number of ranks.
+// `overrides` may name the options that may change on resume (`hanse list --markdown` has them);
+// another key is an InvalidArgument.
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s);
 

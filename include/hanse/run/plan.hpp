@@ -5,7 +5,7 @@
 
 #include "hanse/base/options.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 
@@ -32,8 +32,5 @@ void bind_plan(OptionTable& table, PlanOptions& options);
 // ranks.
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm);
-
-// What becomes of a model's buffers, in one line; empty when it has none.
-std::string buffers_text(const ParameterLayout& layout);
 
 }  // namespace hanse

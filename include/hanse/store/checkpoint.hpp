@@ -45,7 +45,7 @@ struct FoundCheckpoint {
   std::string file;
   int64_t round = 0;
 };
-// The newest complete checkpoint. Damaged ones are passed over and told to `skipped(file, why)`.
+// The newest complete checkpoint. Damaged ones are skipped and reported to `skipped(file, why)`.
 std::optional<FoundCheckpoint> newest_checkpoint(
     const std::string& folder,
     const std::function<void(const std::string&, const std::string&)>& skipped);

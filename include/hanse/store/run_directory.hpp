@@ -1,6 +1,6 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, the protocol's own
-// tables (sampling.csv, online.csv, weights.csv), partition.csv, clients.csv, summary.json,
-// model.h5, checkpoints/, tensorboard/. Written by rank 0.
+// tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv), partition.csv,
+// clients.csv, summary.json, model.h5, checkpoints/, tensorboard/. Written by rank 0.
 #pragma once
 
 #include <cstdint>

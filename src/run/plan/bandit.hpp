@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hanse/protocol/bandit.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/job/job.hpp"
 #include "sheet.hpp"
 
 namespace hanse {

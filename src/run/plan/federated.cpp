@@ -6,16 +6,18 @@
 
 #include <fmt/format.h>
 
+#include "bounds.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/run/bounds.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "protocols.hpp"
 #include "round_times.hpp"
 
 namespace hanse {
 
 namespace {
 
-FederatedFacts facts_of(const Job& job, const Components& parts, const Workload& workload,
+FederatedFacts facts_of(const Job& job, const FederatedAssembly& parts, const Workload& workload,
                         const Cluster& cluster) {
   const AggregatorNeeds needs = parts.aggregator->needs();
   return {.clients = parts.federation.clients(),
@@ -43,7 +45,7 @@ double round_rows_bytes(const Job& job, const FederatedFacts& facts, const Clust
              : states + footprint.memory_bytes_of("kept updates");
 }
 
-void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
+void describe_job(const Job& job, const FederatedAssembly& parts, PlanSheet& sheet) {
   sheet.text("job", "job", job.run.name);
   sheet.count("parameters", "parameters", parts.model->layout().n_trainable());
   const std::string buffers = buffers_text(parts.model->layout());
@@ -54,7 +56,7 @@ void describe_job(const Job& job, const Components& parts, PlanSheet& sheet) {
   sheet.field("train_samples", parts.federation.train_samples());
 }
 
-void describe_memory(const Job& job, const Components& parts, const Cluster& cluster,
+void describe_memory(const Job& job, const FederatedAssembly& parts, const Cluster& cluster,
                      const Rates& rates, const Workload& workload, const RoundFootprint& footprint,
                      const ProcessMemory& process, PlanSheet& sheet) {
   const auto data = number(parts.federation.bytes());
@@ -117,11 +119,12 @@ void describe_run(const Job& job, const RoundTimes& times, PlanSheet& sheet) {
 
 }  // namespace
 
-void plan_federated(const PlanOptions& options, Job& job, Components& parts,
+void plan_federated(const PlanOptions& options, const Job& job, FederatedAssembly& parts,
                     const ProcessMemory& process, const Cluster& started, Cluster planned,
                     Communicator& comm, PlanSheet& sheet) {
-  const auto bound = is_bound(job) ? bound_job(job, parts.federation) : nullptr;
-  Job& trained = bound ? *bound : job;
+  const auto own_models = protocol_kind(job).own_models;
+  const Bound bound = own_models.value_or(false) ? Bound::kLocal : Bound::kCentralized;
+  Job trained = own_models ? bound_job(job, parts.federation, bound) : job;
   std::unique_ptr<Workload> workload;  // rank 0
   double row_bytes = 0;
   agree_on(comm, [&] {
@@ -136,12 +139,12 @@ void plan_federated(const PlanOptions& options, Job& job, Components& parts,
   set_links({}, rates, started, here);
   const std::string source = set_links(options, rates, started, planned);
   const FederatedFacts facts = facts_of(trained, parts, *workload, planned);
-  const bool own_models = evaluates_own_models(trained);
+  const bool personal = evaluates_own_models(trained);
   const RoundTimes times =
       estimate_round({.facts = facts,
                       .overlaps = step_overlaps(facts.needs, *parts.update),
-                      .own_models = own_models,
-                      .trains_to_evaluate = own_models && !parts.update->keeps_own_model()},
+                      .own_models = personal,
+                      .trains_to_evaluate = personal && !parts.update->keeps_own_model()},
                      *workload, rates, here, planned);
   const RoundFootprint footprint = FederatedTrainer::footprint(facts, planned.ranks, planned.hosts);
   describe_job(job, parts, sheet);

@@ -1,7 +1,7 @@
 // The plan of a federated job, and of its bounds.
 #pragma once
 
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
 #include "machines.hpp"
 
 namespace hanse {
@@ -12,8 +12,8 @@ struct ProcessMemory {
   double load = 0;   // the most while they were made: reading data may take more than keeping them
 };
 
-// Collective; the sheet is rank 0's. `job` stays as it is.
-void plan_federated(const PlanOptions& options, Job& job, Components& parts,
+// Collective; the sheet is rank 0's.
+void plan_federated(const PlanOptions& options, const Job& job, FederatedAssembly& parts,
                     const ProcessMemory& process, const Cluster& started, Cluster planned,
                     Communicator& comm, PlanSheet& sheet);
 

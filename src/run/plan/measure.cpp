@@ -9,9 +9,10 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/single_communicator.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/run/catalog.hpp"
 #include "hanse/sums/gram.hpp"
 #include "links.hpp"
 
@@ -73,7 +74,7 @@ RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communi
 // Rounds of one client a rank that takes so many steps, and of a model that stays as it is.
 class ShortRounds {
  public:
-  ShortRounds(Job& job, Components& parts, const Cluster& started, int64_t steps,
+  ShortRounds(Job& job, FederatedAssembly& parts, const Cluster& started, int64_t steps,
               Communicator& comm)
       : parts_(parts), client_(job.client) {
     client_.steps = steps;
@@ -128,7 +129,7 @@ class ShortRounds {
  private:
   static constexpr int64_t kMostShortRounds = 20;
 
-  Components& parts_;
+  FederatedAssembly& parts_;
   ClientOptions client_;
   std::unique_ptr<LocalUpdate> update_;
   std::unique_ptr<ClientSampler> sampler_;
@@ -138,7 +139,7 @@ class ShortRounds {
 };
 
 // Seconds a sample, of clients in turn.
-double evaluation_rate(Components& parts) {
+double evaluation_rate(FederatedAssembly& parts) {
   RowEvaluator evaluator(parts.federation, *parts.model);
   evaluator.at(parts.trainer->model_row());
   const double start_s = monotonic_seconds();
@@ -191,7 +192,7 @@ double resident_bytes() {
   return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
 }
 
-Rates measure(Job& job, Components& parts, const Cluster& started, const Workload* workload,
+Rates measure(Job& job, FederatedAssembly& parts, const Cluster& started, const Workload* workload,
               double row_bytes, Communicator& comm) {
   const bool server = comm.rank() == 0;
   parts.trainer->initialize_model();
@@ -217,7 +218,7 @@ Rates measure(Job& job, Components& parts, const Cluster& started, const Workloa
   if (rates.whole) {
     rounds.reset();
     const int64_t most = std::clamp<int64_t>(job.run.rounds, 1, kMostRounds);
-    means = time_rounds(*parts.protocol, kWholeRounds_s, most, comm);
+    means = time_rounds(*parts.trainer, kWholeRounds_s, most, comm);
     if (server) samples = workload->training(started);
   } else {
     const double step_s = comm.allreduce_one(server ? means.train_s : 0, ReduceOp::kMax);
@@ -230,7 +231,7 @@ Rates measure(Job& job, Components& parts, const Cluster& started, const Workloa
   rates.round_s = means.round_s;
   rates.train_sample_s = means.train_s / samples;
   rates.server_s = means.server_s;
-  if (server) rates.state_bytes = checkpoint_bytes(*parts.protocol);
+  if (server) rates.state_bytes = checkpoint_bytes(*parts.trainer);
   return rates;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cost.hpp"
-#include "hanse/run/components.hpp"
+#include "federated_assembly.hpp"
 #include "workload.hpp"
 
 namespace hanse {
@@ -32,7 +32,7 @@ double resident_bytes();
 // moved, and must not be kept. `job`: as clients train; it stays as it is. `workload` and
 // `row_bytes`, which a rank keeps of a whole round, count on rank 0, where the rates are complete.
 // Throws AgreedError when training fails.
-Rates measure(Job& job, Components& parts, const Cluster& started, const Workload* workload,
+Rates measure(Job& job, FederatedAssembly& parts, const Cluster& started, const Workload* workload,
               double row_bytes, Communicator& comm);
 
 }  // namespace hanse

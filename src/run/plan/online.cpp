@@ -13,7 +13,7 @@ namespace hanse {
 namespace {
 
 // Seconds of a round's work over all ranks: the second one, for the first warms caches.
-double round_work_s(const Job& job, Components& parts, Communicator& comm) {
+double round_work_s(const Job& job, OnlineAssembly& parts, Communicator& comm) {
   parts.online->initialize_model();
   RoundRecord record;
   for (int64_t t = 1; t <= std::min<int64_t>(2, job.online.horizon); ++t) {
@@ -25,7 +25,7 @@ double round_work_s(const Job& job, Components& parts, Communicator& comm) {
 
 }  // namespace
 
-void plan_online(const Job& job, Components& parts, const Cluster& planned, Communicator& comm,
+void plan_online(const Job& job, OnlineAssembly& parts, const Cluster& planned, Communicator& comm,
                  PlanSheet& sheet) {
   const double work_s = round_work_s(job, parts, comm);
   const int64_t nodes = parts.federation.clients();

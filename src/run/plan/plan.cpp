@@ -6,37 +6,18 @@
 #include <fmt/format.h>
 
 #include "bandit.hpp"
+#include "bandit_assembly.hpp"
 #include "federated.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/load_job.hpp"
 #include "hanse/run/summary.hpp"
 #include "online.hpp"
+#include "online_assembly.hpp"
 
 namespace hanse {
-
-namespace {
-
-// A protocol and its parts as a run would have them, on state that is dropped with them.
-std::unique_ptr<Components> assemble_scratch(const Job& job, Communicator& comm) {
-  return std::make_unique<Components>(job, comm);
-}
-
-}  // namespace
-
-std::string buffers_text(const ParameterLayout& layout) {
-  std::vector<std::string> parts;
-  if (const int64_t values = layout.n_params() - layout.n_trainable(); values > 0) {
-    parts.push_back(fmt::format(
-        "{} values in {} buffers are averaged like parameters, without the server's optimizer",
-        values,
-        std::count_if(layout.slots().begin(), layout.slots().end(),
-                      [](const ParameterSlot& slot) { return !slot.trainable; })));
-  }
-  if (!layout.carried().empty()) {
-    parts.push_back(fmt::format("{} integer buffers stay as they are", layout.carried().size()));
-  }
-  return join(parts, "; ");
-}
 
 void bind_plan(OptionTable& table, PlanOptions& options) {
   table.add("ranks", options.ranks, at_least(1), "ranks of the run");
@@ -48,7 +29,7 @@ void bind_plan(OptionTable& table, PlanOptions& options) {
 
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm) {
-  Job job;
+  KeyedJob job(catalog());
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
@@ -59,19 +40,18 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
     job.run.device = "cpu";
   });
   ProcessMemory process{.start = resident_bytes()};
-  const auto assembled = assemble_scratch(job, comm);
-  Components& parts = *assembled;
+  const auto assembly = assemble(job, comm);
   process.load = peak_memory_bytes();
-  const Cluster started = started_cluster(job, comm, *parts.host);
+  const Cluster started = started_cluster(job, comm, *assembly->host);
   Cluster planned;
   agree_on(comm, [&] { planned = planned_cluster(options, job, started); });
   PlanSheet sheet;
-  if (parts.bandit) {
-    plan_bandit(job, *parts.bandit, planned.ranks, sheet);
-  } else if (parts.online) {
-    plan_online(job, parts, planned, comm, sheet);
-  } else {
-    plan_federated(options, job, parts, process, started, planned, comm, sheet);
+  if (const auto* bandits = dynamic_cast<BanditAssembly*>(assembly.get())) {
+    plan_bandit(job, *bandits->bandit, planned.ranks, sheet);
+  } else if (auto* nodes = dynamic_cast<OnlineAssembly*>(assembly.get())) {
+    plan_online(job, *nodes, planned, comm, sheet);
+  } else if (auto* parts = dynamic_cast<FederatedAssembly*>(assembly.get())) {
+    plan_federated(options, job, *parts, process, started, planned, comm, sheet);
   }
   return options.json ? sheet.json() : sheet.lines();
 }

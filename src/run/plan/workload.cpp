@@ -6,8 +6,8 @@
 
 #include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/schedule.hpp"
-#include "hanse/run/availability.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 
 namespace hanse {
 

@@ -7,7 +7,7 @@
 
 #include "cost.hpp"
 #include "hanse/data/federation.hpp"
-#include "hanse/run/job.hpp"
+#include "hanse/job/job.hpp"
 
 namespace hanse {
 

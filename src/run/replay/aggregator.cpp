@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/aggregators.hpp"
 #include "json.hpp"
 
 namespace hanse {
@@ -56,7 +57,7 @@ double participation_of(const Json& rule) {
   return participation;
 }
 
-// Inner products tell how many take part; nothing else depends on how many there are.
+// Inner products show how many take part; nothing else depends on how many there are.
 bool knows_gram(const Json& trace) {
   if (!trace.contains("rounds")) return false;
   const Json& rounds = rounds_of(trace);
@@ -73,7 +74,7 @@ Json replay_aggregator(const Json& trace, const Job& job) {
   if (rule->needs().gram) return replay_gram(trace, *rule);
   const Setting setting{
       .clients = clients,
-      .absent_weight = job.aggregator.kind == "aaggff-d" ? 1 / participation : 1,
+      .absent_weight = aggregator_traits(job.aggregator).scaled_draws ? 1 / participation : 1,
       .samples = trace.contains("samples") ? number(trace.at("samples"), "trace.samples") : 0};
   Json result = {{"rounds", Json::array()}};
   for (const Json& round : rounds_of(trace)) {

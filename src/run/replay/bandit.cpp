@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/bandits.hpp"
 #include "hanse/rules/bandit/client.hpp"
-#include "hanse/run/catalog.hpp"
 #include "json.hpp"
 
 namespace hanse {

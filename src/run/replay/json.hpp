@@ -8,9 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
-#include "hanse/run/job.hpp"
 
 namespace hanse {
+
+struct Job;
 
 using Json = nlohmann::json;
 

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/experts.hpp"
 #include "json.hpp"
 
 namespace hanse {
@@ -52,7 +53,8 @@ Json replay_online(const Json& trace, const Job& job) {
   const auto n = static_cast<std::size_t>(nodes);
   const Json& rounds = rounds_of(trace);
   const auto count = std::max<int64_t>(1, static_cast<int64_t>(rounds.size()));
-  const auto rule = make_experts(job, nodes, job.online.horizon > 0 ? job.online.horizon : count);
+  const auto rule =
+      make_experts(job.online, nodes, job.online.horizon > 0 ? job.online.horizon : count);
   std::vector<double> weights(n * n);
   Json result = {{"rounds", Json::array()}};
   for (const Json& round : rounds) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "json.hpp"
 

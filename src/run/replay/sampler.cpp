@@ -6,15 +6,16 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/run/catalog.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "json.hpp"
 
 namespace hanse {
 
 namespace {
 
-// Who is there, told to the sampler: everyone when a round does not say.
-void tell_available(const Json& round, const std::string& where, ClientSampler& sampler) {
+// Tells the sampler who is there: everyone when a round does not say.
+void set_available(const Json& round, const std::string& where, ClientSampler& sampler) {
   std::vector<bool> there(static_cast<std::size_t>(sampler.clients()),
                           !round.contains("available"));
   if (round.contains("available")) {
@@ -61,7 +62,7 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
 Json replay_round(const Json& round, const std::string& where, bool has_experts,
                   ClientSampler& sampler) {
   if (!round.is_object()) throw InvalidArgument("expected an object", where);
-  tell_available(round, where + ".available", sampler);
+  set_available(round, where + ".available", sampler);
   if (sampler.needs_foresight()) {
     if (!round.contains("foreseen")) {
       throw InvalidArgument("the rule looks at all clients before this round", where,
@@ -78,9 +79,9 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
                           : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
   try {
-    Draw told;
-    told.clients = draws;
-    check_feedback(told, feedback);
+    Draw recorded;
+    recorded.clients = draws;
+    check_feedback(recorded, feedback);
     const Draw draw = sampler.impose(draws);
     const auto at = positions(draw, draws);
     std::vector<double> coefficients;  // of each draw
@@ -113,8 +114,7 @@ std::vector<double> initial_of(const Json& trace, const SamplerOptions& options,
   if (!trace.contains("initial")) return {};
   auto initial = numbers(trace, "initial", static_cast<std::size_t>(clients), 0, "trace");
   const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
-  const bool shares = options.kind == "weighted" || options.kind == "lipschitz";
-  if (!shares && !(std::abs(sum - 1) < 1e-6)) {
+  if (!sampler_traits(options).by_shares && !(std::abs(sum - 1) < 1e-6)) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum), "trace.initial");
   }
   return initial;
@@ -132,7 +132,7 @@ Json replay_sampler(const Json& trace, const Job& job) {
     result["importance"] =
         numbers(trace, "importance", static_cast<std::size_t>(clients), 0, "trace");
   }
-  const bool has_experts = options.kind == "adaptive-osmd" || options.kind == "osmd-doubling";
+  const bool has_experts = sampler_traits(options).has_experts;
   for (const Json& round : rounds_of(trace)) {
     const auto where = fmt::format("rounds[{}]", result["rounds"].size());
     result["rounds"].push_back(replay_round(round, where, has_experts, *sampler));

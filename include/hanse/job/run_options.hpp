@@ -1,0 +1,43 @@
+// Options of a run, its evaluations, checkpoints and reports.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hanse {
+
+struct RunOptions {
+  std::string protocol = "federated";
+  std::string name;  // default: the job file's name
+  int64_t seed = 1;
+  std::string out;  // default: runs/NAME
+  int64_t rounds = 100;
+  int64_t repeats = 1;          // bandit
+  int64_t threads = 1;          // of each rank
+  std::string device = "auto";  // auto | cpu | cuda
+  int64_t ranks_per_gpu = 1;
+  int64_t device_cohort = 8;  // clients side by side on a GPU
+  double max_seconds = 0;     // 0: no limit
+  double round_seconds = 0;   // 0: no limit
+  bool overwrite = false;
+  bool trace = false;
+  bool state_dict = false;
+};
+
+struct EvaluateOptions {
+  int64_t every = 10;         // rounds; 0: after the last round only
+  std::string view = "auto";  // auto | global | personalised
+  bool regret = false;        // of the sampler; all clients train in every round
+};
+
+struct CheckpointOptions {
+  int64_t every = 100;                // rounds; 0: after the last round, and when stopped
+  int64_t keep = 2;                   // newest; 0: all
+  std::string on_error = "continue";  // continue | stop
+};
+
+struct ReportOptions {
+  bool tensorboard = false;
+};
+
+}  // namespace hanse

@@ -1,0 +1,32 @@
+// Bandits' rules by the names of a job.
+#pragma once
+
+#include <cstdint>
+
+#include "hanse/job/bandit_options.hpp"
+#include "hanse/rules/bandit/client.hpp"
+
+namespace hanse {
+
+struct Job;
+
+// What makes a kind of bandit of the others' parts.
+struct BanditRule {
+  UcbOptions ucb;
+  bool network = true;  // fits a network first; else features are the arms' points
+};
+
+// For N clients, horizon T and arms of `inputs` numbers each.
+BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
+                            int64_t inputs);
+
+// The number of uniform pulls. Throws InvalidArgument when there are more than N T.
+int64_t exploration_of(const BanditOptions& options, int64_t clients);
+
+// Checks what can be checked without data. Throws InvalidArgument.
+void check_bandit(const Job& job);
+
+// Are the arms read from a file?
+bool reads_arms(const BanditOptions& options);
+
+}  // namespace hanse

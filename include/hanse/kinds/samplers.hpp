@@ -1,0 +1,34 @@
+// Samplers by the names of a job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/job/sampler_options.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+
+namespace hanse {
+
+struct Job;
+
+struct SamplerTraits {
+  bool blind = false;        // draws do not depend on what participants report
+  bool distinct = false;     // nobody is drawn twice: as many draws as clients are all clients
+  bool everyone = false;     // all clients that are there take part
+  bool by_shares = false;    // by fixed shares, which make_sampler() needs
+  bool has_experts = false;  // weighs experts: ClientSampler::expert_weights()
+};
+
+// Throws InvalidArgument for an unknown kind, as do the makers.
+SamplerTraits sampler_traits(const SamplerOptions& options);
+
+// Throws InvalidArgument when options and federation do not fit together.
+std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
+// The same without data. `initial` [M]: shares of weighted and lipschitz, first probabilities of
+// the osmd family; empty: uniform, where the kind has such a start.
+std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
+                                            std::span<const double> initial);
+
+}  // namespace hanse

@@ -1,0 +1,35 @@
+// Local updates and server optimizers by the names of a job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
+
+namespace hanse {
+
+struct Job;
+
+struct UpdateTraits {
+  bool separable = false;   // tensors can be trained apart, so that some stay with the client
+  bool own_models = false;  // every client has a model of its own
+};
+
+// Throws InvalidArgument for an unknown kind.
+UpdateTraits update_traits(const ClientOptions& options);
+
+// evaluate.view: are clients evaluated with models of their own? `auto` says so where
+// client.update, client.personal or client.alone give them some.
+bool evaluates_own_models(const Job& job);
+
+// What the clients of client.update do, or those that aggregator.kind brings. Throws
+// InvalidArgument when options, federation and model do not fit together.
+std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
+                                         Model& model);
+
+// The server's step: that of server.optimizer, or what client.update asks for.
+std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t n_params);
+
+}  // namespace hanse

@@ -1,0 +1,59 @@
+// The objects of a job, put together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
+#include "hanse/protocol/protocol.hpp"
+
+namespace hanse {
+
+struct Job;
+struct KeyedJob;
+
+// What a run writes after every round beside the files of every protocol. Rank 0.
+class RoundWriter {
+ public:
+  virtual ~RoundWriter() = default;
+  // Of the protocol's last round. Throws IoError.
+  virtual void append_round() = 0;
+};
+
+// One rank's objects of a job: these, and those that its protocol alone has. It owns them all, and
+// nothing of them outlives it.
+class Assembly {
+ public:
+  explicit Assembly(Communicator& comm) : host(comm.split_by_host()) {}
+  virtual ~Assembly() = default;
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  virtual Protocol& protocol() = 0;
+  // Begins in run.out, or continues those of the folder `from` after `completed` rounds. Null:
+  // there is nothing to write.
+  virtual std::unique_ptr<RoundWriter> write_rounds(const KeyedJob& /*job*/,
+                                                    const std::string& /*from*/,
+                                                    int64_t /*completed*/) {
+    return nullptr;
+  }
+
+  std::unique_ptr<Communicator> host;
+  Federation federation;              // empty where there are no samples
+  std::unique_ptr<Model> model;       // null where nothing is trained
+  std::string model_file_digest;      // of model.path; empty: the model has no file
+  std::vector<std::string> greeting;  // what the user should know at the start, in lines
+};
+
+// Collective. Reads the data, builds model, rules and protocol of run.protocol; agrees on whatever
+// is wrong. Throws AgreedError.
+std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm);
+
+// What becomes of a model's buffers, in one line; empty when it has none.
+std::string buffers_text(const ParameterLayout& layout);
+
+}  // namespace hanse

@@ -1,0 +1,23 @@
+// Jobs as a run takes them: read, resolved and checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hanse/job/keyed_job.hpp"
+
+namespace hanse {
+
+// read_job(), and the values of run.name, run.out, the horizons and evaluate.view when they are not
+// given. Throws InvalidArgument that names file, line and key.
+void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job);
+
+// Checks what can be checked without data: combinations of options, and that each file is there.
+// Throws InvalidArgument.
+void check_job(const Job& job);
+
+// Keys the user gave that the job does not use, for one notice: those that its protocol does not
+// read, and those of kinds that are not chosen.
+std::vector<std::string> unused_keys(const KeyedJob& job);
+
+}  // namespace hanse

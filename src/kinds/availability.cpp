@@ -1,0 +1,121 @@
+#include "hanse/kinds/availability.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kOption = "sampler.availability";
+constexpr const char* kKnown =
+    "known: always, a probability in (0, 1], blocks(n), blocks(n, rounds), or the path of a file";
+
+std::optional<double> as_number(const std::string& text) {
+  try {
+    return parse_number(text);
+  } catch (const InvalidArgument&) {
+    return std::nullopt;
+  }
+}
+
+double checked_probability(double value) {
+  if (value > 0 && value <= 1) return value;
+  throw InvalidArgument(fmt::format("{} is not in (0, 1]", value), kOption, kKnown);
+}
+
+struct Blocks {
+  int64_t count = 1;
+  int64_t rounds = 1;
+};
+
+std::optional<Blocks> as_blocks(const std::string& text) {
+  const std::string open = "blocks(";
+  if (text.rfind(open, 0) != 0 || text.back() != ')') return std::nullopt;
+  const auto fields = split_list(text.substr(open.size(), text.size() - open.size() - 1));
+  Blocks blocks;
+  try {
+    if (fields.empty() || fields.size() > 2) throw InvalidArgument("");
+    blocks.count = parse_integer(fields[0]);
+    if (fields.size() == 2) blocks.rounds = parse_integer(fields[1]);
+    if (blocks.count < 1 || blocks.rounds < 1) throw InvalidArgument("");
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(fmt::format("'{}' needs whole numbers of at least 1", text), kOption,
+                          kKnown);
+  }
+  return blocks;
+}
+
+Presence parse_presence(const std::string& line, int64_t clients, const std::string& where) {
+  const auto fields = split_list(line);
+  Presence presence;
+  try {
+    if (fields.size() != 3) throw InvalidArgument("");
+    presence = {.client = parse_integer(fields[0]),
+                .first = parse_integer(fields[1]),
+                .last = parse_integer(fields[2])};
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(fmt::format("'{}' is not three whole numbers", line), where,
+                          "a line is: client,first round,last round");
+  }
+  if (presence.client < 0 || presence.client >= clients) {
+    throw InvalidArgument(fmt::format("client {} is outside [0, {})", presence.client, clients),
+                          where);
+  }
+  if (presence.first < 1 || presence.last < presence.first) {
+    throw InvalidArgument(
+        fmt::format("rounds {} to {} are no range", presence.first, presence.last), where,
+        "rounds count from 1");
+  }
+  return presence;
+}
+
+std::vector<Presence> read_schedule(const std::string& path, int64_t clients) {
+  std::ifstream file(path);
+  if (!file) throw InvalidArgument("cannot read the schedule of clients", path, kKnown);
+  std::vector<Presence> presences;
+  std::string line;
+  for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const bool header = number == 1 && line.rfind("client", 0) == 0;
+    if (line.empty() || line.front() == '#' || header) continue;
+    presences.push_back(parse_presence(line, clients, fmt::format("{}:{}", path, number)));
+  }
+  return presences;
+}
+
+}  // namespace
+
+std::unique_ptr<Availability> make_availability(const std::string& text, int64_t clients) {
+  if (text == "always") return nullptr;
+  if (const auto number = as_number(text)) {
+    return make_independent_availability(clients, checked_probability(*number));
+  }
+  if (const auto blocks = as_blocks(text)) {
+    if (blocks->count > clients) {
+      throw InvalidArgument(fmt::format("{} blocks of {} clients", blocks->count, clients),
+                            kOption);
+    }
+    return make_block_availability(clients, blocks->count, blocks->rounds);
+  }
+  return make_scheduled_availability(read_schedule(text, clients));
+}
+
+void check_availability(const std::string& text) {
+  if (text == "always") return;
+  if (const auto number = as_number(text)) {
+    checked_probability(*number);
+  } else if (!as_blocks(text) && !std::filesystem::is_regular_file(text)) {
+    throw InvalidArgument(fmt::format("unknown value '{}'", text), kOption, kKnown);
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "bandit_assembly.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/data/dataset.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/bandits.hpp"
+#include "hanse/rules/bandit/clusters.hpp"
+
+namespace hanse {
+
+namespace {
+
+Arms read_arms(const Job& job) {
+  DataOptions data = job.data;
+  const bool clusters = job.bandit.arms == "clusters";
+  if (!clusters) {
+    data.task = "regression";
+    data.label_column.clear();
+    data.client_column.clear();
+  }
+  const Dataset read = read_csv(clusters ? job.data.path : job.bandit.path, data);
+  const auto* features = reinterpret_cast<const float*>(read.features.data());
+  Arms arms{.inputs = read.sample_values()};
+  arms.points.assign(features, features + read.size() * read.sample_values());
+  if (!clusters) {
+    arms.values.assign(read.targets.begin(), read.targets.end());
+    return arms;
+  }
+  if (job.bandit.positive >= read.classes) {
+    throw InvalidArgument(fmt::format("class {} of {}", job.bandit.positive, read.classes),
+                          "bandit.positive", "classes count from 0, in sorted order");
+  }
+  std::vector<bool> positive;
+  for (const int32_t label : read.labels) positive.push_back(label == job.bandit.positive);
+  return cluster_arms(arms.points, arms.inputs, positive, job.bandit.count);
+}
+
+// Rank 0's arms on all ranks.
+Arms share_arms(const Job& job, Communicator& comm) {
+  Arms arms;
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) arms = read_arms(job);
+    if (comm.rank() == 0 && arms.size() < 2) {
+      throw InvalidArgument(fmt::format("{} arms, at least 2 are needed", arms.size()),
+                            job.bandit.path);
+    }
+  });
+  int64_t shape[] = {arms.size(), arms.inputs};
+  comm.bcast(std::span(shape), 0);
+  arms.inputs = shape[1];
+  arms.values.resize(static_cast<std::size_t>(shape[0]));
+  arms.points.resize(static_cast<std::size_t>(shape[0] * shape[1]));
+  comm.bcast(std::span(arms.values), 0);
+  comm.bcast(std::span(arms.points), 0);
+  return arms;
+}
+
+BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
+  const BanditOptions& bandit = job.bandit;
+  const int64_t clients = job.federation.clients;
+  const BanditRule rule = make_bandit_rule(bandit, clients, bandit.horizon, arms.inputs);
+  return {.arms = std::move(arms),
+          .ucb = rule.ucb,
+          .optimism = bandit.ucb,
+          .statistics = bandit.statistics,
+          .network = rule.network,
+          .clients = clients,
+          .exploration = rule.network ? exploration_of(bandit, clients) : 0,
+          .oracle = bandit.oracle,
+          .noise = bandit.noise,
+          .seed = seed};
+}
+
+// run.repeats bandits, of seeds run.seed, run.seed + 1, ... Rank 0 reads the files. Collective.
+std::unique_ptr<BanditProtocol> make_bandit(const Job& job, Communicator& comm) {
+  const bool files = reads_arms(job.bandit);
+  const Arms read = files ? share_arms(job, comm) : Arms{};
+  std::unique_ptr<BanditProtocol> bandit;
+  agree_on(comm, [&] {
+    std::vector<BanditSetup> repeats;
+    for (int64_t r = 0; r < job.run.repeats; ++r) {
+      const auto seed = static_cast<uint64_t>(job.run.seed + r);
+      const BanditOptions& options = job.bandit;
+      Arms arms =
+          files ? read
+                : draw_arms(options.arms, options.count, options.inputs, options.negate, seed);
+      repeats.push_back(setup_of(job, std::move(arms), seed));
+    }
+    bandit = std::make_unique<BanditProtocol>(std::move(repeats), comm);
+  });
+  return bandit;
+}
+
+// "hartmann: fed-go-ucb on 50 arms, ..." for the notice at the start.
+std::string bandit_text(const Job& job, const BanditProtocol& bandit) {
+  return fmt::format("{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name,
+                     job.bandit.kind, bandit.arms(), job.bandit.arms, bandit.dimension(),
+                     bandit.clients(),
+                     job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : "");
+}
+
+}  // namespace
+
+std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
+  auto assembly = std::make_unique<BanditAssembly>(comm);
+  assembly->bandit = make_bandit(job, comm);
+  assembly->greeting.push_back(bandit_text(job, *assembly->bandit));
+  return assembly;
+}
+
+}  // namespace hanse

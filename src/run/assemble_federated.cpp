@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "bounds.hpp"
+#include "federated_assembly.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/run/engine.hpp"
+#include "trace.hpp"
+#include "training_data.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Rules that send gradients, or weigh updates by their inner products, have none for buffers.
+void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_travel) {
+  if (!gradients_travel || layout.n_trainable() == layout.n_params()) return;
+  throw InvalidArgument(fmt::format("{} works on gradients, and the model has buffers or frozen "
+                                    "parameters",
+                                    job.aggregator.kind),
+                        "aggregator.kind",
+                        "group norm has no buffers; other aggregators average them");
+}
+
+FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
+  return {.seed = static_cast<uint64_t>(job.run.seed),
+          .max_participants = max_participants,
+          .client = job.client,
+          .server = job.server,
+          .comm = job.comm,
+          .round_seconds = job.run.round_seconds,
+          .loss_batches = loss_batches(job.aggregator.loss),
+          .equal_importance = job.aggregator.weights == "uniform",
+          .regret = job.evaluate.regret,
+          .trace = job.run.trace,
+          .own_models = evaluates_own_models(job),
+          .state_folder = job.run.out};
+}
+
+// A round with a time limit reports nothing of those it leaves out.
+void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
+                      const ParameterLayout& layout) {
+  if (job.run.round_seconds == 0) return;
+  const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(who + " needs every participant's update", key,
+                          hint + ", or run.round-seconds = 0");
+  };
+  if (!sampler_traits(job.sampler).blind) {
+    refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
+  }
+  if (needs.norms || needs.gram || needs.rates || needs.trials > 0) {
+    refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
+  }
+  if (update.state_width() > 0 || update.tells_update()) {
+    refuse(job.client.kind, "client.update", "use sgd or prox");
+  }
+  if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
+  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
+  if (layout.n_trainable() < layout.n_params()) {
+    refuse("a model with buffers or frozen parameters", "model.kind", "group norm has no buffers");
+  }
+}
+
+void check_view(const Job& job, const LocalUpdate& update) {
+  if (!evaluates_own_models(job) || !update.tells_update()) return;
+  throw InvalidArgument("clients of this job send directions and have no models of their own",
+                        "evaluate.view", "use evaluate.view = global");
+}
+
+void build(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  int64_t max_participants = 0;
+  const Federation& federation = parts.federation;
+  Model& model = *parts.model;
+  parts.client = job.client;
+  agree_on(comm, [&] {
+    parts.update = make_update(job, federation, model);
+    check_view(job, *parts.update);
+    require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
+                       job.client.state_memory << 20, job.run.out);
+    if (comm.rank() != 0) return;
+    parts.sampler = make_sampler(job, federation);
+    parts.availability = make_availability(job.sampler.availability, federation.clients());
+    parts.optimizer = make_optimizer(job, model.layout().n_trainable());
+    max_participants = std::min(parts.sampler->per_round(), federation.clients());
+  });
+  comm.bcast(std::span(&max_participants, 1), 0);
+  parts.participation =
+      static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  agree_on(comm, [&] {
+    parts.aggregator = make_aggregator(job, federation.clients(), parts.participation);
+    check_time_limit(job, *parts.update, parts.aggregator->needs(), model.layout());
+    check_buffers(job, model.layout(),
+                  parts.aggregator->needs().gram || parts.update->tells_update());
+  });
+  const auto settings = trainer_settings(job, max_participants);
+  const RoundNeeds needs{.update = *parts.update,
+                         .rule = parts.aggregator->needs(),
+                         .foresight = parts.sampler && parts.sampler->needs_foresight(),
+                         .settings = settings,
+                         .model_kind = job.model.kind,
+                         .update_kind = job.client.kind,
+                         .rule_kind = job.aggregator.kind,
+                         .protocol = job.run.protocol};
+  auto engine =
+      build_engine(job, needs, {comm, federation, model, *parts.update, needs.rule}, *parts.host);
+  parts.trainer = std::make_unique<FederatedTrainer>(
+      FederatedTrainer::Parts{.comm = comm,
+                              .host = *parts.host,
+                              .federation = federation,
+                              .model = model,
+                              .update = *parts.update,
+                              .sampler = parts.sampler.get(),
+                              .aggregator = *parts.aggregator,
+                              .optimizer = parts.optimizer.get(),
+                              .availability = parts.availability.get(),
+                              .engine = std::move(engine)},
+      settings);
+}
+
+std::unique_ptr<Assembly> assemble_bound(const Job& job, Communicator& comm, Bound which) {
+  auto assembly = std::make_unique<FederatedAssembly>(comm);
+  load_samples_and_model(job, comm, *assembly);
+  Job bound;
+  agree_on(comm, [&] { bound = bound_job(job, assembly->federation, which); });
+  build(bound, comm, *assembly);
+  greet_training(job, comm, *assembly);
+  return assembly;
+}
+
+}  // namespace
+
+std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job,
+                                                             const std::string& from,
+                                                             int64_t completed) {
+  if (!traced) return nullptr;
+  return std::make_unique<Traces>(job, *this, from, completed);
+}
+
+std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
+  auto assembly = std::make_unique<FederatedAssembly>(comm);
+  load_samples_and_model(job, comm, *assembly);
+  build(job, comm, *assembly);
+  assembly->traced = job.run.trace;
+  greet_training(job, comm, *assembly);
+  const std::string notice = aggregator_notice(job);
+  if (!notice.empty()) assembly->greeting.push_back(notice);
+  return assembly;
+}
+
+std::unique_ptr<Assembly> assemble_centralized(const Job& job, Communicator& comm) {
+  return assemble_bound(job, comm, Bound::kCentralized);
+}
+
+std::unique_ptr<Assembly> assemble_local(const Job& job, Communicator& comm) {
+  return assemble_bound(job, comm, Bound::kLocal);
+}
+
+}  // namespace hanse

@@ -1,0 +1,88 @@
+#include "hanse/run/load_job.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/engine.hpp"
+#include "protocols.hpp"
+
+namespace hanse {
+
+void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
+  read_job(path, overrides, job);
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
+  if (job.run.name.empty()) job.run.name = std::filesystem::path(path).stem().string();
+  if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
+  if (job.online.horizon == 0 && reading.reads("online.horizon")) {
+    job.online.horizon = job.run.rounds;
+  }
+  if (job.evaluate.view == "auto" && reading.reads("evaluate.view")) {
+    const bool own = protocol.own_models.value_or(evaluates_own_models(job));
+    job.evaluate.view = own ? "personalised" : "global";
+  }
+  if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;
+  if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
+  require_writable(job);
+}
+
+namespace {
+
+// The kinds that are chosen, of those families that the protocol reads.
+void check_kinds(const Job& job, const Reading& reading) {
+  Job chosen = job;
+  for (const KindFamily& family : catalog()) {
+    if (!reading.reads(family.key)) continue;
+    const std::string& name = family.choice(chosen);
+    for (const KindRow& row : family.rows) {
+      if (row.name == name && row.check) row.check(job);
+    }
+  }
+}
+
+}  // namespace
+
+void check_job(const Job& job) {
+  check_engine(job);
+  const Reading& reading = protocol_kind(job).reading;
+  if (!reading.reads("model.kind")) return check_kinds(job, reading);
+  if (job.run.repeats > 1) {
+    throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),
+                          "run.repeats", "only run.protocol = bandit has them");
+  }
+  check_data(job);
+  if (job.federation.held_out > 0 && job.run.protocol != "federated") {
+    throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol),
+                          "federation.held-out", "leave it 0");
+  }
+  if (job.comm.reduction == "fast" && job.comm.dispatch == "shared") {
+    throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
+                          "use comm.dispatch=planned or comm.reduction=exact");
+  }
+  loss_batches(job.aggregator.loss);
+  given_bound(job.sampler.a_max);
+  check_availability(job.sampler.availability);
+  check_kinds(job, reading);
+}
+
+std::vector<std::string> unused_keys(const KeyedJob& job) {
+  const Reading& reading = protocol_kind(job).reading;
+  const auto reads = [&](const std::string& key) { return reading.reads(key); };
+  std::vector<std::string> keys;
+  for (const Option& option : job.table.options()) {
+    if (option.given && !reads(option.key)) keys.push_back(option.key);
+  }
+  for (const std::string& key : job.table.ignored(reads)) {
+    // "client.mu (client.update=sgd)"
+    if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace hanse

@@ -1,0 +1,107 @@
+#include "training_data.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/require_same.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/model/threads.hpp"
+
+namespace hanse {
+
+namespace {
+
+// All samples of the client are tokens that a model of this vocabulary knows.
+void check_tokens(const Federation& federation, int64_t client, int64_t vocabulary) {
+  constexpr int64_t kSamples = 256;  // at once
+  std::vector<float> values;
+  for (const SampleRange range : {federation.train(client), federation.test(client)}) {
+    for (int64_t begin = range.begin; begin < range.end; begin += kSamples) {
+      const SampleRange part{begin, std::min(begin + kSamples, range.end)};
+      values.resize(static_cast<std::size_t>(part.size() * federation.sample_values()));
+      federation.copy(part, values.data());
+      for (const float value : values) {
+        if (is_token(value, vocabulary)) continue;
+        throw InvalidArgument(fmt::format("client {} has the value {}, no token: the model knows "
+                                          "the whole numbers from 0 to {}",
+                                          client, value, vocabulary - 1),
+                              "model.vocabulary", "it must be above the largest token of the data");
+      }
+    }
+  }
+}
+
+void load_samples(const Job& job, Communicator& comm, Assembly& assembly) {
+  agree_on(comm, [&] {  // a file may be damaged on one host alone
+    assembly.federation = Federation::load(job.data, job.federation,
+                                           static_cast<uint64_t>(job.run.seed), *assembly.host);
+  });
+  require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
+               "every host needs the same files");
+}
+
+void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  agree_on(comm, [&] {
+    assembly.model = make_model(job.model, federation.sample_shape(), federation.classes());
+    const std::string file = model_file(job.model);
+    if (!file.empty()) assembly.model_file_digest = file_digest_hex(file, 0);
+  });
+  require_same(comm, "model files", assembly.model_file_digest,
+               "every host needs the same model.path");
+  const int64_t vocabulary = assembly.model->vocabulary();
+  if (vocabulary == 0) return;
+  agree_on(comm, [&] {
+    const int64_t all = federation.clients() + federation.held_out();
+    for (int64_t id = comm.rank(); id < all; id += comm.size()) {
+      check_tokens(federation, id, vocabulary);
+    }
+  });
+}
+
+std::string held_out_text(int64_t clients) {
+  return clients > 0 ? fmt::format(", {} clients held out", clients) : "";
+}
+
+}  // namespace
+
+void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  set_model_threads(job.run.threads);
+  require_same(comm, "kernels", kernel_family(),
+               "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
+  load_samples(job, comm, assembly);
+  build_model(job, comm, assembly);
+}
+
+void greet_training(const Job& job, const Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  const ParameterLayout& layout = assembly.model->layout();
+  assembly.greeting.push_back(fmt::format(
+      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
+      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
+      held_out_text(federation.held_out()), comm.size(), comm.size() == 1 ? "" : "s"));
+  const std::string buffers = buffers_text(layout);
+  if (!buffers.empty()) assembly.greeting.push_back(buffers);
+}
+
+std::string buffers_text(const ParameterLayout& layout) {
+  std::vector<std::string> parts;
+  if (const int64_t values = layout.n_params() - layout.n_trainable(); values > 0) {
+    parts.push_back(fmt::format(
+        "{} values in {} buffers are averaged like parameters, without the server's optimizer",
+        values,
+        std::count_if(layout.slots().begin(), layout.slots().end(),
+                      [](const ParameterSlot& slot) { return !slot.trainable; })));
+  }
+  if (!layout.carried().empty()) {
+    parts.push_back(fmt::format("{} integer buffers stay as they are", layout.carried().size()));
+  }
+  return join(parts, "; ");
+}
+
+}  // namespace hanse
