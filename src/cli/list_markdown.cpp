@@ -14,8 +14,8 @@ constexpr const char* kHead = R"(# Every key of a job file
 `hanse list --markdown` prints this page, and a test compares the two. [README.md](README.md)
 explains how a job file works.
 
-A key with "only for" belongs to the named kinds, and kinds may give one key defaults and meanings of
-their own. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
+A key with "only for" belongs to the named kinds, and kinds may give one key defaults and meanings
+of their own. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
 `hanse resume` takes only keys marked "may change on resume".
 )";
 

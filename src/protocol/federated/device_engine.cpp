@@ -5,6 +5,7 @@
 
 #include "attempt.hpp"
 #include "federated/engine.hpp"
+#include "federated/note_training.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/clock.hpp"

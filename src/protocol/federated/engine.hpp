@@ -97,10 +97,4 @@ class Engine {
   virtual int64_t bytes_moved() const = 0;
 };
 
-// Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
-// in range below `limit`, can enter the sum.
-struct FoldResult;
-void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
-                   const FoldResult& folded, double seconds, double limit, Findings& findings);
-
 }  // namespace hanse

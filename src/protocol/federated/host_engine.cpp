@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "attempt.hpp"
+#include "federated/note_training.hpp"
 #include "federated/report.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "federated/assignment.hpp"
 #include "federated/engine.hpp"
 #include "federated/report.hpp"
 #include "federated/state_homes.hpp"
@@ -17,15 +18,6 @@
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
-
-// One participation as all ranks know it. Trivially copyable: it travels as bytes.
-struct Assignment {
-  int64_t client;
-  int64_t position;    // in the draw
-  int64_t worker;      // that trains it, when the schedule is planned
-  double coefficient;  // of its update in the sum
-  double importance;   // lambda_i, of its second row
-};
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
 enum class PlanMessage : int64_t {

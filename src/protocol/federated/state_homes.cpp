@@ -1,7 +1,6 @@
 #include "federated/state_homes.hpp"
 
 #include "attempt.hpp"
-#include "federated/round_plan.hpp"
 
 namespace hanse {
 

@@ -7,12 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "federated/assignment.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 
 namespace hanse {
-
-struct Assignment;
 
 class StateHomes {
  public:
