@@ -4,6 +4,7 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/kinds/families.hpp"
 #include "keyed_rows.hpp"
 
