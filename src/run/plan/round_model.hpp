@@ -6,7 +6,7 @@
 
 #include "calibration.hpp"
 #include "cost.hpp"
-#include "federated_assembly.hpp"
+#include "../federated_assembly.hpp"
 #include "hanse/job/job.hpp"
 
 namespace hanse {

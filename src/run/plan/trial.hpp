@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hanse/base/aligned.hpp"
-#include "federated_assembly.hpp"
+#include "../federated_assembly.hpp"
 
 namespace hanse {
 
