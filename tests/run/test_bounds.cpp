@@ -12,8 +12,8 @@
 namespace hanse {
 namespace {
 
-struct Bound {
-  Bound() : comm(make_single_communicator()) {
+struct BoundCase {
+  BoundCase() : comm(make_single_communicator()) {
     job.data.kind = "random";
     job.data.shape = {3};
     job.data.classes = 2;
@@ -32,7 +32,7 @@ struct Bound {
 };
 
 TEST(Bounds, CentralizedProcessesAsManySamplesAsAFederatedRound) {
-  Bound b;
+  BoundCase b;
   b.job.client.epochs = 2;
   b.job.client.batch = 4;
   const auto n = static_cast<double>(b.federation.train_samples());
@@ -50,7 +50,7 @@ TEST(Bounds, CentralizedProcessesAsManySamplesAsAFederatedRound) {
 }
 
 TEST(Bounds, CentralizedHasOneParticipant) {
-  Bound b;
+  BoundCase b;
   b.job.client.kind = "ditto";
   b.job.sampler.kind = "osmd";
   b.job.sampler.availability = "0.5";
@@ -68,7 +68,7 @@ TEST(Bounds, CentralizedHasOneParticipant) {
 }
 
 TEST(Bounds, LocalDrawsAsManyAsAFederatedRound) {
-  Bound b;
+  BoundCase b;
   b.job.sampler.kind = "osmd";
   b.job.sampler.availability = "0.5";
   b.job.client.personal = "fc*";
@@ -86,7 +86,7 @@ TEST(Bounds, LocalDrawsAsManyAsAFederatedRound) {
 }
 
 TEST(Bounds, RefuseMoreParticipantsThanClients) {
-  Bound b;
+  BoundCase b;
   b.job.sampler.per_round = 8;
   expect_error<InvalidArgument>([&] { b.steps(); }, {"8", "[1, 7]", "sampler.per-round"});
 }

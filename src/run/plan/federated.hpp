@@ -1,7 +1,7 @@
 // The plan of a federated job, and of its bounds.
 #pragma once
 
-#include "federated_assembly.hpp"
+#include "../federated_assembly.hpp"
 #include "machines.hpp"
 
 namespace hanse {

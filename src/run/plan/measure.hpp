@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cost.hpp"
-#include "federated_assembly.hpp"
+#include "../federated_assembly.hpp"
 #include "workload.hpp"
 
 namespace hanse {

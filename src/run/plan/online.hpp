@@ -1,7 +1,7 @@
 // The plan of an online job.
 #pragma once
 
-#include "online_assembly.hpp"
+#include "../online_assembly.hpp"
 #include "machines.hpp"
 
 namespace hanse {
