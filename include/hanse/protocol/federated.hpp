@@ -23,9 +23,6 @@
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/sums/device_sum.hpp"
-#include "hanse/sums/device_updates.hpp"
-#include "hanse/sums/update_sum.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/direction_report.hpp"
@@ -37,6 +34,9 @@
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
+#include "hanse/sums/device_sum.hpp"
+#include "hanse/sums/device_updates.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 

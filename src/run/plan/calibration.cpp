@@ -10,9 +10,9 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/sums/gram.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/bounds.hpp"
+#include "hanse/sums/gram.hpp"
 
 namespace hanse {
 
