@@ -17,6 +17,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/kinds/experts.hpp"
+#include "hanse/protocol/stream.hpp"
 #include "hanse/run/assembly.hpp"
 
 namespace {
