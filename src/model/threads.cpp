@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <c10/util/Exception.h>
@@ -11,6 +12,7 @@
 #include <torch/version.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/processor.hpp"
 
 namespace hanse {
 
@@ -46,12 +48,17 @@ void set_model_threads(int64_t threads) {
   keep_freed_blocks();
 }
 
+void choose_convolutions() {
+  if (!has_avx512()) at::globalContext().setUserEnabledMkldnn(false);
+}
+
 std::string kernel_family() {
   std::string family = std::string("openblas ") + openblas_get_corename() + ", torch " +
                        word_after(at::show_config(), "CPU capability usage: ");
   for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     if (const char* isa = std::getenv(name)) family += std::string(", onednn ") + isa;
   }
+  if (!has_avx512()) family += ", convolutions without onednn";
   return family;
 }
 

@@ -6,6 +6,7 @@
 #include "dense.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/model/threads.hpp"
 #include "loss.hpp"
 #include "networks.hpp"
 #include "resnet.hpp"
@@ -141,6 +142,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   check_extents(sample_shape, "the sides of a sample", "data.shape");
   const LossKind loss = loss_kind(options.loss, classes);
   const Initialization start = initialization(options.init);
+  choose_convolutions();
   auto model = row.make(options, sample_shape, loss, loss_outputs(loss, classes));
   model->set_initialization(start);
   return model;

@@ -324,7 +324,14 @@ class HeldOut(hanse.Case):
         self.assert_digest(self.path("sgd"), shared, "by being looked at")
         for name, value in metrics(shared).items():
             self.assertEqual(own["sgd"][name.replace("held_out_", "held_out_before_")], value)
-        self.assertEqual(own["ditto"], own["sgd"])  # Ditto's own model without the pull is SGD's
+        # Ditto's own model without the pull is SGD's, but for the rounding: SGD's step is part of the
+        # gradient's product, Ditto stores the gradient first. Whether both have the same bits depends
+        # on the kernels; each of the 12 steps (3 epochs of 4 batches) rounds by 2^-24 at most.
+        self.assertEqual(own["ditto"].keys(), own["sgd"].keys())
+        rounding = 12 * 2**-24 * own["sgd"]["held_out_loss_mean"]
+        for name, value in own["sgd"].items():
+            delta = rounding if name.startswith("held_out_loss_") else 0
+            self.assertAlmostEqual(own["ditto"][name], value, delta=delta, msg=name)
 
     def test_only_federated(self):
         process = self.hanse("run", self.job({"federation.held-out": 2, "run.protocol": "online"}),
