@@ -1,6 +1,7 @@
 // Where a job's clients are trained, and what is refused.
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/engine.hpp"
+#include "run/bounds.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -107,14 +109,16 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
 }
 
 TEST(Engine, ProtocolsThatTrainNobodyOnGpusAreRefused) {
-  for (const char* protocol : {"centralized", "local"}) {  // by what they make of the clients
+  // By what the bounds make of the clients.
+  for (const auto& [protocol, which] :
+       {std::pair("centralized", Bound::kCentralized), std::pair("local", Bound::kLocal)}) {
     Job job;
     fill_job(job);
     job.run.protocol = protocol;
     const MadeJob data(job);
-    const auto bound = bound_job(job, data.federation);
-    const MadeJob made(*bound);
-    expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(*bound)); },
+    const Job bound = bound_job(job, data.federation, which);
+    const MadeJob made(bound);
+    expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(bound)); },
                                   {"run.protocol", "hint", "run.device = cpu"});
   }
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";

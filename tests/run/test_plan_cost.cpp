@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
