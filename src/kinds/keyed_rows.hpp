@@ -1,7 +1,8 @@
 // Rows of a family whose names, summaries and makers stand in a table of a module below.
 #pragma once
 
-#include <iterator>
+#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
