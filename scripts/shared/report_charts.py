@@ -178,7 +178,7 @@ def participants_chart(runs):
     if len(runs) == 1:
         for _, _, table in tables_of(runs, lambda run: run.sampling()):
             if has(table, "available"):
-                chart.line(table["round"], table["available"], "were there", "c1 d1")
+                chart.line(table["round"], table["available"], "available", "c1 d1")
     return chart
 
 

@@ -110,7 +110,7 @@ class Run:
 
 
 def label_runs(runs):
-    """Shortest names that tell the runs apart."""
+    """Shortest names that distinguish the runs."""
     names = [run.name for run in runs]
     for run in runs:
         if names.count(run.name) > 1:
