@@ -1,4 +1,4 @@
-// Several clients' models side by side on one device.
+// Several clients' models side by side on one device, and the samples there.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
-#include "hanse/model/device_samples.hpp"
 #include "hanse/model/model.hpp"
 
 namespace at {
@@ -16,6 +15,27 @@ class Tensor;
 }
 
 namespace hanse {
+
+// Samples of one shape on a device, zero until they are put there. Memory on the device: 4 bytes a
+// value.
+class DeviceSamples {
+ public:
+  // `values`: of a sample; `classes`: 0 for regression; `device` as LibTorch names it.
+  DeviceSamples(int64_t samples, int64_t values, int64_t classes, const std::string& device);
+  ~DeviceSamples();
+
+  // Copies a batch from the host's memory to the samples [begin, begin + batch.rows). Waits for the
+  // device to have read it.
+  void put(int64_t begin, const Batch& batch);
+
+  const at::Tensor& features() const { return *features_; }  // [samples, values] float32
+  // [samples]: labels, int32; targets, float32, for regression.
+  const at::Tensor& targets() const { return *targets_; }
+
+ private:
+  std::unique_ptr<at::Tensor> features_;
+  std::unique_ptr<at::Tensor> targets_;
+};
 
 // One mini-batch of each client, borrowed from the caller. C clients with places for B samples
 // each; what stands in places behind a client's samples must be finite.

@@ -24,6 +24,12 @@ at::Tensor borrow(std::span<const T> values, at::IntArrayRef shape, at::ScalarTy
   return at::from_blob(const_cast<T*>(values.data()), shape, type);
 }
 
+template <class T>
+void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const T* values) {
+  at::Tensor place = tensor.narrow(0, begin, rows);
+  place.copy_(at::from_blob(const_cast<T*>(values), place.sizes(), tensor.scalar_type()));
+}
+
 class NetworkCohort final : public Cohort {
  public:
   NetworkCohort(const ParameterLayout& layout, NetworkForward network, LossKind loss,
@@ -198,6 +204,22 @@ NetworkSpec spec_of(const ModelOptions& options, const std::vector<int64_t>& sam
 }
 
 }  // namespace
+
+DeviceSamples::DeviceSamples(int64_t samples, int64_t values, int64_t classes,
+                             const std::string& device) {
+  const auto floats = at::TensorOptions(at::kFloat).device(at::Device(device));
+  features_ = std::make_unique<at::Tensor>(at::zeros({samples, values}, floats));
+  targets_ = std::make_unique<at::Tensor>(
+      at::zeros({samples}, classes > 0 ? floats.dtype(at::kInt) : floats));
+}
+
+DeviceSamples::~DeviceSamples() = default;
+
+void DeviceSamples::put(int64_t begin, const Batch& batch) {
+  copy_to(*features_, begin, batch.rows, batch.features);
+  if (batch.labels != nullptr) copy_to(*targets_, begin, batch.rows, batch.labels);
+  if (batch.targets != nullptr) copy_to(*targets_, begin, batch.rows, batch.targets);
+}
 
 bool has_cohort(const std::string& kind) {
   constexpr const char* kKinds[] = {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"};
