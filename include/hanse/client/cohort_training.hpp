@@ -68,12 +68,11 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
-  DeviceSamples samples_;
   std::vector<BatchStream> streams_;  // [C]
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
   std::vector<int64_t> counts_;       // [C] samples of the step
-  std::vector<int64_t> rows_;         // [window] of samples_; [C, B] in a step
+  std::vector<int64_t> rows_;         // [window] places on the device; [C, B] in a step
   // On their way to the device.
   std::vector<float> features_;  // [window, values]
   std::vector<int32_t> labels_;  // [window] or empty

@@ -72,7 +72,6 @@ class DeviceUpdates {
 
  private:
   at::Tensor exchange(int64_t first_block);
-  at::Tensor arrivals() const;
 
   Communicator& comm_;
   DeviceCommunicator& devices_;

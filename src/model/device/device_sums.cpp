@@ -107,19 +107,12 @@ at::Tensor DeviceUpdates::exchange(int64_t first_block) {
   return in;
 }
 
-// [K] on the device: the place of each position's row in what comes by exchange().
-at::Tensor DeviceUpdates::arrivals() const {
-  const auto positions = blocks_.positions();
-  at::Tensor places = at::empty({static_cast<int64_t>(positions.size())}, at::kLong);
-  for (std::size_t place = 0; place < positions.size(); ++place) {
-    places.data_ptr<int64_t>()[positions[place]] = static_cast<int64_t>(place);
-  }
-  return places.to(at::Device(device_));
-}
-
 std::vector<double> DeviceUpdates::gram(int64_t k) {
   blocks_.learn_owners(positions_, k);
-  const at::Tensor order = arrivals();
+  // [K] the place of each position's row in what comes by exchange(): positions are 0 to K - 1.
+  auto* positions = const_cast<int64_t*>(blocks_.positions().data());
+  const at::Tensor order =
+      at::argsort(at::from_blob(positions, {k}, at::kLong)).to(at::Device(device_));
   std::vector<at::Tensor> products;  // [K, K] of this rank's blocks
   for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
     const at::Tensor arrived = exchange(first);
