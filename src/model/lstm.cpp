@@ -203,18 +203,6 @@ class LstmModel final : public NetworkModel {
   int64_t evaluation_rows() const override { return 64; }
 
  private:
-  void backward(const float* row, const Batch& batch, const GradientTarget& target) override {
-    const float* delta = head_backward(row, batch.rows, target);
-    for (std::size_t k = layers_.size(); k-- > 0;) {
-      delta = layers_[k].backward(delta, target);
-      if (k > 0 && sizes_.dropout > 0) {
-        masked(delta, masks_[k - 1], sizes_.length * batch.rows * sizes_.units, delta_);
-        delta = delta_.data();
-      }
-    }
-    embedding_backward(batch.rows, delta, target);
-  }
-
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const float* x = embed(row, batch);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
@@ -231,6 +219,18 @@ class LstmModel final : public NetworkModel {
                grow(logits_, batch.rows * sizes_.outputs));
     add_product(batch.rows, sizes_.outputs, sizes_.units, x, row + head_weight_, logits_.data());
     return logits_.data();
+  }
+
+  void backward(const float* row, const Batch& batch, const GradientTarget& target) override {
+    const float* delta = head_backward(row, batch.rows, target);
+    for (std::size_t k = layers_.size(); k-- > 0;) {
+      delta = layers_[k].backward(delta, target);
+      if (k > 0 && sizes_.dropout > 0) {
+        masked(delta, masks_[k - 1], sizes_.length * batch.rows * sizes_.units, delta_);
+        delta = delta_.data();
+      }
+    }
+    embedding_backward(batch.rows, delta, target);
   }
 
   // [length, rows, embedding]
