@@ -58,7 +58,7 @@ class ConvolutionalModel final : public GraphModel {
 }  // namespace
 
 std::unique_ptr<Model> make_convolutional(const ModelCase& c) {
-  const NetworkSpec spec = network_spec(c.options, c.sample_shape);
+  const NetworkSpec spec = *network_spec(c.options, c.sample_shape);
   int64_t needed = 1;
   for (std::size_t s = spec.stages.size(); s-- > 0;) needed = input_side(spec.stages[s], needed);
   if (c.sample_shape.size() != 3 || std::min(c.sample_shape[1], c.sample_shape[2]) < needed) {

@@ -49,12 +49,14 @@ int64_t ConvolutionStage::output_side(int64_t side) const {
   return pool ? convolved / 2 : convolved;
 }
 
-NetworkSpec network_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape) {
-  if (options.kind == "linear") return {.bias = options.bias};
-  if (options.kind == "mlp") return {.hidden = options.hidden};
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape) {
+  if (options.kind == "linear") return NetworkSpec{.bias = options.bias};
+  if (options.kind == "mlp") return NetworkSpec{.hidden = options.hidden};
   if (options.kind == "cnn-leaf") return leaf_spec();
   if (options.kind == "cnn-cifar") return cifar_spec();
-  return lenet_spec(sample_shape);
+  if (options.kind == "lenet") return lenet_spec(sample_shape);
+  return std::nullopt;
 }
 
 at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,

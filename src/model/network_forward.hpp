@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,9 +29,11 @@ struct NetworkSpec {
   bool bias = true;  // of the dense layers
 };
 
-// What a network of these options is made of: of linear nothing, of mlp the hidden layers, else a
-// convolutional one. Its layout: conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
-NetworkSpec network_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+// What a network of these options is made of, for the kinds that are made of this alone: of linear
+// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. Its layout: conv1.weight,
+// conv1.bias, ..., fc1.weight, fc1.bias, ...
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape);
 
 // How 2x2 pooling is made. Of equal values the first has the gradient in both.
 enum class Pooling {

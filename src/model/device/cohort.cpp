@@ -199,10 +199,7 @@ class NetworkCohort final : public Cohort {
 
 }  // namespace
 
-bool has_cohort(const std::string& kind) {
-  constexpr const char* kKinds[] = {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
-}
+bool has_cohort(const std::string& kind) { return network_spec({.kind = kind}, {}).has_value(); }
 
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
@@ -212,7 +209,7 @@ std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
     throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
                           "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
   }
-  NetworkForward network(network_spec(options, sample_shape), sample_shape);
+  NetworkForward network(*network_spec(options, sample_shape), sample_shape);
   return std::make_unique<NetworkCohort>(*model, std::move(network),
                                          make_loss(options.loss, classes), size_of(sample_shape),
                                          classes > 0, settings);
