@@ -19,10 +19,11 @@ int64_t largest_batch(const ClientOptions& options, const Federation& federation
 }
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
-                                 int64_t clients, int64_t batch) {
+                                 int64_t clients, int64_t batch, int64_t samples) {
   return {.device = device,
           .clients = clients,
           .batch = batch,
+          .samples = samples,
           .weight_decay = options.weight_decay,
           .momentum = options.momentum,
           .clip = options.clip,
@@ -42,9 +43,8 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       window_(std::max(clients * batch_, kEvaluationRows)),
       holds_all_(federation.samples() * (federation.sample_values() + 1) * 4 <= sample_bytes),
       cohort_(make_cohort(model, federation.sample_shape(), federation.classes(),
-                          cohort_settings(options, device, clients, batch_))),
-      samples_(holds_all_ ? federation.samples() : window_, federation.sample_values(),
-               federation.classes(), device) {
+                          cohort_settings(options, device, clients, batch_,
+                                          holds_all_ ? federation.samples() : window_))) {
   const auto places = static_cast<std::size_t>(clients);
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);
@@ -71,7 +71,7 @@ void CohortTraining::upload_all() {
   for (int64_t begin = 0; begin < federation_.samples(); begin += kChunk) {
     const int64_t end = std::min(begin + kChunk, federation_.samples());
     federation_.copy({begin, end}, features.data());
-    samples_.put(begin, {.features = features.data(),
+    cohort_->put(begin, {.features = features.data(),
                          .labels = labels.empty() ? nullptr : labels.data() + begin,
                          .targets = targets.empty() ? nullptr : targets.data() + begin,
                          .rows = end - begin});
@@ -96,7 +96,7 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
 
 void CohortTraining::bring(int64_t samples) {
   if (holds_all_) return;
-  samples_.put(0, {.features = features_.data(),
+  cohort_->put(0, {.features = features_.data(),
                    .labels = labels_.empty() ? nullptr : labels_.data(),
                    .targets = targets_.empty() ? nullptr : targets_.data(),
                    .rows = samples});
@@ -129,8 +129,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; --left) {
     for (std::size_t place = 0; place < streams_.size(); ++place) next_batch(place);
     bring(clients_ * batch_);
-    cohort_->step({.samples = samples_,
-                   .rows = std::span(rows_).first(static_cast<std::size_t>(clients_ * batch_)),
+    cohort_->step({.places = std::span(rows_).first(static_cast<std::size_t>(clients_ * batch_)),
                    .counts = counts_,
                    .noise = noise_});
     for (std::size_t i = 0; i < tasks.size(); ++i) outcomes[i].samples += counts_[i];
@@ -160,7 +159,7 @@ EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> 
     const auto part = order.subspan(first, std::min(kMost, order.size() - first));
     locate(begin, part, 0);
     bring(static_cast<int64_t>(part.size()));
-    sums += cohort_->evaluate(samples_, std::span(rows_).first(part.size()),
+    sums += cohort_->evaluate(std::span(rows_).first(part.size()),
                               scores == nullptr ? nullptr : scores + first);
   }
   return sums;

@@ -5,11 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "buffers.hpp"
 #include "dropout.hpp"
-#include "linear_stack.hpp"
-#include "loss.hpp"
-#include "tiles.hpp"
+#include "layer_kernels.hpp"
 
 namespace hanse {
 
@@ -35,16 +32,10 @@ DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widt
                        const DenseOptions& options)
     : options_(options) {
   for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
-    Layer layer;
-    layer.in = widths[l];
-    layer.out = widths[l + 1];
+    Layer layer{.in = widths[l], .out = widths[l + 1]};
     const std::string name = "fc" + std::to_string(l + 1);
-    const std::size_t weight = layout.add(name + ".weight", {layer.out, layer.in}, layer.in);
-    layer.weight = layout.slots()[weight].offset;
-    if (options.bias) {
-      const std::size_t bias = layout.add(name + ".bias", {layer.out}, layer.in);
-      layer.bias = layout.slots()[bias].offset;
-    }
+    layer.weight = layout.add(name + ".weight", {layer.out, layer.in}, layer.in);
+    if (options.bias) layer.bias = layout.add(name + ".bias", {layer.out}, layer.in);
     layers_.push_back(std::move(layer));
   }
   grow(bias_delta_, *std::max_element(widths.begin(), widths.end()));
@@ -53,15 +44,8 @@ DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widt
 // y [B, out] <- 1 b^T + x W^T
 void DenseStack::layer_forward(const Layer& layer, const float* row, const float* x,
                                float* y) const {
-  const float* w = row + layer.weight;
-  if (options_.bias) {
-    for (int64_t r = 0; r < rows_; ++r) {
-      std::copy_n(row + layer.bias, layer.out, y + r * layer.out);
-    }
-  } else {
-    std::fill_n(y, rows_ * layer.out, 0.0f);
-  }
-  add_product(rows_, layer.out, layer.in, x, w, y);
+  repeat_row(options_.bias ? row + layer.bias : nullptr, rows_, layer.out, y);
+  add_product(rows_, layer.out, layer.in, x, row + layer.weight, y);
 }
 
 // dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r dy_r.
@@ -81,13 +65,8 @@ void DenseStack::layer_backward(const Layer& layer, const float* row, const floa
               .inputs = x},
              add_delta_x);
   if (!options_.bias) return;
-  float* __restrict sum = bias_delta_.data();
-  std::fill_n(sum, layer.out, 0.0f);
-  for (int64_t r = 0; r < rows_; ++r) {
-    const float* d = delta + r * layer.out;
-    for (int64_t o = 0; o < layer.out; ++o) sum[o] += d[o];
-  }
-  target.add(layer.bias, sum, layer.out);
+  sum_rows(delta, rows_, layer.out, bias_delta_.data());
+  target.add(layer.bias, bias_delta_.data(), layer.out);
 }
 
 // to <- relu(from), in training with dropout; returns the factor of the kept units.
@@ -97,8 +76,8 @@ float DenseStack::activate(const float* from, float* to, int64_t size, double dr
     for (int64_t i = 0; i < size; ++i) to[i] = from[i] > 0.0f ? from[i] : 0.0f;
     return 1.0f;
   }
-  if (static_cast<int64_t>(noise_.size()) < size) noise_.resize(static_cast<std::size_t>(size));
-  noise->fill({reinterpret_cast<uint8_t*>(noise_.data()), static_cast<std::size_t>(size) * 2});
+  auto* bits = reinterpret_cast<uint8_t*>(grow(noise_, size));
+  noise->fill({bits, static_cast<std::size_t>(size) * 2});
   const DropoutRule rule(dropout);
   rectify_and_drop(from, noise_.data(), size, rule.threshold, rule.scale, to);
   return rule.scale;
@@ -151,88 +130,57 @@ int64_t DenseStack::record_product_cost(int64_t rows) const {
   return cost;
 }
 
-namespace {
+// Derivatives along a direction of the parameters (Pearlmutter 1994): d stands for the derivative
+// along v, in which W, b move by V, c.
 
-class DenseModel : public Model {
- public:
-  DenseModel(const std::vector<int64_t>& widths, LossKind loss, bool bias)
-      : loss_(loss), stack_(layout_, widths, {.bias = bias}) {}
-
-  double loss_and_gradient(std::span<const float> row, const Batch& batch, RandomStream&,
-                           std::span<float> gradient) override {
-    return descend(row.data(), batch, GradientTarget::store(gradient));
+// dy = x V^T + c + dx W^T
+float* DenseStack::forward_tangent(const float* row, const float* v) {
+  const float* x = input_;
+  const float* dx = nullptr;  // the input stays as it is
+  for (Layer& layer : layers_) {
+    float* dy = grow(layer.tangent, rows_ * layer.out);
+    repeat_row(options_.bias ? v + layer.bias : nullptr, rows_, layer.out, dy);
+    multiply(rows_, layer.out, layer.in, 1, {x, layer.in}, {v + layer.weight, layer.in, CblasTrans},
+             1, dy, layer.out);
+    if (dx != nullptr) {
+      multiply(rows_, layer.out, layer.in, 1, {dx, layer.in},
+               {row + layer.weight, layer.in, CblasTrans}, 1, dy, layer.out);
+    }
+    if (&layer != &layers_.back())
+      activation_backward(layer.output.data(), rows_ * layer.out, 1, dy);
+    x = layer.output.data();
+    dx = dy;
   }
+  return layers_.back().tangent.data();
+}
 
-  double sgd_step(std::span<float> row, const Batch& batch, RandomStream&, double lr,
-                  double weight_decay) override {
-    return descend(row.data(), batch, GradientTarget::step(row, lr, weight_decay));
+// d(delta^T x) = ddelta^T x + delta^T dx, and behind it d(delta W) = ddelta W + delta V
+void DenseStack::backward_tangent(const float* row, const float* v, const float* tangent,
+                                  float* out) {
+  const float* delta = layers_.back().output.data();
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const Layer& layer = layers_[l];
+    const float* x = l > 0 ? layers_[l - 1].output.data() : input_;
+    const Matrix w{row + layer.weight, layer.in};
+    float* gradient = out + layer.weight;
+    multiply(layer.out, layer.in, rows_, 1, {tangent, layer.out, CblasTrans}, {x, layer.in}, 0,
+             gradient, layer.in);
+    if (options_.bias) sum_rows(tangent, rows_, layer.out, out + layer.bias);
+    if (l == 0) return;
+    multiply(layer.out, layer.in, rows_, 1, {delta, layer.out, CblasTrans},
+             {layers_[l - 1].tangent.data(), layer.in}, 1, gradient, layer.in);
+    const int64_t size = rows_ * layer.in;
+    float* below = grow(delta_[l % 2], size);
+    float* below_tangent = grow(delta_tangent_[l % 2], size);
+    multiply(rows_, layer.in, layer.out, 1, {delta, layer.out}, w, 0, below, layer.in);
+    multiply(rows_, layer.in, layer.out, 1, {tangent, layer.out}, w, 0, below_tangent, layer.in);
+    multiply(rows_, layer.in, layer.out, 1, {delta, layer.out}, {v + layer.weight, layer.in}, 1,
+             below_tangent, layer.in);
+    activation_backward(x, size, 1, below);
+    activation_backward(x, size, 1, below_tangent);
+    delta = below;
+    tangent = below_tangent;
   }
-
-  double record_gradient(std::span<const float> row, const Batch& batch, RandomStream&,
-                         GradientRecord& record) override {
-    return descend(row.data(), batch, GradientTarget::keep_in(record));
-  }
-  int64_t record_product_cost(int64_t rows) const override {
-    return stack_.record_product_cost(rows);
-  }
-
-  bool has_hessian() const override { return true; }
-
-  void hessian_vector(std::span<const float> row, const Batch& batch, std::span<const float> v,
-                      std::span<float> out) override {
-    float* delta = stack_.forward(row.data(), batch.features, batch.rows, nullptr);
-    loss_and_delta(loss_, batch, stack_.outputs(), delta);
-    float* tangent = stack_.forward_tangent(row.data(), v.data());
-    delta_tangent(loss_, batch, stack_.outputs(), delta, tangent);
-    stack_.backward_tangent(row.data(), v.data(), tangent, out.data());
-  }
-
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) override {
-    float* logits = stack_.forward(row.data(), batch.features, batch.rows, nullptr);
-    return evaluate_logits(loss_, batch, stack_.outputs(), logits, scores);
-  }
-
- private:
-  double descend(const float* row, const Batch& batch, const GradientTarget& target) {
-    float* logits = stack_.forward(row, batch.features, batch.rows, nullptr);
-    const double loss = loss_and_delta(loss_, batch, stack_.outputs(), logits);
-    stack_.backward(row, target);
-    return loss / static_cast<double>(batch.rows);
-  }
-
-  LossKind loss_;
-  DenseStack stack_;
-};
-
-class LinearModel final : public DenseModel {
- public:
-  LinearModel(const std::vector<int64_t>& widths, LossKind loss, bool bias)
-      : DenseModel(widths, loss, bias),
-        loss_(loss),
-        outputs_(widths[1]),
-        models_(widths[0], widths[1], bias) {}
-
-  void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
-                    std::span<double> losses) override {
-    const std::size_t n = rows.size() / static_cast<std::size_t>(n_params());
-    models_.visit(rows, batches, [&](std::size_t b, std::size_t j, float* logits) {
-      losses[b * n + j] = loss_and_delta(loss_, batches[b], outputs_, logits) /
-                          static_cast<double>(batches[b].rows);
-    });
-  }
-
- private:
-  LossKind loss_;
-  int64_t outputs_;
-  LinearStack models_;
-};
-
-}  // namespace
-
-std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss,
-                                        bool bias) {
-  if (widths.size() == 2) return std::make_unique<LinearModel>(widths, loss, bias);
-  return std::make_unique<DenseModel>(widths, loss, bias);
 }
 
 }  // namespace hanse

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,9 +82,5 @@ class DenseStack {
   const float* input_ = nullptr;
   int64_t rows_ = 0;
 };
-
-// Dense layers on the features themselves: kinds linear (no hidden layer) and mlp.
-std::unique_ptr<Model> make_dense_model(const std::vector<int64_t>& widths, LossKind loss,
-                                        bool bias = true);
 
 }  // namespace hanse

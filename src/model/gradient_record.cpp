@@ -4,8 +4,7 @@
 #include <cstddef>
 
 #include "hanse/base/products.hpp"
-#include "row_update.hpp"
-#include "tiles.hpp"
+#include "layer_kernels.hpp"
 
 namespace hanse {
 
@@ -79,8 +78,7 @@ double GradientRecord::product_with(std::span<const float> row) const {
 }
 
 // Those of one layer's factors, to the lower triangle.
-void GradientRecord::add_products(std::span<const GradientRecord* const> gradients,
-                                  std::size_t part, std::span<double> gram) {
+void GradientRecord::add_products(Records gradients, std::size_t part, std::span<double> gram) {
   std::vector<const float*> deltas, inputs;  // of all samples of all gradients
   std::vector<std::size_t> owner;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -106,51 +104,45 @@ void GradientRecord::add_products(std::span<const GradientRecord* const> gradien
   }
 }
 
-std::vector<double> GradientRecord::gram_of_rows(std::span<const GradientRecord* const> gradients) {
-  std::vector<double> gram(gradients.size() * gradients.size());
+void GradientRecord::gram_of_rows(Records gradients, std::span<double> gram) {
   std::vector<const float*> rows;
   for (const GradientRecord* gradient : gradients) rows.push_back(gradient->row_.data());
-  if (!rows.empty()) add_gram(rows, std::ssize(gradients[0]->row_), gram);
-  return gram;
+  add_gram(rows, std::ssize(gradients[0]->row_), gram);
 }
 
-std::vector<double> GradientRecord::gram_of_factors(
-    std::span<const GradientRecord* const> gradients) {
-  std::vector<double> gram(gradients.size() * gradients.size());
-  if (gradients.empty()) return gram;
+void GradientRecord::gram_of_factors(Records gradients, std::span<double> gram) {
   for (std::size_t i = 0; i < gradients[0]->factors_.size(); ++i) add_products(gradients, i, gram);
   for (std::size_t i = 0; i < gradients[0]->values_.size(); ++i) {
     std::vector<const float*> parts;
     for (const GradientRecord* gradient : gradients) parts.push_back(gradient->values(i).data());
     add_gram(parts, std::ssize(gradients[0]->values(i)), gram);
   }
-  return gram;
 }
 
-void GradientRecord::gram(std::span<const GradientRecord* const> gradients,
-                          std::span<double> gram) {
-  struct Kind {
-    std::vector<const GradientRecord*> gradients;
-    std::vector<std::size_t> places;  // in `gradients`
-  } rows, factored;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    Kind& kind = gradients[i]->row_.empty() ? factored : rows;
-    kind.gradients.push_back(gradients[i]);
-    kind.places.push_back(i);
-  }
+void GradientRecord::gram(Records gradients, std::span<double> gram) {
+  const std::size_t n = gradients.size();
   const auto put = [&](std::size_t i, std::size_t j, double product) {
-    gram[i * gradients.size() + j] = gram[j * gradients.size() + i] = product;
+    gram[i * n + j] = gram[j * n + i] = product;
   };
-  const auto put_all = [&](const Kind& kind, const std::vector<double>& lower) {
-    const std::size_t n = kind.places.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j <= i; ++j) put(kind.places[i], kind.places[j], lower[i * n + j]);
+  std::vector<std::size_t> rows, factored;  // their places in `gradients`
+  for (std::size_t i = 0; i < n; ++i) {
+    (gradients[i]->row_.empty() ? factored : rows).push_back(i);
+  }
+  for (const auto& [places, lower_of] :
+       {std::pair{&rows, &gram_of_rows}, {&factored, &gram_of_factors}}) {
+    if (places->empty()) continue;
+    std::vector<const GradientRecord*> alike;
+    for (const std::size_t place : *places) alike.push_back(gradients[place]);
+    std::vector<double> lower(alike.size() * alike.size());
+    lower_of(alike, lower);
+    for (std::size_t i = 0; i < alike.size(); ++i) {
+      for (std::size_t j = 0; j <= i; ++j) {
+        put((*places)[i], (*places)[j], lower[i * alike.size() + j]);
+      }
     }
-  };
-  put_all(rows, gram_of_rows(rows.gradients));
-  put_all(factored, gram_of_factors(factored.gradients));
-  for (const std::size_t i : rows.places) {
-    for (const std::size_t j : factored.places) {
+  }
+  for (const std::size_t i : rows) {
+    for (const std::size_t j : factored) {
       put(i, j, gradients[j]->product_with(gradients[i]->row_));
     }
   }

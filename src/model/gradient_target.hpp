@@ -6,7 +6,7 @@
 #include <span>
 
 #include "hanse/model/gradient_record.hpp"
-#include "row_update.hpp"
+#include "layer_kernels.hpp"
 
 namespace hanse {
 
@@ -42,20 +42,11 @@ struct GradientTarget {
     }
   }
 
-  // Applies a weight's. `before(first output, outputs, first input, inputs)` is called for every
-  // tile of the row before it changes.
-  template <class Before>
-  void add(const WeightGradient& g, Before before) const {
-    for_each_tile(weight_tiles(g.samples, g.out, g.in), g.out, g.in,
-                  [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-                    before(o, n_out, i, n_in);
-                    if (record == nullptr) update.add_tile(g, o, n_out, i, n_in);
-                  });
+  // Applies a weight's; `before` as in RowUpdate.
+  template <class... Before>
+  void add(const WeightGradient& g, Before... before) const {
+    update.add(g, before...);
     if (record != nullptr) record->add_product(g);
-  }
-
-  void add(const WeightGradient& g) const {
-    add(g, [](int64_t, int64_t, int64_t, int64_t) {});
   }
 };
 

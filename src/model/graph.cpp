@@ -6,52 +6,104 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "dropout.hpp"
-#include "gradient_target.hpp"
-#include "loss.hpp"
+#include "network_forward.hpp"
 
 namespace hanse {
 
-const std::vector<at::Tensor>& GraphModel::leaves(const float* row) {
-  return leaves_.of(layout_, layout_.slots().size(), row);
+void GraphModel::add_head(const std::vector<int64_t>& widths, double input_dropout,
+                          double hidden_dropout) {
+  before_head_ = layout_.slots().size();
+  head_ = std::make_unique<DenseStack>(
+      layout_, widths,
+      DenseOptions{
+          .rectify_input = true, .input_dropout = input_dropout, .hidden_dropout = hidden_dropout});
 }
 
-double GraphModel::descend(const float* row, const Batch& batch, RandomStream& noise,
-                           const GradientTarget& target) {
-  const std::vector<at::Tensor>& bound = leaves(row);
-  const at::Tensor output = logits(bound, batch, &noise);
-  const at::Tensor delta = output.detach().clone(at::MemoryFormat::Contiguous);
-  const double loss = loss_and_delta(loss_, batch, outputs_, delta.data_ptr<float>());
-  const auto gradients =
-      torch::autograd::grad({output}, bound, {delta.view(output.sizes())}, /*retain_graph=*/false,
-                            /*create_graph=*/false, /*allow_unused=*/true);
-  for (std::size_t i = 0; i < bound.size(); ++i) {
+const std::vector<at::Tensor>& GraphModel::leaves(const float* row) {
+  if (row == leaves_row_) return leaves_;
+  leaves_.clear();
+  for (std::size_t i = 0; i < n_leaves(); ++i) {
+    leaves_.push_back(slot_view(row, layout_.slots()[i]).requires_grad_());
+  }
+  leaves_row_ = row;
+  return leaves_;
+}
+
+float* GraphModel::forward(const float* row, const Batch& batch, RandomStream* noise) {
+  const at::AutoGradMode training(noise != nullptr);
+  used_ = &leaves(row);
+  const at::Tensor output = graph(*used_, batch, noise);
+  if (noise != nullptr) output_ = output;
+  if (head_) {  // rows in the order of its weights
+    const at::Tensor flat = output.detach().contiguous();
+    return head_->forward(row, flat.data_ptr<float>(), batch.rows, noise);
+  }
+  logits_ = output.detach().clone(at::MemoryFormat::Contiguous);
+  return logits_.data_ptr<float>();
+}
+
+void GraphModel::backward(const float* row, const Batch&, const GradientTarget& target) {
+  const at::Tensor delta =
+      head_ ? at::from_blob(head_->backward(row, target), output_.sizes(), at::kFloat)
+            : logits_.view(output_.sizes());
+  const auto gradients = torch::autograd::grad({output_}, *used_, {delta}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
     const ParameterSlot& slot = layout_.slots()[i];
     const at::Tensor used = gradients[i].defined() ? gradients[i] : at::zeros(slot.shape);
     target.add(slot.offset, used.contiguous().data_ptr<float>(), slot.size);
   }
-  return loss / static_cast<double>(batch.rows);
+  output_.reset();
 }
 
-double GraphModel::loss_and_gradient(std::span<const float> row, const Batch& batch,
-                                     RandomStream& noise, std::span<float> gradient) {
-  const double loss = descend(row.data(), batch, noise, GradientTarget::store(gradient));
-  std::fill(gradient.begin() + layout_.n_trainable(), gradient.end(), 0.0F);
-  return loss;
+int64_t GraphModel::record_product_cost(int64_t rows) const {
+  if (!head_) return 0;
+  int64_t cost = head_->record_product_cost(rows);
+  for (std::size_t i = 0; i < n_leaves(); ++i) cost += layout_.slots()[i].size;
+  return cost;
 }
 
-double GraphModel::sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise,
-                            double lr, double weight_decay) {
-  const double loss =
-      descend(row.data(), batch, noise, GradientTarget::step(row, lr, weight_decay));
-  move_buffers(row);
-  return loss;
+// Of features and head in one graph.
+void GraphModel::hessian_vector(std::span<const float> row, const Batch& batch,
+                                std::span<const float> v, std::span<float> out) {
+  std::vector<at::Tensor> tensors, directions;
+  for (const ParameterSlot& slot : layout_.slots()) {
+    tensors.push_back(slot_view(row.data(), slot).requires_grad_());
+    directions.push_back(slot_view(v.data(), slot));
+  }
+  const std::vector<at::Tensor> leaves(tensors.begin(),
+                                       tensors.begin() + static_cast<std::ptrdiff_t>(n_leaves()));
+  const at::Tensor x = at::relu(graph(leaves, batch, nullptr).flatten(1));
+  const at::Tensor logits = dense_layers(std::span(tensors).subspan(n_leaves()), true, x, {});
+  const at::Tensor targets =
+      batch.labels != nullptr
+          ? at::from_blob(const_cast<int32_t*>(batch.labels), {batch.rows}, at::kInt)
+          : at::from_blob(const_cast<float*>(batch.targets), {batch.rows}, at::kFloat);
+  const at::Tensor mean = loss().losses(logits, targets, at::Reduction::Mean);
+  const auto gradients = torch::autograd::grad({mean}, tensors, {}, /*retain_graph=*/true,
+                                               /*create_graph=*/true);
+  at::Tensor along = at::zeros({});  // <gradient, v>
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    along = along + (gradients[i] * directions[i]).sum();
+  }
+  const auto products = torch::autograd::grad({along}, tensors, {}, /*retain_graph=*/false,
+                                              /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const ParameterSlot& slot = layout_.slots()[i];
+    const at::Tensor used =
+        products[i].defined() ? products[i].contiguous() : at::zeros(slot.shape);
+    std::copy_n(used.data_ptr<float>(), slot.size, out.data() + slot.offset);
+  }
 }
 
-EvaluationSums GraphModel::evaluate(std::span<const float> row, const Batch& batch, float* scores) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor output =
-      logits(leaves(row.data()), batch, nullptr).clone(at::MemoryFormat::Contiguous);
-  return evaluate_logits(loss_, batch, outputs_, output.data_ptr<float>(), scores);
+at::Tensor image_input(const Batch& batch, const std::vector<int64_t>& sample_shape) {
+  const int64_t c = sample_shape[0], h = sample_shape[1], w = sample_shape[2];
+  float* data = const_cast<float*>(batch.features);
+  if (c == 1) {
+    return at::from_blob(data, {batch.rows, c, h, w}, {h * w, 1, w, 1}, at::kFloat);
+  }
+  return at::from_blob(data, {batch.rows, c, h, w}, at::kFloat)
+      .contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor dropout(const at::Tensor& x, double share, RandomStream* noise) {

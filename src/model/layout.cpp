@@ -1,37 +1,40 @@
 #include "hanse/model/layout.hpp"
 
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace hanse {
 
+int64_t size_of(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
 ParameterSlot& ParameterLayout::append(const std::string& name, std::vector<int64_t> shape) {
   ParameterSlot& slot = slots_.emplace_back();
   slot.name = name;
-  slot.size = 1;
-  for (const int64_t extent : shape) slot.size *= extent;
+  slot.size = size_of(shape);
   slot.shape = std::move(shape);
   slot.offset = n_params_;
   n_params_ += slot.size;
   return slot;
 }
 
-std::size_t ParameterLayout::add(const std::string& name, std::vector<int64_t> shape,
-                                 int64_t fan_in) {
-  append(name, std::move(shape)).fan_in = fan_in;
+int64_t ParameterLayout::add(const std::string& name, std::vector<int64_t> shape, int64_t fan_in) {
+  ParameterSlot& slot = append(name, std::move(shape));
+  slot.fan_in = fan_in;
   n_trainable_ = n_params_;
-  return slots_.size() - 1;
+  return slot.offset;
 }
 
-std::size_t ParameterLayout::add_constant(const std::string& name, std::vector<int64_t> shape,
-                                          float start) {
+void ParameterLayout::add_constant(const std::string& name, std::vector<int64_t> shape,
+                                   float start) {
   append(name, std::move(shape)).start = start;
   n_trainable_ = n_params_;
-  return slots_.size() - 1;
 }
 
-std::size_t ParameterLayout::add_buffer(const std::string& name, std::vector<int64_t> shape) {
+void ParameterLayout::add_buffer(const std::string& name, std::vector<int64_t> shape) {
   append(name, std::move(shape)).trainable = false;
-  return slots_.size() - 1;
 }
 
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <cstddef>
 
+#include <ATen/ATen.h>
+
+#include "hanse/base/error.hpp"
+
 namespace hanse {
 
 namespace {
@@ -83,8 +87,8 @@ float lane_sum(const float* values, int64_t n) {
 }
 
 // loss = ln(sum_c e^{z_c - m}) - (z_y - m), delta_c = (softmax(z)_c - [c = y]) / B
-double cross_entropy(const int32_t* labels, int64_t rows, int64_t outputs, float inverse_batch,
-                     float* z) {
+double cross_entropy_block(const int32_t* labels, int64_t rows, int64_t outputs,
+                           float inverse_batch, float* z) {
   RowSums sums;
   double loss = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -107,82 +111,172 @@ double cross_entropy(const int32_t* labels, int64_t rows, int64_t outputs, float
   return loss;
 }
 
-// loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B
-double binary_logistic(const int32_t* labels, int64_t rows, float inverse_batch, float* z) {
-  double loss = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const float y = labels[r] == 1 ? 1.0f : 0.0f;
-    const float e = exp_nonpositive(-std::abs(z[r]));
-    loss += static_cast<double>(std::max(z[r], 0.0f)) - static_cast<double>(y * z[r]) +
-            log_from_one(1.0 + static_cast<double>(e));
-    const float sigma = (z[r] >= 0.0f ? 1.0f : e) / (1.0f + e);
-    z[r] = (sigma - y) * inverse_batch;
-  }
-  return loss;
-}
+class CrossEntropy final : public Loss {
+ public:
+  using Loss::Loss;
 
-// loss = (z - y)^2 / 2, delta = (z - y) / B
-double squared_error(const float* targets, int64_t rows, float inverse_batch, float* z) {
-  double loss = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const double error = static_cast<double>(z[r]) - static_cast<double>(targets[r]);
-    loss += 0.5 * error * error;
-    z[r] = static_cast<float>(error) * inverse_batch;
+  double loss_and_delta(const Batch& batch, float* logits) const override {
+    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    double loss = 0;
+    for (int64_t r = 0; r < batch.rows; r += kBlock) {
+      loss += cross_entropy_block(batch.labels + r, std::min(kBlock, batch.rows - r), outputs(),
+                                  inverse_batch, logits + r * outputs());
+    }
+    return loss;
   }
-  return loss;
-}
 
-int64_t count_correct(LossKind kind, const Batch& batch, int64_t outputs, const float* logits) {
-  int64_t correct = 0;
-  for (int64_t r = 0; r < batch.rows; ++r) {
-    const float* row = logits + r * outputs;
-    const int64_t guess = kind == LossKind::kBinaryLogistic
-                              ? (row[0] > 0.0f ? 1 : 0)
-                              : std::max_element(row, row + outputs) - row;  // the first of equals
-    correct += guess == batch.labels[r] ? 1 : 0;
+  // p_c = B delta_c + [c = y];  d delta_c = p_c (dz_c - sum_k p_k dz_k) / B
+  void delta_tangent(const Batch& batch, const float* delta, float* tangent) const override {
+    const auto b = static_cast<float>(batch.rows);
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const float* d = delta + r * outputs();
+      float* dz = tangent + r * outputs();
+      const auto probability = [&](int64_t c) {
+        return b * d[c] + (c == batch.labels[r] ? 1.0F : 0.0F);
+      };
+      float mean = 0;
+      for (int64_t c = 0; c < outputs(); ++c) mean += probability(c) * dz[c];
+      for (int64_t c = 0; c < outputs(); ++c) dz[c] = probability(c) * (dz[c] - mean) / b;
+    }
   }
-  return correct;
-}
 
-void score_class_one(int64_t rows, int64_t outputs, const float* logits, float* scores) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = logits + r * outputs;
-    scores[r] = outputs == 1 ? row[0] : row[1] - row[0];
+  int64_t count_correct(const Batch& batch, const float* logits) const override {
+    int64_t correct = 0;
+    for (int64_t r = 0; r < batch.rows; ++r, logits += outputs()) {
+      const auto guess = std::max_element(logits, logits + outputs()) - logits;
+      correct += guess == batch.labels[r] ? 1 : 0;
+    }
+    return correct;
   }
-}
+
+  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
+                    int64_t reduction) const override {
+    return at::cross_entropy_loss(z.flatten(0, -2), targets.flatten().to(at::kLong), {}, reduction);
+  }
+
+  at::Tensor guessed_right(const at::Tensor& z, const at::Tensor& targets) const override {
+    return at::argmax(z, -1).to(at::kInt).eq(targets);
+  }
+};
+
+class BinaryLogistic final : public Loss {
+ public:
+  using Loss::Loss;
+
+  // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B
+  double loss_and_delta(const Batch& batch, float* z) const override {
+    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    double loss = 0;
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const float y = batch.labels[r] == 1 ? 1.0f : 0.0f;
+      const float e = exp_nonpositive(-std::abs(z[r]));
+      loss += static_cast<double>(std::max(z[r], 0.0f)) - static_cast<double>(y * z[r]) +
+              log_from_one(1.0 + static_cast<double>(e));
+      const float sigma = (z[r] >= 0.0f ? 1.0f : e) / (1.0f + e);
+      z[r] = (sigma - y) * inverse_batch;
+    }
+    return loss;
+  }
+
+  // sigma = B delta + y;  d delta = sigma (1 - sigma) dz / B
+  void delta_tangent(const Batch& batch, const float* delta, float* tangent) const override {
+    const auto b = static_cast<float>(batch.rows);
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const float sigma = b * delta[r] + (batch.labels[r] == 1 ? 1.0F : 0.0F);
+      tangent[r] *= sigma * (1.0F - sigma) / b;
+    }
+  }
+
+  int64_t count_correct(const Batch& batch, const float* z) const override {
+    int64_t correct = 0;
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      correct += (z[r] > 0.0f ? 1 : 0) == batch.labels[r] ? 1 : 0;
+    }
+    return correct;
+  }
+
+  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
+                    int64_t reduction) const override {
+    return at::binary_cross_entropy_with_logits(z.flatten(), targets.flatten().eq(1).to(at::kFloat),
+                                                {}, {}, reduction);
+  }
+
+  at::Tensor guessed_right(const at::Tensor& z, const at::Tensor& targets) const override {
+    return z.squeeze(-1).gt(0).to(at::kInt).eq(targets);
+  }
+};
+
+class SquaredError final : public Loss {
+ public:
+  using Loss::Loss;
+
+  // loss = (z - y)^2 / 2, delta = (z - y) / B
+  double loss_and_delta(const Batch& batch, float* z) const override {
+    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    double loss = 0;
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const double error = static_cast<double>(z[r]) - static_cast<double>(batch.targets[r]);
+      loss += 0.5 * error * error;
+      z[r] = static_cast<float>(error) * inverse_batch;
+    }
+    return loss;
+  }
+
+  // d delta = dz / B
+  void delta_tangent(const Batch& batch, const float*, float* tangent) const override {
+    const auto b = static_cast<float>(batch.rows);
+    for (int64_t r = 0; r < batch.rows; ++r) tangent[r] /= b;
+  }
+
+  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
+                    int64_t reduction) const override {
+    return at::mse_loss(z.flatten(), targets.flatten(), reduction) / 2;
+  }
+};
 
 }  // namespace
 
-int64_t loss_outputs(LossKind kind, int64_t classes) {
-  return kind == LossKind::kCrossEntropy ? classes : 1;
+int64_t Loss::count_correct(const Batch&, const float*) const { return 0; }
+
+at::Tensor Loss::guessed_right(const at::Tensor&, const at::Tensor& targets) const {
+  return at::zeros_like(targets, at::kBool);
 }
 
-double loss_and_delta(LossKind kind, const Batch& batch, int64_t outputs, float* logits) {
-  const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
-  if (kind == LossKind::kBinaryLogistic) {
-    return binary_logistic(batch.labels, batch.rows, inverse_batch, logits);
+EvaluationSums Loss::evaluate(const Batch& batch, float* logits, float* scores) const {
+  EvaluationSums sums{.samples = batch.rows};
+  sums.correct = static_cast<double>(count_correct(batch, logits));
+  for (int64_t r = 0; scores != nullptr && r < batch.rows; ++r) {
+    const float* z = logits + r * outputs_;
+    scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];
   }
-  if (kind == LossKind::kSquaredError) {
-    return squared_error(batch.targets, batch.rows, inverse_batch, logits);
-  }
-  double loss = 0;
-  for (int64_t r = 0; r < batch.rows; r += kBlock) {
-    loss += cross_entropy(batch.labels + r, std::min(kBlock, batch.rows - r), outputs,
-                          inverse_batch, logits + r * outputs);
-  }
-  return loss;
-}
-
-EvaluationSums evaluate_logits(LossKind kind, const Batch& batch, int64_t outputs, float* logits,
-                               float* scores) {
-  EvaluationSums sums;
-  sums.samples = batch.rows;
-  if (kind != LossKind::kSquaredError) {
-    sums.correct = static_cast<double>(count_correct(kind, batch, outputs, logits));
-  }
-  if (scores != nullptr) score_class_one(batch.rows, outputs, logits, scores);
-  sums.loss = loss_and_delta(kind, batch, outputs, logits);
+  sums.loss = loss_and_delta(batch, logits);
   return sums;
+}
+
+at::Tensor class_one_scores(const at::Tensor& z) {
+  return z.size(-1) == 1 ? z.squeeze(-1) : z.select(-1, 1) - z.select(-1, 0);
+}
+
+LossPtr make_loss(const std::string& name, int64_t classes) {
+  if (name == "cross-entropy") {
+    if (classes >= 2) return std::make_shared<CrossEntropy>(classes);
+    throw InvalidArgument(
+        "cross-entropy needs two classes or more, the data has " + std::to_string(classes),
+        "model.loss", classes == 0 ? "squared-error is for regression" : "");
+  }
+  if (name == "binary-logistic") {
+    if (classes == 2) return std::make_shared<BinaryLogistic>(1);
+    throw InvalidArgument(
+        "binary-logistic needs two classes, the data has " + std::to_string(classes), "model.loss");
+  }
+  if (name == "squared-error") {
+    if (classes == 0) return std::make_shared<SquaredError>(1);
+    throw InvalidArgument("squared-error needs regression targets, the data has " +
+                              std::to_string(classes) + " classes",
+                          "model.loss", "cross-entropy is for classes");
+  }
+  throw InvalidArgument("unknown model.loss \"" + name + "\"", "model.loss",
+                        "known: cross-entropy, binary-logistic, squared-error");
 }
 
 }  // namespace hanse

@@ -1,15 +1,182 @@
 #include <algorithm>
+#include <cstddef>
 
-#include "buffers.hpp"
+#include <ATen/ATen.h>
+
 #include "dropout.hpp"
-#include "loss.hpp"
-#include "lstm_layer.hpp"
+#include "hanse/base/aligned.hpp"
+#include "hanse/base/index.hpp"
+#include "network_model.hpp"
 #include "sequences.hpp"
-#include "tiles.hpp"
 
 namespace hanse {
 
 namespace {
+
+// `columns` of each of `rows` rows of `stride` values.
+at::Tensor view(float* data, int64_t rows, int64_t columns, int64_t stride) {
+  return at::from_blob(data, {rows, columns}, {stride, 1}, at::kFloat);
+}
+
+// out [units] <- gate deltas of one sample in one step, over the gates i, f, g, o themselves.
+// dc is the loss's gradient by c_t on entry and by c_{t-1} on return; `before` is c_{t-1} or null.
+void gate_deltas(int64_t units, const float* __restrict dh, const float* __restrict before,
+                 const float* __restrict tanh_c, float* __restrict dc, float* __restrict gates) {
+  float* __restrict i = gates;
+  float* __restrict f = gates + units;
+  float* __restrict g = gates + 2 * units;
+  float* __restrict o = gates + 3 * units;
+  for (int64_t u = 0; u < units; ++u) {
+    const float d = dc[u] + dh[u] * o[u] * (1 - tanh_c[u] * tanh_c[u]);
+    const float c = before == nullptr ? 0.0F : before[u];
+    dc[u] = d * f[u];
+    const float di = d * g[u] * i[u] * (1 - i[u]);
+    g[u] = d * i[u] * (1 - g[u] * g[u]);
+    i[u] = di;
+    f[u] = d * c * f[u] * (1 - f[u]);
+    o[u] = dh[u] * tanh_c[u] * o[u] * (1 - o[u]);
+  }
+}
+
+// One layer (Hochreiter and Schmidhuber 1997, with forget gates), tensors and gates in torch's
+// order:
+//   i, f, o = sigmoid, g = tanh of  x_t W_ih^T + b_ih + h_{t-1} W_hh^T + b_hh   [rows, units each]
+//   c_t = f c_{t-1} + i g,  h_t = o tanh(c_t),  c_0 = h_0 = 0.
+//
+// The inputs' product is one for all steps, and so is each weight's gradient: only the recurrent
+// product is left inside the loops. LibTorch adds a gradient of full size in every step.
+// Cost of a training step: 24 length rows units (inputs + units) flops. Memory: 12 floats a unit,
+// row and step.
+class LstmLayer {
+ public:
+  // Appends "PREFIX.weight_ih_lK", weight_hh, bias_ih, bias_hh; K is `index`.
+  LstmLayer(ParameterLayout& layout, const std::string& prefix, int64_t index, int64_t inputs,
+            int64_t units);
+
+  // h [length, rows, units] of x [length, rows, inputs]. It lives until the next call; `row` and
+  // `x` must be unchanged in backward().
+  const float* forward(const float* row, const float* x, int64_t length, int64_t rows);
+
+  // From delta [length, rows, units], the loss's gradient by h. Hands the gradient to `target`,
+  // which may be the row of forward() itself. Returns that by x [length, rows, inputs].
+  const float* backward(const float* delta, const GradientTarget& target);
+
+ private:
+  void advance(int64_t step);
+  void retreat(int64_t step, const float* delta);
+
+  int64_t inputs_, units_;
+  int64_t weight_ih_, weight_hh_, bias_ih_, bias_hh_;  // offsets in the row
+  int64_t length_ = 0, rows_ = 0;
+  const float* row_ = nullptr;
+  const float* x_ = nullptr;
+  AlignedFloats gates_;    // [length, rows, 4 units], then their deltas
+  AlignedFloats cells_;    // [length, rows, units] c_t
+  AlignedFloats tanhs_;    // [length, rows, units] tanh(c_t)
+  AlignedFloats hidden_;   // [length, rows, units] h_t
+  AlignedFloats delta_h_;  // [rows, units] what step t + 1 says of h_t
+  AlignedFloats delta_c_;  // [rows, units] of c_t
+  AlignedFloats delta_x_;  // [length, rows, inputs]
+  AlignedFloats bias_;     // [4 units]
+};
+
+LstmLayer::LstmLayer(ParameterLayout& layout, const std::string& prefix, int64_t index,
+                     int64_t inputs, int64_t units)
+    : inputs_(inputs), units_(units) {
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    return layout.add(prefix + name + std::to_string(index), std::move(shape), units);
+  };
+  weight_ih_ = add(".weight_ih_l", {4 * units, inputs});
+  weight_hh_ = add(".weight_hh_l", {4 * units, units});
+  bias_ih_ = add(".bias_ih_l", {4 * units});
+  bias_hh_ = add(".bias_hh_l", {4 * units});
+}
+
+const float* LstmLayer::forward(const float* row, const float* x, int64_t length, int64_t rows) {
+  row_ = row;
+  x_ = x;
+  length_ = length;
+  rows_ = rows;
+  const int64_t width = 4 * units_, samples = length * rows;
+  grow(gates_, samples * width);
+  for (AlignedFloats* buffer : {&cells_, &tanhs_, &hidden_}) grow(*buffer, samples * units_);
+  for (int64_t u = 0; u < width; ++u) gates_[to_index(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
+  repeat_row(gates_.data(), samples - 1, width, gates_.data() + width);
+  add_product(samples, width, inputs_, x, row + weight_ih_, gates_.data());
+  for (int64_t step = 0; step < length; ++step) advance(step);
+  return hidden_.data();
+}
+
+void LstmLayer::advance(int64_t step) {
+  const int64_t width = 4 * units_, size = rows_ * units_;
+  float* gates = gates_.data() + step * rows_ * width;
+  float* c = cells_.data() + step * size;
+  float* h = hidden_.data() + step * size;
+  float* tanh_c = tanhs_.data() + step * size;
+  if (step > 0) add_product(rows_, width, units_, h - size, row_ + weight_hh_, gates);
+  view(gates, rows_, 2 * units_, width).sigmoid_();
+  view(gates + 2 * units_, rows_, units_, width).tanh_();
+  view(gates + 3 * units_, rows_, units_, width).sigmoid_();
+  for (int64_t r = 0; r < rows_; ++r) {
+    const float* __restrict gate = gates + r * width;
+    for (int64_t u = 0; u < units_; ++u) {
+      const float kept = step > 0 ? gate[units_ + u] * c[r * units_ + u - size] : 0.0F;
+      c[r * units_ + u] = kept + gate[u] * gate[2 * units_ + u];
+    }
+  }
+  at::Tensor out = view(tanh_c, 1, size, size);
+  at::tanh_out(out, view(c, 1, size, size));
+  for (int64_t r = 0; r < rows_; ++r) {
+    const float* __restrict o = gates + r * width + 3 * units_;
+    for (int64_t u = 0; u < units_; ++u) h[r * units_ + u] = o[u] * tanh_c[r * units_ + u];
+  }
+}
+
+const float* LstmLayer::backward(const float* delta, const GradientTarget& target) {
+  const int64_t width = 4 * units_, samples = length_ * rows_;
+  grow(delta_x_, samples * inputs_);
+  for (AlignedFloats* buffer : {&delta_h_, &delta_c_}) {
+    grow(*buffer, rows_ * units_);
+    std::fill(buffer->begin(), buffer->end(), 0.0F);
+  }
+  for (int64_t step = length_ - 1; step >= 0; --step) retreat(step, delta);
+  multiply(samples, inputs_, width, 1, {gates_.data(), width}, {row_ + weight_ih_, inputs_}, 0,
+           delta_x_.data(), inputs_);
+  target.add({.offset = weight_ih_,
+              .out = width,
+              .in = inputs_,
+              .samples = samples,
+              .deltas = gates_.data(),
+              .inputs = x_});
+  target.add({.offset = weight_hh_,
+              .out = width,
+              .in = units_,
+              .samples = samples - rows_,
+              .deltas = gates_.data() + rows_ * width,
+              .inputs = hidden_.data()});
+  sum_rows(gates_.data(), samples, width, grow(bias_, width));
+  target.add(bias_ih_, bias_.data(), width);
+  target.add(bias_hh_, bias_.data(), width);
+  return delta_x_.data();
+}
+
+void LstmLayer::retreat(int64_t step, const float* delta) {
+  const int64_t width = 4 * units_, size = rows_ * units_;
+  float* gates = gates_.data() + step * rows_ * width;
+  for (int64_t i = 0; i < size; ++i) delta_h_[to_index(i)] += delta[step * size + i];
+  for (int64_t r = 0; r < rows_; ++r) {
+    const int64_t place = step * size + r * units_;
+    gate_deltas(units_, delta_h_.data() + r * units_,
+                step > 0 ? cells_.data() + place - size : nullptr, tanhs_.data() + place,
+                delta_c_.data() + r * units_, gates + r * width);
+  }
+  if (step == 0) return;
+  for_each_tile(rows_, width, units_, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
+    multiply(rows_, n_in, n_out, 1, {gates + o, width},
+             {row_ + weight_hh_ + o * units_ + i, units_}, o == 0 ? 0.0F : 1.0F,
+             delta_h_.data() + i, units_);
+  });
+}
 
 // y = x * mask, entry by entry.
 void masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloats& y) {
@@ -17,18 +184,17 @@ void masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloa
   for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) y[i] = x[i] * mask[i];
 }
 
-class LstmModel final : public Model {
+class LstmModel final : public NetworkModel {
  public:
-  LstmModel(const SequenceSizes& sizes, LossKind loss) : sizes_(sizes), loss_(loss) {
+  LstmModel(const SequenceSizes& sizes, LossPtr loss)
+      : NetworkModel(std::move(loss)), sizes_(sizes) {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t k = 0; k < sizes.layers; ++k) {
       const int64_t inputs = k == 0 ? sizes.embedding : sizes.units;
       layers_.emplace_back(layout_, "lstm", k, inputs, sizes.units);
     }
-    const auto weight = layout_.add("fc.weight", {sizes.outputs, sizes.units}, sizes.units);
-    const auto bias = layout_.add("fc.bias", {sizes.outputs}, sizes.units);
-    head_weight_ = layout_.slots()[weight].offset;
-    head_bias_ = layout_.slots()[bias].offset;
+    head_weight_ = layout_.add("fc.weight", {sizes.outputs, sizes.units}, sizes.units);
+    head_bias_ = layout_.add("fc.bias", {sizes.outputs}, sizes.units);
     masks_.resize(layers_.size());
     dropped_.resize(layers_.size());
   }
@@ -36,40 +202,8 @@ class LstmModel final : public Model {
   int64_t vocabulary() const override { return sizes_.vocabulary; }
   int64_t evaluation_rows() const override { return 64; }
 
-  double loss_and_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
-                           std::span<float> gradient) override {
-    return descend(row.data(), batch, noise, GradientTarget::store(gradient));
-  }
-
-  double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
-                  double weight_decay) override {
-    return descend(row.data(), batch, noise, GradientTarget::step(row, lr, weight_decay));
-  }
-
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) override {
-    forward(row.data(), batch, nullptr);
-    return evaluate_logits(loss_, batch, sizes_.outputs, logits_.data(), scores);
-  }
-
  private:
-  double descend(const float* row, const Batch& batch, RandomStream& noise,
-                 const GradientTarget& target) {
-    forward(row, batch, &noise);
-    const double loss = loss_and_delta(loss_, batch, sizes_.outputs, logits_.data());
-    const float* delta = head_backward(row, batch.rows, target);
-    for (std::size_t k = layers_.size(); k-- > 0;) {
-      delta = layers_[k].backward(delta, target);
-      if (k > 0 && sizes_.dropout > 0) {
-        masked(delta, masks_[k - 1], sizes_.length * batch.rows * sizes_.units, delta_);
-        delta = delta_.data();
-      }
-    }
-    embedding_backward(batch.rows, delta, target);
-    return loss / static_cast<double>(batch.rows);
-  }
-
-  // Leaves the logits [rows, outputs] in logits_.
-  void forward(const float* row, const Batch& batch, RandomStream* noise) {
+  float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
     const float* x = embed(row, batch);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
       x = layers_[k].forward(row, x, sizes_.length, batch.rows);
@@ -81,11 +215,22 @@ class LstmModel final : public Model {
       if (noise != nullptr && sizes_.dropout > 0) x = drop(k, x, size, *noise);
     }
     last_ = x;
-    grow(logits_, batch.rows * sizes_.outputs);
-    for (int64_t r = 0; r < batch.rows; ++r) {
-      std::copy_n(row + head_bias_, sizes_.outputs, logits_.data() + r * sizes_.outputs);
-    }
+    repeat_row(row + head_bias_, batch.rows, sizes_.outputs,
+               grow(logits_, batch.rows * sizes_.outputs));
     add_product(batch.rows, sizes_.outputs, sizes_.units, x, row + head_weight_, logits_.data());
+    return logits_.data();
+  }
+
+  void backward(const float* row, const Batch& batch, const GradientTarget& target) override {
+    const float* delta = head_backward(row, batch.rows, target);
+    for (std::size_t k = layers_.size(); k-- > 0;) {
+      delta = layers_[k].backward(delta, target);
+      if (k > 0 && sizes_.dropout > 0) {
+        masked(delta, masks_[k - 1], sizes_.length * batch.rows * sizes_.units, delta_);
+        delta = delta_.data();
+      }
+    }
+    embedding_backward(batch.rows, delta, target);
   }
 
   // [length, rows, embedding]
@@ -127,10 +272,7 @@ class LstmModel final : public Model {
                 .samples = rows,
                 .deltas = logits_.data(),
                 .inputs = last_});
-    sum_.assign(static_cast<std::size_t>(sizes_.outputs), 0.0F);
-    for (int64_t i = 0; i < rows * sizes_.outputs; ++i) {
-      sum_[static_cast<std::size_t>(i % sizes_.outputs)] += logits_[static_cast<std::size_t>(i)];
-    }
+    sum_rows(logits_.data(), rows, sizes_.outputs, grow(sum_, sizes_.outputs));
     target.add(head_bias_, sum_.data(), sizes_.outputs);
     return delta_.data();
   }
@@ -148,7 +290,6 @@ class LstmModel final : public Model {
   }
 
   SequenceSizes sizes_;
-  LossKind loss_;
   std::vector<LstmLayer> layers_;
   int64_t head_weight_ = 0, head_bias_ = 0;  // offsets in the row
   std::vector<int64_t> ids_;                 // [rows, length]
@@ -163,14 +304,12 @@ class LstmModel final : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_lstm(const ModelOptions& options,
-                                 const std::vector<int64_t>& sample_shape, LossKind loss,
-                                 int64_t outputs) {
-  SequenceSizes sizes = sequence_sizes(options, sample_shape, outputs);
+std::unique_ptr<Model> make_lstm(const ModelCase& c) {
+  SequenceSizes sizes = sequence_sizes(c);
   sizes.embedding = given_or(sizes.embedding, 8);
   sizes.units = given_or(sizes.units, 256);
   sizes.layers = given_or(sizes.layers, 2);
-  return std::make_unique<LstmModel>(sizes, loss);
+  return std::make_unique<LstmModel>(sizes, c.loss);
 }
 
 }  // namespace hanse

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gradient_target.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
 
 void Model::initialize(std::span<float> row, RandomStream& stream) const {
-  if (initialization_ == Initialization::kZeros) {
+  if (from_zeros_) {
     std::fill(row.begin(), row.end(), 0.0f);
     return;
   }
@@ -44,15 +43,6 @@ double Model::record_gradient(std::span<const float>, const Batch&, RandomStream
 void Model::hessian_vector(std::span<const float>, const Batch&, std::span<const float>,
                            std::span<float>) {
   throw InvalidArgument("this model has no Hessian-vector products", "model.kind");
-}
-
-double Model::sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
-                       double weight_decay) {
-  gradient_.resize(row.size());
-  const double loss = loss_and_gradient(row, batch, noise, gradient_);
-  GradientTarget::step(row, lr, weight_decay).add(0, gradient_.data(), n_params());
-  move_buffers(row);
-  return loss;
 }
 
 }  // namespace hanse

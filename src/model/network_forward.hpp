@@ -1,16 +1,39 @@
-// The forward pass of the networks of network_spec.hpp as one graph of tensors, for one client or
-// for several side by side.
+// What the convolutional networks of the federated-learning literature are made of, and their
+// forward pass as one graph of tensors, for one client or for several side by side.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "network_spec.hpp"
+#include "hanse/model/model.hpp"
 
 namespace hanse {
+
+// Convolution with stride 1, then 2x2 max pooling or not, then ReLU.
+struct ConvolutionStage {
+  int64_t channels, kernel, padding;
+  bool pool;
+
+  int64_t output_side(int64_t side) const;
+};
+
+struct NetworkSpec {
+  std::vector<ConvolutionStage> stages;
+  std::vector<int64_t> hidden;  // dense layers between the features and the logits
+  double feature_dropout = 0;
+  double hidden_dropout = 0;
+  bool bias = true;  // of the dense layers
+};
+
+// What a network of these options is made of, for the kinds that are made of this alone: of linear
+// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. Its layout: conv1.weight,
+// conv1.bias, ..., fc1.weight, fc1.bias, ...
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape);
 
 // How 2x2 pooling is made. Of equal values the first has the gradient in both.
 enum class Pooling {
@@ -41,8 +64,7 @@ class NetworkForward {
     double share;
   };
 
-  // `bias`: of the dense layers.
-  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape, bool bias);
+  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape);
 
   // In the order in which a forward pass meets them; only those with a share above 0.
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
@@ -54,11 +76,8 @@ class NetworkForward {
                     std::span<const at::Tensor> masks) const;
 
  private:
-  at::Tensor features(std::span<const at::Tensor> leaves, const at::Tensor& input) const;
-
   NetworkSpec spec_;
   std::vector<int64_t> sample_shape_;
-  bool bias_;
   std::vector<Dropout> dropouts_;
 };
 

@@ -1,17 +1,13 @@
-#include "resnet.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "graph.hpp"
 #include "hanse/base/error.hpp"
-#include "image_input.hpp"
+#include "makers.hpp"
 
 namespace hanse {
 
 namespace {
-
-constexpr double kNormEpsilon = 1e-5;
 
 // Hands out the leaves in the layout's order.
 struct Cursor {
@@ -21,9 +17,8 @@ struct Cursor {
 
 class ResNet final : public GraphModel {
  public:
-  ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossKind loss,
-         int64_t outputs)
-      : GraphModel(loss, outputs), sample_shape_(sample_shape), groups_(groups) {
+  ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
+      : GraphModel(loss), sample_shape_(sample_shape), groups_(groups) {
     add_convolution("conv1", "bn1", sample_shape[0], channels, 3);
     int64_t inputs = channels;
     for (int64_t stage = 0; stage < kStages; ++stage) {
@@ -38,15 +33,15 @@ class ResNet final : public GraphModel {
         inputs = width;
       }
     }
-    layout_.add("fc.weight", {outputs, inputs}, inputs);
-    layout_.add("fc.bias", {outputs}, inputs);
+    layout_.add("fc.weight", {loss->outputs(), inputs}, inputs);
+    layout_.add("fc.bias", {loss->outputs()}, inputs);
   }
 
   int64_t evaluation_rows() const override { return 32; }
 
  protected:
-  at::Tensor logits(const std::vector<at::Tensor>& leaves, const Batch& batch,
-                    RandomStream*) override {
+  at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
+                   RandomStream*) override {
     Cursor cursor{leaves.data()};
     at::Tensor x = convolve(image_input(batch, sample_shape_), cursor, 1).relu_();
     for (int64_t stage = 0; stage < kStages; ++stage) {
@@ -90,21 +85,19 @@ class ResNet final : public GraphModel {
 
 }  // namespace
 
-std::unique_ptr<Model> make_resnet18(const ModelOptions& options,
-                                     const std::vector<int64_t>& sample_shape, LossKind loss,
-                                     int64_t outputs) {
-  if (sample_shape.size() != 3) {
+std::unique_ptr<Model> make_resnet18(const ModelCase& c) {
+  if (c.sample_shape.size() != 3) {
     throw InvalidArgument(
         fmt::format("resnet18 needs samples of shape {{channels, height, width}}, not {{{}}}",
-                    fmt::join(sample_shape, ", ")),
+                    fmt::join(c.sample_shape, ", ")),
         "model.kind");
   }
-  if (options.channels < 1 || options.groups < 1 || options.channels % options.groups != 0) {
-    throw InvalidArgument(
-        fmt::format("{} groups do not divide {} channels", options.groups, options.channels),
-        "model.groups");
+  const int64_t channels = c.options.channels, groups = c.options.groups;
+  if (channels < 1 || groups < 1 || channels % groups != 0) {
+    throw InvalidArgument(fmt::format("{} groups do not divide {} channels", groups, channels),
+                          "model.groups");
   }
-  return std::make_unique<ResNet>(sample_shape, options.channels, options.groups, loss, outputs);
+  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss);
 }
 
 }  // namespace hanse

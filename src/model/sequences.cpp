@@ -7,11 +7,12 @@
 
 namespace hanse {
 
-SequenceSizes sequence_sizes(const ModelOptions& options, const std::vector<int64_t>& sample_shape,
-                             int64_t outputs) {
-  if (sample_shape.size() != 1) {
+SequenceSizes sequence_sizes(const ModelCase& c) {
+  const ModelOptions& options = c.options;
+  const int64_t outputs = c.loss->outputs();
+  if (c.sample_shape.size() != 1) {
     throw InvalidArgument(fmt::format("{} needs samples of shape {{length}}, not {{{}}}",
-                                      options.kind, fmt::join(sample_shape, ", ")),
+                                      options.kind, fmt::join(c.sample_shape, ", ")),
                           "model.kind");
   }
   if (options.vocabulary == 0 && outputs == 1) {
@@ -19,7 +20,7 @@ SequenceSizes sequence_sizes(const ModelOptions& options, const std::vector<int6
                           "it is that of the classes only where the loss is cross-entropy");
   }
   return {.vocabulary = given_or(options.vocabulary, outputs),
-          .length = sample_shape[0],
+          .length = c.sample_shape[0],
           .embedding = options.embedding,
           .units = options.units,
           .layers = options.layers,

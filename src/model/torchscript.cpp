@@ -1,5 +1,3 @@
-#include "torchscript.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
@@ -13,6 +11,7 @@
 
 #include "graph.hpp"
 #include "hanse/base/error.hpp"
+#include "makers.hpp"
 
 namespace hanse {
 
@@ -47,9 +46,8 @@ std::string type_name(const at::Tensor& tensor) { return c10::toString(tensor.sc
 
 class TorchScriptModel final : public GraphModel {
  public:
-  TorchScriptModel(const std::string& path, const std::vector<int64_t>& sample_shape, LossKind loss,
-                   int64_t outputs)
-      : GraphModel(loss, outputs),
+  TorchScriptModel(const std::string& path, const std::vector<int64_t>& sample_shape, LossPtr loss)
+      : GraphModel(std::move(loss)),
         path_(path),
         sample_shape_(sample_shape),
         module_(read_module(path)) {
@@ -64,7 +62,7 @@ class TorchScriptModel final : public GraphModel {
 
   // The file's values; zeros in the parameters when asked for.
   void initialize(std::span<float> row, RandomStream& stream) const override {
-    if (initialization() == Initialization::kZeros) {
+    if (from_zeros()) {
       Model::initialize(row, stream);
       std::copy(start_.begin() + layout_.n_trainable(), start_.end(),
                 row.begin() + layout_.n_trainable());
@@ -93,8 +91,8 @@ class TorchScriptModel final : public GraphModel {
     return parameters_;
   }
 
-  at::Tensor logits(const std::vector<at::Tensor>&, const Batch& batch,
-                    RandomStream* noise) override {
+  at::Tensor graph(const std::vector<at::Tensor>&, const Batch& batch,
+                   RandomStream* noise) override {
     try {
       return forward(batch, noise);
     } catch (const std::exception& error) {
@@ -205,9 +203,7 @@ class TorchScriptModel final : public GraphModel {
 
   // One pass on zeros, before the first round.
   void try_out(int64_t rows, bool training) {
-    int64_t values = rows;
-    for (const int64_t extent : sample_shape_) values *= extent;
-    const std::vector<float> zeros(static_cast<std::size_t>(values));
+    const std::vector<float> zeros(static_cast<std::size_t>(rows * size_of(sample_shape_)));
     const Batch batch{.features = zeros.data(), .rows = rows};
     RandomStream noise(0, Purpose::kDropout);
     try {
@@ -223,8 +219,8 @@ class TorchScriptModel final : public GraphModel {
   }
 
   void check_output(int64_t rows, bool training, const at::Tensor& output) const {
-    const std::vector<int64_t> expected = {rows, outputs()};
-    const bool flat = outputs() == 1 && output.sizes() == at::IntArrayRef(rows);
+    const std::vector<int64_t> expected = {rows, loss().outputs()};
+    const bool flat = loss().outputs() == 1 && output.sizes() == at::IntArrayRef(rows);
     if (output.scalar_type() != at::kFloat || (output.sizes() != expected && !flat)) {
       throw InvalidArgument(
           fmt::format("the model's output for {} samples is {} [{}], not Float [{}]", rows,
@@ -251,10 +247,12 @@ class TorchScriptModel final : public GraphModel {
 
 }  // namespace
 
-std::unique_ptr<Model> make_torchscript(const std::string& path,
-                                        const std::vector<int64_t>& sample_shape, LossKind loss,
-                                        int64_t outputs) {
-  return std::make_unique<TorchScriptModel>(path, sample_shape, loss, outputs);
+std::unique_ptr<Model> make_torchscript(const ModelCase& c) {
+  if (c.options.init == "uniform") {
+    throw InvalidArgument("a torchscript model starts from its file", "model.init",
+                          "auto (the file's values) or zeros");
+  }
+  return std::make_unique<TorchScriptModel>(c.options.path, c.sample_shape, c.loss);
 }
 
 }  // namespace hanse

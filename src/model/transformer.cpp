@@ -10,8 +10,6 @@ namespace hanse {
 
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
-
 // [length, d]: sin(t / 10000^(2i/d)) in column 2i, the cosine in column 2i + 1.
 at::Tensor sinusoidal_positions(int64_t length, int64_t d) {
   const at::Tensor positions = at::empty({length, d}, at::kFloat);
@@ -28,8 +26,8 @@ at::Tensor sinusoidal_positions(int64_t length, int64_t d) {
 
 class TransformerModel final : public GraphModel {
  public:
-  TransformerModel(const SequenceSizes& sizes, int64_t heads, LossKind loss)
-      : GraphModel(loss, sizes.outputs),
+  TransformerModel(const SequenceSizes& sizes, int64_t heads, LossPtr loss)
+      : GraphModel(std::move(loss)),
         sizes_(sizes),
         heads_(heads),
         positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {
@@ -44,8 +42,8 @@ class TransformerModel final : public GraphModel {
   int64_t vocabulary() const override { return sizes_.vocabulary; }
 
  protected:
-  at::Tensor logits(const std::vector<at::Tensor>& leaves, const Batch& batch,
-                    RandomStream* noise) override {
+  at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
+                   RandomStream* noise) override {
     const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
     std::vector<int64_t> ids = token_ids(batch, sizes_);
     const at::Tensor tokens = at::from_blob(ids.data(), {batch.rows, sizes_.length}, at::kLong);
@@ -110,19 +108,17 @@ class TransformerModel final : public GraphModel {
 
 }  // namespace
 
-std::unique_ptr<Model> make_transformer(const ModelOptions& options,
-                                        const std::vector<int64_t>& sample_shape, LossKind loss,
-                                        int64_t outputs) {
-  SequenceSizes sizes = sequence_sizes(options, sample_shape, outputs);
+std::unique_ptr<Model> make_transformer(const ModelCase& c) {
+  SequenceSizes sizes = sequence_sizes(c);
   sizes.embedding = given_or(sizes.embedding, 64);
   sizes.units = given_or(sizes.units, 4 * sizes.embedding);
   sizes.layers = given_or(sizes.layers, 1);
-  if (options.heads < 1 || sizes.embedding % options.heads != 0) {
+  if (c.options.heads < 1 || sizes.embedding % c.options.heads != 0) {
     throw InvalidArgument(
-        fmt::format("{} heads do not divide an embedding of {}", options.heads, sizes.embedding),
+        fmt::format("{} heads do not divide an embedding of {}", c.options.heads, sizes.embedding),
         "model.heads");
   }
-  return std::make_unique<TransformerModel>(sizes, options.heads, loss);
+  return std::make_unique<TransformerModel>(sizes, c.options.heads, c.loss);
 }
 
 }  // namespace hanse

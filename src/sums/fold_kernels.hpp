@@ -1,4 +1,4 @@
-// The inner loops of UpdateSum. Private to comm/.
+// The inner loops of UpdateSum.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,6 @@ namespace hanse {
 
 namespace {
 
-constexpr double kScale = int64_t{1} << UpdateSum::kFractionBits;
-
 void fold_fast(std::span<float> row, std::span<const float> theta, std::span<float> sum,
                float coefficient, FoldSums& sums) {
   for (std::size_t i = 0; i < row.size(); ++i) {
@@ -26,10 +24,13 @@ void fold_fast(std::span<float> row, std::span<const float> theta, std::span<flo
 
 }  // namespace
 
+// One bit below the exact bound keeps the product's rounding inside it.
+double UpdateSum::limit(int64_t addends) {
+  return 0x1p62 / static_cast<double>(std::max<int64_t>(addends, 1)) / kUnits;
+}
+
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
-    : reduction_(reduction),
-      // One bit below the exact bound keeps the product's rounding inside it.
-      limit_(0x1p62 / static_cast<double>(std::max<int64_t>(addends, 1)) / kScale) {
+    : reduction_(reduction), limit_(limit(addends)) {
   const auto n = static_cast<std::size_t>(n_params);
   if (reduction == Reduction::kExact) {
     fixed_.resize(n);
@@ -44,8 +45,8 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
   FoldSums sums;
   if (reduction_ == Reduction::kExact) {
     const float* origin = theta.empty() ? nullptr : theta.data();
-    sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kScale,
-                      limit_ * kScale);
+    sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kUnits,
+                      limit_ * kUnits);
   } else {
     fold_fast(row, theta, std::span(floats_).subspan(static_cast<std::size_t>(begin), row.size()),
               static_cast<float>(coefficient), sums);
@@ -84,7 +85,7 @@ void UpdateSum::take(std::span<float> out, int64_t begin) {
   if (reduction_ == Reduction::kExact) {
     const auto part = std::span(fixed_).subspan(first, out.size());
     for (std::size_t i = 0; i < part.size(); ++i) {
-      out[i] = static_cast<float>(static_cast<double>(part[i]) * (1.0 / kScale));
+      out[i] = static_cast<float>(static_cast<double>(part[i]) * (1.0 / kUnits));
     }
     std::fill(part.begin(), part.end(), 0);
   } else {

@@ -20,6 +20,11 @@ class Recorder final : public Model {
     gradient[0] = 0;
     return 0;
   }
+  double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double,
+                  double) override {
+    std::vector<float> unused(row.size());
+    return loss_and_gradient(row, batch, noise, unused);
+  }
   EvaluationSums evaluate(std::span<const float>, const Batch&, float*) override { return {}; }
 
   std::vector<float> seen;

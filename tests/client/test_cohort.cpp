@@ -11,10 +11,10 @@
 #include "client/support.hpp"
 #include "data/support.hpp"
 #include "hanse/client/cohort_training.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/model/model.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -88,7 +88,7 @@ std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t ro
 Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
                         int64_t round) {
   Trained trained{.outcomes = training.train(tasks_of(clients, round))};
-  const at::Tensor rows = training.rows().cpu();
+  const at::Tensor rows = training.cohort().rows().cpu();
   const auto width = static_cast<std::size_t>(rows.size(1));
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const float* first = rows.data_ptr<float>() + i * width;
@@ -103,7 +103,7 @@ Trained side_by_side(const Case& c, const Federation& federation,
   CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   Row theta = initial_row(*model, c);
-  training.model().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
+  training.cohort().theta().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
   return train_on_device(training, clients, round);
 }
 
@@ -218,7 +218,7 @@ TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
   const Federation federation = unequal_federation(*comm, c);
   for (const std::string& device : test_devices()) {
     CohortTraining training(c.client, federation, c.model, device, 3, kAllSamples);
-    training.model().fill_(0.01);
+    training.cohort().theta().fill_(0.01);
     const Trained first = train_on_device(training, {3, 0, 6}, 1);
     train_on_device(training, {5, 1}, 2);
     const Trained again = train_on_device(training, {3, 0, 6}, 1);
@@ -237,11 +237,11 @@ TEST(CohortTraining, EmptyPlacesRest) {
   const Federation federation = unequal_federation(*comm, c);
   for (const std::string& device : test_devices()) {
     CohortTraining training(c.client, federation, c.model, device, 3, kAllSamples);
-    training.model().fill_(0.25);
+    training.cohort().theta().fill_(0.25);
     train_on_device(training, {3, 0, 6}, 1);
     train_on_device(training, {5}, 2);
-    EXPECT_TRUE(at::equal(training.rows().cpu()[1], training.model().cpu()));
-    EXPECT_FALSE(at::equal(training.rows().cpu()[0], training.model().cpu()));
+    EXPECT_TRUE(at::equal(training.cohort().rows().cpu()[1], training.cohort().theta().cpu()));
+    EXPECT_FALSE(at::equal(training.cohort().rows().cpu()[0], training.cohort().theta().cpu()));
   }
 }
 
@@ -260,7 +260,7 @@ TEST(CohortTraining, SamplesOfOthersDoNotFillABatch) {
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
       CohortTraining training(c.client, federation, c.model, device, 1, sample_bytes);
-      training.model().fill_(2);
+      training.cohort().theta().fill_(2);
       EXPECT_FALSE(std::isfinite(training.range(federation.train(1)).loss));
       const Trained trained = train_on_device(training, {0}, 1);
       EXPECT_TRUE(std::isfinite(trained.rows[0][0])) << device << " " << sample_bytes;
@@ -283,7 +283,7 @@ void expect_evaluation(const Case& c, const std::string& what) {
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
       CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
-      training.model().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
+      training.cohort().theta().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
       const auto expect_sums = [&](const EvaluationSums& found, const EvaluationSums& sums) {
         EXPECT_EQ(found.samples, sums.samples) << what;
         EXPECT_EQ(found.correct, sums.correct) << what;
@@ -327,7 +327,7 @@ TEST(CohortTraining, EvaluationOfABlankModel) {
   for (const std::string& device : test_devices()) {
     for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
       CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
-      training.model().fill_(0);
+      training.cohort().theta().fill_(0);
       const Trained before = train_on_device(training, {3, 0}, 1);
       const EvaluationSums found = training.range(range);
       EXPECT_EQ(found.correct, zeros);

@@ -71,16 +71,6 @@ INSTANTIATE_TEST_SUITE_P(All, DenseLosses,
                            return name;
                          });
 
-TEST(Dense, DefaultStepOfModelIsTheSameUpdate) {
-  const auto model = make_model(model_options("mlp", "cross-entropy", {9}), {5}, 3);
-  const Samples samples({5}, 3, 4);
-  std::vector<float> fused = initial_row(*model), plain = fused;
-  RandomStream noise = noise_stream();
-  const double loss = model->sgd_step(fused, samples.batch(), noise, 0.5, 0.1);
-  EXPECT_EQ(model->Model::sgd_step(plain, samples.batch(), noise, 0.5, 0.1), loss);
-  expect_close(model->layout(), fused, plain, 4e-7);
-}
-
 TEST(Dense, SameBitsOnEveryCallAndInEveryObject) {
   const ModelOptions options = model_options("mlp", "cross-entropy", {131});
   const auto first = make_model(options, {997}, 10), second = make_model(options, {997}, 10);

@@ -54,8 +54,8 @@ TEST(CrossEntropy, MatchesLongDouble) {
           y = static_cast<int32_t>(stream.below(static_cast<int64_t>(outputs)));
         }
         const Softmax expected = slow_cross_entropy(z, labels, outputs);
-        const double loss = loss_and_delta(LossKind::kCrossEntropy, labelled(labels),
-                                           static_cast<int64_t>(outputs), z.data());
+        const double loss = make_loss("cross-entropy", static_cast<int64_t>(outputs))
+                                ->loss_and_delta(labelled(labels), z.data());
         EXPECT_NEAR(loss, expected.loss, 1e-6 * expected.loss + 1e-7 * static_cast<double>(rows));
         for (std::size_t i = 0; i < z.size(); ++i) {
           ASSERT_NEAR(z[i], expected.deltas[i], 1e-6 / static_cast<double>(rows));
@@ -68,7 +68,7 @@ TEST(CrossEntropy, MatchesLongDouble) {
 TEST(CrossEntropy, StandsHugeLogits) {
   std::vector<float> z = {1e30f, -1e30f, 0.0f, 3e38f, -3e38f, -kInf};
   const std::vector<int32_t> labels = {0, 0};
-  EXPECT_EQ(loss_and_delta(LossKind::kCrossEntropy, labelled(labels), 3, z.data()), 0.0);
+  EXPECT_EQ(make_loss("cross-entropy", 3)->loss_and_delta(labelled(labels), z.data()), 0.0);
   for (const float delta : z) EXPECT_NEAR(delta, 0.0f, 1e-30f);
 }
 
@@ -79,7 +79,7 @@ TEST(CrossEntropy, PassesNanOn) {
       z[at] = bad;
       const std::vector<int32_t> labels = {1};
       EXPECT_TRUE(
-          std::isnan(loss_and_delta(LossKind::kCrossEntropy, labelled(labels), 3, z.data())));
+          std::isnan(make_loss("cross-entropy", 3)->loss_and_delta(labelled(labels), z.data())));
       EXPECT_TRUE(std::isnan(z[at]));
     }
   }
@@ -90,7 +90,7 @@ TEST(BinaryLogistic, MatchesClosedForm) {
     for (const int32_t label : {0, 1}) {
       float z = value;
       const std::vector<int32_t> labels = {label};
-      const double loss = loss_and_delta(LossKind::kBinaryLogistic, labelled(labels), 1, &z);
+      const double loss = make_loss("binary-logistic", 2)->loss_and_delta(labelled(labels), &z);
       const double margin = (label == 1 ? 1.0 : -1.0) * static_cast<double>(value);
       const double expected =
           margin > 0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
@@ -100,22 +100,21 @@ TEST(BinaryLogistic, MatchesClosedForm) {
   }
   float z = kNan;
   const std::vector<int32_t> labels = {1};
-  EXPECT_TRUE(std::isnan(loss_and_delta(LossKind::kBinaryLogistic, labelled(labels), 1, &z)));
+  EXPECT_TRUE(std::isnan(make_loss("binary-logistic", 2)->loss_and_delta(labelled(labels), &z)));
 }
 
 TEST(SquaredError, MatchesClosedForm) {
   std::vector<float> z = {1.0f, -2.0f};
   const std::vector<float> targets = {3.0f, 4.0f};
   const Batch batch{nullptr, nullptr, targets.data(), 2};
-  EXPECT_EQ(loss_and_delta(LossKind::kSquaredError, batch, 1, z.data()), 2.0 + 18.0);
+  EXPECT_EQ(make_loss("squared-error", 0)->loss_and_delta(batch, z.data()), 2.0 + 18.0);
   EXPECT_EQ(z, (std::vector<float>{-1.0f, -3.0f}));
 }
 
 TEST(Evaluation, TakesTheFirstOfEqualLogits) {
   std::vector<float> z = {1, 5, 5, 1, 1, 1, 0, 2, 9};
   const std::vector<int32_t> labels = {1, 0, 2};
-  const EvaluationSums sums =
-      evaluate_logits(LossKind::kCrossEntropy, labelled(labels), 3, z.data());
+  const EvaluationSums sums = make_loss("cross-entropy", 3)->evaluate(labelled(labels), z.data());
   EXPECT_EQ(sums.correct, 3);
   EXPECT_EQ(sums.samples, 3);
 }
@@ -123,8 +122,7 @@ TEST(Evaluation, TakesTheFirstOfEqualLogits) {
 TEST(Evaluation, BinaryClassOneNeedsAPositiveLogit) {
   std::vector<float> z = {0.0f, 0.0f, 1.0f, -1.0f};
   const std::vector<int32_t> labels = {0, 0, 1, 1};
-  const EvaluationSums sums =
-      evaluate_logits(LossKind::kBinaryLogistic, labelled(labels), 1, z.data());
+  const EvaluationSums sums = make_loss("binary-logistic", 2)->evaluate(labelled(labels), z.data());
   EXPECT_EQ(sums.correct, 3);
 }
 

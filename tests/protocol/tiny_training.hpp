@@ -29,6 +29,9 @@ class TinyModel final : public Model {
   TinyModel();
   double loss_and_gradient(std::span<const float>, const Batch&, RandomStream&,
                            std::span<float>) override;
+  double sgd_step(std::span<float>, const Batch&, RandomStream&, double, double) override {
+    return 0;
+  }
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                           float* scores = nullptr) override;
   int64_t evaluation_rows() const override { return 5; }

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/device_communicator.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
 #include "hanse/kinds/aggregators.hpp"

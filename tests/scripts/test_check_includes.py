@@ -59,7 +59,18 @@ class CheckIncludesTest(ScriptTest):
     def test_cuda_counts_before_the_library_it_extends(self):
         self.write("src/comm/nccl.cpp", "#include <c10/cuda/CUDAStream.h>\n#include <c10/x.h>\n")
         self.write("src/comm/CMakeLists.txt", "hanse_module(comm SOURCES nccl.cpp)\n")
-        self.assert_found("src/comm/nccl.cpp:2", "comm may not include c10")
+        self.assertEqual(self.check(), [
+            "src/comm/nccl.cpp:1: <c10/cuda/CUDAStream.h>: comm may not include cuda",
+            "src/comm/nccl.cpp:2: <c10/x.h>: comm may not include c10"])
+
+    def test_libtorch_in_the_module_of_models_alone(self):
+        text = "#include <ATen/ATen.h>\n#include <c10/cuda/CUDAStream.h>\n#include <nccl.h>\n"
+        self.write("src/model/nccl.cpp", text)
+        self.write("src/model/CMakeLists.txt", "hanse_module(model SOURCES nccl.cpp)\n")
+        self.assertEqual(self.check(), [])
+        self.write("src/sums/sum.cpp", "#include <ATen/ATen.h>\n")
+        self.write("src/sums/CMakeLists.txt", "hanse_module(sums SOURCES sum.cpp)\n")
+        self.assert_found("src/sums/sum.cpp:1", "sums may not include ATen")
 
     def test_unknown_library(self):
         self.write("src/data/detail/bytes.hpp", "#include <curl/curl.h>\n")

@@ -27,7 +27,7 @@ class BatchStream;
 // host's memory. The bits are the same. Cost: as many steps as the client with the most of them
 // takes, each for C clients.
 //
-// As an Evaluator: of model(), in batches of up to kEvaluationRows, on the device.
+// As an Evaluator: of theta(), in batches of up to kEvaluationRows, on the device.
 class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
@@ -42,19 +42,16 @@ class CohortTraining final : public Evaluator {
   int64_t clients() const { return clients_; }  // C
   const std::string& device() const { return device_; }
 
-  // [P] on the device: the received model.
-  at::Tensor& model() { return cohort_->theta(); }
-  const at::Tensor& model() const { return cohort_->theta(); }
+  // The models on the device: theta(), the received one, and rows(), the trained ones in the order
+  // of the tasks, behind them theta().
+  Cohort& cohort() { return *cohort_; }
 
-  // Trains clients of one round from model(); of a task it reads client, round and seed. An outcome
+  // Trains clients of one round from theta(); of a task it reads client, round and seed. An outcome
   // for each task. REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks);
 
   EvaluationSums range(SampleRange range, float* scores = nullptr) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
-
-  // [C, P] on the device: the trained models, in the order of the tasks; behind them model().
-  const at::Tensor& rows() const { return cohort_->rows(); }
 
  private:
   void upload_all();
@@ -71,12 +68,11 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
-  DeviceSamples samples_;
   std::vector<BatchStream> streams_;  // [C]
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
   std::vector<int64_t> counts_;       // [C] samples of the step
-  std::vector<int64_t> rows_;         // [window] of samples_; [C, B] in a step
+  std::vector<int64_t> rows_;         // [window] places on the device; [C, B] in a step
   // On their way to the device.
   std::vector<float> features_;  // [window, values]
   std::vector<int32_t> labels_;  // [window] or empty

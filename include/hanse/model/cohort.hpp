@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
-#include "hanse/model/device_samples.hpp"
 #include "hanse/model/model.hpp"
 
 namespace at {
@@ -20,8 +19,7 @@ namespace hanse {
 // One mini-batch of each client, borrowed from the caller. C clients with places for B samples
 // each; what stands in places behind a client's samples must be finite.
 struct CohortBatch {
-  const DeviceSamples& samples;
-  std::span<const int64_t> rows;    // [C, B] of them
+  std::span<const int64_t> places;  // [C, B] of the samples on the device
   std::span<const int64_t> counts;  // [C] samples; 0: the client takes no step
   std::span<RandomStream> noise;    // [C] of each client, for dropout
 };
@@ -36,6 +34,7 @@ class Cohort {
     std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
     int64_t batch = 20;          // B >= 1
+    int64_t samples = 1;         // places for samples on the device
     double weight_decay = 0;
     double momentum = 0;  // from zero in every round
     double clip = 0;      // largest gradient norm; 0: off
@@ -44,6 +43,9 @@ class Cohort {
 
   virtual ~Cohort() = default;
 
+  // Copies a batch from the host's memory to the places [begin, begin + batch.rows); they are zero
+  // before. Waits for the device to have read it.
+  virtual void put(int64_t begin, const Batch& batch) = 0;
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
   // Every row <- theta, for steps of this rate.
@@ -55,11 +57,10 @@ class Cohort {
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start() or step().
   virtual const at::Tensor& rows() const = 0;
-  // Of theta() on these rows of the samples, as Model::evaluate(). The shape of each kernel call
+  // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.
-  virtual EvaluationSums evaluate(const DeviceSamples& samples, std::span<const int64_t> rows,
-                                  float* scores) = 0;
+  virtual EvaluationSums evaluate(std::span<const int64_t> places, float* scores) = 0;
 };
 
 // Can clients of this model.kind be trained side by side?
@@ -67,7 +68,8 @@ bool has_cohort(const std::string& kind);
 
 // For the model that make_model() builds of the same arguments: the same layout, the same loss and
 // the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P floats
-// (3 with momentum), the activations, and what autograd keeps of them. Throws InvalidArgument as
+// (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps of them.
+// Throws InvalidArgument as
 // make_model() does, and unless has_cohort().
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,

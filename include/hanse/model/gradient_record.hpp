@@ -37,7 +37,8 @@ class GradientRecord {
   // Writes the inner products, in float64, of all with all: gram [n, n]. Those in factors must be
   // of one model. Cost: of n in factors n^2/2 B^2 (out + in) multiplications; one pass over those
   // that are rows; for each row and gradient in factors B out in.
-  static void gram(std::span<const GradientRecord* const> gradients, std::span<double> gram);
+  using Records = std::span<const GradientRecord* const>;
+  static void gram(Records gradients, std::span<double> gram);
 
  private:
   // Of something copied: where it stands in floats_.
@@ -55,10 +56,10 @@ class GradientRecord {
   std::size_t copy(const float* from, int64_t size);
   void apply(const struct RowUpdate& update) const;
   double product_with(std::span<const float> row) const;
-  static void add_products(std::span<const GradientRecord* const> gradients, std::size_t part,
-                           std::span<double> gram);
-  static std::vector<double> gram_of_rows(std::span<const GradientRecord* const> gradients);
-  static std::vector<double> gram_of_factors(std::span<const GradientRecord* const> gradients);
+  // To the lower triangle, of gradients of one form; of one layer's factors.
+  static void gram_of_rows(Records gradients, std::span<double> gram);
+  static void gram_of_factors(Records gradients, std::span<double> gram);
+  static void add_products(Records gradients, std::size_t part, std::span<double> gram);
 
   std::span<float> row_;
   AlignedFloats floats_;  // of all parts

@@ -9,6 +9,9 @@
 
 namespace hanse {
 
+// The number of values of a tensor.
+int64_t size_of(const std::vector<int64_t>& shape);
+
 struct ParameterSlot {
   std::string name;            // "fc1.weight"
   std::vector<int64_t> shape;  // [out, in]
@@ -31,12 +34,12 @@ struct CarriedTensor {
 // buffers.
 class ParameterLayout {
  public:
-  // Appends a tensor behind the present ones and returns its index.
-  std::size_t add(const std::string& name, std::vector<int64_t> shape, int64_t fan_in);
+  // Appends a tensor behind the present ones and returns its offset in the row.
+  int64_t add(const std::string& name, std::vector<int64_t> shape, int64_t fan_in);
   // The same for a tensor whose values are all `start` at first.
-  std::size_t add_constant(const std::string& name, std::vector<int64_t> shape, float start);
+  void add_constant(const std::string& name, std::vector<int64_t> shape, float start);
   // The same for a buffer. REQUIRES: no trainable tensor is added after it.
-  std::size_t add_buffer(const std::string& name, std::vector<int64_t> shape);
+  void add_buffer(const std::string& name, std::vector<int64_t> shape);
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
   const std::vector<ParameterSlot>& slots() const { return slots_; }

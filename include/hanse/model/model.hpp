@@ -41,9 +41,6 @@ inline bool is_token(float value, int64_t vocabulary) {
          value == static_cast<float>(static_cast<int64_t>(value));
 }
 
-// How initialize() fills a row.
-enum class Initialization { kUniform, kZeros };
-
 // Models keep work buffers: one object a thread.
 class Model {
  public:
@@ -55,7 +52,7 @@ class Model {
   // Fills the row: every tensor uniform in +-1/sqrt(fan_in), drawn in the row's order, or the
   // constant it starts with; or zeros, which draws nothing.
   virtual void initialize(std::span<float> row, RandomStream& stream) const;
-  void set_initialization(Initialization initialization) { initialization_ = initialization; }
+  void start_from_zeros() { from_zeros_ = true; }
 
   // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`, which
   // may be the row: that spares a pass over memory that is not in the cache). `noise` feeds
@@ -70,10 +67,10 @@ class Model {
   virtual void move_buffers(std::span<float> /*row*/) const {}
 
   // One step of plain SGD: row <- (1 - lr * weight_decay) row - lr * gradient, and buffers moved;
-  // returns the mean loss before the step. Models override it where the update can be fused into
-  // the gradient's kernels; the gradient is then never stored.
+  // returns the mean loss before the step. The update is fused into the gradient's kernels, and the
+  // gradient never stored.
   virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
-                          double weight_decay);
+                          double weight_decay) = 0;
 
   // The gradient of loss_and_gradient() in factors, for less memory than a row takes when the batch
   // is small against the layers. REQUIRES: record_product_cost(rows) > 0.
@@ -110,18 +107,20 @@ class Model {
   virtual int64_t vocabulary() const { return 0; }
 
  protected:
-  Initialization initialization() const { return initialization_; }
+  bool from_zeros() const { return from_zeros_; }
 
   ParameterLayout layout_;
 
  private:
-  Initialization initialization_ = Initialization::kUniform;
-  std::vector<float> gradient_;  // [P], of the default sgd_step
+  bool from_zeros_ = false;
 };
 
 struct ModelOptions {
-  std::string kind = "linear";          // a name of model_kinds()
-  std::string loss = "cross-entropy";   // cross-entropy | binary-logistic | squared-error
+  std::string kind = "linear";  // a name of model_kinds()
+  // Outputs a sample: classes (cross-entropy), 1 (the others). cross-entropy: -log softmax(z)_y.
+  // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
+  // squared-error: (z - y)^2 / 2, for regression.
+  std::string loss = "cross-entropy";
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   std::string init = "auto";            // auto | uniform | zeros
   bool bias = true;                     // linear: z = W x + b, false: z = W x
@@ -135,11 +134,6 @@ struct ModelOptions {
   int64_t groups = 2;     // resnet18: of group norm; divide the channels
   std::string path;       // torchscript: the model's file
 };
-
-// Loss of the last layer. Outputs a sample: classes (cross-entropy), 1 (the others).
-// binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
-// squared-error: (z - y)^2 / 2.
-enum class LossKind { kCrossEntropy, kBinaryLogistic, kSquaredError };
 
 // Builds a model for samples of `sample_shape` and `classes` classes (0: regression).
 // Throws InvalidArgument when kind, loss and data do not fit together (says what the model needs).

@@ -12,7 +12,7 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/comm/device_communicator.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"

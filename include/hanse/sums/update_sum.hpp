@@ -22,10 +22,13 @@ struct FoldResult {
 
 class UpdateSum {
  public:
-  static constexpr int kFractionBits = 44;
+  static constexpr double kUnits = 0x1p44;  // of 2^-44, in 1
 
-  // REQUIRES: addends >= 1, the most updates that can enter one sum over all ranks. An addend
-  // larger than (2^63 - 1) / addends * 2^-44 is out of range, so that no sum can wrap.
+  // The largest |coefficient * (row - theta)| that is in range where at most `addends` updates
+  // enter one sum over all ranks: no sum can wrap.
+  static double limit(int64_t addends);
+
+  // REQUIRES: addends >= 1, the most updates that can enter one sum over all ranks.
   UpdateSum(int64_t n_params, int64_t addends, Reduction reduction);
 
   // Adds coefficient * (row - theta) and sets row = theta for the next participant: copying in,

@@ -10,9 +10,8 @@
 #include "federated/round_plan.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/model/cohort.hpp"
+#include "hanse/model/device_sums.hpp"
 #include "hanse/model/layout.hpp"
-#include "hanse/sums/device_sum.hpp"
-#include "hanse/sums/device_updates.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -88,7 +87,9 @@ class DeviceEngine final : public Engine {
     return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
   }
 
-  void receive(std::span<float> model) override { devices_->bcast(model, cohorts_->model(), 0); }
+  void receive(std::span<float> model) override {
+    devices_->bcast(model, cohorts_->cohort().theta(), 0);
+  }
   Evaluator& shared_model(std::span<const float>) override { return *cohorts_; }
   Evaluator& received_model(int64_t, std::span<const float>) override { return *cohorts_; }
 
@@ -144,10 +145,9 @@ class DeviceEngine final : public Engine {
       positions.push_back(entry.position);
     }
     const auto outcomes = cohorts_->train(tasks);
-    const at::Tensor& rows = cohorts_->rows();
-    const at::Tensor& theta = cohorts_->model();
-    const auto folded =
-        kept_ ? kept_->keep(rows, theta, positions) : sum_.fold(rows, theta, coefficients);
+    Cohort& cohort = cohorts_->cohort();
+    const auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
+                              : sum_.fold(cohort.rows(), cohort.theta(), coefficients);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       note_training(round, begin + i, outcomes[i], folded[i], seconds, host_sum_.limit(), findings);

@@ -1,20 +1,50 @@
-// A round's updates that wait on a rank's device until they are weighed.
+// The updates of a round on the ranks' devices: their exact sum, and those that wait there until
+// they are weighed.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "hanse/comm/device_communicator.hpp"
-#include "hanse/sums/device_sum.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/sums/gram.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 
-// Memory on the device: a row for each of this rank's updates, and of one block of L values (P /
-// GramBlocks::kMost, kLength at least) of all K rows the float32 values, twice, and the float64
-// ones. The host gets numbers only.
+// The exact sum, sum_i c_i (theta_i - theta), in 64-bit fixed point on a device: the same addends,
+// bit for bit, as UpdateSum's, and the same limit. Memory: P int64, and about 5 P float64 while it
+// folds.
+class DeviceSum {
+ public:
+  // `device` as LibTorch names them. REQUIRES: as UpdateSum.
+  DeviceSum(int64_t n_params, int64_t addends, const std::string& device);
+  ~DeviceSum();
+
+  // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n],
+  // theta [n], which may be a part of the parameters, from `begin` on. Without theta (undefined)
+  // the rows are the updates themselves. Squared norms are summed in float64 in the device's order,
+  // which (n, kind of device) fixes. Waits for the device.
+  std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
+                               std::span<const double> coefficients, int64_t begin = 0);
+
+  // Sums over the ranks to `root`; the others' are undefined afterwards. Collective.
+  void reduce(DeviceCommunicator& comm, int root);
+
+  // Adds it to a sum in the host's memory, and clears it for the next round.
+  void move_to(UpdateSum& sum);
+  void clear();
+
+ private:
+  double limit_;                       // of an addend, in units of 2^-44
+  std::unique_ptr<at::Tensor> fixed_;  // [P] int64, in units of 2^-44
+};
+
+// Kept until the coefficients are known. Memory on the device: a row for each of this rank's
+// updates, and of one block of L values (P / GramBlocks::kMost, kLength at least) of all K rows the
+// float32 values, twice, and the float64 ones. The host gets numbers only.
 class DeviceUpdates {
  public:
   // `layers`: the parts of a row that are weighed apart, all of the row together. `device` as
@@ -40,11 +70,8 @@ class DeviceUpdates {
   int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum);
   void clear();
 
-  std::size_t layers() const { return layers_.size(); }
-
  private:
   at::Tensor exchange(int64_t first_block);
-  at::Tensor arrivals() const;
 
   Communicator& comm_;
   DeviceCommunicator& devices_;

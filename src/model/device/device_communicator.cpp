@@ -1,4 +1,4 @@
-#include "hanse/comm/device_communicator.hpp"
+#include "hanse/model/device_communicator.hpp"
 
 #include <array>
 #include <numeric>

@@ -9,7 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/device_communicator.hpp"
+#include "hanse/model/device_communicator.hpp"
 
 namespace hanse {
 

@@ -1,12 +1,66 @@
-#include "hanse/sums/device_updates.hpp"
+#include "hanse/model/device_sums.hpp"
 
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 namespace hanse {
+
+namespace {
+
+// Of one update: its squared norm, and 1 when all of it is in range.
+at::Tensor facts(const at::Tensor& delta, const at::Tensor& fits) {
+  return at::stack({at::sum(delta * delta), fits.all().to(at::kDouble)});
+}
+
+std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts) {
+  const at::Tensor on_host = at::stack(facts).cpu();
+  const auto* numbers = on_host.data_ptr<double>();
+  std::vector<FoldResult> results;
+  for (std::size_t i = 0; i < facts.size(); ++i, numbers += 2) {
+    results.push_back(
+        {.squared_norm = numbers[0], .in_range = numbers[1] == 1 && std::isfinite(numbers[0])});
+  }
+  return results;
+}
+
+}  // namespace
+
+DeviceSum::DeviceSum(int64_t n_params, int64_t addends, const std::string& device)
+    : limit_(UpdateSum::limit(addends) * UpdateSum::kUnits),
+      fixed_(std::make_unique<at::Tensor>(
+          at::zeros({n_params}, at::TensorOptions(at::kLong).device(at::Device(device))))) {}
+
+DeviceSum::~DeviceSum() = default;
+
+// fold_plain() of src/sums/fold_kernels.cpp on tensors: fixed += round(c 2^44 (row - theta)), to
+// nearest even, what does not fit left out.
+std::vector<FoldResult> DeviceSum::fold(const at::Tensor& rows, const at::Tensor& theta,
+                                        std::span<const double> coefficients, int64_t begin) {
+  const at::Tensor origin = theta.defined() ? theta.to(at::kDouble) : theta;
+  at::Tensor fixed = fixed_->narrow(0, begin, rows.size(1));
+  std::vector<at::Tensor> found;
+  for (std::size_t i = 0; i < coefficients.size(); ++i) {
+    at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble);
+    if (origin.defined()) delta.sub_(origin);
+    const at::Tensor addend = delta * (coefficients[i] * UpdateSum::kUnits);
+    const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
+    found.push_back(facts(delta, fits));
+    fixed.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
+  }
+  return results_of(found);
+}
+
+void DeviceSum::reduce(DeviceCommunicator& comm, int root) { comm.sum(*fixed_, root); }
+
+void DeviceSum::move_to(UpdateSum& sum) {
+  const at::Tensor on_host = fixed_->cpu();
+  sum.add({on_host.data_ptr<int64_t>(), static_cast<std::size_t>(on_host.numel())});
+  clear();
+}
+
+void DeviceSum::clear() { fixed_->zero_(); }
 
 DeviceUpdates::DeviceUpdates(Communicator& comm, DeviceCommunicator& devices,
                              std::vector<RowPart> layers, const std::string& device)
@@ -23,15 +77,12 @@ std::vector<FoldResult> DeviceUpdates::keep(const at::Tensor& rows, const at::Te
   const auto n = static_cast<int64_t>(positions.size());
   const at::Tensor& updates = kept_.emplace_back(rows.narrow(0, 0, n) - theta);
   positions_.insert(positions_.end(), positions.begin(), positions.end());
-  std::vector<at::Tensor> told;
-  for (int64_t i = 0; i < n; ++i) told.push_back(at::sum(updates[i].to(at::kDouble).square_()));
-  const at::Tensor on_host = at::stack(told).cpu();
-  std::vector<FoldResult> results;
+  std::vector<at::Tensor> found;
   for (int64_t i = 0; i < n; ++i) {
-    const double squared_norm = on_host.data_ptr<double>()[i];
-    results.push_back({.squared_norm = squared_norm, .in_range = std::isfinite(squared_norm)});
+    const at::Tensor delta = updates[i].to(at::kDouble);
+    found.push_back(facts(delta, delta.isfinite()));
   }
-  return results;
+  return results_of(found);
 }
 
 // Block first_block + r of all rows goes to rank r. Returns this rank's [K, L], one rank's rows
@@ -56,19 +107,12 @@ at::Tensor DeviceUpdates::exchange(int64_t first_block) {
   return in;
 }
 
-// [K] on the device: the place of each position's row in what comes by exchange().
-at::Tensor DeviceUpdates::arrivals() const {
-  const auto positions = blocks_.positions();
-  at::Tensor places = at::empty({static_cast<int64_t>(positions.size())}, at::kLong);
-  for (std::size_t place = 0; place < positions.size(); ++place) {
-    places.data_ptr<int64_t>()[positions[place]] = static_cast<int64_t>(place);
-  }
-  return places.to(at::Device(device_));
-}
-
 std::vector<double> DeviceUpdates::gram(int64_t k) {
   blocks_.learn_owners(positions_, k);
-  const at::Tensor order = arrivals();
+  // [K] the place of each position's row in what comes by exchange(): positions are 0 to K - 1.
+  auto* positions = const_cast<int64_t*>(blocks_.positions().data());
+  const at::Tensor order =
+      at::argsort(at::from_blob(positions, {k}, at::kLong)).to(at::Device(device_));
   std::vector<at::Tensor> products;  // [K, K] of this rank's blocks
   for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
     const at::Tensor arrived = exchange(first);

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/sums/device_sum.hpp"
+#include "hanse/model/device_sums.hpp"
 #include "support/thread_communicator.hpp"
 #include "support/devices.hpp"
 

@@ -11,8 +11,6 @@
 #include "hanse/model/sgd_rule.hpp"
 #include "loss.hpp"
 #include "network_forward.hpp"
-#include "tensor_loss.hpp"
-#include "zoo.hpp"
 
 namespace hanse {
 
@@ -24,22 +22,29 @@ at::Tensor borrow(std::span<const T> values, at::IntArrayRef shape, at::ScalarTy
   return at::from_blob(const_cast<T*>(values.data()), shape, type);
 }
 
+template <class T>
+void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const T* values) {
+  at::Tensor place = tensor.narrow(0, begin, rows);
+  place.copy_(at::from_blob(const_cast<T*>(values), place.sizes(), tensor.scalar_type()));
+}
+
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const ParameterLayout& layout, NetworkForward network, LossKind loss,
-                const Settings& settings)
-      : layout_(layout),
-        network_(std::move(network)),
-        loss_(loss),
+  NetworkCohort(const Model& model, NetworkForward network, LossPtr loss, int64_t values,
+                bool classes, const Settings& settings)
+      : network_(std::move(network)),
+        loss_(std::move(loss)),
         settings_(settings),
         on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))) {
-    const int64_t c = settings.clients, p = layout.n_params();
+    const int64_t c = settings.clients, p = model.n_params();
+    features_ = at::zeros({settings.samples, values}, on_device_);
+    targets_ = at::zeros({settings.samples}, classes ? on_device_.dtype(at::kInt) : on_device_);
     theta_ = at::zeros({p}, on_device_);
     rows_ = at::zeros({c, p}, on_device_);
     gradient_ = at::zeros({c, p}, on_device_);
     if (settings.momentum > 0) velocity_ = at::zeros({c, p}, on_device_);
     losses_ = at::zeros({c}, on_device_.dtype(at::kDouble));
-    for (const ParameterSlot& slot : layout.slots()) {
+    for (const ParameterSlot& slot : model.layout().slots()) {
       theta_leaves_.push_back(slot_of(theta_.unsqueeze(0), slot));
       leaves_.push_back(slot_of(rows_, slot).requires_grad_());
       gradients_.push_back(slot_of(gradient_, slot));
@@ -49,6 +54,12 @@ class NetworkCohort final : public Cohort {
     }
     weights_.resize(static_cast<std::size_t>(c * settings.batch));
     rates_.resize(static_cast<std::size_t>(c));
+  }
+
+  void put(int64_t begin, const Batch& batch) override {
+    copy_to(features_, begin, batch.rows, batch.features);
+    if (batch.labels != nullptr) copy_to(targets_, begin, batch.rows, batch.labels);
+    if (batch.targets != nullptr) copy_to(targets_, begin, batch.rows, batch.targets);
   }
 
   at::Tensor& theta() override { return theta_; }
@@ -63,9 +74,9 @@ class NetworkCohort final : public Cohort {
   void step(const CohortBatch& batch) override {
     weigh(batch.counts);
     const at::Tensor weights = upload(std::span<const float>(weights_), {c(), b()}, at::kFloat);
-    const at::Tensor order = upload(batch.rows, {c() * b()}, at::kLong);
-    const at::Tensor input = batch.samples.features().index_select(0, order).view({c(), b(), -1});
-    const at::Tensor targets = batch.samples.targets().index_select(0, order).view({c(), b()});
+    const at::Tensor order = upload(batch.places, {c() * b()}, at::kLong);
+    const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
+    const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
     const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
@@ -84,16 +95,16 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
-  EvaluationSums evaluate(const DeviceSamples& samples, std::span<const int64_t> rows,
-                          float* scores) override {
+  EvaluationSums evaluate(std::span<const int64_t> places, float* scores) override {
     const at::NoGradGuard no_grad;
-    const auto n = static_cast<int64_t>(rows.size());
-    const at::Tensor order = upload(rows, {n}, at::kLong);
-    const at::Tensor input = samples.features().index_select(0, order).unsqueeze(0);
-    const at::Tensor targets = samples.targets().index_select(0, order).unsqueeze(0);
+    const auto n = static_cast<int64_t>(places.size());
+    const at::Tensor order = upload(places, {n}, at::kLong);
+    const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
+    const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
-    const at::Tensor sums = at::cat({loss, count_correct(z, targets)}).cpu();
+    const at::Tensor correct = at::sum(loss_->guessed_right(z, targets), {1}).to(at::kDouble);
+    const at::Tensor sums = at::cat({loss, correct}).cpu();
     if (scores != nullptr) at::from_blob(scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
@@ -147,13 +158,7 @@ class NetworkCohort final : public Cohort {
 
   // [C, B] of logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
-    return tensor_loss(loss_, z, targets, at::Reduction::None).view(targets.sizes());
-  }
-
-  // [1] float64, of logits [1, n, outputs].
-  at::Tensor count_correct(const at::Tensor& z, const at::Tensor& labels) const {
-    if (loss_ == LossKind::kSquaredError) return at::zeros({1}, losses_.options());
-    return at::sum(guessed_right(loss_, z, labels), {1}).to(at::kDouble);
+    return loss_->losses(z, targets, at::Reduction::None).view(targets.sizes());
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
@@ -171,12 +176,13 @@ class NetworkCohort final : public Cohort {
     rows_.addcmul_(direction, rates, -1);
   }
 
-  ParameterLayout layout_;
   NetworkForward network_;
-  LossKind loss_;
+  LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
   double lr_ = 0;
+  at::Tensor features_;                   // [samples, values of a sample]
+  at::Tensor targets_;                    // [samples] labels, int32; targets, float32
   at::Tensor theta_;                      // [P]
   at::Tensor rows_;                       // [C, P]
   at::Tensor gradient_;                   // [C, P]
@@ -191,18 +197,9 @@ class NetworkCohort final : public Cohort {
   std::vector<float> rates_;               // [C]
 };
 
-NetworkSpec spec_of(const ModelOptions& options, const std::vector<int64_t>& sample_shape) {
-  if (options.kind == "linear") return {};
-  if (options.kind == "mlp") return {.hidden = options.hidden};
-  return network_spec(options.kind, sample_shape);
-}
-
 }  // namespace
 
-bool has_cohort(const std::string& kind) {
-  constexpr const char* kKinds[] = {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
-}
+bool has_cohort(const std::string& kind) { return network_spec({.kind = kind}, {}).has_value(); }
 
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
@@ -212,10 +209,10 @@ std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
     throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
                           "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
   }
-  const LossKind loss = loss_kind(options.loss, classes);
-  NetworkForward network(spec_of(options, sample_shape), sample_shape,
-                         options.kind != "linear" || options.bias);
-  return std::make_unique<NetworkCohort>(model->layout(), std::move(network), loss, settings);
+  NetworkForward network(*network_spec(options, sample_shape), sample_shape);
+  return std::make_unique<NetworkCohort>(*model, std::move(network),
+                                         make_loss(options.loss, classes), size_of(sample_shape),
+                                         classes > 0, settings);
 }
 
 }  // namespace hanse

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "sums/gram_support.hpp"
-#include "hanse/sums/device_updates.hpp"
+#include "hanse/model/device_sums.hpp"
 #include "support/thread_communicator.hpp"
 #include "support/devices.hpp"
 

@@ -1,0 +1,68 @@
+// How the models are made, a function a kind; zoo.cpp has the kinds' names. Each throws
+// InvalidArgument when the samples' shape or the options do not fit.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/model/model.hpp"
+#include "loss.hpp"
+
+namespace hanse {
+
+// What a model is made for.
+struct ModelCase {
+  const ModelOptions& options;
+  const std::vector<int64_t>& sample_shape;  // positive
+  LossPtr loss;
+};
+
+// One dense layer, and dense layers with ReLU between them.
+std::unique_ptr<Model> make_linear(const ModelCase& c);
+std::unique_ptr<Model> make_mlp(const ModelCase& c);
+
+// The networks of network_spec(): cnn-leaf, cnn-cifar, lenet. Samples are images {channels, height,
+// width}, large enough for the layers.
+std::unique_ptr<Model> make_convolutional(const ModelCase& c);
+
+// ResNet-18 (He et al. 2016, "Deep Residual Learning") with group norm in the place of batch norm
+// (Wu and He 2018), as federated learning uses it since Hsieh et al. (2020) and Reddi et al.
+// (2021): statistics of a batch would be those of one client. For small images: a 3x3 stem without
+// pooling. Four stages of two blocks, options.channels in the first, doubled and halved in sides
+// from stage to stage; a 1x1 convolution on the shortcut where the shape changes; the mean over
+// positions and a dense layer. Each norm has options.groups groups, whose mean and variance are a
+// sample's own. Names are torchvision's. 11.2M parameters for 10 classes.
+std::unique_ptr<Model> make_resnet18(const ModelCase& c);
+
+// Of sequences: samples are {length} tokens, the output is one prediction a sequence (of the next
+// character).
+//
+// Embedding, LSTM layers (Hochreiter and Schmidhuber 1997; gates in torch's order i, f, g, o), a
+// dense layer on the last output. The model of LEAF for Shakespeare (Caldas et al. 2018) with its
+// sizes by default.
+std::unique_ptr<Model> make_lstm(const ModelCase& c);
+
+// Embedding scaled by sqrt(d) plus sinusoidal positions, encoder layers with the norm behind each
+// residual (Vaswani et al. 2017), a dense layer on the mean over positions. Nothing is masked.
+std::unique_ptr<Model> make_transformer(const ModelCase& c);
+
+// A user's own network, saved from Python: a scripted or traced module. It gets float32 [rows,
+// sample shape...] and returns float32 [rows, outputs] (or [rows] when outputs is 1). Its
+// parameters lie in the row under their own names; so do, behind them, frozen parameters and float
+// buffers (batch norm's means and variances), which are averaged like parameters but moved by
+// forward passes only. Integer buffers are carried: every pass finds them as the file has them.
+//
+// Random operators of the module (dropout) draw from LibTorch's generator, which every pass seeds
+// from the client's stream. The interpreter optimizes nothing, since what it would make of a graph
+// depends on how often that ran.
+//
+// Throws also when the file is missing or unreadable, when the module has no float32 parameters, or
+// when it does not turn samples of this shape into such outputs; the message is one line.
+std::unique_ptr<Model> make_torchscript(const ModelCase& c);
+
+// Throws InvalidArgument, with the option's key, unless there are some and all are positive.
+void check_extents(const std::vector<int64_t>& extents, const std::string& what,
+                   const std::string& key);
+
+}  // namespace hanse
