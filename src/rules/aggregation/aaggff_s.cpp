@@ -9,11 +9,6 @@
 
 namespace hanse {
 
-Variant parse_variant(const std::string& name) {
-  if (name == "reference") return Variant::kReference;
-  return name == "corrected" ? Variant::kCorrected : Variant::kPaper;
-}
-
 namespace {
 
 class AaggffS final : public Aggregator {

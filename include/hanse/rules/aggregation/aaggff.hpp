@@ -7,13 +7,9 @@
 
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/response.hpp"
+#include "hanse/rules/variant.hpp"
 
 namespace hanse {
-
-// paper: as printed. reference: as in the authors' code. corrected: what the lemmas need.
-enum class Variant { kPaper, kReference, kCorrected };
-// REQUIRES: one of "paper", "reference", "corrected".
-Variant parse_variant(const std::string& name);
 
 struct AaggffOptions {
   ResponseOptions response;  // c2 as given; the maker below takes it as it is
