@@ -73,6 +73,16 @@ State State::part(const std::string& name) const {
   return result;
 }
 
+void Stateful::save(State& state) const {
+  StateFields fields(state);
+  const_cast<Stateful*>(this)->visit(fields);  // which only reads the fields that it writes out
+}
+
+void Stateful::load(const State& state) {
+  StateFields fields(state);
+  visit(fields);
+}
+
 template const std::vector<int64_t>& State::get(const std::string&) const;
 template const std::vector<double>& State::get(const std::string&) const;
 template const std::vector<float>& State::get(const std::string&) const;

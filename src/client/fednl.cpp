@@ -4,7 +4,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/client/second_order.hpp"
-#include "hanse/rules/newton/compression.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 #include "local_objective.hpp"
 

@@ -8,10 +8,9 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
-#include "hanse/rules/aggregation/response.hpp"
 
 namespace hanse {
 

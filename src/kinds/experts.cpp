@@ -47,7 +47,7 @@ double exponential_rate(const OnlineOptions& o, int64_t nodes, int64_t horizon) 
 
 struct ExpertKind {
   KindRow row;
-  std::unique_ptr<ExpertRule> (*make)(int64_t nodes, double eta);
+  Exchange exchange;
   // Rate of the weights; null: they have none.
   double (*eta)(const OnlineOptions& options, int64_t nodes, int64_t horizon) = nullptr;
 };
@@ -55,12 +55,11 @@ struct ExpertKind {
 const std::vector<ExpertKind> kExperts{
     {{"fed-exp", "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)",
       fed_exp_keys},
-     make_fed_exp,
+     Exchange::kAll,
      exponential_rate},
-    {{"local", "each node its own model"},
-     [](int64_t nodes, double) { return make_local_experts(nodes); }},
+    {{"local", "each node its own model"}, Exchange::kNone},
     {{"fedsgd", "one model, the mean of the nodes' gradient steps", fedsgd_keys, check_fedsgd},
-     [](int64_t nodes, double) { return make_mean_experts(nodes); }},
+     Exchange::kMean},
 };
 
 const ExpertKind& kind_of(const OnlineOptions& options) {
@@ -84,7 +83,8 @@ double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon) 
 
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,
                                          int64_t horizon) {
-  return kind_of(options).make(nodes, online_eta(options, nodes, horizon));
+  const double eta = online_eta(options, nodes, horizon);
+  return std::make_unique<ExpertRule>(kind_of(options).exchange, nodes, eta);
 }
 
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,

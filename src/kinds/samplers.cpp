@@ -5,9 +5,8 @@
 
 #include "families.hpp"
 #include "hanse/client/smoothness.hpp"
-#include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 
 namespace hanse {
 
@@ -38,34 +37,29 @@ BoundSource bound_source(const SamplerCase& c) {
   return first ? BoundSource::kFirstRound : BoundSource::kRunning;
 }
 
-std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
+// `kind` is that of the osmd family.
+LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind::kFixed) {
+  constexpr double kAuto = LearningOptions::kAuto;
   const SamplerOptions& o = c.options;
-  const OsmdOptions options{.kind = kind,
-                            .variant = parse_osmd_variant(o.variant),
-                            .replacement = o.replacement,
-                            .alpha = o.alpha,
-                            .rate_scale = o.rate_scale,
-                            .bound = bound_source(c),
-                            .a_max = given_bound(o.a_max).value_or(0),
-                            .horizon = o.horizon,
-                            .eta = o.eta.value_or(OsmdOptions::kAuto),
-                            .gamma = o.gamma.value_or(OsmdOptions::kAuto),
-                            .restart_uniform = o.restart == "uniform"};
-  return make_osmd_sampler(options, c.clients, o.per_round, c.initial);
-}
-
-BaselineOptions baseline_options(const SamplerCase& c) {
-  const SamplerOptions& o = c.options;
-  const bool reference = o.variant == "reference";
-  return {.variant =
-              reference ? BaselineOptions::Variant::kReference : BaselineOptions::Variant::kPaper,
+  return {.kind = kind,
+          .variant = parse_variant(o.variant),
           .replacement = o.replacement,
-          .mixing = o.mixing > 0 ? o.mixing : BaselineOptions::kAuto,
-          .rate = o.rate.value_or(BaselineOptions::kAuto),
+          .alpha = o.alpha,
           .rate_scale = o.rate_scale,
           .bound = bound_source(c),
-          .bound_value = given_bound(o.a_max).value_or(0),
-          .horizon = o.horizon};
+          .a_max = given_bound(o.a_max).value_or(0),
+          .horizon = o.horizon,
+          .eta = o.eta.value_or(kAuto),
+          .gamma = o.gamma.value_or(kAuto),
+          .restart_uniform = o.restart == "uniform",
+          .mixing = o.mixing > 0 ? o.mixing : kAuto,
+          .rate = o.rate.value_or(kAuto),
+          .c = o.c > 0 ? o.c : kAuto,
+          .delta = o.delta};
+}
+
+std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
+  return make_osmd_sampler(learning_options(c, kind), c.clients, c.options.per_round, c.initial);
 }
 
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
@@ -227,21 +221,17 @@ const std::vector<SamplerKind> kSamplers{
     {{"mabs", "multi-armed bandit (Salehi et al. 2017)", mabs_keys},
      {},
      [](const SamplerCase& c) {
-       return make_mabs_sampler(baseline_options(c), c.clients, c.options.per_round);
+       return make_mabs_sampler(learning_options(c), c.clients, c.options.per_round);
      }},
     {{"vrb", "variance reducer by bandits (Borsos et al. 2018)", vrb_keys},
      {},
      [](const SamplerCase& c) {
-       return make_vrb_sampler(baseline_options(c), c.clients, c.options.per_round);
+       return make_vrb_sampler(learning_options(c), c.clients, c.options.per_round);
      }},
     {{"avare", "by the last norms, with a falling floor (El Hanchi and Stephens 2020)", avare_keys},
      {},
      [](const SamplerCase& c) {
-       const SamplerOptions& o = c.options;
-       return make_avare_sampler({.replacement = o.replacement,
-                                  .c = o.c > 0 ? o.c : AvareOptions::kAuto,
-                                  .delta = o.delta},
-                                 c.clients, o.per_round);
+       return make_avare_sampler(learning_options(c), c.clients, c.options.per_round);
      }},
     {{"optimal", "by the norms of all clients' updates, an oracle for studies", learning_keys},
      {},

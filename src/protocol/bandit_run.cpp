@@ -116,14 +116,13 @@ void BanditRun::linearise() {
   }
   features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form());
   total_ = std::make_unique<PullStatistics>(*features_);
-  optimism_ = make_linear_optimism();
+  optimism_ = linear_optimism;
   if (!setup_.network || setup_.optimism == "linear") return;
   const auto arms_of_network =
       std::make_shared<const NetworkArms>(NetworkArms{network_, setup_.arms.points, w0_});
   constexpr int64_t kAscentSteps = 5;
-  optimism_ = setup_.optimism == "ellipsoid"
-                  ? make_ellipsoid_optimism(arms_of_network, kAscentSteps)
-                  : make_network_mean_optimism(arms_of_network);
+  optimism_ = setup_.optimism == "ellipsoid" ? ellipsoid_optimism(arms_of_network, kAscentSteps)
+                                             : network_mean_optimism(arms_of_network);
 }
 
 // Clients that know total_ and nothing else.
@@ -132,7 +131,7 @@ void BanditRun::start_clients() {
   common->rebuild(total_->row());
   clients_.clear();
   for (int64_t c = begin_; c < end_; ++c) {
-    clients_.emplace_back(*features_, setup_.ucb, *optimism_, common);
+    clients_.emplace_back(*features_, setup_.ucb, optimism_, common);
   }
   turns_.resize(clients_.size());
 }

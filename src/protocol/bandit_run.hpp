@@ -110,7 +110,7 @@ class BanditRun {
   RewardNetwork network_;
   std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
   std::unique_ptr<ArmFeatures> features_;
-  std::unique_ptr<Optimism> optimism_;
+  Optimism optimism_;
   std::unique_ptr<PullStatistics> total_;  // of all synchronizations
   std::vector<BanditClient> clients_;
   std::vector<Turn> turns_;     // of this rank's clients

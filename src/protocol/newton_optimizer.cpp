@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "hanse/rules/newton/newton_step.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
 namespace hanse {

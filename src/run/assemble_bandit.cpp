@@ -7,7 +7,7 @@
 #include "hanse/data/dataset.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
-#include "hanse/rules/bandit/clusters.hpp"
+#include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {
 

@@ -22,8 +22,8 @@ double median_seconds(int64_t dimension, int64_t arms, StatisticsForm form, int6
   for (double& value : numbers) value = random.normal();
   const ArmFeatures features(numbers, std::vector<double>(static_cast<std::size_t>(arms)), form);
   const UcbOptions options{.lambda = 0.05, .gamma = 1e9};
-  const auto optimism = make_linear_optimism();
-  BanditClient client(features, options, *optimism,
+  const Optimism optimism = linear_optimism;
+  BanditClient client(features, options, optimism,
                       std::make_shared<const ConfidenceSet>(features, options.lambda));
   std::vector<double> seconds;
   for (int64_t t = 0; t < pulls; ++t) {

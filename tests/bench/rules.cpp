@@ -18,7 +18,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 
 namespace {
 
@@ -101,7 +101,7 @@ void print_sampler(int64_t clients) {
   constexpr int64_t kWarmUp = 1000;
   constexpr int64_t kRounds = 1001;
   const double lambda = 1 / static_cast<double>(clients);
-  OsmdOptions options;
+  LearningOptions options;
   options.horizon = kWarmUp;
   options.bound = BoundSource::kGiven;
   options.a_max = 10 * lambda * lambda;

@@ -72,9 +72,9 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
   options.kind = c.model;
   options.hidden = {5};
   model = make_model(options, federation.sample_shape(), federation.classes());
-  rule = c.rule == "local"  ? make_local_experts(c.nodes)
-         : c.rule == "mean" ? make_mean_experts(c.nodes)
-                            : make_fed_exp(c.nodes, c.eta);
+  rule = c.rule == "local"  ? std::make_unique<ExpertRule>(Exchange::kNone, c.nodes)
+         : c.rule == "mean" ? std::make_unique<ExpertRule>(Exchange::kMean, c.nodes)
+                            : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
   fit = c.gamma == "sgd"
             ? make_sgd_fit(*model, 2, 0.5)
             : make_ridge_fit(federation.sample_values(), 3, 0.5,

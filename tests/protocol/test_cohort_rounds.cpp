@@ -12,7 +12,7 @@
 #include "support/thread_communicator.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"

@@ -11,7 +11,7 @@
 
 #include "client/regression.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "hanse/rules/sampling/basic.hpp"

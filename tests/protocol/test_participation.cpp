@@ -8,7 +8,7 @@
 #include "support/thread_communicator.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "protocol/tiny_training.hpp"
 
 namespace hanse {

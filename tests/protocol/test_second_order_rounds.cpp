@@ -13,7 +13,7 @@
 #include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/newton_optimizer.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
 

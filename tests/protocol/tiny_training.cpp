@@ -4,9 +4,9 @@
 #include <limits>
 #include <numeric>
 
-#include "support/thread_communicator.hpp"
-#include "hanse/rules/sampling/baselines.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "hanse/rules/sampling/learning.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 
@@ -81,7 +81,7 @@ std::vector<double> sample_shares(const Federation& federation) {
   return lambda;
 }
 
-OsmdOptions osmd_options(const TinyJob& job, OsmdKind kind) {
+LearningOptions osmd_options(const TinyJob& job, OsmdKind kind) {
   return {.kind = kind, .replacement = job.replacement, .rate_scale = 1000, .horizon = 16};
 }
 
@@ -92,8 +92,8 @@ std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Feder
   const auto osmd = [&](OsmdKind kind) {
     return make_osmd_sampler(osmd_options(job, kind), clients, job.per_round);
   };
-  const BaselineOptions baseline{
-      .replacement = job.replacement, .mixing = 0.4, .rate_scale = 1000, .horizon = 16};
+  const LearningOptions baseline{
+      .replacement = job.replacement, .rate_scale = 1000, .horizon = 16, .mixing = 0.4};
   if (job.sampler == "full") return make_full_sampler(clients);
   if (job.sampler == "uniform") return make_uniform_sampler(clients, job.per_round);
   if (job.sampler == "osmd") return osmd(OsmdKind::kFixed);

@@ -11,7 +11,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 
 namespace hanse {

@@ -1,13 +1,15 @@
 // Named arrays: what a component must keep to go on bit for bit after a resume.
 //
-// A component writes its fields with put() and reads the same names with get(); put_part() nests
-// components. The checkpoint stores the whole map as HDF5 datasets of the same names.
+// A component writes its fields with put() and reads the same names with get(), or it is Stateful
+// and names them once; put_part() nests components. The checkpoint stores the whole map as HDF5
+// datasets of the same names.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -51,6 +53,52 @@ class State {
   const StateArray& at(const std::string& name) const;
 
   std::map<std::string, StateArray> arrays_;
+};
+
+// Names the fields of a component, to write them to a state or to read them from it.
+class StateFields {
+ public:
+  explicit StateFields(State& written) : written_(&written) {}
+  explicit StateFields(const State& read) : read_(&read) {}
+
+  bool loads() const { return read_ != nullptr; }
+
+  // A number; bool is kept as an int64_t.
+  template <class T>
+  void one(const std::string& name, T& value) {
+    using Kept = std::conditional_t<std::is_same_v<T, bool>, int64_t, T>;
+    if (read_) value = static_cast<T>(read_->get_one<Kept>(name));
+    if (written_) written_->put(name, static_cast<Kept>(value));
+  }
+  // An array of any length.
+  template <class T>
+  void all(const std::string& name, std::vector<T>& values) {
+    if (read_) values = read_->get<T>(name);
+    if (written_) written_->put(name, std::span<const T>(values));
+  }
+  // An array of the length that it has. Throws IoError when the state has another one.
+  template <class T>
+  void fixed(const std::string& name, std::vector<T>& values) {
+    if (read_) read_->get_into<T>(name, values);
+    if (written_) written_->put(name, std::span<const T>(values));
+  }
+
+ private:
+  State* written_ = nullptr;
+  const State* read_ = nullptr;
+};
+
+// A component that goes on bit for bit from the state that it saved.
+class Stateful {
+ public:
+  virtual ~Stateful() = default;
+  void save(State& state) const;
+  // Throws IoError when a field is missing or does not fit.
+  void load(const State& state);
+
+ protected:
+  // Names every field that is kept. What follows from them is computed anew if fields.loads().
+  virtual void visit(StateFields&) {}
 };
 
 }  // namespace hanse

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "hanse/rules/aggregation/direction.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 

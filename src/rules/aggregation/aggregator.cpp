@@ -1,6 +1,9 @@
 #include "hanse/rules/aggregation/aggregator.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include <fmt/format.h>
 
@@ -11,8 +14,38 @@ namespace hanse {
 double Aggregator::scale(const RoundReport&, std::span<const double>) const { return 1; }
 bool Aggregator::accepts(std::span<const double>, std::span<const double>) const { return true; }
 std::vector<double> Aggregator::decision() const { return {}; }
-void Aggregator::save(State&) const {}
-void Aggregator::load(const State&) {}
+
+namespace {
+
+class FunctionRule final : public Aggregator {
+ public:
+  FunctionRule(const AggregatorNeeds& needs, std::function<Mix(const RoundReport&)> mix)
+      : needs_(needs), mix_(std::move(mix)) {}
+  AggregatorNeeds needs() const override { return needs_; }
+  Mix mix(const RoundReport& report) override { return mix_(report); }
+
+ private:
+  AggregatorNeeds needs_;
+  std::function<Mix(const RoundReport&)> mix_;
+};
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
+                                      std::function<Mix(const RoundReport&)> mix) {
+  return std::make_unique<FunctionRule>(needs, std::move(mix));
+}
+
+std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+                                        int64_t clients) {
+  const bool by_samples = weights == "samples";
+  const double equal_share = 1.0 / static_cast<double>(clients);
+  return make_rule({.sizes = by_samples}, [=](const RoundReport& report) -> Mix {
+    if (by_samples) return {estimate(report.lambda, report.draw_weights, estimator)};
+    const std::vector<double> shares(report.clients.size(), equal_share);
+    return {estimate(shares, report.draw_weights, estimator)};
+  });
+}
 
 Estimator parse_estimator(const std::string& name) {
   return name == "unbiased" ? Estimator::kUnbiased : Estimator::kNormalized;
@@ -43,6 +76,34 @@ void require_losses(std::span<const double> losses, double low) {
                             "aggregator", "this rule cannot weigh it");
     }
   }
+}
+
+StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k) {
+  const auto n = static_cast<std::size_t>(k);
+  StepView view;
+  view.products.resize(n);
+  std::vector<double> squares(n);
+  for (std::size_t layer = 0; layer * n < coefficients.size(); ++layer) {
+    const double* g = gram.data() + layer * n * n;
+    const double* c = coefficients.data() + layer * n;
+    for (std::size_t i = 0; i < n; ++i) {
+      double product = 0;  // (G c)_i
+      for (std::size_t j = 0; j < n; ++j) product += g[i * n + j] * c[j];
+      view.products[i] += product;
+      view.squared_norm += c[i] * product;
+      squares[i] += g[i * n + i];
+    }
+  }
+  view.squared_norm = std::max(0.0, view.squared_norm);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double lengths = std::sqrt(squares[i] * view.squared_norm);
+    if (squares[i] > 0 && !(view.products[i] > 0)) ++view.conflicts;
+    view.angles.push_back(lengths > 0
+                              ? std::acos(std::clamp(view.products[i] / lengths, -1.0, 1.0)) * 180 /
+                                    std::numbers::pi
+                              : std::numeric_limits<double>::quiet_NaN());
+  }
+  return view;
 }
 
 }  // namespace hanse

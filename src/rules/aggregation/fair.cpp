@@ -4,9 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
-
-#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "simplex.hpp"
 
 namespace hanse {
@@ -25,49 +23,37 @@ class Afl final : public Aggregator {
 
   Mix mix(const RoundReport& report) override {
     require_losses(report.losses, -INFINITY);
-    if (restricted_) {
-      ascend_participants(report);
-    } else {
-      ascend_all(report);
+    const std::vector<double> once(report.losses.size(), 1.0);
+    const std::span<const double> draw_weights = restricted_ ? once : report.draw_weights;
+    for (std::size_t i = 0; i < report.losses.size(); ++i) {
+      // With everybody drawn the weights are 1 and this is the full gradient.
+      lambda_[to_index(report.clients[i])] += rate_ * draw_weights[i] * report.losses[i];
     }
-    std::vector<double> shares;
-    for (const int64_t client : report.clients) {
-      shares.push_back(lambda_[static_cast<std::size_t>(client)]);
+    if (!restricted_) lambda_ = project_to_simplex(lambda_);
+    std::vector<double> shares = shares_of(report.clients);
+    if (restricted_) {
+      shares = project_to_simplex(shares);
+      for (std::size_t i = 0; i < shares.size(); ++i) {
+        lambda_[to_index(report.clients[i])] = shares[i];
+      }
     }
     // Nobody drawn may be left with weight: then the participants count the same.
     if (std::all_of(shares.begin(), shares.end(), [](double share) { return share <= 0; })) {
       std::fill(shares.begin(), shares.end(), 1.0 / static_cast<double>(lambda_.size()));
     }
-    const std::vector<double> once(shares.size(), 1.0);
-    return {.coefficients =
-                estimate(shares, restricted_ ? std::span<const double>(once) : report.draw_weights,
-                         estimator_)};
+    return {.coefficients = estimate(shares, draw_weights, estimator_)};
   }
 
   std::vector<double> decision() const override { return lambda_; }
-  void save(State& state) const override { state.put("decision", std::span(lambda_)); }
-  void load(const State& state) override { state.get_into<double>("decision", lambda_); }
+
+ protected:
+  void visit(StateFields& fields) override { fields.fixed("decision", lambda_); }
 
  private:
-  void ascend_all(const RoundReport& report) {
-    for (std::size_t i = 0; i < report.losses.size(); ++i) {
-      // With everybody drawn the weights are 1 and this is the full gradient.
-      lambda_[static_cast<std::size_t>(report.clients[i])] +=
-          rate_ * report.draw_weights[i] * report.losses[i];
-    }
-    lambda_ = project_to_simplex(lambda_);
-  }
-
-  void ascend_participants(const RoundReport& report) {
-    std::vector<double> part;
-    for (std::size_t i = 0; i < report.losses.size(); ++i) {
-      part.push_back(lambda_[static_cast<std::size_t>(report.clients[i])] +
-                     rate_ * report.losses[i]);
-    }
-    part = project_to_simplex(part);
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      lambda_[static_cast<std::size_t>(report.clients[i])] = part[i];
-    }
+  std::vector<double> shares_of(std::span<const int64_t> clients) const {
+    std::vector<double> shares;
+    for (const int64_t client : clients) shares.push_back(lambda_[to_index(client)]);
+    return shares;
   }
 
   double rate_;
@@ -128,53 +114,6 @@ class QFedAvg final : public Aggregator {
   double lipschitz_;
 };
 
-class Term final : public Aggregator {
- public:
-  explicit Term(double temperature) : temperature_(temperature) {}
-
-  AggregatorNeeds needs() const override { return {.losses = true}; }
-
-  Mix mix(const RoundReport& report) override {
-    require_losses(report.losses, -INFINITY);
-    const double largest = *std::max_element(report.losses.begin(), report.losses.end());
-    std::vector<double> shares;
-    for (const double loss : report.losses) {
-      shares.push_back(std::exp(temperature_ * (loss - largest)));
-    }
-    return {.coefficients = estimate(shares, report.draw_weights, Estimator::kNormalized)};
-  }
-
- private:
-  double temperature_;
-};
-
-class Superquantile final : public Aggregator {
- public:
-  explicit Superquantile(double tail) : tail_(tail) {}
-
-  AggregatorNeeds needs() const override { return {.sizes = true, .losses = true}; }
-
-  Mix mix(const RoundReport& report) override {
-    require_losses(report.losses, -INFINITY);
-    const auto most = estimate(report.lambda, report.draw_weights, Estimator::kNormalized);
-    std::vector<std::size_t> order(most.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return report.losses[a] > report.losses[b];
-    });
-    Mix mix{.coefficients = std::vector<double>(most.size(), 0.0)};
-    double left = 1;
-    for (const std::size_t i : order) {
-      mix.coefficients[i] = std::min(most[i] / tail_, left);
-      left -= mix.coefficients[i];
-    }
-    return mix;
-  }
-
- private:
-  double tail_;
-};
-
 }  // namespace
 
 std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator estimator,
@@ -187,11 +126,34 @@ std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz) {
 }
 
 std::unique_ptr<Aggregator> make_term(double temperature) {
-  return std::make_unique<Term>(temperature);
+  return make_rule({.losses = true}, [temperature](const RoundReport& report) -> Mix {
+    require_losses(report.losses, -INFINITY);
+    const double largest = *std::max_element(report.losses.begin(), report.losses.end());
+    std::vector<double> shares;
+    for (const double loss : report.losses) {
+      shares.push_back(std::exp(temperature * (loss - largest)));
+    }
+    return {.coefficients = estimate(shares, report.draw_weights, Estimator::kNormalized)};
+  });
 }
 
 std::unique_ptr<Aggregator> make_superquantile(double tail) {
-  return std::make_unique<Superquantile>(tail);
+  return make_rule({.sizes = true, .losses = true}, [tail](const RoundReport& report) {
+    require_losses(report.losses, -INFINITY);
+    const auto most = estimate(report.lambda, report.draw_weights, Estimator::kNormalized);
+    std::vector<std::size_t> order(most.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return report.losses[a] > report.losses[b];
+    });
+    Mix mix{.coefficients = std::vector<double>(most.size(), 0.0)};
+    double left = 1;
+    for (const std::size_t i : order) {
+      mix.coefficients[i] = std::min(most[i] / tail, left);
+      left -= mix.coefficients[i];
+    }
+    return mix;
+  });
 }
 
 }  // namespace hanse

@@ -51,20 +51,22 @@ class Problem {
   Problem(std::span<const double> h, std::span<const double> c, const Box& box)
       : h_(h.data(), static_cast<Index>(c.size()), static_cast<Index>(c.size())),
         c_(c.data(), static_cast<Index>(c.size())),
-        box_(box) {}
+        low_(VectorXd::Zero(size())),
+        high_(VectorXd::Constant(size(), std::numeric_limits<double>::infinity())) {
+    std::copy(box.lower.begin(), box.lower.end(), low_.begin());
+    std::copy(box.upper.begin(), box.upper.end(), high_.begin());
+  }
 
   Index size() const { return c_.size(); }
-  double lower(Index i) const { return box_.lower.empty() ? 0 : box_.lower[to_index(i)]; }
-  double upper(Index i) const {
-    return box_.upper.empty() ? std::numeric_limits<double>::infinity() : box_.upper[to_index(i)];
-  }
+  const VectorXd& low() const { return low_; }
+  const VectorXd& high() const { return high_; }
   VectorXd gradient(const VectorXd& p) const { return h_ * p + c_; }
 
   Face face_of(const VectorXd& p) const {
     Face face(to_index(size()), Place::kFree);
     for (Index i = 0; i < size(); ++i) {
-      if (p[i] >= upper(i)) face[to_index(i)] = Place::kUpper;
-      if (p[i] <= lower(i)) face[to_index(i)] = Place::kLower;
+      if (p[i] >= high_[i]) face[to_index(i)] = Place::kUpper;
+      if (p[i] <= low_[i]) face[to_index(i)] = Place::kLower;
     }
     return face;
   }
@@ -76,8 +78,8 @@ class Problem {
     std::vector<Index> free;
     for (Index i = 0; i < size(); ++i) {
       if (face[to_index(i)] == Place::kFree) free.push_back(i);
-      if (face[to_index(i)] == Place::kLower) result.p[i] = lower(i);
-      if (face[to_index(i)] == Place::kUpper) result.p[i] = upper(i);
+      if (face[to_index(i)] == Place::kLower) result.p[i] = low_[i];
+      if (face[to_index(i)] == Place::kUpper) result.p[i] = high_[i];
     }
     const double rest = 1 - result.p.sum();
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
@@ -112,7 +114,8 @@ class Problem {
 
   Eigen::Map<const Matrix> h_;
   Eigen::Map<const VectorXd> c_;
-  Box box_;
+  VectorXd low_;   // [K]
+  VectorXd high_;  // [K]
 };
 
 // Puts every entry that breaks its condition where it belongs; returns how many did.
@@ -121,9 +124,9 @@ int64_t exchange_all(const Problem& problem, const Stationary& found, Face& face
   const double slack = 1e-13 * std::max(1.0, gradient.cwiseAbs().maxCoeff());
   int64_t wrong = 0;
   for (Index i = 0; i < problem.size(); ++i) {
-    const double low = problem.lower(i);
-    const double high = problem.upper(i);
-    Place& place = face[static_cast<std::size_t>(i)];
+    const double low = problem.low()[i];
+    const double high = problem.high()[i];
+    Place& place = face[to_index(i)];
     const Place before = place;
     if (before == Place::kFree) {
       if (found.p[i] < low) place = Place::kLower;
@@ -142,15 +145,12 @@ bool has_free(const Face& face) {
 }
 
 // A point of sum 1 in the box near p.
-VectorXd feasible_point(const Problem& problem, VectorXd p) {
-  const Index n = problem.size();
-  VectorXd low(n), high(n);
-  for (Index i = 0; i < n; ++i) low[i] = problem.lower(i);
+VectorXd feasible_point(const Problem& problem, const VectorXd& start) {
+  const VectorXd& low = problem.low();
   const double room = std::max(0.0, 1 - low.sum());
-  for (Index i = 0; i < n; ++i) {
-    high[i] = std::min(problem.upper(i), low[i] + room);  // no more can be had
-    p[i] = std::clamp(p[i], low[i], high[i]);
-  }
+  const VectorXd high =
+      problem.high().cwiseMin((low.array() + room).matrix());  // no more can be had
+  const VectorXd p = start.cwiseMax(low).cwiseMin(high);
   const double sum = p.sum();
   if (sum > 1 && sum > low.sum()) return low + (p - low) * (room / (sum - low.sum()));
   if (sum < 1 && sum < high.sum()) {
@@ -162,7 +162,7 @@ VectorXd feasible_point(const Problem& problem, VectorXd p) {
 // The share of `step`, at most 1, that entry i can go.
 double share_in_box(const Problem& problem, Index i, double p, double step) {
   if (step == 0) return 1;
-  const double bound = step < 0 ? problem.lower(i) : problem.upper(i);
+  const double bound = step < 0 ? problem.low()[i] : problem.high()[i];
   return std::clamp((bound - p) / step, 0.0, 1.0);
 }
 
@@ -174,7 +174,7 @@ void descend(const Problem& problem, VectorXd& p, Face& face) {
     const VectorXd step = target - p;
     VectorXd shares = VectorXd::Ones(p.size());
     for (Index i = 0; i < p.size(); ++i) {
-      const bool free = face[static_cast<std::size_t>(i)] == Place::kFree;
+      const bool free = face[to_index(i)] == Place::kFree;
       if (free) shares[i] = share_in_box(problem, i, p[i], step[i]);
     }
     const double share = shares.minCoeff();
@@ -183,12 +183,12 @@ void descend(const Problem& problem, VectorXd& p, Face& face) {
       return;
     }
     for (Index i = 0; i < p.size(); ++i) {
-      Place& place = face[static_cast<std::size_t>(i)];
+      Place& place = face[to_index(i)];
       if (place != Place::kFree) continue;
       p[i] += share * step[i];
       if (shares[i] > share) continue;
       place = step[i] < 0 ? Place::kLower : Place::kUpper;
-      p[i] = step[i] < 0 ? problem.lower(i) : problem.upper(i);
+      p[i] = step[i] < 0 ? problem.low()[i] : problem.high()[i];
     }
   }
 }
@@ -200,16 +200,16 @@ bool free_worst_pair(const Problem& problem, const VectorXd& p, Face& face) {
   Index rises = -1;
   Index falls = -1;
   for (Index i = 0; i < problem.size(); ++i) {
-    const bool may_rise = p[i] < problem.upper(i);
-    const bool may_fall = p[i] > problem.lower(i);
+    const bool may_rise = p[i] < problem.high()[i];
+    const bool may_fall = p[i] > problem.low()[i];
     if (may_rise && (rises < 0 || gradient[i] < gradient[rises])) rises = i;
     if (may_fall && (falls < 0 || gradient[i] > gradient[falls])) falls = i;
   }
   if (rises < 0 || falls < 0) return false;  // a box of one point
   const double slack = 1e-13 * std::max(1.0, gradient.cwiseAbs().maxCoeff());
   if (gradient[falls] - gradient[rises] <= slack) return false;
-  face[static_cast<std::size_t>(rises)] = Place::kFree;
-  face[static_cast<std::size_t>(falls)] = Place::kFree;
+  face[to_index(rises)] = Place::kFree;
+  face[to_index(falls)] = Place::kFree;
   return true;
 }
 
@@ -245,6 +245,71 @@ std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<con
   }
   p = active_set(problem, feasible_point(problem, p));
   return {p.begin(), p.end()};
+}
+
+namespace {
+
+constexpr double kWorstCondition = 1e-13;  // reciprocal
+constexpr double kFirstRidge = 1e-10;      // far above the rounding of inner products
+constexpr double kLastRidge = 1e-3;        // rounding never needs as much
+constexpr double kZero = 1e-11;            // a squared length, relative
+
+// Scaled to a unit diagonal: how long the vectors are says nothing about the form.
+bool well_posed(const Matrix& h) {
+  const VectorXd scale = h.diagonal().cwiseSqrt().cwiseInverse();
+  const Eigen::LLT<Matrix> factor(scale.asDiagonal() * h * scale.asDiagonal());
+  return factor.info() == Eigen::Success && factor.rcond() > kWorstCondition;
+}
+
+// The form to minimise, in units of the shortest vector. `+ 1 1^T` adds a constant on the plane
+// sum p = 1, and makes the form definite for affinely independent vectors.
+Matrix definite_form(const Matrix& g, double& ridge) {
+  const Matrix shifted = (g / g.diagonal().minCoeff()).array() + 1;
+  for (ridge = 0; ridge <= kLastRidge; ridge = std::max(kFirstRidge, 10 * ridge)) {
+    Matrix h = shifted;
+    h.diagonal() += ridge * (shifted.diagonal().array() - 1).matrix();
+    if (well_posed(h)) return h;
+  }
+  throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator",
+                        "they have a negative eigenvalue");
+}
+
+void require_products(const Matrix& g) {
+  if (g.allFinite() && g.diagonal().minCoeff() >= 0) return;
+  throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator",
+                        "they are finite, and squares are not negative");
+}
+
+// A point of the box to start at.
+std::vector<double> middle(const Box& box, std::size_t k) {
+  std::vector<double> start(k, 1 / static_cast<double>(k));
+  for (std::size_t i = 0; i < box.lower.size(); ++i) start[i] = (box.lower[i] + box.upper[i]) / 2;
+  return start;
+}
+
+}  // namespace
+
+MinNorm min_norm(std::span<const double> gram, int64_t k, const Box& box) {
+  const auto n = static_cast<std::size_t>(k);
+  const Matrix g = Eigen::Map<const Matrix>(gram.data(), k, k);
+  require_products(g);
+  MinNorm found;
+  Eigen::Index least = 0;
+  if (box.upper.empty() && g.diagonal().minCoeff(&least) == 0) {
+    found.weights.assign(n, 0);
+    found.weights[static_cast<std::size_t>(least)] = 1;
+    found.stationary = true;
+    return found;
+  }
+  const Matrix h = definite_form(g, found.ridge);
+  const std::span<const double> form(h.data(), n * n);
+  found.weights = minimize_on_simplex(form, std::vector<double>(n), middle(box, n), box);
+  const auto p = Eigen::Map<const VectorXd>(found.weights.data(), k);
+  found.squared_norm = std::max(0.0, p.dot(g * p));
+  const double length = p.dot(g.diagonal().cwiseSqrt());  // without cancelling
+  const bool zero = found.squared_norm <= std::max(kZero, 2 * found.ridge) * length * length;
+  found.stationary = zero || (box.upper.empty() && (g * p).minCoeff() <= 0);
+  return found;
 }
 
 }  // namespace hanse

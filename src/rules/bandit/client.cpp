@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -15,16 +16,6 @@ void require(bool holds, const char* option, double value, const char* range) {
   if (holds) return;
   throw InvalidArgument(fmt::format("{} is out of range", value), option, range);
 }
-
-class LinearOptimism final : public Optimism {
- public:
-  void bound(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) const override {
-    for (std::size_t a = 0; a < bounds.size(); ++a) {
-      bounds[a] = set.features().base(static_cast<int64_t>(a)) + set.means()[a] +
-                  sqrt_beta * std::sqrt(set.squared_widths()[a]);
-    }
-  }
-};
 
 }  // namespace
 
@@ -48,7 +39,12 @@ double confidence_radius(const UcbOptions& options, double log_growth) {
          std::sqrt(options.lambda) * options.radius;
 }
 
-std::unique_ptr<Optimism> make_linear_optimism() { return std::make_unique<LinearOptimism>(); }
+void linear_optimism(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) {
+  for (std::size_t a = 0; a < bounds.size(); ++a) {
+    bounds[a] = set.features().base(static_cast<int64_t>(a)) + set.means()[a] +
+                sqrt_beta * std::sqrt(set.squared_widths()[a]);
+  }
+}
 
 int64_t best_arm(std::span<const double> bounds) {
   constexpr double kRounding = 1e-12;
@@ -69,10 +65,10 @@ BanditClient::BanditClient(const ArmFeatures& features, const UcbOptions& option
       news_(features) {}
 
 Turn BanditClient::next() const {
-  std::vector<double> bounds(static_cast<std::size_t>(features_->arms()));
-  optimism_->bound(set(), confidence_radius(options_, set().log_growth()), bounds);
+  std::vector<double> bounds(to_index(features_->arms()));
+  (*optimism_)(set(), confidence_radius(options_, set().log_growth()), bounds);
   const int64_t arm = best_arm(bounds);
-  const double width2 = set().squared_widths()[static_cast<std::size_t>(arm)];
+  const double width2 = set().squared_widths()[to_index(arm)];
   const auto pulls = static_cast<double>(own_arms_.size() + 1);
   return {.arm = arm, .triggers = pulls * (growth_ + std::log1p(width2)) > options_.gamma};
 }
@@ -82,7 +78,7 @@ void BanditClient::play(const Turn& turn, double reward) {
 }
 
 void BanditClient::learn(int64_t arm, double residual) {
-  growth_ += std::log1p(set().squared_widths()[static_cast<std::size_t>(arm)]);
+  growth_ += std::log1p(set().squared_widths()[to_index(arm)]);
   if (!own_) own_ = std::make_unique<ConfidenceSet>(*common_);
   own_->observe(arm, residual);
   news_.add(arm, residual);

@@ -56,62 +56,40 @@ std::span<const double> point(const NetworkArms& arms, std::size_t arm) {
   return std::span(arms.points).subspan(arm * n, n);
 }
 
-class NetworkMeanOptimism final : public Optimism {
- public:
-  explicit NetworkMeanOptimism(std::shared_ptr<const NetworkArms> arms) : arms_(std::move(arms)) {}
-
-  void bound(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) const override {
-    const auto centre = centre_of(set, *arms_);
-    for (std::size_t a = 0; a < bounds.size(); ++a) {
-      bounds[a] = arms_->network.value(point(*arms_, a), centre) +
-                  sqrt_beta * std::sqrt(set.squared_widths()[a]);
-    }
+// The largest f_x found over the set from its centre.
+double ascend(const RewardNetwork& network, std::span<const double> x, const ConfidenceSet& set,
+              double sqrt_beta, const std::vector<double>& centre, int64_t steps) {
+  std::vector<double> gradient(centre.size());
+  auto w = centre;
+  double best = network.gradient(x, w, gradient);
+  for (int64_t step = 0; step < steps; ++step) {
+    const auto direction = set.solve(gradient);
+    const double length = sqrt_beta / std::sqrt(inner_product(gradient, direction));
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = centre[i] + length * direction[i];
+    best = std::max(best, network.gradient(x, w, gradient));
   }
-
- private:
-  std::shared_ptr<const NetworkArms> arms_;
-};
-
-class EllipsoidOptimism final : public Optimism {
- public:
-  EllipsoidOptimism(std::shared_ptr<const NetworkArms> arms, int64_t steps)
-      : arms_(std::move(arms)), steps_(steps) {}
-
-  void bound(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) const override {
-    const auto centre = centre_of(set, *arms_);
-    for (std::size_t a = 0; a < bounds.size(); ++a) {
-      bounds[a] = ascend(set, sqrt_beta, centre, point(*arms_, a));
-    }
-  }
-
- private:
-  double ascend(const ConfidenceSet& set, double sqrt_beta, const std::vector<double>& centre,
-                std::span<const double> x) const {
-    std::vector<double> gradient(centre.size());
-    auto w = centre;
-    double best = arms_->network.gradient(x, w, gradient);
-    for (int64_t step = 0; step < steps_; ++step) {
-      const auto direction = set.solve(gradient);
-      const double length = sqrt_beta / std::sqrt(inner_product(gradient, direction));
-      for (std::size_t i = 0; i < w.size(); ++i) w[i] = centre[i] + length * direction[i];
-      best = std::max(best, arms_->network.gradient(x, w, gradient));
-    }
-    return best;
-  }
-
-  std::shared_ptr<const NetworkArms> arms_;
-  int64_t steps_;
-};
+  return best;
+}
 
 }  // namespace
 
-std::unique_ptr<Optimism> make_network_mean_optimism(std::shared_ptr<const NetworkArms> arms) {
-  return std::make_unique<NetworkMeanOptimism>(std::move(arms));
+Optimism network_mean_optimism(std::shared_ptr<const NetworkArms> arms) {
+  return [arms](const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) {
+    const auto centre = centre_of(set, *arms);
+    for (std::size_t a = 0; a < bounds.size(); ++a) {
+      bounds[a] = arms->network.value(point(*arms, a), centre) +
+                  sqrt_beta * std::sqrt(set.squared_widths()[a]);
+    }
+  };
 }
 
-std::unique_ptr<Optimism> make_ellipsoid_optimism(std::shared_ptr<const NetworkArms> arms,
-                                                  int64_t steps) {
-  return std::make_unique<EllipsoidOptimism>(std::move(arms), steps);
+Optimism ellipsoid_optimism(std::shared_ptr<const NetworkArms> arms, int64_t steps) {
+  return [=](const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) {
+    const auto centre = centre_of(set, *arms);
+    for (std::size_t a = 0; a < bounds.size(); ++a) {
+      bounds[a] = ascend(arms->network, point(*arms, a), set, sqrt_beta, centre, steps);
+    }
+  };
 }
 
 }  // namespace hanse

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "hanse/base/index.hpp"
+
 namespace hanse {
 
 namespace {
@@ -58,7 +60,7 @@ FixedMixture best_fixed_mixture(std::span<const double> losses, std::size_t n) {
 }
 
 RegretBook::RegretBook(int64_t nodes, double scale)
-    : nodes_(static_cast<std::size_t>(nodes)),
+    : nodes_(to_index(nodes)),
       scale_(scale),
       sums_(nodes_ * nodes_),
       weighted_(nodes_),
@@ -80,12 +82,6 @@ void RegretBook::add(std::span<const double> weights, std::span<const double> lo
   }
 }
 
-double RegretBook::weighted(int64_t node) const {
-  return weighted_[static_cast<std::size_t>(node)];
-}
-
-double RegretBook::own(int64_t node) const { return own_[static_cast<std::size_t>(node)]; }
-
 double RegretBook::best_peer(int64_t node) const {
   const auto row = sums_.begin() + node * static_cast<int64_t>(nodes_);
   return *std::min_element(row, row + static_cast<std::ptrdiff_t>(nodes_));
@@ -94,27 +90,19 @@ double RegretBook::best_peer(int64_t node) const {
 double RegretBook::best_mixture(int64_t node) const {
   if (history_.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::vector<double> losses;
-  const std::size_t first = static_cast<std::size_t>(node) * nodes_;
+  const std::size_t first = to_index(node) * nodes_;
   for (std::size_t t = 0; t < history_.size(); t += nodes_ * nodes_) {
     for (std::size_t j = 0; j < nodes_; ++j) losses.push_back(scale_ * history_[t + first + j]);
   }
   return std::min(best_fixed_mixture(losses, nodes_).loss / scale_, best_peer(node));
 }
 
-void RegretBook::save(State& state) const {
-  state.put("rounds", rounds_);
-  state.put("sums", std::span(sums_));
-  state.put("weighted", std::span(weighted_));
-  state.put("own", std::span(own_));
-  state.put("history", std::span(history_));
-}
-
-void RegretBook::load(const State& state) {
-  rounds_ = state.get_one<int64_t>("rounds");
-  state.get_into<double>("sums", sums_);
-  state.get_into<double>("weighted", weighted_);
-  state.get_into<double>("own", own_);
-  history_ = state.get<double>("history");
+void RegretBook::visit(StateFields& fields) {
+  fields.one("rounds", rounds_);
+  fields.fixed("sums", sums_);
+  fields.fixed("weighted", weighted_);
+  fields.fixed("own", own_);
+  fields.all("history", history_);
 }
 
 }  // namespace hanse

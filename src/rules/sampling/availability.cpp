@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "hanse/base/random.hpp"
 
@@ -70,32 +72,18 @@ class ScheduledAvailability final : public Availability {
       return a.client != b.client ? a.client < b.client : a.first < b.first;
     });
     for (std::size_t i = 0; i < sorted.size();) i = add_client(sorted, i);
-    std::sort(flips_.begin(), flips_.end(), [](const Flip& a, const Flip& b) {
-      return a.round != b.round ? a.round < b.round : a.client < b.client;
-    });
   }
 
   std::vector<int64_t> changes(int64_t round, uint64_t) override {
-    std::vector<int64_t> flipped;
-    while (next_ < flips_.size() && flips_[next_].round <= round) {
-      flipped.push_back(flips_[next_++].client);
+    std::set<int64_t> changed;  // who flipped an odd number of times
+    for (; !flips_.empty() && flips_.begin()->first <= round; flips_.erase(flips_.begin())) {
+      const int64_t client = flips_.begin()->second;
+      if (changed.erase(client) == 0) changed.insert(client);
     }
-    std::sort(flipped.begin(), flipped.end());
-    std::vector<int64_t> changed;  // who flipped an odd number of times
-    for (auto at = flipped.begin(); at != flipped.end();) {
-      const auto end = std::upper_bound(at, flipped.end(), *at);
-      if ((end - at) % 2 == 1) changed.push_back(*at);
-      at = end;
-    }
-    return changed;
+    return {changed.begin(), changed.end()};
   }
 
  private:
-  struct Flip {
-    int64_t round;
-    int64_t client;
-  };
-
   // Whose successor is a number still: a schedule may say "for ever" by the largest one.
   static constexpr int64_t kLastRound = std::numeric_limits<int64_t>::max() - 1;
 
@@ -108,17 +96,16 @@ class ScheduledAvailability final : public Availability {
       const int64_t first = std::max<int64_t>(1, sorted[i].first);
       if (sorted[i].last < first) continue;
       if (first > gone) {
-        flips_.push_back({gone, client});
-        flips_.push_back({first, client});
+        flips_.emplace(gone, client);
+        flips_.emplace(first, client);
       }
       gone = std::max(gone, std::min(sorted[i].last, kLastRound) + 1);
     }
-    flips_.push_back({gone, client});
+    flips_.emplace(gone, client);
     return i;
   }
 
-  std::vector<Flip> flips_;  // by round
-  std::size_t next_ = 0;
+  std::multimap<int64_t, int64_t> flips_;  // the clients that come or go, by round
 };
 
 }  // namespace

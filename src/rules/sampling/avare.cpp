@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/sampling/baselines.hpp"
 #include "urn_sampler.hpp"
 
 namespace hanse {
@@ -17,17 +16,16 @@ namespace {
 // A row is h_i and 1 above the floor, 0 and 0 at it; then h_i. Clients without a row have h = 0.
 class Avare final : public UrnSampler {
  public:
-  Avare(const AvareOptions& options, int64_t clients, int64_t per_round)
+  Avare(const LearningOptions& options, int64_t clients, int64_t per_round)
       : UrnSampler(clients, per_round, options.replacement, Urn(clients, 3)),
-        c_(options.c == AvareOptions::kAuto ? static_cast<double>(clients) : options.c),
+        c_(options.c == LearningOptions::kAuto ? static_cast<double>(clients) : options.c),
         exponent_(options.delta / 3) {}
 
   void observe(const Draw& draw, const Feedback& feedback) override;
-  void save(State& state) const override;
-  void load(const State& state) override;
 
  protected:
   UrnLaw law() const override;
+  void visit(StateFields& fields) override;
 
  private:
   using Entry = std::pair<double, int64_t>;  // h > 0 and the slot
@@ -122,16 +120,11 @@ void Avare::observe(const Draw& draw, const Feedback& feedback) {
   settle(std::move(slots));
 }
 
-void Avare::save(State& state) const {
-  UrnSampler::save(state);
-  state.put("updates", updates_);
-  state.put("lambda", lambda_);
-}
-
-void Avare::load(const State& state) {
-  UrnSampler::load(state);
-  updates_ = state.get_one<int64_t>("updates");
-  lambda_ = state.get_one<double>("lambda");
+void Avare::visit(StateFields& fields) {
+  urn_.visit(fields);
+  fields.one("updates", updates_);
+  fields.one("lambda", lambda_);
+  if (!fields.loads()) return;
   above_.clear();
   below_.clear();
   for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
@@ -142,9 +135,9 @@ void Avare::load(const State& state) {
 
 }  // namespace
 
-std::unique_ptr<ClientSampler> make_avare_sampler(const AvareOptions& options, int64_t clients,
+std::unique_ptr<ClientSampler> make_avare_sampler(const LearningOptions& options, int64_t clients,
                                                   int64_t per_round) {
-  if (options.c != AvareOptions::kAuto && !(options.c >= static_cast<double>(clients))) {
+  if (options.c != LearningOptions::kAuto && !(options.c >= static_cast<double>(clients))) {
     throw InvalidArgument(
         fmt::format("C {} is below the number of clients, {}", options.c, clients), "sampler.c");
   }

@@ -1,5 +1,3 @@
-#include "hanse/rules/sampling/osmd.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,24 +12,52 @@
 
 namespace hanse {
 
+int64_t osmd_experts(double alpha, int64_t clients, int64_t rounds) {
+  if (clients == 1) return 1;
+  const double log_m = std::log(static_cast<double>(clients));
+  const double spread = 4 * (log_m - std::log(alpha)) / log_m * static_cast<double>(rounds - 1);
+  return static_cast<int64_t>(std::ceil(std::log2(1 + spread) / 2)) + 1;  // eq. 23
+}
+
+OsmdRates osmd_rates(const LearningOptions& options, int64_t clients, int64_t per_round,
+                     int64_t rounds, double a_max) {
+  const auto m = static_cast<double>(clients);
+  const auto k = static_cast<double>(per_round);
+  const auto t = static_cast<double>(rounds);
+  const double floor = options.alpha / m;
+  const bool reference = options.variant == Variant::kReference;
+  const bool corrected = options.variant == Variant::kCorrected;
+  OsmdRates rates;
+  const double smallest =
+      (reference ? k / 2 : 1) * k * floor * floor * floor / a_max * std::sqrt(2 * std::log(m) / t);
+  if (options.kind == OsmdKind::kFixed) {
+    rates.eta = {options.eta >= 0 ? options.eta : smallest};
+    return rates;
+  }
+  const int64_t experts = osmd_experts(options.alpha, clients, rounds);
+  for (int64_t e = 0; e < experts; ++e)
+    rates.eta.push_back(std::ldexp(smallest, static_cast<int>(e)));
+  rates.gamma = corrected ? k * floor * floor / a_max * std::sqrt(8 / t)
+                          : floor * std::sqrt(8 * k / (t * a_max));
+  if (options.gamma >= 0) rates.gamma = options.gamma;
+  return rates;
+}
+
 namespace {
 
 constexpr double kLeast = 1e-300;  // stands for an initial probability of 0
 
-class Osmd final : public UrnSampler {
+class Osmd final : public BoundedSampler {
  public:
-  Osmd(const OsmdOptions& options, int64_t clients, int64_t per_round,
+  Osmd(const LearningOptions& options, int64_t clients, int64_t per_round,
        std::span<const double> initial);
 
   std::vector<double> expert_weights() const override;
-  bool needs_foresight() const override { return awaits_bound_; }
-  void foresee(std::span<const double> a) override;
   void observe(const Draw& draw, const Feedback& feedback) override;
-  void save(State& state) const override;
-  void load(const State& state) override;
 
  protected:
   UrnLaw law() const override;
+  void visit(StateFields& fields) override;
 
  private:
   bool needs_bound() const { return options_.kind != OsmdKind::kFixed || options_.eta < 0; }
@@ -46,21 +72,16 @@ class Osmd final : public UrnSampler {
                std::span<const int64_t> slots, std::vector<int64_t>& changed);
   void weigh_experts(std::span<const double> losses, double gamma);
 
-  OsmdOptions options_;
   OsmdExperts experts_;
   std::vector<double> log_theta_;  // [E]
-  double a_max_;
-  bool awaits_bound_;
   int64_t updates_ = 0;
 };
 
-Osmd::Osmd(const OsmdOptions& options, int64_t clients, int64_t per_round,
+Osmd::Osmd(const LearningOptions& options, int64_t clients, int64_t per_round,
            std::span<const double> initial)
-    : UrnSampler(clients, per_round, options.replacement, Urn(clients, 2, !initial.empty())),
-      options_(options),
-      experts_(urn_, options.alpha),
-      a_max_(options.bound == BoundSource::kGiven ? options.a_max : 0),
-      awaits_bound_(options.bound == BoundSource::kFirstRound && needs_bound()) {
+    : BoundedSampler(options, clients, per_round, Urn(clients, 2, !initial.empty()), "a_max"),
+      experts_(urn_, options.alpha) {
+  awaits_bound_ = options.bound == BoundSource::kFirstRound && needs_bound();
   start(options.kind == OsmdKind::kFixed
             ? 1
             : static_cast<std::size_t>(osmd_experts(options.alpha, clients, horizon())));
@@ -103,16 +124,11 @@ UrnLaw Osmd::law() const {
   return law;
 }
 
-void Osmd::foresee(std::span<const double> a) {
-  a_max_ = a.empty() ? 0 : *std::max_element(a.begin(), a.end());
-  awaits_bound_ = false;
-}
-
 void Osmd::observe(const Draw& draw, const Feedback& feedback) {
   check_feedback(draw, feedback.a);
   if (draw.everyone || draw.size() == 0) return;
   if (options_.bound == BoundSource::kRunning) {
-    a_max_ = std::max(a_max_, *std::max_element(feedback.a.begin(), feedback.a.end()));
+    bound_ = std::max(bound_, *std::max_element(feedback.a.begin(), feedback.a.end()));
   }
   if (options_.kind == OsmdKind::kDoubling &&
       std::has_single_bit(static_cast<uint64_t>(updates_ + 2))) {
@@ -121,9 +137,9 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
     restart();
     return;
   }
-  const bool knows_rates = a_max_ > 0 || !needs_bound();  // else every gradient so far was zero
+  const bool knows_rates = bound_ > 0 || !needs_bound();  // else every gradient so far was zero
   const OsmdRates rates = osmd_rates(options_, clients(), per_round(), horizon(),
-                                     knows_rates && a_max_ > 0 ? a_max_ : 1);
+                                     knows_rates && bound_ > 0 ? bound_ : 1);
   const auto slots = experts_.slots_of(draw);
   std::vector<int64_t> changed = slots;
   std::vector<double> losses(experts_.size());
@@ -139,7 +155,7 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
 double Osmd::raise(std::size_t e, double eta, const Draw& draw, std::span<const double> a,
                    std::span<const int64_t> slots, std::vector<int64_t>& changed) {
   const auto k = static_cast<double>(draw.draws());
-  const bool once = options_.variant == OsmdOptions::Variant::kReference;
+  const bool once = options_.variant == Variant::kReference;
   double loss = 0;
   std::vector<double> raised(slots.size());  // log p~
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -156,7 +172,7 @@ double Osmd::raise(std::size_t e, double eta, const Draw& draw, std::span<const 
 
 // Step 11 of Algorithm 5.
 void Osmd::weigh_experts(std::span<const double> losses, double gamma) {
-  const bool reference = options_.variant == OsmdOptions::Variant::kReference;
+  const bool reference = options_.variant == Variant::kReference;
   constexpr double kGone = -std::numeric_limits<double>::infinity();
   for (std::size_t e = 0; e < losses.size(); ++e) {
     // Times a gamma of 0, an infinite loss would be no number.
@@ -191,29 +207,18 @@ void Osmd::restart() {
     }
   }
   experts_.refresh_all();
-  awaits_bound_ = options_.bound == BoundSource::kFirstRound &&
-                  options_.variant == OsmdOptions::Variant::kReference;
+  awaits_bound_ =
+      options_.bound == BoundSource::kFirstRound && options_.variant == Variant::kReference;
 }
 
-void Osmd::save(State& state) const {
-  UrnSampler::save(state);
-  experts_.save(state);
-  state.put("log_theta", std::span<const double>(log_theta_));
-  state.put("a_max", a_max_);
-  state.put("awaits_bound", int64_t{awaits_bound_});
-  state.put("updates", updates_);
+void Osmd::visit(StateFields& fields) {
+  BoundedSampler::visit(fields);
+  experts_.visit(fields);
+  fields.all("log_theta", log_theta_);
+  fields.one("updates", updates_);
 }
 
-void Osmd::load(const State& state) {
-  UrnSampler::load(state);
-  experts_.load(state);
-  log_theta_ = state.get<double>("log_theta");
-  a_max_ = state.get_one<double>("a_max");
-  awaits_bound_ = state.get_one<int64_t>("awaits_bound") != 0;
-  updates_ = state.get_one<int64_t>("updates");
-}
-
-void check_options(const OsmdOptions& options, int64_t clients, int64_t per_round) {
+void check_options(const LearningOptions& options, int64_t clients, int64_t per_round) {
   if (!(options.alpha > 0 && options.alpha <= 1)) {
     throw InvalidArgument(fmt::format("alpha {} is outside (0, 1]", options.alpha),
                           "sampler.alpha");
@@ -232,7 +237,7 @@ void check_options(const OsmdOptions& options, int64_t clients, int64_t per_roun
 
 }  // namespace
 
-std::unique_ptr<ClientSampler> make_osmd_sampler(const OsmdOptions& options, int64_t clients,
+std::unique_ptr<ClientSampler> make_osmd_sampler(const LearningOptions& options, int64_t clients,
                                                  int64_t per_round,
                                                  std::span<const double> initial) {
   check_options(options, clients, per_round);

@@ -12,12 +12,12 @@ constexpr double kSmallestScale = 1e-100;  // of an expert, before its numbers a
 
 }  // namespace
 
-void OsmdExperts::Expert::push(double v, int64_t slot) {
-  heap.push_back({v, slot});
+void OsmdExperts::push(Heap& heap, const Entry& entry) {
+  heap.push_back(entry);
   std::push_heap(heap.begin(), heap.end(), std::greater<>());
 }
 
-void OsmdExperts::Expert::pop() {
+void OsmdExperts::pop(Heap& heap) {
   std::pop_heap(heap.begin(), heap.end(), std::greater<>());
   heap.pop_back();
 }
@@ -26,8 +26,9 @@ OsmdExperts::OsmdExperts(Urn& urn, double alpha)
     : urn_(urn), alpha_(alpha), floor_(alpha / static_cast<double>(urn.clients())) {}
 
 void OsmdExperts::start(std::size_t count) {
-  experts_.assign(count, {});
-  for (Expert& expert : experts_) expert.common = 1 / static_cast<double>(urn_.clients());
+  scales_.assign(count, 1);
+  commons_.assign(count, 1 / static_cast<double>(urn_.clients()));
+  heaps_.assign(count, {});
   urn_.reshape(static_cast<int64_t>(2 * count),
                std::vector<double>(static_cast<std::size_t>(urn_.rows()) * 2 * count));
 }
@@ -41,7 +42,7 @@ void OsmdExperts::refresh_all() {
 void OsmdExperts::set(std::size_t e, int64_t slot, double v) {
   const auto row = urn_.row(slot);
   row[e] = v;
-  row[experts_.size() + e] = v > 0 ? 1 : 0;
+  row[size() + e] = v > 0 ? 1 : 0;
 }
 
 // The drawn clients' rows; who has none gets one that says what it was before.
@@ -51,9 +52,9 @@ std::vector<int64_t> OsmdExperts::slots_of(const Draw& draw) {
     int64_t slot = urn_.slot(client);
     if (slot < 0) {
       slot = urn_.add(client);
-      for (std::size_t e = 0; e < experts_.size(); ++e) {
-        set(e, slot, experts_[e].common);
-        if (experts_[e].common > 0) experts_[e].push(experts_[e].common, slot);
+      for (std::size_t e = 0; e < size(); ++e) {
+        set(e, slot, commons_[e]);
+        if (commons_[e] > 0) push(heaps_[e], {commons_[e], slot});
       }
     }
     slots.push_back(slot);
@@ -68,75 +69,76 @@ void OsmdExperts::raise(std::size_t e, std::span<const double> raised,
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const double before = urn_.row(slots[i])[e];
     // Never below what it was, which rounding might bring about.
-    const double v = std::max(before, std::exp(raised[i] - highest) / experts_[e].scale);
+    const double v = std::max(before, std::exp(raised[i] - highest) / scales_[e]);
     set(e, slots[i], v);
-    if (before == 0 && v > 0) experts_[e].push(v, slots[i]);
+    if (before == 0 && v > 0) push(heaps_[e], {v, slots[i]});
   }
 }
 
 // All of the expert's p are divided by e^exponent before the drawn are raised, so that no number
 // overflows. Where the floor is higher than anything that is left, everybody sinks to it.
 void OsmdExperts::lower(std::size_t e, double exponent, std::vector<int64_t>& changed) {
-  Expert& expert = experts_[e];
   const double factor = std::exp(-exponent);
   const bool all_sink = factor < floor_;
-  expert.scale *= all_sink ? 1 : factor;
-  if (!all_sink && expert.scale >= kSmallestScale) return;
-  for (auto& entry : expert.heap) {
-    entry.v = all_sink ? 0 : urn_.row(entry.slot)[e] * expert.scale;
+  double& scale = scales_[e];
+  scale *= all_sink ? 1 : factor;
+  if (!all_sink && scale >= kSmallestScale) return;
+  for (auto& entry : heaps_[e]) {
+    entry.v = all_sink ? 0 : urn_.row(entry.slot)[e] * scale;
     set(e, entry.slot, entry.v);
     changed.push_back(entry.slot);
   }
-  expert.common *= all_sink ? 0 : expert.scale;
-  expert.scale = 1;
-  if (all_sink) expert.heap.clear();
-  std::make_heap(expert.heap.begin(), expert.heap.end(), std::greater<>());
+  commons_[e] *= all_sink ? 0 : scale;
+  scale = 1;
+  if (all_sink) heaps_[e].clear();
+  std::make_heap(heaps_[e].begin(), heaps_[e].end(), std::greater<>());
 }
 
 // Algorithm 2, by thresholds: p = max(floor, c p~) with c such that p sums to 1. Whoever would be
 // below the floor sinks to it, the smallest first. True when nobody sank: only then are the sums
 // exact, and p is scaled.
 bool OsmdExperts::settle(std::size_t e, std::vector<int64_t>& changed) {
-  Expert& expert = experts_[e];
-  const auto alike = static_cast<double>(expert.common > 0 ? urn_.alike() : 0);
-  double mass = expert.scale * (urn_.sum(static_cast<int64_t>(e)) + alike * expert.common);
-  double above = urn_.sum(static_cast<int64_t>(experts_.size() + e)) + alike;
+  double& scale = scales_[e];
+  double& common = commons_[e];
+  const auto alike = static_cast<double>(common > 0 ? urn_.alike() : 0);
+  double mass = scale * (urn_.sum(static_cast<int64_t>(e)) + alike * common);
+  double above = urn_.sum(static_cast<int64_t>(size() + e)) + alike;
   // c p~ of a client, with c = (1 - (M - above) alpha/M) / mass.
   const auto sinks = [&](double v) {
-    return (1 - alpha_ + above * floor_) / mass * expert.scale * v <= floor_;
+    return (1 - alpha_ + above * floor_) / mass * scale * v <= floor_;
   };
-  if (alike > 0 && sinks(expert.common)) {
-    expert.common = 0;
+  if (alike > 0 && sinks(common)) {
+    common = 0;
     return false;
   }
   bool sank = false;
-  while (!expert.heap.empty()) {
-    const auto [known, slot] = expert.heap.front();
+  while (!heaps_[e].empty()) {
+    const auto [known, slot] = heaps_[e].front();
     const double v = urn_.row(slot)[e];
     if (v == known && !sinks(v)) break;
-    expert.pop();
+    pop(heaps_[e]);
     if (v == 0) continue;
     if (v != known) {
-      expert.push(v, slot);
+      push(heaps_[e], {v, slot});
       continue;
     }
-    mass -= expert.scale * v;
+    mass -= scale * v;
     above -= 1;
     set(e, slot, 0);
     changed.push_back(slot);
     sank = true;
   }
   if (sank) return false;
-  if (above > 0) expert.scale *= (1 - alpha_ + above * floor_) / mass;
+  if (above > 0) scale *= (1 - alpha_ + above * floor_) / mass;
   return true;
 }
 
 void OsmdExperts::project(std::vector<int64_t> changed) {
-  std::vector<bool> settled(experts_.size());
-  for (std::size_t left = experts_.size(); left > 0;) {
+  std::vector<bool> settled(size());
+  for (std::size_t left = size(); left > 0;) {
     urn_.refresh(changed);
     changed.clear();
-    for (std::size_t e = 0; e < experts_.size(); ++e) {
+    for (std::size_t e = 0; e < size(); ++e) {
       if (settled[e] || !settle(e, changed)) continue;
       settled[e] = true;
       --left;
@@ -145,36 +147,20 @@ void OsmdExperts::project(std::vector<int64_t> changed) {
 }
 
 void OsmdExperts::rebuild_heaps() {
-  for (std::size_t e = 0; e < experts_.size(); ++e) {
-    experts_[e].heap.clear();
+  heaps_.assign(size(), {});
+  for (std::size_t e = 0; e < size(); ++e) {
     for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
       const double v = urn_.row(slot)[e];
-      if (v > 0) experts_[e].heap.push_back({v, slot});
+      if (v > 0) heaps_[e].push_back({v, slot});
     }
-    std::make_heap(experts_[e].heap.begin(), experts_[e].heap.end(), std::greater<>());
+    std::make_heap(heaps_[e].begin(), heaps_[e].end(), std::greater<>());
   }
 }
 
-void OsmdExperts::save(State& state) const {
-  std::vector<double> scales;
-  std::vector<double> commons;
-  for (const Expert& expert : experts_) {
-    scales.push_back(expert.scale);
-    commons.push_back(expert.common);
-  }
-  state.put("scale", std::span<const double>(scales));
-  state.put("common", std::span<const double>(commons));
-}
-
-void OsmdExperts::load(const State& state) {
-  const auto& scales = state.get<double>("scale");
-  const auto& commons = state.get<double>("common");
-  experts_.assign(scales.size(), {});
-  for (std::size_t e = 0; e < scales.size(); ++e) {
-    experts_[e].scale = scales[e];
-    experts_[e].common = commons[e];
-  }
-  rebuild_heaps();
+void OsmdExperts::visit(StateFields& fields) {
+  fields.all("scale", scales_);
+  fields.all("common", commons_);
+  if (fields.loads()) rebuild_heaps();
 }
 
 }  // namespace hanse

@@ -22,19 +22,17 @@ class OsmdExperts {
   // `count` experts at the uniform distribution, for clients without a row; rows keep their slots.
   void start(std::size_t count);
 
-  std::size_t size() const { return experts_.size(); }
+  std::size_t size() const { return scales_.size(); }
   double floor() const { return floor_; }
-  double scale(std::size_t e) const { return experts_[e].scale; }
-  double common(std::size_t e) const { return experts_[e].common; }
-  void set_common(std::size_t e, double v) { experts_[e].common = v; }
+  double scale(std::size_t e) const { return scales_[e]; }
+  double common(std::size_t e) const { return commons_[e]; }
+  void set_common(std::size_t e, double v) { commons_[e] = v; }
   // p of the clients without a row.
-  double level(std::size_t e) const {
-    return experts_[e].common > 0 ? experts_[e].scale * experts_[e].common : floor_;
-  }
+  double level(std::size_t e) const { return commons_[e] > 0 ? scales_[e] * commons_[e] : floor_; }
   // p of a client with a row.
   double probability(std::size_t e, int64_t slot) const {
     const double v = urn_.row(slot)[e];
-    return v > 0 ? experts_[e].scale * v : floor_;
+    return v > 0 ? scales_[e] * v : floor_;
   }
 
   // v of a client with a row; 0: at the floor. The slot's refresh is due: refresh_all(), or
@@ -52,38 +50,32 @@ class OsmdExperts {
   // after the rows of these slots changed.
   void project(std::vector<int64_t> changed);
 
-  void save(State& state) const;
-  // After the urn's load().
-  void load(const State& state);
+  // After the urn's.
+  void visit(StateFields& fields);
 
  private:
-  struct Expert {
-    double scale = 1;
-    double common = 0;  // v of the clients without a row
-
-    // The clients with a row above the floor, smallest first. A number may be behind the row's,
-    // which only grows.
-    struct Entry {
-      double v;
-      int64_t slot;
-      bool operator>(const Entry& other) const {
-        return v != other.v ? v > other.v : slot > other.slot;
-      }
-    };
-    std::vector<Entry> heap;
-
-    void push(double v, int64_t slot);
-    void pop();
+  // Of a client with a row above the floor. v may be behind the row's, which only grows.
+  struct Entry {
+    double v;
+    int64_t slot;
+    bool operator>(const Entry& other) const {
+      return v != other.v ? v > other.v : slot > other.slot;
+    }
   };
+  using Heap = std::vector<Entry>;  // the smallest on top
 
+  static void push(Heap& heap, const Entry& entry);
+  static void pop(Heap& heap);
   void lower(std::size_t e, double exponent, std::vector<int64_t>& changed);
   bool settle(std::size_t e, std::vector<int64_t>& changed);
   void rebuild_heaps();
 
   Urn& urn_;
   double alpha_;
-  double floor_;  // alpha/M
-  std::vector<Expert> experts_;
+  double floor_;                 // alpha/M
+  std::vector<double> scales_;   // [E]
+  std::vector<double> commons_;  // [E] v of the clients without a row
+  std::vector<Heap> heaps_;      // [E]
 };
 
 }  // namespace hanse

@@ -13,8 +13,6 @@ int64_t Draw::draws() const { return std::accumulate(counts.begin(), counts.end(
 
 void ClientSampler::observe(const Draw&, const Feedback&) {}
 void ClientSampler::foresee(std::span<const double>) {}
-void ClientSampler::save(State&) const {}
-void ClientSampler::load(const State&) {}
 
 double variance_estimate(const Draw& draw, std::span<const double> a) {
   const auto k = static_cast<double>(draw.draws());

@@ -45,12 +45,14 @@ void Urn::put_leaf(SumTree& tree, int64_t slot, bool there) {
   leaf.back() = there ? 1 : 0;
 }
 
+void Urn::put_leaves(int64_t slot) {
+  const bool here = available_.contains(client_of(slot));
+  put_leaf(present_, slot, here);
+  if (absent_) put_leaf(*absent_, slot, !here);
+}
+
 void Urn::refresh(std::span<const int64_t> slots) {
-  for (const int64_t slot : slots) {
-    const bool here = available_.contains(client_of(slot));
-    put_leaf(present_, slot, here);
-    if (absent_) put_leaf(*absent_, slot, !here);
-  }
+  for (const int64_t slot : slots) put_leaves(slot);
   present_.refresh(slots);
   if (absent_) absent_->refresh(slots);
 }
@@ -58,11 +60,7 @@ void Urn::refresh(std::span<const int64_t> slots) {
 void Urn::refresh_all() {
   present_.grow(rows());
   if (absent_) absent_->grow(rows());
-  for (int64_t slot = 0; slot < rows(); ++slot) {
-    const bool here = available_.contains(client_of(slot));
-    put_leaf(present_, slot, here);
-    if (absent_) put_leaf(*absent_, slot, !here);
-  }
+  for (int64_t slot = 0; slot < rows(); ++slot) put_leaves(slot);
   present_.refresh_all();
   if (absent_) absent_->refresh_all();
 }
@@ -152,28 +150,19 @@ int64_t Urn::pick(double target, const UrnLaw& law) const {
   return client_of(present_.find(target - even, parts.excess));
 }
 
-void Urn::save(State& state) const {
-  if (!all_rows_) state.put("clients", std::span(clients_));
-  state.put("width", width_);
-  state.put("rows", std::span(rows_));
-}
-
 void Urn::call_back() {
   available_ = ClientSet(clients());
   absent_.reset();
   refresh_all();
 }
 
-void Urn::load(const State& state) {
-  width_ = state.get_one<int64_t>("width");
-  rows_ = state.get<double>("rows");
-  if (!all_rows_) {
-    clients_ = state.get<int64_t>("clients");
-    slots_.clear();
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
-      slots_.emplace(clients_[i], static_cast<int64_t>(i));
-    }
-  }
+void Urn::visit(StateFields& fields) {
+  fields.one("urn/width", width_);
+  fields.all("urn/rows", rows_);
+  if (!all_rows_) fields.all("urn/clients", clients_);
+  if (!fields.loads()) return;
+  slots_.clear();
+  for (const int64_t client : clients_) slots_.emplace(client, std::ssize(slots_));
   present_ = SumTree(width_ + 1);
   call_back();
 }

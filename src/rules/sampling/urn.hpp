@@ -74,14 +74,14 @@ class Urn {
   void hide(int64_t client);
   void unhide(std::span<const int64_t> clients);
 
-  void save(State& state) const;
-  // All clients are available after it.
-  void load(const State& state);
+  // The fields "urn/..."; all clients are available after a load.
+  void visit(StateFields& fields);
 
  private:
   std::size_t wide() const { return static_cast<std::size_t>(width_); }
   std::size_t offset(int64_t slot) const { return static_cast<std::size_t>(slot * width_); }
   void put_leaf(SumTree& tree, int64_t slot, bool there);
+  void put_leaves(int64_t slot);
 
   int64_t width_;
   bool all_rows_;

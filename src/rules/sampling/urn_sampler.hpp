@@ -4,33 +4,64 @@
 #include <cstdint>
 #include <span>
 
-#include "hanse/rules/sampling/sampler.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "urn.hpp"
 
 namespace hanse {
 
-// A sampler that draws from an urn.
+// Draws K of the available by the law, with the weights that make an unbiased sum of them: with
+// replacement N/(K q); without, the j-th (1/p_(j) + K - j)/K, p_(j) its probability among those not
+// yet drawn (Zhao et al. 2025, Algorithm 7, telescoped). Stops early, without replacement, when
+// nobody with mass is left. Everyone when not more than K of them are there.
+// Cost of a draw: O(K (width log rows + log M)).
 class UrnSampler : public ClientSampler {
  public:
   Draw draw(int64_t round, RandomStream& stream) override;
   Draw impose(std::span<const int64_t> draws) override;
-  double probability(int64_t client) const override;
+  double probability(int64_t client) const override { return urn_.mass(law(), client); }
   void toggle(std::span<const int64_t> clients) override { urn_.toggle(clients); }
   const ClientSet& available() const override { return urn_.available(); }
 
-  // The urn; samplers that keep more call them first.
-  void save(State& state) const override;
-  void load(const State& state) override;
-
  protected:
-  UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn);
+  UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn)
+      : ClientSampler(clients, per_round), urn_(std::move(urn)), replacement_(replacement) {}
   // The masses of the next draw; over all clients they sum to 1.
   virtual UrnLaw law() const = 0;
 
   Urn urn_;
 
  private:
+  bool takes_everyone() const { return !available().full() && available().size() <= per_round(); }
+
   bool replacement_;
+};
+
+// One whose updates are scaled by a bound of the feedback, and whose state is the urn, the bound
+// and what it adds.
+class BoundedSampler : public UrnSampler {
+ public:
+  bool needs_foresight() const override { return awaits_bound_; }
+  void foresee(std::span<const double> a) override;
+
+ protected:
+  // The bound is kept as the field `name` of the state.
+  BoundedSampler(const LearningOptions& options, int64_t clients, int64_t per_round, Urn urn,
+                 const char* name)
+      : UrnSampler(clients, per_round, options.replacement, std::move(urn)),
+        options_(options),
+        bound_(options.bound == BoundSource::kGiven ? options.a_max : 0),
+        name_(name) {}
+  // The bound by the a_i of all clients: their largest.
+  virtual double bound_of(std::span<const double> a) const;
+  virtual void set_bound(double bound) { bound_ = bound; }
+  void visit(StateFields& fields) override;
+
+  LearningOptions options_;
+  double bound_;  // 0: not known, or every gradient so far was zero
+  bool awaits_bound_ = false;
+
+ private:
+  const char* name_;
 };
 
 }  // namespace hanse

@@ -11,7 +11,7 @@
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/updates.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/sums/gram.hpp"
 #include "links.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "rules/aggregation/support.hpp"
-#include "hanse/rules/aggregation/direction.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 

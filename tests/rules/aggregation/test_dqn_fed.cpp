@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/direction.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "support/errors.hpp"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/fedavg.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "rules/aggregation/min_norm.hpp"
+#include "rules/aggregation/simplex.hpp"
 #include "rules/aggregation/quadratic.hpp"
 #include "rules/aggregation/rows.hpp"
 #include "support/errors.hpp"

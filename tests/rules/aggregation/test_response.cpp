@@ -6,7 +6,7 @@
 
 #include "rules/aggregation/support.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/rules/aggregation/response.hpp"
+#include "hanse/rules/aggregation/aaggff.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/bandit/reference.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/bandit/client.hpp"
+#include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -14,12 +14,12 @@ namespace {
 // The clients one after another, as the paper has them.
 Play play_clients(const TestBandit& bandit, const UcbOptions& options, StatisticsForm form) {
   const ArmFeatures features(bandit.features, bandit.base, form);
-  const auto optimism = make_linear_optimism();
+  const Optimism optimism = linear_optimism;
   PullStatistics total(features);
   const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
   std::vector<BanditClient> clients;
   for (int64_t c = 0; c < bandit.clients; ++c) {
-    clients.emplace_back(features, options, *optimism, nothing);
+    clients.emplace_back(features, options, optimism, nothing);
   }
   Play play;
   for (int64_t t = 1; t <= bandit.clients * bandit.rounds; ++t) {
@@ -81,10 +81,10 @@ TEST(Client, ATurnToldIsNotATurnPlayed) {
   const TestBandit bandit = random_bandit(1, 30, 6, 4, 2);
   const ArmFeatures features(bandit.features, bandit.base, StatisticsForm::kPacked);
   const UcbOptions options{.lambda = 0.5, .gamma = 2};
-  const auto optimism = make_linear_optimism();
+  const Optimism optimism = linear_optimism;
   const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
-  BanditClient asked(features, options, *optimism, nothing);
-  BanditClient quiet(features, options, *optimism, nothing);
+  BanditClient asked(features, options, optimism, nothing);
+  BanditClient quiet(features, options, optimism, nothing);
   for (int64_t t = 0; t < 30; ++t) {
     for (int i = 0; i < 10; ++i) asked.next();
     const Turn turn = asked.next();
@@ -101,9 +101,9 @@ TEST(Client, GoesOnFromItsOwnPulls) {
   const TestBandit bandit = random_bandit(1, 200, 8, 5, 6);
   const ArmFeatures features(bandit.features, bandit.base, StatisticsForm::kPacked);
   const UcbOptions options{.lambda = 0.5, .gamma = 1e9};
-  const auto optimism = make_linear_optimism();
+  const Optimism optimism = linear_optimism;
   const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
-  BanditClient first(features, options, *optimism, nothing);
+  BanditClient first(features, options, optimism, nothing);
   const auto play = [&](BanditClient& client, int64_t t) {
     const Turn turn = client.next();
     client.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)] +
@@ -111,7 +111,7 @@ TEST(Client, GoesOnFromItsOwnPulls) {
     return turn.arm;
   };
   for (int64_t t = 0; t < 100; ++t) play(first, t);
-  BanditClient second(features, options, *optimism, nothing);
+  BanditClient second(features, options, optimism, nothing);
   second.replay(first.own_arms(), first.own_residuals());
   for (int64_t t = 100; t < 200; ++t) ASSERT_EQ(play(first, t), play(second, t));
   const auto row = first.news().row();

@@ -6,7 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
-#include "hanse/rules/bandit/clusters.hpp"
+#include "hanse/rules/bandit/problem.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

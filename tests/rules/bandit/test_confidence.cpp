@@ -4,9 +4,9 @@
 #include <Eigen/Dense>
 #include <gtest/gtest.h>
 
-#include "rules/bandit/reference.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/bandit/confidence.hpp"
+#include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

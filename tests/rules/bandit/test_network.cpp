@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/bandit/reference.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/bandit/network.hpp"
 #include "hanse/rules/bandit/problem.hpp"
+#include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -67,14 +67,14 @@ Forms bounds_after(int64_t pulls, double lambda, double sqrt_beta) {
   ConfidenceSet set(all, lambda);
   for (int64_t t = 0; t < pulls; ++t) set.observe(t % 5, 0.1 * static_cast<double>(t % 3));
   Forms forms{.arms = arms};
-  const auto fill = [&](const std::unique_ptr<Optimism>& optimism) {
+  const auto fill = [&](const Optimism& optimism) {
     std::vector<double> bounds(5);
-    optimism->bound(set, sqrt_beta, bounds);
+    optimism(set, sqrt_beta, bounds);
     return bounds;
   };
-  forms.linear = fill(make_linear_optimism());
-  forms.mean = fill(make_network_mean_optimism(arms));
-  forms.ellipsoid = fill(make_ellipsoid_optimism(arms, 8));
+  forms.linear = fill(linear_optimism);
+  forms.mean = fill(network_mean_optimism(arms));
+  forms.ellipsoid = fill(ellipsoid_optimism(arms, 8));
   return forms;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ void expect_near(const Numbers& found, const Numbers& expected) {
 TEST(FedExp, WeightsInClosedForm) {
   // Losses in halves of log 2 / eta, so that every weight is a power of 2.
   const double eta = 2 * std::log(2.0);
-  const auto rule = make_fed_exp(3, eta);
+  const auto rule = std::make_unique<ExpertRule>(Exchange::kAll, 3, eta);
   expect_near(weights_of(*rule, 3, {0, 1, 2}), Numbers(9, 1.0 / 3));
   rule->observe(Numbers{0, 0.5, 1, 0.5, 0.5, 0.5, 1, 0, 0});
   expect_near(weights_of(*rule, 3, {0, 1, 2}),
@@ -52,7 +53,7 @@ TEST(FedExp, WeightsInClosedForm) {
 }
 
 TEST(FedExp, LogarithmsDoNotUnderflow) {
-  const auto rule = make_fed_exp(2, 1.0);
+  const auto rule = std::make_unique<ExpertRule>(Exchange::kAll, 2, 1.0);
   for (int t = 0; t < 100000; ++t) rule->observe(Numbers{1, 1, 0.999, 1});
   const Numbers weights = weights_of(*rule, 2, {0, 1});
   EXPECT_DOUBLE_EQ(weights[0], 0.5);
@@ -62,12 +63,12 @@ TEST(FedExp, LogarithmsDoNotUnderflow) {
 }
 
 TEST(FedExp, MemoryIsAllThereIs) {
-  const auto rule = make_fed_exp(4, 0.3);
+  const auto rule = std::make_unique<ExpertRule>(Exchange::kAll, 4, 0.3);
   RandomStream random(1, Purpose::kData);
   Numbers losses(16);
   for (double& loss : losses) loss = random.uniform();
   rule->observe(losses);
-  const auto copy = make_fed_exp(4, 0.3);
+  const auto copy = std::make_unique<ExpertRule>(Exchange::kAll, 4, 0.3);
   const auto memory = rule->memory();
   std::copy(memory.begin(), memory.end(), copy->memory().begin());
   rule->observe(losses);
@@ -124,7 +125,7 @@ std::vector<Named> adversaries(std::size_t n) {
 
 // sum_t sum_j p_tj l_tj - min_j sum_t l_tj of row 0.
 double regret(const Adversary& adversary, std::size_t n, int64_t horizon, double eta) {
-  const auto rule = make_fed_exp(static_cast<int64_t>(n), eta);
+  const auto rule = std::make_unique<ExpertRule>(Exchange::kAll, static_cast<int64_t>(n), eta);
   Numbers sums(n, 0.0);
   double suffered = 0;
   for (int64_t t = 1; t <= horizon; ++t) {
@@ -167,10 +168,10 @@ TEST(Experts, BestRateMakesTheBoundSmallest) {
 }
 
 TEST(Experts, LocalAndMean) {
-  const auto local = make_local_experts(3);
+  const auto local = std::make_unique<ExpertRule>(Exchange::kNone, 3);
   EXPECT_EQ(weights_of(*local, 3, {0, 2}), (Numbers{1, 0, 0, 0, 1, 0, 0, 0, 1}));
   EXPECT_EQ(local->exchange(), Exchange::kNone);
-  const auto mean = make_mean_experts(3);
+  const auto mean = std::make_unique<ExpertRule>(Exchange::kMean, 3);
   EXPECT_EQ(weights_of(*mean, 3, {0, 2}), (Numbers{0.5, 0, 0.5, 0.5, 0, 0.5, 0.5, 0, 0.5}));
   EXPECT_EQ(mean->exchange(), Exchange::kMean);
   mean->observe(Numbers{1, 0, 0, 0, 0, 0, 0, 0, 0});

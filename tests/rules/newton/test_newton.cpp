@@ -7,8 +7,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
-#include "hanse/rules/newton/compression.hpp"
-#include "hanse/rules/newton/newton_step.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 #include "support/errors.hpp"
 

@@ -8,8 +8,6 @@ namespace hanse {
 
 namespace {
 
-using Variant = OsmdOptions::Variant;
-
 std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
 
 int64_t times_in(const std::vector<int64_t>& draws, int64_t client) {
@@ -42,7 +40,7 @@ Distribution project_by_sorting(const std::vector<long double>& log_p, double al
   return p;
 }
 
-OsmdReference::OsmdReference(const OsmdOptions& options, int64_t clients, int64_t per_round,
+OsmdReference::OsmdReference(const LearningOptions& options, int64_t clients, int64_t per_round,
                              std::span<const double> initial)
     : options_(options), clients_(clients), per_round_(per_round), a_max_(options.a_max) {
   Distribution first(initial.begin(), initial.end());

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 
 namespace hanse {
 
@@ -18,7 +18,7 @@ Distribution project_by_sorting(const std::vector<long double>& log_p, double al
 // double. Cost a round: O(E M log M).
 class OsmdReference {
  public:
-  OsmdReference(const OsmdOptions& options, int64_t clients, int64_t per_round,
+  OsmdReference(const LearningOptions& options, int64_t clients, int64_t per_round,
                 std::span<const double> initial = {});
 
   // p of the next draw [M], were all available.
@@ -45,7 +45,7 @@ class OsmdReference {
                     const Distribution& q);
   void weigh(const Distribution& losses);
 
-  OsmdOptions options_;
+  LearningOptions options_;
   int64_t clients_;
   int64_t per_round_;
   long double a_max_;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 
 namespace hanse {
 
@@ -12,7 +12,7 @@ namespace {
 // Rates so large that a few rounds move the probabilities far.
 std::unique_ptr<ClientSampler> make_osmd(OsmdKind kind, int64_t clients, int64_t per_round,
                                          bool replacement) {
-  const OsmdOptions options{
+  const LearningOptions options{
       .kind = kind, .replacement = replacement, .alpha = 0.3, .rate_scale = 2000, .horizon = 100};
   return make_osmd_sampler(options, clients, per_round);
 }

@@ -10,17 +10,15 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "rules/sampling/osmd_reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
 
-using Variant = OsmdOptions::Variant;
-
 struct Setting {
-  OsmdOptions options;
+  LearningOptions options;
   int64_t clients = 7;
   int64_t per_round = 3;
   bool availability = false;
@@ -178,7 +176,7 @@ void Pair::compare_state() {
   }
 }
 
-OsmdOptions options_of(OsmdKind kind, Variant variant, double alpha) {
+LearningOptions options_of(OsmdKind kind, Variant variant, double alpha) {
   return {.kind = kind, .variant = variant, .alpha = alpha, .horizon = 200};
 }
 
@@ -313,7 +311,7 @@ TEST(Osmd, BoundsGivenAndRunningAndRatesGiven) {
 
 TEST(Osmd, WithoutAnyGradientNothingIsLearnt) {
   for (const BoundSource bound : {BoundSource::kFirstRound, BoundSource::kRunning}) {
-    OsmdOptions options = options_of(OsmdKind::kAdaptive, Variant::kPaper, 0.4);
+    LearningOptions options = options_of(OsmdKind::kAdaptive, Variant::kPaper, 0.4);
     options.bound = bound;
     const auto sampler = make_osmd_sampler(options, 5, 2);
     const auto theta = sampler->expert_weights();
@@ -335,7 +333,7 @@ TEST(Osmd, WithoutAnyGradientNothingIsLearnt) {
 //   eta_1 = 5 * 0.064/(1e6 * 2) sqrt(2 * 4.605170/1000) = 1.6e-7 * 0.095970519 = 1.535528e-8;
 //   gamma = 0.004 sqrt(40/2000) = 5.656854e-4; corrected 5 * 0.16/(1e4 * 2) sqrt(0.008).
 TEST(OsmdRates, OfThePaperByHand) {
-  OsmdOptions options = options_of(OsmdKind::kAdaptive, Variant::kPaper, 0.4);
+  LearningOptions options = options_of(OsmdKind::kAdaptive, Variant::kPaper, 0.4);
   const OsmdRates paper = osmd_rates(options, 100, 5, 1000, 2);
   ASSERT_EQ(paper.eta.size(), 8U);
   EXPECT_NEAR(paper.eta[0], 1.535528e-8, 1e-14);
@@ -358,7 +356,7 @@ TEST(OsmdRates, OfThePaperByHand) {
 // eqs. 27 and 28 for M = 4, alpha = 1, K = 1, A = 1: 2^(e - b/2 - 1/2) sqrt(2 log 4)/64 and
 // E_b = ceil(log2(4 * 2^(b-1) - 3)/2) + 1.
 TEST(OsmdRates, OfTheDoublingBlocksByHand) {
-  const OsmdOptions options = options_of(OsmdKind::kDoubling, Variant::kPaper, 1);
+  const LearningOptions options = options_of(OsmdKind::kDoubling, Variant::kPaper, 1);
   const std::vector<std::size_t> experts{1, 3, 3, 4, 4, 5};
   for (int block = 1; block <= 6; ++block) {
     const OsmdRates rates = osmd_rates(options, 4, 1, int64_t{1} << (block - 1), 1);
@@ -383,7 +381,7 @@ TEST(OsmdRates, ExpertsGrowWithTheLogarithmOfTheHorizon) {
 
 // The weights of the experts after ten rounds in which every a, and A_max, has the factor `unit`.
 std::vector<double> weights_in(double unit, Variant variant) {
-  OsmdOptions options = options_of(OsmdKind::kAdaptive, variant, 0.4);
+  LearningOptions options = options_of(OsmdKind::kAdaptive, variant, 0.4);
   options.bound = BoundSource::kGiven;
   options.a_max = 0.5 * unit;
   const auto sampler = make_osmd_sampler(options, 6, 2);

@@ -9,14 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/sampling/baselines.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "rules/sampling/baseline_reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
-
-using Variant = BaselineOptions::Variant;
 
 struct Size {
   int64_t clients;
@@ -26,11 +24,11 @@ struct Size {
 const std::vector<Size> kSizes{{1, 1, true},  {1, 1, false}, {2, 5, true},   {7, 3, false},
                                {7, 7, false}, {33, 4, true}, {100, 10, true}};
 
-BaselineOptions options_of(const Size& size, BoundSource bound, double value) {
-  BaselineOptions options;
+LearningOptions options_of(const Size& size, BoundSource bound, double value) {
+  LearningOptions options;
   options.replacement = size.replacement;
   options.bound = bound;
-  options.bound_value = value;
+  options.a_max = value;
   options.horizon = 1000;
   return options;
 }
@@ -52,7 +50,7 @@ TEST(Mabs, EqualsASlowOne) {
 // Exponents in the thousands, and many at once beyond what exp() can hold.
 TEST(Mabs, WeightsAreLogarithms) {
   for (const double rate : {1e-2, 1.0, 1e9}) {
-    BaselineOptions options;
+    LearningOptions options;
     options.rate = rate;
     options.mixing = 0.1;
     const auto sampler = make_mabs_sampler(options, 20, 5);
@@ -67,7 +65,7 @@ TEST(Mabs, DeltaIsFromTheGradientsBeforeTheFirstRound) {
   const std::vector<double> all{1, 2, 3, 4};
   for (const auto& [variant, mean] :
        {std::pair{Variant::kPaper, 7.5}, std::pair{Variant::kReference, 2.5}}) {
-    BaselineOptions options;
+    LearningOptions options;
     options.variant = variant;
     options.horizon = 50;
     options.rate_scale = 3;
@@ -135,7 +133,7 @@ TEST(Vrb, TheReferenceGoesByTheLosses) {
 }
 
 TEST(Vrb, LIsTheLargestGradientBeforeTheFirstRound) {
-  BaselineOptions options;
+  LearningOptions options;
   options.mixing = 0.2;
   const auto sampler = make_vrb_sampler(options, 3, 2);
   ASSERT_TRUE(sampler->needs_foresight());
@@ -162,7 +160,7 @@ TEST(Avare, EqualsASlowOne) {
   for (const Size& size : kSizes) {
     for (const double delta : {1.0, 0.3}) {
       for (const double factor : {1.0, 2.5}) {
-        AvareOptions options;
+        LearningOptions options;
         options.replacement = size.replacement;
         options.delta = delta;
         const double c = factor * static_cast<double>(size.clients);
@@ -277,7 +275,7 @@ TEST(Baselines, GoOnWithTheSameBitsAfterALoad) {
 }
 
 TEST(Baselines, KeepTheBoundOfTheFirstRoundAfterALoad) {
-  BaselineOptions options;
+  LearningOptions options;
   options.horizon = 100;
   for (const auto& make : {make_mabs_sampler, make_vrb_sampler}) {
     const auto sampler = make(options, 5, 2);
@@ -325,22 +323,22 @@ TEST(Baselines, RefuseFeedbackThatIsNoSquare) {
 
 TEST(Baselines, RefuseOptionsOutOfRange) {
   for (const auto& make : {make_mabs_sampler, make_vrb_sampler}) {
-    const auto refuse = [&](const std::function<void(BaselineOptions&)>& change,
+    const auto refuse = [&](const std::function<void(LearningOptions&)>& change,
                             std::initializer_list<std::string> parts) {
-      BaselineOptions options;
+      LearningOptions options;
       options.horizon = 10;
       change(options);
       expect_error<InvalidArgument>([&] { make(options, 5, 6); }, parts);
     };
     for (const double mixing : {0.0, -0.5, 1.01}) {
-      refuse([=](BaselineOptions& options) { options.mixing = mixing; },
+      refuse([=](LearningOptions& options) { options.mixing = mixing; },
              {"mixing", "(0, 1]", "sampler.mixing"});
     }
-    refuse([](BaselineOptions& options) { options.rate = -0.5; }, {"rate -0.5", "sampler.rate"});
-    refuse([](BaselineOptions& options) { options.horizon = 0; }, {"rounds", "sampler.horizon"});
-    refuse([](BaselineOptions& options) { options.bound = BoundSource::kGiven; },
+    refuse([](LearningOptions& options) { options.rate = -0.5; }, {"rate -0.5", "sampler.rate"});
+    refuse([](LearningOptions& options) { options.horizon = 0; }, {"rounds", "sampler.horizon"});
+    refuse([](LearningOptions& options) { options.bound = BoundSource::kGiven; },
            {"bound 0", "sampler.a-max"});
-    refuse([](BaselineOptions& options) { options.replacement = false; },
+    refuse([](LearningOptions& options) { options.replacement = false; },
            {"sampler.per-round", "[1, 5]"});
   }
   for (const double delta : {0.0, 1.5}) {

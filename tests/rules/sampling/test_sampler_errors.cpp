@@ -9,7 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "rules/sampling/sampler_roster.hpp"
 #include "support/errors.hpp"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/rules/sampling/basic.hpp"
-#include "hanse/rules/sampling/osmd.hpp"
+#include "hanse/rules/sampling/learning.hpp"
 #include "rules/sampling/sampler_roster.hpp"
 
 namespace hanse {
@@ -138,7 +138,7 @@ TEST(SamplerState, HundredMillionClientsNeedNoNumberEach) {
   const int64_t before = peak_memory_mb();
   ASSERT_GT(before, 0);
   for (const OsmdKind kind : {OsmdKind::kAdaptive, OsmdKind::kDoubling}) {
-    OsmdOptions options{.kind = kind, .replacement = kind == OsmdKind::kAdaptive};
+    LearningOptions options{.kind = kind, .replacement = kind == OsmdKind::kAdaptive};
     options.bound = BoundSource::kGiven;
     options.a_max = 1e-14;
     options.rate_scale = 100;

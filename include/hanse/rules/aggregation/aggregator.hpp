@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,10 +52,8 @@ struct Mix {
   Direction direction = {};           // of rules that need the Gram matrix
 };
 
-class Aggregator {
+class Aggregator : public Stateful {
  public:
-  virtual ~Aggregator() = default;
-
   virtual AggregatorNeeds needs() const { return {}; }
   // Before the participants train; after, for rules that need the Gram matrix. Throws
   // InvalidArgument when it cannot weigh them.
@@ -67,10 +67,11 @@ class Aggregator {
 
   // The weights p over all clients after the round, for rules that keep such; else empty. O(K).
   virtual std::vector<double> decision() const;
-
-  virtual void save(State& state) const;
-  virtual void load(const State& state);
 };
+
+// A rule without a state: its needs() and its mix().
+std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
+                                      std::function<Mix(const RoundReport&)> mix);
 
 // How the draw's weights enter: `unbiased` multiplies q_i w_i; `normalized` divides that by its sum
 // over the participants, so that the coefficients sum to 1 (algorithms of FedAvg's family).
@@ -84,7 +85,26 @@ Estimator parse_estimator(const std::string& name);
 std::vector<double> estimate(std::span<const double> shares, std::span<const double> draw_weights,
                              Estimator estimator);
 
+// FedAvg (McMahan et al. 2017): every client counts by its samples, weights = "samples": q_i =
+// lambda_i; or all count the same, "uniform": q_i = 1/M. REQUIRES: clients >= 1.
+// Cost a round: O(participants).
+std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+                                        int64_t clients);
+
 // Throws InvalidArgument unless all losses are finite and at least `low`, 0 or -infinity.
 void require_losses(std::span<const double> losses, double low);
+
+// What a step x = sum_i c_i u_i does to each participant, from the inner products of the updates
+// u_i (descent directions, -g_i to first order).
+struct StepView {
+  double squared_norm = 0;       // |x|^2
+  std::vector<double> products;  // [K] u_i.x: positive when x lowers F_i to first order
+  std::vector<double> angles;    // [K] degrees between u_i and x; NaN when one of them is zero
+  int64_t conflicts = 0;         // u_i that are not zero and have u_i.x <= 0
+};
+
+// gram [L, K, K]: inner products of the updates' parts in L layers; coefficients [L, K].
+// Cost: O(L K^2).
+StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k);
 
 }  // namespace hanse

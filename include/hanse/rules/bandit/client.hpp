@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -29,18 +30,13 @@ void check_options(const UcbOptions& options);
 // d^3 that no run could use; there is no term for the curvature of f here.
 double confidence_radius(const UcbOptions& options, double log_growth);
 
-// Upper confidence bounds of all arms.
-class Optimism {
- public:
-  virtual ~Optimism() = default;
-  // Fills `bounds` [arms].
-  virtual void bound(const ConfidenceSet& set, double sqrt_beta,
-                     std::span<double> bounds) const = 0;
-};
+// Fills `bounds` [arms] with the arms' upper confidence bounds.
+using Optimism =
+    std::function<void(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds)>;
 
 // f_x(w0) + phi_x . shift + sqrt_beta |phi_x|_{Sigma^{-1}}: the maximum over the set of the
 // linearised f, which is the model the analysis uses.
-std::unique_ptr<Optimism> make_linear_optimism();
+void linear_optimism(const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds);
 
 // The largest bound. Bounds that differ by rounding alone (1e-12 of the largest size) count as
 // equal, so that equal arms tie on every machine and in both forms of statistics; the lowest arm

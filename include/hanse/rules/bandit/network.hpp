@@ -42,12 +42,11 @@ struct NetworkArms {
 
 // f_x(w0 + shift) + sqrt_beta |phi_x|_{Sigma^{-1}}: the network at the centre of the set. Known
 // weakness: erratic far from w0, where the set says nothing about the network. Cost A f's a turn.
-std::unique_ptr<Optimism> make_network_mean_optimism(std::shared_ptr<const NetworkArms> arms);
+Optimism network_mean_optimism(std::shared_ptr<const NetworkArms> arms);
 
 // The largest f_x(w) found over the set, by `steps` of w <- centre + sqrt_beta Sigma^{-1} g /
 // |g|_{Sigma^{-1}}, g = grad_w f_x(w), from the centre: each step maximises f linearised at w. No
 // bound: f is not concave. Cost `steps` A (f's gradient + p^2 + p d) flops a turn.
-std::unique_ptr<Optimism> make_ellipsoid_optimism(std::shared_ptr<const NetworkArms> arms,
-                                                  int64_t steps);
+Optimism ellipsoid_optimism(std::shared_ptr<const NetworkArms> arms, int64_t steps);
 
 }  // namespace hanse

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,35 +12,40 @@ namespace hanse {
 // Whose models a rule mixes; the protocol sends and computes no more than that.
 enum class Exchange {
   kNone,  // each node keeps its own
-  kMean,  // one model for all
-  kAll    // a mixture of its own for each node
-};
-
-class ExpertRule {
- public:
-  virtual ~ExpertRule() = default;
-  virtual Exchange exchange() const = 0;
-
-  // weights [N, N]: row i is node i's share of each node's model among `participants` (ascending,
-  // at least one); it sums to 1 and is zero for the others. Cost O(N^2).
-  virtual void weigh(std::span<const int64_t> participants, std::span<double> weights) const = 0;
-
-  // losses [N, N] in [0, 1]: of model j on node i's batch in (i, j). Cost O(N^2).
-  virtual void observe(std::span<const double> losses);
-
-  // What has been learnt, all of it; empty for rules that learn nothing.
-  virtual std::span<double> memory() { return {}; }
+  kMean,  // one model for all, the participants' plain mean
+  kAll    // a mixture of its own for each node, by exponential weights
 };
 
 // Exponential weights, log w_ij = -eta sum_t L_it(theta_j), w_ij = 1 at the start; kept as
 // logarithms, so that no sum of losses underflows. With all nodes as participants the weighted loss
 // sum_t sum_j p_ij L_it(theta_j) exceeds that of the best single j by log N / eta + eta T / 8 at
-// most (Cesa-Bianchi and Lugosi 2006, theorem 2.2). REQUIRES: nodes >= 1, eta > 0.
-std::unique_ptr<ExpertRule> make_fed_exp(int64_t nodes, double eta);
-// Each node its own model.
-std::unique_ptr<ExpertRule> make_local_experts(int64_t nodes);
-// The participants' plain mean for every node.
-std::unique_ptr<ExpertRule> make_mean_experts(int64_t nodes);
+// most (Cesa-Bianchi and Lugosi 2006, theorem 2.2).
+class ExpertRule {
+ public:
+  // REQUIRES: nodes >= 1; eta > 0 of kAll, which alone learns.
+  ExpertRule(Exchange exchange, int64_t nodes, double eta = 0);
+
+  Exchange exchange() const { return exchange_; }
+
+  // weights [N, N]: row i is node i's share of each node's model among `participants` (ascending,
+  // at least one); it sums to 1 and is zero for the others. Cost O(N^2).
+  void weigh(std::span<const int64_t> participants, std::span<double> weights) const;
+
+  // losses [N, N] in [0, 1]: of model j on node i's batch in (i, j). Cost O(N^2).
+  void observe(std::span<const double> losses);
+
+  // What has been learnt, all of it; empty for rules that learn nothing.
+  std::span<double> memory() { return log_weights_; }
+
+ private:
+  void weigh_by_losses(std::span<const int64_t> participants, std::size_t first,
+                       std::span<double> row) const;
+
+  Exchange exchange_;
+  std::size_t nodes_;
+  double eta_;
+  std::vector<double> log_weights_;  // [N, N]; empty unless kAll
+};
 
 // sqrt(8 log N / T), which makes the bound smallest: sqrt(T log N / 2). 1 for a single node.
 double best_eta(int64_t nodes, int64_t horizon);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/index.hpp"
 #include "hanse/base/state.hpp"
 
 namespace hanse {
@@ -21,7 +22,7 @@ FixedMixture best_fixed_mixture(std::span<const double> losses, std::size_t n);
 
 // Losses of one run, all in [0, 1]. A round's losses are kept for best_mixture(): O(T N^2) memory,
 // for up to kMostNodes nodes.
-class RegretBook {
+class RegretBook final : public Stateful {
  public:
   static constexpr int64_t kMostNodes = 100;
 
@@ -35,8 +36,10 @@ class RegretBook {
 
   int64_t rounds() const { return rounds_; }
   // Sums over the rounds so far, of one node.
-  double weighted(int64_t node) const;   // of sum_j weights_ij losses_ij
-  double own(int64_t node) const;        // of own_i
+  double weighted(int64_t node) const {  // of sum_j weights_ij losses_ij
+    return weighted_[to_index(node)];
+  }
+  double own(int64_t node) const { return own_[to_index(node)]; }  // of own_i
   double best_peer(int64_t node) const;  // the least over j of the sum of losses_ij
   // Of the best fixed mixture of the peers' predictions, whose loss on a batch is
   // -(1/scale) log sum_j q_j exp(-scale losses_ij): where no loss was clipped, exp(-scale loss) is
@@ -44,10 +47,9 @@ class RegretBook {
   // best_peer(). NaN above kMostNodes nodes.
   double best_mixture(int64_t node) const;
 
-  void save(State& state) const;
-  void load(const State& state);
-
  private:
+  void visit(StateFields& fields) override;
+
   std::size_t nodes_;
   double scale_;
   int64_t rounds_ = 0;

@@ -31,11 +31,10 @@ struct Feedback {
   std::span<const double> losses;  // mean mini-batch loss
 };
 
-class ClientSampler {
+class ClientSampler : public Stateful {
  public:
   // `clients`: M; `per_round`: the most participants that a round can have.
   ClientSampler(int64_t clients, int64_t per_round) : clients_(clients), per_round_(per_round) {}
-  virtual ~ClientSampler() = default;
 
   int64_t clients() const { return clients_; }
   int64_t per_round() const { return per_round_; }
@@ -68,9 +67,6 @@ class ClientSampler {
 
   // Weights of the rule's experts, when it has some.
   virtual std::vector<double> expert_weights() const { return {}; }
-
-  virtual void save(State& state) const;
-  virtual void load(const State& state);
 
  private:
   int64_t clients_;

@@ -1,12 +1,11 @@
+#include "hanse/rules/aggregation/multi_objective.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include <Eigen/Core>
-#include <fmt/format.h>
 
-#include "hanse/base/error.hpp"
-#include "min_norm.hpp"
-#include "hanse/rules/aggregation/multi_objective.hpp"
+#include "simplex.hpp"
 
 namespace hanse {
 
@@ -103,13 +102,53 @@ std::size_t join_groups(std::vector<Group>& groups, std::size_t at) {
   return first;
 }
 
-class FedLf final : public Aggregator {
- public:
-  explicit FedLf(bool reference) : reference_(reference) {}
+void point_each(std::vector<Group>& groups, const VectorXd& h) {
+  for (Group& group : groups) {
+    const Matrix hull = reference_hull(group.gram, h);
+    if (hull.rows() > 0) point_to(group, hull);
+  }
+}
 
-  AggregatorNeeds needs() const override { return {.losses = true, .gram = true, .layers = true}; }
+// Lines 6-12 of algorithm 1.
+void point_joined(std::vector<Group>& groups, const Matrix& all, const VectorXd& h) {
+  std::vector<Index> used;
+  for (Index i = 0; i < h.size(); ++i) {
+    if (all(i, i) > 0) used.push_back(i);
+  }
+  const Matrix hull = paper_hull(used, h);
+  for (std::size_t at = 0; at < groups.size();) {
+    point_to(groups[at], hull);
+    const bool join = groups[at].stationary && groups.size() > 1;
+    at = join ? join_groups(groups, at) : at + 1;
+  }
+}
 
-  Mix mix(const RoundReport& report) override {
+// Line 15: as long as the mean update.
+Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers, Index dropped) {
+  const Index m = all.rows();
+  Mix mix{.coefficients = std::vector<double>(static_cast<std::size_t>(layers * m))};
+  mix.direction.dropped = dropped;
+  double square = 0;
+  for (const Group& group : groups) {
+    square += std::max(0.0, group.c.dot(group.gram * group.c));
+    mix.direction.ridge = std::max(mix.direction.ridge, group.ridge);
+  }
+  if (square == 0) return mix;
+  mix.direction.squared_norm = std::max(0.0, all.sum()) / static_cast<double>(m * m);
+  const double scale = std::sqrt(mix.direction.squared_norm / square);
+  Eigen::Map<Matrix> coefficients(mix.coefficients.data(), layers, m);
+  for (const Group& group : groups) {
+    coefficients.middleRows(group.begin, group.end - group.begin).rowwise() =
+        scale * group.c.transpose();
+  }
+  return mix;
+}
+
+}  // namespace
+
+std::unique_ptr<Aggregator> make_fedlf(bool reference) {
+  const AggregatorNeeds needs{.losses = true, .gram = true, .layers = true};
+  return make_rule(needs, [reference](const RoundReport& report) {
     require_losses(report.losses, -INFINITY);
     const auto m = static_cast<Index>(report.losses.size());
     std::vector<Group> groups;
@@ -123,61 +162,46 @@ class FedLf final : public Aggregator {
     const Index dropped = (all.diagonal().array() == 0).count();
     VectorXd h = fairness_row(report.losses);
     if (squared_length(all, h) == 0) h.setZero();
-    if (dropped < m) reference_ ? point_each(groups, h) : point_joined(groups, all, h);
+    if (dropped < m) reference ? point_each(groups, h) : point_joined(groups, all, h);
     return scaled(groups, all, layers, dropped);
-  }
+  });
+}
 
- private:
-  static void point_each(std::vector<Group>& groups, const VectorXd& h) {
-    for (Group& group : groups) {
-      const Matrix hull = reference_hull(group.gram, h);
-      if (hull.rows() > 0) point_to(group, hull);
+std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weights) {
+  const bool by_samples = weights == "samples";
+  return make_rule({.sizes = by_samples, .gram = true}, [=](const RoundReport& report) {
+    const std::size_t k = report.clients.size();
+    std::vector<double> lengths(k);  // |u_i|
+    std::vector<std::size_t> used;
+    for (std::size_t i = 0; i < k; ++i) {
+      lengths[i] = std::sqrt(report.gram[i * k + i]);
+      if (lengths[i] > 0) used.push_back(i);
     }
-  }
-
-  // Lines 6-12 of algorithm 1.
-  static void point_joined(std::vector<Group>& groups, const Matrix& all, const VectorXd& h) {
-    std::vector<Index> used;
-    for (Index i = 0; i < h.size(); ++i) {
-      if (all(i, i) > 0) used.push_back(i);
+    Mix mix{.coefficients = std::vector<double>(k), .response = std::vector<double>(k)};
+    mix.direction.dropped = static_cast<int64_t>(k - used.size());
+    if (used.empty()) return mix;
+    std::vector<double> cosines, shares, draw_weights;
+    for (const std::size_t i : used) {
+      shares.push_back(by_samples ? report.lambda[i] : 1);
+      draw_weights.push_back(report.draw_weights[i]);
+      for (const std::size_t j : used) {
+        cosines.push_back(i == j ? 1 : report.gram[i * k + j] / lengths[i] / lengths[j]);
+      }
     }
-    const Matrix hull = paper_hull(used, h);
-    for (std::size_t at = 0; at < groups.size();) {
-      point_to(groups[at], hull);
-      const bool join = groups[at].stationary && groups.size() > 1;
-      at = join ? join_groups(groups, at) : at + 1;
+    std::vector<double> lower, upper;
+    for (const double centre : estimate(shares, draw_weights, Estimator::kNormalized)) {
+      lower.push_back(std::max(0.0, centre - epsilon));
+      upper.push_back(std::min(1.0, centre + epsilon));
     }
-  }
-
-  // Line 15: as long as the mean update.
-  static Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers,
-                    Index dropped) {
-    const Index m = all.rows();
-    Mix mix{.coefficients = std::vector<double>(static_cast<std::size_t>(layers * m))};
-    mix.direction.dropped = dropped;
-    double square = 0;
-    for (const Group& group : groups) {
-      square += std::max(0.0, group.c.dot(group.gram * group.c));
-      mix.direction.ridge = std::max(mix.direction.ridge, group.ridge);
+    const MinNorm found = min_norm(cosines, std::ssize(used), {lower, upper});
+    for (std::size_t a = 0; a < used.size(); ++a) {
+      mix.response[used[a]] = found.weights[a];
+      mix.coefficients[used[a]] = found.weights[a] / lengths[used[a]];
     }
-    if (square == 0) return mix;
-    mix.direction.squared_norm = std::max(0.0, all.sum()) / static_cast<double>(m * m);
-    const double scale = std::sqrt(mix.direction.squared_norm / square);
-    Eigen::Map<Matrix> coefficients(mix.coefficients.data(), layers, m);
-    for (const Group& group : groups) {
-      coefficients.middleRows(group.begin, group.end - group.begin).rowwise() =
-          scale * group.c.transpose();
-    }
+    mix.direction.squared_norm = found.squared_norm;
+    mix.direction.ridge = found.ridge;  // of a diagonal of ones
     return mix;
-  }
-
-  bool reference_;
-};
-
-}  // namespace
-
-std::unique_ptr<Aggregator> make_fedlf(bool reference) {
-  return std::make_unique<FedLf>(reference);
+  });
 }
 
 }  // namespace hanse
