@@ -29,12 +29,10 @@ class CsvScanner {
   // Fields of the next record, valid until the next call; false at the end.
   bool next();
   const std::vector<std::string>& fields() const { return fields_; }
-  std::size_t n_fields() const { return n_fields_; }
 
   std::string where() const { return fmt::format("{}:{}", file_, line_); }
 
  private:
-  std::string& new_field();
   void scan_plain(std::string& field);
   void scan_quoted(std::string& field);
   bool at_end() const { return at_ >= text_.size(); }
@@ -44,31 +42,25 @@ class CsvScanner {
   std::size_t at_ = 0;
   int64_t line_ = 0;  // where the record starts, from 1
   int64_t next_line_ = 1;
-  std::vector<std::string> fields_;  // longer than the record: the strings' memory is used again
-  std::size_t n_fields_ = 0;
+  std::vector<std::string> fields_;  // of the last record: the strings' memory is used again
 };
 
 bool CsvScanner::next() {
   if (at_end()) return false;
   line_ = next_line_;
-  n_fields_ = 0;
-  for (;;) {
-    std::string& field = new_field();
+  std::size_t n = 0;
+  for (bool ends = false; !ends; ++n) {
+    if (n == fields_.size()) fields_.emplace_back();
     if (!at_end() && text_[at_] == '"') {
-      scan_quoted(field);
+      scan_quoted(fields_[n]);
     } else {
-      scan_plain(field);
+      scan_plain(fields_[n]);
     }
-    if (at_end()) return true;
-    if (text_[at_++] == '\n') break;
+    ends = at_end() || text_[at_] == '\n';
+    if (!at_end() && text_[at_++] == '\n') ++next_line_;
   }
-  ++next_line_;
+  fields_.resize(n);
   return true;
-}
-
-std::string& CsvScanner::new_field() {
-  if (n_fields_ == fields_.size()) fields_.emplace_back();
-  return fields_[n_fields_++];
 }
 
 void CsvScanner::scan_plain(std::string& field) {
@@ -108,8 +100,7 @@ struct Columns {
 };
 
 std::vector<std::string> column_names(const CsvScanner& scanner) {
-  const auto begin = scanner.fields().begin();
-  const std::vector<std::string> names(begin, begin + static_cast<int64_t>(scanner.n_fields()));
+  const std::vector<std::string>& names = scanner.fields();
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
       throw InvalidArgument(fmt::format("column {} has no name", i + 1), scanner.where(),
@@ -246,10 +237,10 @@ void CsvTable::read_client() {
 }
 
 void CsvTable::read_row() {
-  if (scanner_.n_fields() != columns_.names.size()) {
-    const std::size_t last = std::min(scanner_.n_fields(), columns_.names.size() - 1);
-    throw InvalidArgument(fmt::format("the row has {} fields, the header {}", scanner_.n_fields(),
-                                      columns_.names.size()),
+  if (scanner_.fields().size() != columns_.names.size()) {
+    const std::size_t last = std::min(scanner_.fields().size(), columns_.names.size() - 1);
+    throw InvalidArgument(fmt::format("the row has {} fields, the header {}",
+                                      scanner_.fields().size(), columns_.names.size()),
                           where(last), "quote fields that hold a comma");
   }
   for (std::size_t column = 0; column < columns_.names.size(); ++column) {
@@ -265,19 +256,15 @@ void CsvTable::read_row() {
 // Classes are the distinct labels in sorted order: by value when all are integers, so that labels
 // 0..n-1 keep their numbers, else by their bytes.
 void CsvTable::number_labels() {
-  const auto key = [&](const std::string& text) {
-    return numeric_labels_ ? std::pair(*to_number(text), std::string()) : std::pair(0.0, text);
-  };
   std::map<std::pair<double, std::string>, int32_t> class_of;
-  for (const auto& [text, order] : seen_labels_) class_of.emplace(key(text), 0);
-  int32_t next = 0;
-  for (auto& entry : class_of) entry.second = next++;
-  std::vector<int32_t> class_by_order(seen_labels_.size());
+  std::vector<const int32_t*> class_by_order(seen_labels_.size());
   for (const auto& [text, order] : seen_labels_) {
-    class_by_order[static_cast<std::size_t>(order)] = class_of.at(key(text));
+    const auto key =
+        numeric_labels_ ? std::pair(*to_number(text), std::string()) : std::pair(0.0, text);
+    class_by_order[static_cast<std::size_t>(order)] = &class_of[key];
   }
-  for (int32_t& label : dataset_.labels) label = class_by_order[static_cast<std::size_t>(label)];
-  dataset_.classes = next;
+  for (auto& entry : class_of) entry.second = static_cast<int32_t>(dataset_.classes++);
+  for (int32_t& label : dataset_.labels) label = *class_by_order[static_cast<std::size_t>(label)];
 }
 
 Dataset CsvTable::read() {

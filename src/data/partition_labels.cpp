@@ -8,7 +8,6 @@
 
 #include "hanse/base/error.hpp"
 #include "partition_kinds.hpp"
-#include "partition_stream.hpp"
 #include "partition_tools.hpp"
 
 namespace hanse {
@@ -16,6 +15,37 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kAttempts = 20;
+
+void require_labels(const Dataset& dataset, const FederationOptions& options) {
+  if (!dataset.labels.empty()) return;
+  throw InvalidArgument(fmt::format("partition {} needs class labels, the data are for regression",
+                                    options.partition),
+                        "federation.partition", "use iid, sizes, power-law or by-column");
+}
+
+// Sample indices by label: class k's are order[bounds[k] .. bounds[k+1]).
+struct ClassOrder {
+  std::vector<int64_t> order;
+  std::vector<int64_t> bounds;  // [classes + 1]
+
+  std::span<const int64_t> samples_of(int64_t label) const {
+    const auto k = static_cast<std::size_t>(label);
+    return {order.data() + bounds[k], order.data() + bounds[k + 1]};
+  }
+};
+
+// Random order inside a class.
+ClassOrder order_by_class(const Dataset& dataset, uint64_t seed) {
+  const std::vector<int64_t> order = shuffled_samples(dataset.size(), seed);
+  std::vector<int64_t> owners;  // class of the sample at each place of `order`
+  for (const int64_t i : order) owners.push_back(dataset.labels[static_cast<std::size_t>(i)]);
+  const Partition classes = from_owners(owners, dataset.classes);
+  ClassOrder result{.order = {}, .bounds = classes.offsets};
+  for (const int64_t place : classes.order) {
+    result.order.push_back(order[static_cast<std::size_t>(place)]);
+  }
+  return result;
+}
 
 // A draw from the symmetric Dirichlet(alpha). Computed from logarithms of gamma variates, with
 // Gamma(a) = Gamma(a + 1) U^(1/a): for a small alpha the variates themselves underflow to 0 / 0.

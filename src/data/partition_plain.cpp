@@ -8,7 +8,6 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "partition_kinds.hpp"
-#include "partition_stream.hpp"
 #include "partition_tools.hpp"
 
 namespace hanse {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "partition_stream.hpp"
 
 namespace hanse {
 
@@ -43,25 +42,6 @@ void require_min_samples(const Dataset& dataset, const FederationOptions& option
                                     options.clients, options.min_samples, dataset.size()),
                         "federation.min-samples",
                         fmt::format("1 to {} are possible with {} clients", most, options.clients));
-}
-
-void require_labels(const Dataset& dataset, const FederationOptions& options) {
-  if (!dataset.labels.empty()) return;
-  throw InvalidArgument(fmt::format("partition {} needs class labels, the data are for regression",
-                                    options.partition),
-                        "federation.partition", "use iid, sizes, power-law or by-column");
-}
-
-ClassOrder order_by_class(const Dataset& dataset, uint64_t seed) {
-  const std::vector<int64_t> order = shuffled_samples(dataset.size(), seed);
-  std::vector<int64_t> owners;  // class of the sample at each place of `order`
-  for (const int64_t i : order) owners.push_back(dataset.labels[static_cast<std::size_t>(i)]);
-  const Partition classes = from_owners(owners, dataset.classes);
-  ClassOrder result{.order = {}, .bounds = classes.offsets};
-  for (const int64_t place : classes.order) {
-    result.order.push_back(order[static_cast<std::size_t>(place)]);
-  }
-  return result;
 }
 
 }  // namespace hanse

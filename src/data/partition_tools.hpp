@@ -5,9 +5,26 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/random.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
+
+// What a stream of Purpose::kPartition is for; stands in the stream's `round`. Numbers are part of
+// the results: never reuse or renumber one.
+enum class PartitionStream : uint64_t {
+  kOrder = 0,        // order of all samples
+  kSizes = 1,        // sizes: size of a client
+  kClients = 2,      // power-law: order of the clients
+  kProportions = 3,  // dirichlet: attempt * classes + class
+  kRepair = 4,       // dirichlet: samples moved to too small clients
+  kShards = 5,       // shards: order of the shards
+  kHeldOut = 6,      // who is held out of training
+};
+
+inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {
+  return RandomStream(seed, Purpose::kPartition, static_cast<uint64_t>(purpose), client);
+}
 
 // 0, 1, ..., n-1 in random order.
 std::vector<int64_t> shuffled_samples(int64_t n, uint64_t seed);
@@ -18,22 +35,7 @@ Partition from_sizes(std::vector<int64_t> order, std::span<const int64_t> sizes)
 // Sample i belongs to client owners[i]; a client's samples stand in ascending order.
 Partition from_owners(std::span<const int64_t> owners, int64_t clients);
 
-// Throws InvalidArgument for regression data.
-void require_labels(const Dataset& dataset, const FederationOptions& options);
 // Throws InvalidArgument when the samples do not suffice for federation.min-samples everywhere.
 void require_min_samples(const Dataset& dataset, const FederationOptions& options);
-
-// Sample indices by label: class k's are order[bounds[k] .. bounds[k+1]).
-struct ClassOrder {
-  std::vector<int64_t> order;
-  std::vector<int64_t> bounds;  // [classes + 1]
-
-  std::span<const int64_t> samples_of(int64_t label) const {
-    const auto k = static_cast<std::size_t>(label);
-    return {order.data() + bounds[k], order.data() + bounds[k + 1]};
-  }
-};
-// Random order inside a class.
-ClassOrder order_by_class(const Dataset& dataset, uint64_t seed);
 
 }  // namespace hanse

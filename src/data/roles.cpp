@@ -1,6 +1,4 @@
 // Plays as plain text: who speaks is a client. data/README.md has the grammar.
-#include "roles.hpp"
-
 #include <map>
 #include <string_view>
 
@@ -15,6 +13,11 @@ namespace hanse {
 namespace {
 
 constexpr const char* kFormat = "before each speech, after an empty line, stands a line NAME:";
+
+std::string_view strip(std::string_view line) {
+  const std::size_t end = line.find_last_not_of(" \t\r");
+  return line.substr(0, end + 1);
+}
 
 class RoleReader final : public TextReader {
  public:
@@ -37,9 +40,47 @@ class RoleReader final : public TextReader {
   }
 
  private:
-  void check_encoding() const;
-  void find_speeches();
-  void add(std::string_view paragraph);
+  void check_encoding() const {
+    int64_t line = 1;
+    for (std::size_t at = 0; at < text_.size();) {
+      if (text_[at] == '\n') ++line;
+      if (next_character(text_, at) == kNotUtf8) not_utf8(fmt::format("{}:{}", path_, line));
+    }
+  }
+
+  void find_speeches() {
+    std::string_view rest = text_;
+    const char* paragraph = nullptr;  // the one being read
+    while (!rest.empty()) {
+      const std::size_t length = std::min(rest.find('\n'), rest.size());
+      const bool blank = strip(rest.substr(0, length)).empty();
+      if (blank && paragraph) {
+        add({paragraph, static_cast<std::size_t>(rest.data() - paragraph)});
+        paragraph = nullptr;
+      } else if (!blank && !paragraph) {
+        paragraph = rest.data();
+      }
+      rest.remove_prefix(std::min(length + 1, rest.size()));
+    }
+    if (paragraph) {
+      add({paragraph, static_cast<std::size_t>(text_.data() + text_.size() - paragraph)});
+    }
+  }
+
+  // A paragraph that begins with no name goes on with the last speech.
+  void add(std::string_view paragraph) {
+    paragraph = strip(paragraph.substr(0, paragraph.find_last_not_of('\n') + 1));
+    const std::size_t length = std::min(paragraph.find('\n'), paragraph.size());
+    const std::string_view first = strip(paragraph.substr(0, length));
+    if (first.size() > 1 && first.back() == ':') {
+      const std::string_view name = first.substr(0, first.size() - 1);
+      const auto [entry, is_new] = role_.emplace(name, speeches_.size());
+      if (is_new) speeches_.emplace_back();
+      speaker_ = entry->second;
+      paragraph.remove_prefix(std::min(length + 1, paragraph.size()));
+    }
+    if (!speeches_.empty() && !paragraph.empty()) speeches_[speaker_].push_back(paragraph);
+  }
 
   std::string path_;
   InputText file_;
@@ -49,63 +90,11 @@ class RoleReader final : public TextReader {
   std::size_t speaker_ = 0;
 };
 
-void RoleReader::check_encoding() const {
-  int64_t line = 1;
-  for (std::size_t at = 0; at < text_.size();) {
-    if (text_[at] == '\n') ++line;
-    if (next_character(text_, at) == kNotUtf8) not_utf8(fmt::format("{}:{}", path_, line));
-  }
-}
-
-std::string_view strip(std::string_view line) {
-  const std::size_t end = line.find_last_not_of(" \t\r");
-  return line.substr(0, end + 1);
-}
-
-void RoleReader::find_speeches() {
-  std::string_view rest = text_;
-  const char* paragraph = nullptr;  // the one being read
-  while (!rest.empty()) {
-    const std::size_t length = std::min(rest.find('\n'), rest.size());
-    const bool blank = strip(rest.substr(0, length)).empty();
-    if (blank && paragraph) {
-      add({paragraph, static_cast<std::size_t>(rest.data() - paragraph)});
-      paragraph = nullptr;
-    } else if (!blank && !paragraph) {
-      paragraph = rest.data();
-    }
-    rest.remove_prefix(std::min(length + 1, rest.size()));
-  }
-  if (paragraph) {
-    add({paragraph, static_cast<std::size_t>(text_.data() + text_.size() - paragraph)});
-  }
-}
-
-// A paragraph that begins with no name goes on with the last speech.
-void RoleReader::add(std::string_view paragraph) {
-  paragraph = strip(paragraph.substr(0, paragraph.find_last_not_of('\n') + 1));
-  const std::size_t length = std::min(paragraph.find('\n'), paragraph.size());
-  const std::string_view first = strip(paragraph.substr(0, length));
-  if (first.size() > 1 && first.back() == ':') {
-    const std::string_view name = first.substr(0, first.size() - 1);
-    const auto [entry, is_new] = role_.emplace(name, speeches_.size());
-    if (is_new) speeches_.emplace_back();
-    speaker_ = entry->second;
-    paragraph.remove_prefix(std::min(length + 1, paragraph.size()));
-  }
-  if (!speeches_.empty() && !paragraph.empty()) speeches_[speaker_].push_back(paragraph);
-}
-
 }  // namespace
 
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples) {
   return make_token_source(std::make_unique<RoleReader>(data.path),
-                           make_character_vocabulary(data.vocabulary),
-                           {.window = data.window,
-                            .stride = data.stride,
-                            .test_fraction = data.test_fraction,
-                            .min_samples = min_samples,
-                            .max_samples = data.max_samples});
+                           make_character_vocabulary(data.vocabulary), data, min_samples);
 }
 
 }  // namespace hanse

@@ -18,13 +18,32 @@ using Tokens = std::span<const int32_t>;
 class TokenSource final : public ClientSource {
  public:
   TokenSource(std::unique_ptr<TextReader> reader, std::unique_ptr<Vocabulary> vocabulary,
-              const TokenOptions& options)
-      : reader_(std::move(reader)), vocabulary_(std::move(vocabulary)), options_(options) {
+              const DataOptions& data, int64_t min_samples)
+      : reader_(std::move(reader)),
+        vocabulary_(std::move(vocabulary)),
+        data_(data),
+        min_samples_(std::max<int64_t>(min_samples, 1)) {
     survey();
   }
 
   const ClientLayout& layout() const override { return layout_; }
-  void write(const SampleArrays& out) override;
+
+  void write(const SampleArrays& out) override {
+    std::vector<int32_t> tokens;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const ClientTexts texts = reader_->read(static_cast<int64_t>(kept_[i]));
+      tokens.clear();
+      encode(texts.train, texts.where, tokens);
+      auto train = std::ssize(tokens);
+      encode(texts.test, texts.where, tokens);
+      if (!reader_->has_test()) train = cut(train).train;
+      const Tokens all(tokens);
+      const ClientRanges& own = layout_.clients[i];
+      const auto cut_at = static_cast<std::size_t>(train);
+      write_windows(all.first(cut_at), own.begin, own.train_end, out);
+      write_windows(all.subspan(cut_at), own.train_end, own.end, out);
+    }
+  }
 
  private:
   // Tokens of a client's training part and behind it of its test part.
@@ -33,47 +52,44 @@ class TokenSource final : public ClientSource {
     int64_t test = 0;
   };
 
+  int64_t count_tokens(const std::vector<std::string>& texts, const std::string& where) {
+    int64_t tokens = texts.empty() ? 0 : std::ssize(texts) - 1;
+    for (const std::string& text : texts) tokens += vocabulary_->count(text, where);
+    return tokens;
+  }
+
+  void encode(const std::vector<std::string>& texts, const std::string& where,
+              std::vector<int32_t>& out) const {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (i > 0) out.push_back(vocabulary_->separator());
+      vocabulary_->encode(texts[i], where, out);
+    }
+  }
+
+  Parts cut(int64_t tokens) const {
+    const int64_t test = std::llround(data_.test_fraction * static_cast<double>(tokens));
+    const int64_t kept = std::max<int64_t>(tokens - test, std::min<int64_t>(tokens, 2));
+    return {kept, tokens - kept};
+  }
+
+  int64_t windows(int64_t tokens) const {
+    const int64_t all = tokens < 2 ? 0 : (tokens - 2) / data_.stride + 1;
+    return data_.max_samples > 0 ? std::min(all, data_.max_samples) : all;
+  }
+
   void survey();
   void choose(const std::vector<Parts>& tokens);
-  int64_t count_tokens(const std::vector<std::string>& texts, const std::string& where);
-  void encode(const std::vector<std::string>& texts, const std::string& where,
-              std::vector<int32_t>& out) const;
-  Parts cut(int64_t tokens) const;
-  int64_t windows(int64_t tokens) const {
-    const int64_t all = tokens < 2 ? 0 : (tokens - 2) / options_.stride + 1;
-    return options_.max_samples > 0 ? std::min(all, options_.max_samples) : all;
-  }
   void write_windows(Tokens tokens, int64_t begin, int64_t end, const SampleArrays& out) const;
   template <class T>
   void write_window(Tokens before, T* out) const;
 
   std::unique_ptr<TextReader> reader_;
   std::unique_ptr<Vocabulary> vocabulary_;
-  TokenOptions options_;
+  DataOptions data_;
+  int64_t min_samples_;
   ClientLayout layout_;
-  std::vector<int64_t> kept_;  // the reader's clients, in the layout's order
+  std::vector<std::size_t> kept_;  // the reader's clients, in the layout's order
 };
-
-int64_t TokenSource::count_tokens(const std::vector<std::string>& texts, const std::string& where) {
-  int64_t tokens = texts.empty() ? 0 : static_cast<int64_t>(texts.size()) - 1;
-  for (const std::string& text : texts) tokens += vocabulary_->count(text, where);
-  return tokens;
-}
-
-void TokenSource::encode(const std::vector<std::string>& texts, const std::string& where,
-                         std::vector<int32_t>& out) const {
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i > 0) out.push_back(vocabulary_->separator());
-    vocabulary_->encode(texts[i], where, out);
-  }
-}
-
-TokenSource::Parts TokenSource::cut(int64_t tokens) const {
-  const auto test =
-      static_cast<int64_t>(std::llround(options_.test_fraction * static_cast<double>(tokens)));
-  const int64_t kept = std::max<int64_t>(tokens - test, std::min<int64_t>(tokens, 2));
-  return {kept, tokens - kept};
-}
 
 void TokenSource::survey() {
   std::vector<Parts> tokens;
@@ -84,36 +100,26 @@ void TokenSource::survey() {
     tokens.push_back(reader_->has_test() ? Parts{train, test} : cut(train));
   }
   vocabulary_->freeze();
-  layout_.shape = {options_.window};
+  layout_.shape = {data_.window};
   layout_.classes = vocabulary_->size();
   layout_.storage = layout_.classes <= 256 ? Storage::kToken : Storage::kFloat;
   choose(tokens);
 }
 
 void TokenSource::choose(const std::vector<Parts>& tokens) {
-  std::vector<int64_t> train, test, held_out;
-  for (std::size_t c = 0; c < tokens.size(); ++c) {
-    const int64_t samples = windows(tokens[c].train);
-    if (samples >= std::max<int64_t>(options_.min_samples, 1)) {
-      kept_.push_back(static_cast<int64_t>(c));
-      train.push_back(samples);
-      test.push_back(windows(tokens[c].test));
-    } else if (tokens[c].train == 0 && windows(tokens[c].test) > 0) {
-      held_out.push_back(static_cast<int64_t>(c));
-    }
+  std::vector<int64_t> train, test;
+  for (const Parts& own : tokens) {
+    const int64_t samples = windows(own.train);
+    const bool trains = samples >= min_samples_;
+    train.push_back(trains ? samples : 0);
+    test.push_back(trains || own.train == 0 ? windows(own.test) : 0);
   }
-  if (kept_.empty()) {
-    throw InvalidArgument(fmt::format("none of {} clients has {} training samples", tokens.size(),
-                                      std::max<int64_t>(options_.min_samples, 1)),
-                          "data.path", "lower federation.min-samples or data.stride");
+  kept_ = lay_out(layout_, train, test);
+  if (std::ssize(kept_) == layout_.held_out) {
+    throw InvalidArgument(
+        fmt::format("none of {} clients has {} training samples", tokens.size(), min_samples_),
+        "data.path", "lower federation.min-samples or data.stride");
   }
-  for (const int64_t client : held_out) {
-    kept_.push_back(client);
-    train.push_back(0);
-    test.push_back(windows(tokens[static_cast<std::size_t>(client)].test));
-  }
-  layout_.held_out = static_cast<int64_t>(held_out.size());
-  layout_.clients = lay_out(train, test);
   if (kept_.size() < tokens.size()) {
     notice(fmt::format("{} of {} clients have too little text and are left out",
                        tokens.size() - kept_.size(), tokens.size()));
@@ -122,7 +128,7 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
 
 template <class T>
 void TokenSource::write_window(Tokens before, T* out) const {
-  const auto window = static_cast<std::size_t>(options_.window);
+  const auto window = static_cast<std::size_t>(data_.window);
   const Tokens last = before.last(std::min(before.size(), window));
   out = std::fill_n(out, window - last.size(), static_cast<T>(Vocabulary::kPadding));
   for (const int32_t token : last) *out++ = static_cast<T>(token);
@@ -131,7 +137,7 @@ void TokenSource::write_window(Tokens before, T* out) const {
 void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
                                 const SampleArrays& out) const {
   for (int64_t sample = begin; sample < end; ++sample) {
-    const auto next = static_cast<std::size_t>(1 + (sample - begin) * options_.stride);
+    const auto next = static_cast<std::size_t>(1 + (sample - begin) * data_.stride);
     std::byte* features = out.features + sample * layout_.sample_bytes();
     if (layout_.storage == Storage::kToken) {
       write_window(tokens.first(next), reinterpret_cast<uint8_t*>(features));
@@ -142,34 +148,17 @@ void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
   }
 }
 
-void TokenSource::write(const SampleArrays& out) {
-  std::vector<int32_t> tokens;
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
-    const ClientTexts texts = reader_->read(kept_[i]);
-    tokens.clear();
-    encode(texts.train, texts.where, tokens);
-    auto train = static_cast<int64_t>(tokens.size());
-    encode(texts.test, texts.where, tokens);
-    if (!reader_->has_test()) train = cut(train).train;
-    const Tokens all(tokens);
-    const ClientRanges& own = layout_.clients[i];
-    const auto cut_at = static_cast<std::size_t>(train);
-    write_windows(all.first(cut_at), own.begin, own.train_end, out);
-    write_windows(all.subspan(cut_at), own.train_end, own.end, out);
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> reader,
                                                 std::unique_ptr<Vocabulary> vocabulary,
-                                                const TokenOptions& options) {
-  if (options.window < 1 || options.stride < 1) {
+                                                const DataOptions& data, int64_t min_samples) {
+  if (data.window < 1 || data.stride < 1) {
     throw InvalidArgument(
-        fmt::format("a window of {} and a stride of {}", options.window, options.stride),
+        fmt::format("a window of {} and a stride of {}", data.window, data.stride),
         "data.window, data.stride", "both are at least 1");
   }
-  return std::make_unique<TokenSource>(std::move(reader), std::move(vocabulary), options);
+  return std::make_unique<TokenSource>(std::move(reader), std::move(vocabulary), data, min_samples);
 }
 
 }  // namespace hanse

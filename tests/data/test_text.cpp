@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "data/roles.hpp"
 #include "data/sources.hpp"
 #include "data/token_source.hpp"
 #include "data/vocabulary.hpp"
