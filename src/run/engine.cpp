@@ -10,7 +10,6 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/device_communicator.hpp"
-#include "hanse/comm/require_same.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
 #include "protocols.hpp"
