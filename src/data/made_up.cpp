@@ -157,21 +157,6 @@ int64_t checked_values(const std::vector<int64_t>& shape, int64_t samples) {
   return values;
 }
 
-std::vector<int32_t> random_labels(RandomStream& stream, int64_t classes, int64_t samples) {
-  std::vector<int32_t> labels(static_cast<std::size_t>(samples));
-  for (int64_t i = 0; i < samples; ++i) {  // the first ones make every class appear
-    labels[static_cast<std::size_t>(i)] =
-        static_cast<int32_t>(i < classes ? i : stream.below(classes));
-  }
-  return labels;
-}
-
-std::vector<float> random_targets(RandomStream& stream, int64_t samples) {
-  std::vector<float> targets(static_cast<std::size_t>(samples));
-  for (float& target : targets) target = static_cast<float>(stream.next() >> 40) * 0x1p-24F;
-  return targets;
-}
-
 }  // namespace
 
 Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
@@ -213,10 +198,12 @@ Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t 
   } else {
     stream.fill({reinterpret_cast<uint8_t*>(dataset.features.data()), dataset.features.size()});
   }
-  if (classes > 0) {
-    dataset.labels = random_labels(stream, classes, samples);
-  } else {
-    dataset.targets = random_targets(stream, samples);
+  for (int64_t i = 0; i < samples; ++i) {
+    if (classes == 0) {
+      dataset.targets.push_back(static_cast<float>(stream.next() >> 40) * 0x1p-24F);
+    } else {  // the first ones make every class appear
+      dataset.labels.push_back(static_cast<int32_t>(i < classes ? i : stream.below(classes)));
+    }
   }
   return dataset;
 }

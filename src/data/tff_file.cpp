@@ -146,17 +146,8 @@ TffFile::TffFile(const std::string& path) : path_(path), file_(open_file(path)),
   if (H5Lexists(file_.id(), "examples", H5P_DEFAULT) <= 0) {
     throw InvalidArgument("there is no group /examples", path, kFormat);
   }
-  list({H5Gopen2(file_.id(), "examples", H5P_DEFAULT), H5Gclose, "open /examples", path});
-  if (entries_.empty()) throw InvalidArgument("there is no client in /examples", path, kFormat);
-}
-
-TffFile::~TffFile() {
-  const hdf5::Section section;
-  plain_types_.clear();
-  file_.reset();
-}
-
-void TffFile::list(const Handle& examples) {
+  const Handle examples(H5Gopen2(file_.id(), "examples", H5P_DEFAULT), H5Gclose, "open /examples",
+                        path);
   const auto add = [](hid_t, const char* name, const H5L_info_t* link, void* all) -> herr_t {
     if (link->type == H5L_TYPE_HARD) {
       static_cast<std::vector<Entry>*>(all)->push_back({name, link->u.address});
@@ -167,6 +158,13 @@ void TffFile::list(const Handle& examples) {
         "list the clients", path_);
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  if (entries_.empty()) throw InvalidArgument("there is no client in /examples", path, kFormat);
+}
+
+TffFile::~TffFile() {
+  const hdf5::Section section;
+  plain_types_.clear();
+  file_.reset();
 }
 
 std::string TffFile::where(int64_t client) const {

@@ -103,7 +103,6 @@ class TffFile {
   };
   const Entry& entry(int64_t client) const { return entries_[static_cast<std::size_t>(client)]; }
   std::string where(int64_t client) const;
-  void list(const hdf5::Handle& examples);
   hdf5::Handle open(int64_t client) const;
   TffDataset open_dataset(int64_t client, const std::string& name) const;
   std::shared_ptr<const TffElement> element_of(const PlainDataset& plain) const;

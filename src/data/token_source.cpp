@@ -80,8 +80,6 @@ class TokenSource final : public ClientSource {
   void survey();
   void choose(const std::vector<Parts>& tokens);
   void write_windows(Tokens tokens, int64_t begin, int64_t end, const SampleArrays& out) const;
-  template <class T>
-  void write_window(Tokens before, T* out) const;
 
   std::unique_ptr<TextReader> reader_;
   std::unique_ptr<Vocabulary> vocabulary_;
@@ -126,23 +124,22 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
   }
 }
 
-template <class T>
-void TokenSource::write_window(Tokens before, T* out) const {
-  const auto window = static_cast<std::size_t>(data_.window);
-  const Tokens last = before.last(std::min(before.size(), window));
-  out = std::fill_n(out, window - last.size(), static_cast<T>(Vocabulary::kPadding));
-  for (const int32_t token : last) *out++ = static_cast<T>(token);
-}
-
 void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
                                 const SampleArrays& out) const {
+  const auto window = static_cast<std::size_t>(data_.window);
   for (int64_t sample = begin; sample < end; ++sample) {
     const auto next = static_cast<std::size_t>(1 + (sample - begin) * data_.stride);
+    const Tokens last = tokens.first(next).last(std::min(next, window));
+    const auto write = [&](auto* values) {
+      using T = std::remove_pointer_t<decltype(values)>;
+      values = std::fill_n(values, window - last.size(), T{Vocabulary::kPadding});
+      for (const int32_t token : last) *values++ = static_cast<T>(token);
+    };
     std::byte* features = out.features + sample * layout_.sample_bytes();
     if (layout_.storage == Storage::kToken) {
-      write_window(tokens.first(next), reinterpret_cast<uint8_t*>(features));
+      write(reinterpret_cast<uint8_t*>(features));
     } else {
-      write_window(tokens.first(next), reinterpret_cast<float*>(features));
+      write(reinterpret_cast<float*>(features));
     }
     out.labels[sample] = tokens[next];
   }

@@ -1,6 +1,7 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -10,14 +11,6 @@
 namespace hanse {
 
 namespace {
-
-// Length of the sequence that a first byte begins; 0: it begins none.
-std::size_t sequence_length(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return 2;
-  if (first >= 0xE0 && first <= 0xEF) return 3;
-  return first >= 0xF0 && first <= 0xF4 ? 4 : 0;
-}
 
 // Calls work(code point) for each character.
 template <class Work>
@@ -129,8 +122,9 @@ char32_t next_character(std::string_view text, std::size_t& at) {
   constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const std::size_t start = at;
   const auto first = static_cast<unsigned char>(text[start]);
-  const std::size_t length = sequence_length(first);
-  if (length == 0 || start + length > text.size()) return kNotUtf8;
+  const int ones = std::countl_one(first);  // as many bytes; none: one byte
+  const std::size_t length = ones == 0 ? 1 : static_cast<std::size_t>(ones);
+  if (ones == 1 || ones > 4 || start + length > text.size()) return kNotUtf8;
   char32_t code = length == 1 ? first : first & (0x7FU >> length);
   for (std::size_t i = start + 1; i < start + length; ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
