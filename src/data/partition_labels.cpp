@@ -8,7 +8,6 @@
 
 #include "hanse/base/error.hpp"
 #include "partition_kinds.hpp"
-#include "partition_tools.hpp"
 
 namespace hanse {
 

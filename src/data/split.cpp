@@ -9,7 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/data/partition.hpp"
-#include "partition_tools.hpp"
+#include "partition_kinds.hpp"
 
 namespace hanse {
 

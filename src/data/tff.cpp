@@ -11,7 +11,7 @@
 
 #include "hanse/base/error.hpp"
 #include "tff_file.hpp"
-#include "token_source.hpp"
+#include "text_source.hpp"
 
 namespace hanse {
 
