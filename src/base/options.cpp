@@ -95,14 +95,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-void check_range(double value, std::string_view text, const Range& range) {
-  if (range.contains(value)) return;
-  const std::string allowed = range.text();
-  throw InvalidArgument(
-      fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
-}
-
-// A value of type T from text, range checked.
+// A value of type T, range checked.
 template <class T>
 T parse_in_range(std::string_view text, const Range& range) {
   T value;
@@ -111,29 +104,10 @@ T parse_in_range(std::string_view text, const Range& range) {
   } else {
     value = parse_number(text);
   }
-  check_range(static_cast<double>(value), text, range);
-  return value;
-}
-
-template <class T>
-Option scalar_option(const std::string& key, T& field, Range range, const std::string& help) {
-  Option option{.key = key, .help = help, .range = range.text()};
-  option.parse = [&field, range](std::string_view text) { field = parse_in_range<T>(text, range); };
-  option.format = [&field] { return fmt::format("{}", field); };
-  return option;
-}
-
-template <class T>
-Option list_option(const std::string& key, std::vector<T>& field, Range range,
-                   const std::string& help) {
-  Option option{.key = key, .help = help, .range = "list of " + range.text()};
-  option.parse = [&field, range](std::string_view text) {
-    std::vector<T> values;
-    for (const auto& item : split_list(text)) values.push_back(parse_in_range<T>(item, range));
-    field = std::move(values);
-  };
-  option.format = [&field] { return fmt::format("{}", fmt::join(field, ",")); };
-  return option;
+  if (range.contains(static_cast<double>(value))) return value;
+  const std::string allowed = range.text();
+  throw InvalidArgument(
+      fmt::format("{} is out of range {}", text, allowed.empty() ? "(-inf, inf)" : allowed));
 }
 
 // A number >= 0, or nothing for `word`.
@@ -154,9 +128,8 @@ std::optional<double> parse_number_or(std::string_view text, const std::string& 
 }  // namespace
 
 std::string nearest(const std::string& text, std::span<const std::string> known) {
-  const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(text, a) < edit_distance(text, b);
-  });
+  const auto best = std::ranges::min_element(
+      known, {}, [&](const std::string& one) { return edit_distance(text, one); });
   return best == known.end() ? std::string() : *best;
 }
 
@@ -166,62 +139,76 @@ Option& OptionTable::append(Option option) {
   return options_.back();
 }
 
-Option& OptionTable::add(const std::string& key, int64_t& field, Range range,
-                         const std::string& help) {
-  return append(scalar_option(key, field, range, help));
+template <class T>
+Option& OptionTable::add(const std::string& key, T& field, Range range, const std::string& help) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return append({.key = key,
+                   .help = help,
+                   .range = range.text(),
+                   .parse = [&field, range](auto text) { field = parse_in_range<T>(text, range); },
+                   .format = [&field] { return fmt::format("{}", field); }});
+  } else {
+    const auto parse = [&field, range](std::string_view text) {
+      T values;
+      for (const auto& item : split_list(text)) {
+        values.push_back(parse_in_range<typename T::value_type>(item, range));
+      }
+      field = std::move(values);
+    };
+    return append({.key = key,
+                   .help = help,
+                   .range = "list of " + range.text(),
+                   .parse = parse,
+                   .format = [&field] { return fmt::format("{}", fmt::join(field, ",")); }});
+  }
 }
 
-Option& OptionTable::add(const std::string& key, double& field, Range range,
-                         const std::string& help) {
-  return append(scalar_option(key, field, range, help));
-}
+template Option& OptionTable::add(const std::string&, int64_t&, Range, const std::string&);
+template Option& OptionTable::add(const std::string&, double&, Range, const std::string&);
+template Option& OptionTable::add(const std::string&, std::vector<int64_t>&, Range,
+                                  const std::string&);
+template Option& OptionTable::add(const std::string&, std::vector<double>&, Range,
+                                  const std::string&);
 
 Option& OptionTable::add(const std::string& key, bool& field, const std::string& help) {
-  Option option{.key = key, .help = help, .range = "true | false"};
-  option.parse = [&field](std::string_view text) { field = parse_bool(text); };
-  option.format = [&field] { return field ? "true" : "false"; };
-  return append(std::move(option));
+  return append({.key = key,
+                 .help = help,
+                 .range = "true | false",
+                 .parse = [&field](auto text) { field = parse_bool(text); },
+                 .format = [&field] { return field ? "true" : "false"; }});
 }
 
 Option& OptionTable::add(const std::string& key, std::string& field, const std::string& help) {
-  Option option{.key = key, .help = help};
-  option.parse = [&field](std::string_view text) { field = text; };
-  option.format = [&field] { return field; };
-  return append(std::move(option));
+  return append({.key = key,
+                 .help = help,
+                 .parse = [&field](auto text) { field = text; },
+                 .format = [&field] { return field; }});
 }
 
 Option& OptionTable::add(const std::string& key, std::optional<double>& field,
                          const std::string& word, const std::string& help) {
-  Option option{.key = key, .help = help};
-  option.parse = [&field, word](std::string_view text) { field = parse_number_or(text, word); };
-  option.format = [&field, word] { return field ? number_text(*field) : word; };
-  return append(std::move(option));
-}
-
-Option& OptionTable::add(const std::string& key, std::vector<int64_t>& field, Range range,
-                         const std::string& help) {
-  return append(list_option(key, field, range, help));
-}
-
-Option& OptionTable::add(const std::string& key, std::vector<double>& field, Range range,
-                         const std::string& help) {
-  return append(list_option(key, field, range, help));
+  return append({.key = key,
+                 .help = help,
+                 .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
+                 .format = [&field, word] { return field ? number_text(*field) : word; }});
 }
 
 Option& OptionTable::add_choice(const std::string& key, std::string& field,
                                 std::vector<std::string> choices, const std::string& help) {
-  Option option{.key = key, .help = help, .range = join(choices, " | ")};
-  option.choices = choices;
-  option.parse = [&field, choices = std::move(choices)](std::string_view text) {
-    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+  const auto parse = [&field, choices](std::string_view text) {
+    if (std::ranges::count(choices, text) == 0) {
       throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
                             fmt::format("did you mean '{}'? known: {}",
                                         nearest(std::string(text), choices), join(choices, ", ")));
     }
     field = text;
   };
-  option.format = [&field] { return field; };
-  return append(std::move(option));
+  return append({.key = key,
+                 .help = help,
+                 .range = join(choices, " | "),
+                 .choices = choices,
+                 .parse = parse,
+                 .format = [&field] { return field; }});
 }
 
 // Behind the last option of its section.
@@ -248,19 +235,16 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
 }
 
 Option* OptionTable::find(const std::string& key) {
-  const auto found = std::find_if(options_.begin(), options_.end(),
-                                  [&](const Option& option) { return option.key == key; });
+  const auto found = std::ranges::find(options_, key, &Option::key);
   return found == options_.end() ? nullptr : &*found;
 }
 
 bool OptionTable::contains(const std::string& key) const {
-  return std::any_of(options_.begin(), options_.end(),
-                     [&](const Option& option) { return option.key == key; });
+  return std::ranges::count(options_, key, &Option::key) > 0;
 }
 
 const Option& OptionTable::at(const std::string& key) const {
-  return *std::find_if(options_.begin(), options_.end(),
-                       [&](const Option& option) { return option.key == key; });
+  return *std::ranges::find(options_, key, &Option::key);
 }
 
 namespace {
@@ -286,10 +270,6 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
                          fmt::format("did you mean '{}'? known keys of [{}]: {}", nearest(key, all),
                                      section, join(siblings, ", ")));
 }
-
-}  // namespace
-
-namespace {
 
 // The kind may be chosen later: what one of the kinds accepts is a value.
 void parse_for_any(const Option& option, std::string_view text) {
@@ -327,8 +307,8 @@ std::vector<const KindUse*> OptionTable::chosen_uses(const Option& option,
                                                      const Reads& reads) const {
   std::vector<const KindUse*> chosen;
   for (const KindUse& use : option.uses) {
-    if (reads && !reads(use.selector)) continue;
-    if (at(use.selector).format() == use.kind) chosen.push_back(&use);
+    const bool is_read = !reads || reads(use.selector);
+    if (is_read && at(use.selector).format() == use.kind) chosen.push_back(&use);
   }
   return chosen;
 }

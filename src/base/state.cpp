@@ -28,11 +28,20 @@ const StateArray& State::at(const std::string& name) const {
   return found->second;
 }
 
-template <class T>
-const std::vector<T>& State::get(const std::string& name) const {
-  const auto* values = std::get_if<std::vector<T>>(&at(name));
+template <class Values>
+const Values& State::held(const std::string& name) const {
+  const auto* values = std::get_if<Values>(&at(name));
   if (!values) throw IoError(fmt::format("state '{}' has another type", name), "checkpoint");
   return *values;
+}
+
+template <class T>
+const std::vector<T>& State::get(const std::string& name) const {
+  return held<std::vector<T>>(name);
+}
+
+const std::string& State::get_text(const std::string& name) const {
+  return held<std::string>(name);
 }
 
 template <class T>
@@ -53,12 +62,6 @@ T State::get_one(const std::string& name) const {
   return value;
 }
 
-const std::string& State::get_text(const std::string& name) const {
-  const auto* text = std::get_if<std::string>(&at(name));
-  if (!text) throw IoError(fmt::format("state '{}' has another type", name), "checkpoint");
-  return *text;
-}
-
 void State::put_part(const std::string& name, const State& part) {
   for (const auto& [key, array] : part.arrays_) arrays_[name + "/" + key] = array;
 }
@@ -66,8 +69,8 @@ void State::put_part(const std::string& name, const State& part) {
 State State::part(const std::string& name) const {
   const std::string prefix = name + "/";
   State result;
-  for (auto it = arrays_.lower_bound(prefix);
-       it != arrays_.end() && it->first.compare(0, prefix.size(), prefix) == 0; ++it) {
+  for (auto it = arrays_.lower_bound(prefix); it != arrays_.end() && it->first.starts_with(prefix);
+       ++it) {
     result.arrays_[it->first.substr(prefix.size())] = it->second;
   }
   return result;

@@ -13,7 +13,6 @@
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
-#include "hanse/comm/require_same.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"

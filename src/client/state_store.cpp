@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/unnamed_file.hpp"
+#include "hanse/base/mapped_file.hpp"
 
 namespace hanse {
 

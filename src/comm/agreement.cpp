@@ -1,11 +1,11 @@
 #include "hanse/comm/agreement.hpp"
 
 #include <climits>
-#include <string>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -66,6 +66,20 @@ void agree_on(Communicator& comm, const std::function<void()>& work) {
     failure = std::current_exception();
   }
   agree(comm, failure);
+}
+
+void require_same(Communicator& comm, const std::string& what, const std::string& text,
+                  const std::string& hint) {
+  const std::string first = bcast_text(comm, text, 0);
+  agree_on(comm, [&] {
+    if (text == first) return;
+    const auto brief = [](const std::string& value) {
+      return value.size() <= 60 ? value : "digest " + digest_hex(std::as_bytes(std::span(value)));
+    };
+    throw InvalidArgument(
+        fmt::format("ranks have different {}: '{}' and '{}'", what, brief(first), brief(text)), "",
+        hint);
+  });
 }
 
 }  // namespace hanse

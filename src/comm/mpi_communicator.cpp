@@ -9,10 +9,7 @@
 #include "hanse/base/clock.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
-#include "patience.hpp"
 #include "pipeline.hpp"
-#include "shared_memory.hpp"
-#include "tree.hpp"
 #include "watchdog.hpp"
 
 namespace hanse {
@@ -35,9 +32,7 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank", comm_);
     check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", comm_);
-    MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type", comm_);
+    MPI_Comm host = split_ranks_by_host(comm_);
     // One patience for all ranks: a rank that sleeps delays those that wait for it.
     int shared = ranks_share_cores(host) ? 1 : 0;
     hosts_ = hosts_of_ranks(comm_, host);
@@ -74,10 +69,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Communicator> split_by_host() override {
-    MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type", comm_);
-    return std::make_unique<MpiCommunicator>(host, watchdog_);
+    return std::make_unique<MpiCommunicator>(split_ranks_by_host(comm_), watchdog_);
   }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
@@ -92,14 +84,11 @@ class MpiCommunicator final : public Communicator {
     Watchdog::Waiting waiting;
   };
 
-  void meet() {
+  // Waits for what start(request) begins. Returns the sender, of a message that was received.
+  template <class Start>
+  int complete(const char* operation, Start start) {
     MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier", comm_);
-    wait(request, "MPI_Ibarrier");
-  }
-
-  // Returns the sender, of a message that was received.
-  int wait(MPI_Request& request, const char* operation) {
+    check_mpi(start(&request), operation, comm_);
     Patience patience(patience_s_, *watchdog_);
     MPI_Status status;
     for (int done = 0;;) {
@@ -107,6 +96,10 @@ class MpiCommunicator final : public Communicator {
       if (done) return status.MPI_SOURCE;
       patience.pause();
     }
+  }
+
+  void meet() {
+    complete("MPI_Ibarrier", [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); });
   }
 
   // Calls advance() until done(). While chunks come, no rank sleeps.
@@ -121,24 +114,27 @@ class MpiCommunicator final : public Communicator {
       }
     }
   }
+  void run(Pipeline pipeline) {
+    run([&] { return pipeline.advance(); }, [&] { return pipeline.done(); });
+  }
 
   // REQUIRES: `elements` of the buffer's type fit an MPI message.
   Chunks chunks_of(const Buffer& buffer, int64_t elements) const {
     return {static_cast<std::byte*>(buffer.data), buffer.count, mpi_type(buffer.type),
             element_bytes(buffer.type), elements};
   }
+  Chunks chunks_of(const Buffer& buffer) const {
+    return chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
+  }
   TreePlace place(int root, int64_t chunks) const {
     return place_in_tree(rank_, root, hosts_, chunks);
   }
 
-  // Calls step(data, elements) for pieces of the buffer that one message can hold.
-  template <class Step>
-  void in_chunks(const Buffer& buffer, Step step) {
-    const int64_t width = element_bytes(buffer.type);
-    const int64_t longest = kChunkBytes / width;
-    for (int64_t done = 0; done < buffer.count; done += longest) {
-      step(static_cast<std::byte*>(buffer.data) + done * width,
-           static_cast<int>(std::min(longest, buffer.count - done)));
+  // Calls step(data, length) for pieces of the bytes that one message can hold.
+  template <class Byte, class Step>
+  static void in_chunks(Byte* data, int64_t bytes, Step step) {
+    for (int64_t done = 0; done < bytes; done += kChunkBytes) {
+      step(data + done, static_cast<int>(std::min(kChunkBytes, bytes - done)));
     }
   }
 
@@ -153,16 +149,31 @@ class MpiCommunicator final : public Communicator {
                       std::size_t width) override;
   void send_impl(std::span<const std::byte> data, int to) override {
     const Operation operation(*this);
-    send_bytes(data.data(), static_cast<int64_t>(data.size()), to, kPointTag);
-    bytes_moved_ += static_cast<int64_t>(data.size());
+    send_bytes(data, to, kPointTag);
+    bytes_moved_ += std::ssize(data);
   }
   int recv_impl(std::span<std::byte> data, int from) override {
     const Operation operation(*this);
-    return receive_bytes(data.data(), static_cast<int64_t>(data.size()),
-                         from == kAnyRank ? MPI_ANY_SOURCE : from, kPointTag);
+    return receive_bytes(data, from == kAnyRank ? MPI_ANY_SOURCE : from, kPointTag);
   }
-  int receive_bytes(std::byte* data, int64_t bytes, int from, int tag);
-  void send_bytes(const std::byte* data, int64_t bytes, int to, int tag);
+
+  // Returns the sender.
+  int receive_bytes(std::span<std::byte> data, int from, int tag) {
+    in_chunks(data.data(), std::ssize(data), [&](std::byte* piece, int n) {
+      from = complete("MPI_Irecv", [&](MPI_Request* request) {
+        return MPI_Irecv(piece, n, MPI_BYTE, from, tag, comm_, request);
+      });
+    });
+    return from;
+  }
+
+  void send_bytes(std::span<const std::byte> data, int to, int tag) {
+    in_chunks(data.data(), std::ssize(data), [&](const std::byte* piece, int n) {
+      complete("MPI_Isend", [&](MPI_Request* request) {
+        return MPI_Isend(piece, n, MPI_BYTE, to, tag, comm_, request);
+      });
+    });
+  }
 
   MPI_Comm comm_;
   std::shared_ptr<Watchdog> watchdog_;
@@ -177,56 +188,51 @@ void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
   const Operation operation(*this);
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
   if (buffer.bytes() <= kLongBytes) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ibcast(buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type), root,
-                         comm_, &request),
-              "MPI_Ibcast", comm_);
-    wait(request, "MPI_Ibcast");
+    complete("MPI_Ibcast", [&](MPI_Request* request) {
+      return MPI_Ibcast(buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type), root,
+                        comm_, request);
+    });
     return;
   }
-  const Chunks chunks = chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
-  Downward down(comm_, place(root, chunks.size()), chunks);
-  if (rank_ == root) down.release(chunks.size());
-  run([&] { return down.advance(); }, [&] { return down.done(); });
+  const Chunks chunks = chunks_of(buffer);
+  Pipeline down = Pipeline::downward(comm_, place(root, chunks.size()), chunks);
+  down.release(chunks.size());
+  run(std::move(down));
 }
 
 void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
   const Operation operation(*this);
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
   if (buffer.bytes() <= kLongBytes) {
-    const void* send = rank_ == root ? MPI_IN_PLACE : buffer.data;
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Ireduce(send, buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type),
-                          mpi_op(op), root, comm_, &request),
-              "MPI_Ireduce", comm_);
-    wait(request, "MPI_Ireduce");
+    complete("MPI_Ireduce", [&](MPI_Request* request) {
+      return MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : buffer.data, buffer.data,
+                         static_cast<int>(buffer.count), mpi_type(buffer.type), mpi_op(op), root,
+                         comm_, request);
+    });
     return;
   }
-  const Chunks chunks = chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
-  Upward up(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_);
-  run([&] { return up.advance(); }, [&] { return up.done(); });
+  const Chunks chunks = chunks_of(buffer);
+  run(Pipeline::upward(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_));
 }
 
 ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
   if (data.bytes() <= kLongBytes) return Communicator::exchange_impl(data, result, step);
   const Operation operation(*this);
   if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
-  const int64_t elements = kPieceBytes / element_bytes(data.type);
-  const Chunks there = chunks_of(data, elements);
-  const Chunks back = chunks_of(result, elements);
+  const Chunks there = chunks_of(data);
   const TreePlace here = place(0, there.size());
-  Upward up(comm_, here, there, MPI_SUM, scratch_);
-  Downward down(comm_, here, back);
+  Pipeline up = Pipeline::upward(comm_, here, there, MPI_SUM, scratch_);
+  Pipeline down = Pipeline::downward(comm_, here, chunks_of(result, there.chunk));
   const double start_s = monotonic_seconds();
   double all_there_s = start_s;
   ExchangeTimes times;
   int64_t stepped = 0;
   const auto advance = [&] {
     const bool came = up.advance();
-    for (; rank_ == 0 && stepped < up.combined(); ++stepped) {
+    for (; rank_ == 0 && stepped < up.ready(); ++stepped) {
       all_there_s = monotonic_seconds();
       const PhaseTimer timer(times.step_s);
-      step(stepped * elements, std::min((stepped + 1) * elements, data.count));
+      step(stepped * there.chunk, std::min((stepped + 1) * there.chunk, data.count));
       down.release(stepped + 1);
     }
     return down.advance() || came;
@@ -237,37 +243,17 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const E
   return times;
 }
 
-// Returns the sender.
-int MpiCommunicator::receive_bytes(std::byte* data, int64_t bytes, int from, int tag) {
-  in_chunks({data, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(piece, n, MPI_BYTE, from, tag, comm_, &request), "MPI_Irecv", comm_);
-    from = wait(request, "MPI_Irecv");
-  });
-  return from;
-}
-
-void MpiCommunicator::send_bytes(const std::byte* data, int64_t bytes, int to, int tag) {
-  in_chunks(
-      {const_cast<std::byte*>(data), bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        check_mpi(MPI_Isend(piece, n, MPI_BYTE, to, tag, comm_, &request), "MPI_Isend", comm_);
-        wait(request, "MPI_Isend");
-      });
-}
-
 std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> data, int root,
                                                      std::vector<int64_t>& bytes_of) {
   const Operation operation(*this);
-  auto mine = static_cast<int64_t>(data.size());
+  const auto mine = static_cast<int64_t>(data.size());
   bytes_of.assign(rank_ == root ? static_cast<std::size_t>(size_) : 0, 0);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Igather(&mine, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T, root, comm_, &request),
-      "MPI_Igather", comm_);
-  wait(request, "MPI_Igather");
+  complete("MPI_Igather", [&](MPI_Request* request) {
+    return MPI_Igather(&mine, 1, MPI_INT64_T, bytes_of.data(), 1, MPI_INT64_T, root, comm_,
+                       request);
+  });
   if (rank_ != root) {
-    send_bytes(data.data(), mine, root, kCollectiveTag);
+    send_bytes(data, root, kCollectiveTag);
     return {};
   }
   std::vector<std::byte> all(
@@ -278,7 +264,7 @@ std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> 
     if (other == rank_) {
       std::copy(data.begin(), data.end(), next);
     } else {
-      receive_bytes(next, bytes, other, kCollectiveTag);
+      receive_bytes({next, static_cast<std::size_t>(bytes)}, other, kCollectiveTag);
       bytes_moved_ += bytes;
     }
     next += bytes;
@@ -308,11 +294,10 @@ void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> co
                              begins.data(), mpi_type(buffer.type), comm_),
               "MPI_Allgatherv", comm_);
   } else {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
-                              begins.data(), mpi_type(buffer.type), comm_, &request),
-              "MPI_Iallgatherv", comm_);
-    wait(request, "MPI_Iallgatherv");
+    complete("MPI_Iallgatherv", [&](MPI_Request* request) {
+      return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer.data, lengths.data(),
+                             begins.data(), mpi_type(buffer.type), comm_, request);
+    });
   }
   bytes_moved_ += counts[static_cast<std::size_t>(rank_)] * width * (size_ - 1);
 }
@@ -327,36 +312,30 @@ void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<c
   const auto bytes_of = [&](std::span<const int64_t> counts, int rank) {
     return counts[static_cast<std::size_t>(rank)] * static_cast<int64_t>(width);
   };
-  std::byte* next = in.data();
-  std::byte* own = nullptr;
-  for (int from = 0; from < size_; ++from) {
-    const int64_t bytes = bytes_of(receives, from);
-    if (from == rank_) {
-      own = next;
-    } else {
-      in_chunks({next, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-        check_mpi(
-            MPI_Irecv(piece, n, MPI_BYTE, from, kCollectiveTag, comm_, &requests.emplace_back()),
-            "MPI_Irecv", comm_);
-      });
+  // Starts the messages with the other ranks; returns where this rank's own part begins.
+  const auto start = [&](auto* data, std::span<const int64_t> counts, const char* name, auto call) {
+    auto* own = data;
+    for (int other = 0; other < size_; ++other) {
+      const int64_t bytes = bytes_of(counts, other);
+      if (other == rank_) {
+        own = data;
+      } else {
+        in_chunks(data, bytes, [&](auto* piece, int n) {
+          check_mpi(
+              call(piece, n, MPI_BYTE, other, kCollectiveTag, comm_, &requests.emplace_back()),
+              name, comm_);
+        });
+      }
+      data += bytes;
     }
-    next += bytes;
-  }
-  auto* mine = const_cast<std::byte*>(out.data());
-  for (int to = 0; to < size_; ++to) {
-    const int64_t bytes = bytes_of(sends, to);
-    if (to == rank_) {
-      std::copy(mine, mine + bytes, own);
-    } else {
-      in_chunks({mine, bytes, ElementType::kByte}, [&](std::byte* piece, int n) {
-        check_mpi(
-            MPI_Isend(piece, n, MPI_BYTE, to, kCollectiveTag, comm_, &requests.emplace_back()),
-            "MPI_Isend", comm_);
-      });
-      bytes_moved_ += bytes;
-    }
-    mine += bytes;
-  }
+    return own;
+  };
+  std::byte* own = start(in.data(), receives, "MPI_Irecv", MPI_Irecv);
+  const std::byte* mine = start(out.data(), sends, "MPI_Isend", MPI_Isend);
+  std::copy_n(mine, bytes_of(sends, rank_), own);
+  bytes_moved_ +=
+      std::accumulate(sends.begin(), sends.end(), int64_t{0}) * static_cast<int64_t>(width) -
+      bytes_of(sends, rank_);
   check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall", comm_);
 }

@@ -1,7 +1,5 @@
 #include "mpi_messages.hpp"
 
-#include <string>
-
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"

@@ -1,12 +1,12 @@
 #include "pipeline.hpp"
 
-#include <algorithm>
-
 #include "mpi_messages.hpp"
 
 namespace hanse {
 
 namespace {
+
+constexpr int64_t kWindow = 16;  // chunks that may be on their way on one link
 
 // The requests of a chunk.
 std::span<MPI_Request> slot_of(std::vector<MPI_Request>& requests, int64_t chunk) {
@@ -14,47 +14,86 @@ std::span<MPI_Request> slot_of(std::vector<MPI_Request>& requests, int64_t chunk
   return std::span(requests).subspan(static_cast<std::size_t>(chunk % kWindow) * width, width);
 }
 
-bool all_done(std::span<MPI_Request> requests, const char* operation, MPI_Comm comm) {
-  int done = 0;
-  check_mpi(
-      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
-      operation, comm);
-  return done != 0;
+std::vector<int> parents(const TreePlace& place) {
+  return place.parent < 0 ? std::vector<int>() : std::vector<int>{place.parent};
 }
 
 }  // namespace
 
-int Chunks::length(int64_t i) const { return static_cast<int>(std::min(chunk, count - i * chunk)); }
-
-Downward::Downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks)
+Pipeline::Pipeline(MPI_Comm comm, const Chunks& chunks, std::vector<int> sources,
+                   std::vector<int> targets, int tag)
     : comm_(comm),
-      place_(place),
       chunks_(chunks),
-      receives_(kWindow, MPI_REQUEST_NULL),
-      sends_(kWindow * place.children.size(), MPI_REQUEST_NULL) {
-  if (place_.parent >= 0) receive();
+      sources_(std::move(sources)),
+      targets_(std::move(targets)),
+      tag_(tag),
+      released_(chunks.size()),
+      receives_(kWindow * sources_.size(), MPI_REQUEST_NULL),
+      sends_(kWindow * targets_.size(), MPI_REQUEST_NULL) {}
+
+Pipeline Pipeline::downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks) {
+  Pipeline result(comm, chunks, parents(place), place.children, kDownTag);
+  if (place.parent < 0) result.released_ = 0;
+  result.receive();
+  return result;
+}
+
+Pipeline Pipeline::upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
+                          std::vector<std::byte>& scratch) {
+  Pipeline result(comm, chunks, place.children, parents(place), kUpTag);
+  const int64_t longest = std::min(chunks.chunk, chunks.count) * chunks.width;
+  const auto needed = result.receives_.size() * static_cast<std::size_t>(longest);
+  if (scratch.size() < needed) scratch.resize(needed);
+  result.op_ = op;
+  result.scratch_ = scratch.data();
+  result.receive();
+  return result;
+}
+
+// Where a source's chunk comes in.
+std::byte* Pipeline::slot(int64_t chunk, std::size_t source) const {
+  if (op_ == MPI_OP_NULL) return chunks_.begin(chunk);
+  const auto sources = static_cast<int64_t>(sources_.size());
+  const int64_t at = chunk % kWindow * sources + static_cast<int64_t>(source);
+  return scratch_ + at * std::min(chunks_.chunk, chunks_.count) * chunks_.width;
 }
 
 // Keeps the window full.
-void Downward::receive() {
+void Pipeline::receive() {
   for (; posted_ < std::min(ready_ + kWindow, chunks_.size()); ++posted_) {
-    check_mpi(MPI_Irecv(chunks_.begin(posted_), chunks_.length(posted_), chunks_.type,
-                        place_.parent, kDownTag, comm_, slot_of(receives_, posted_).data()),
-              "MPI_Irecv", comm_);
+    const auto requests = slot_of(receives_, posted_);
+    for (std::size_t source = 0; source < sources_.size(); ++source) {
+      check_mpi(MPI_Irecv(slot(posted_, source), chunks_.length(posted_), chunks_.type,
+                          sources_[source], tag_, comm_, &requests[source]),
+                "MPI_Irecv", comm_);
+    }
   }
 }
 
-bool Downward::advance() {
+bool Pipeline::all_done(std::span<MPI_Request> requests, const char* operation) const {
+  int done = 0;
+  check_mpi(
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+      operation, comm_);
+  return done != 0;
+}
+
+bool Pipeline::advance() {
   const int64_t before = ready_ + sent_;
-  while (ready_ < posted_ && all_done(slot_of(receives_, ready_), "MPI_Irecv", comm_)) {
+  if (ready_ < released_ && all_done(slot_of(receives_, ready_), "MPI_Irecv")) {
+    for (std::size_t source = 0; op_ != MPI_OP_NULL && source < sources_.size(); ++source) {
+      check_mpi(MPI_Reduce_local(slot(ready_, source), chunks_.begin(ready_),
+                                 chunks_.length(ready_), chunks_.type, op_),
+                "MPI_Reduce_local", comm_);
+    }
     ++ready_;
     receive();
   }
-  while (sent_ < ready_ && all_done(slot_of(sends_, sent_), "MPI_Isend", comm_)) {
+  while (sent_ < ready_ && all_done(slot_of(sends_, sent_), "MPI_Isend")) {
     const auto requests = slot_of(sends_, sent_);
-    for (std::size_t child = 0; child < requests.size(); ++child) {
+    for (std::size_t target = 0; target < targets_.size(); ++target) {
       check_mpi(MPI_Isend(chunks_.begin(sent_), chunks_.length(sent_), chunks_.type,
-                          place_.children[child], kDownTag, comm_, &requests[child]),
+                          targets_[target], tag_, comm_, &requests[target]),
                 "MPI_Isend", comm_);
     }
     ++sent_;
@@ -62,70 +101,6 @@ bool Downward::advance() {
   return ready_ + sent_ > before;
 }
 
-bool Downward::done() { return sent_ == chunks_.size() && all_done(sends_, "MPI_Isend", comm_); }
-
-Upward::Upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
-               std::vector<std::byte>& scratch)
-    : comm_(comm),
-      place_(place),
-      chunks_(chunks),
-      op_(op),
-      scratch_(scratch),
-      receives_(kWindow * place.children.size(), MPI_REQUEST_NULL),
-      sends_(kWindow, MPI_REQUEST_NULL) {
-  const int64_t longest = std::min(chunks.chunk, chunks.count) * chunks.width;
-  const auto needed = receives_.size() * static_cast<std::size_t>(longest);
-  if (scratch_.size() < needed) scratch_.resize(needed);
-  receive();
-}
-
-std::byte* Upward::slot(int64_t chunk, std::size_t child) {
-  const int64_t at =
-      chunk % kWindow * static_cast<int64_t>(place_.children.size()) + static_cast<int64_t>(child);
-  return scratch_.data() + at * std::min(chunks_.chunk, chunks_.count) * chunks_.width;
-}
-
-void Upward::receive() {
-  for (; posted_ < std::min(combined_ + kWindow, chunks_.size()); ++posted_) {
-    const auto requests = slot_of(receives_, posted_);
-    for (std::size_t child = 0; child < requests.size(); ++child) {
-      check_mpi(MPI_Irecv(slot(posted_, child), chunks_.length(posted_), chunks_.type,
-                          place_.children[child], kUpTag, comm_, &requests[child]),
-                "MPI_Irecv", comm_);
-    }
-  }
-}
-
-bool Upward::combine_next() {
-  if (combined_ == chunks_.size()) return false;
-  if (!all_done(slot_of(receives_, combined_), "MPI_Irecv", comm_)) return false;
-  for (std::size_t child = 0; child < place_.children.size(); ++child) {
-    check_mpi(MPI_Reduce_local(slot(combined_, child), chunks_.begin(combined_),
-                               chunks_.length(combined_), chunks_.type, op_),
-              "MPI_Reduce_local", comm_);
-  }
-  ++combined_;
-  receive();
-  return true;
-}
-
-// One chunk at a time: the root may have to do with it.
-bool Upward::advance() {
-  const bool combined = combine_next();
-  if (place_.parent < 0) {
-    sent_ = combined_;
-    return combined;
-  }
-  const int64_t before = sent_;
-  while (sent_ < combined_ && all_done(slot_of(sends_, sent_), "MPI_Isend", comm_)) {
-    check_mpi(MPI_Isend(chunks_.begin(sent_), chunks_.length(sent_), chunks_.type, place_.parent,
-                        kUpTag, comm_, slot_of(sends_, sent_).data()),
-              "MPI_Isend", comm_);
-    ++sent_;
-  }
-  return combined || sent_ > before;
-}
-
-bool Upward::done() { return sent_ == chunks_.size() && all_done(sends_, "MPI_Isend", comm_); }
+bool Pipeline::done() { return sent_ == chunks_.size() && all_done(sends_, "MPI_Isend"); }
 
 }  // namespace hanse

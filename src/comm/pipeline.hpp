@@ -1,10 +1,8 @@
-// Long messages along a tree of ranks, chunk by chunk: a rank passes a chunk on while the next one
+// A long message along a tree of ranks, chunk by chunk: a rank passes a chunk on while the next one
 // comes. Private to comm/.
-//
-// Both ways are advanced by whoever waits for them, and neither blocks, so that one can run beside
-// the other.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,7 +10,7 @@
 
 #include <mpi.h>
 
-#include "tree.hpp"
+#include "hanse/comm/tree.hpp"
 
 namespace hanse {
 
@@ -26,66 +24,51 @@ struct Chunks {
 
   int64_t size() const { return (count + chunk - 1) / chunk; }
   std::byte* begin(int64_t i) const { return data + i * chunk * width; }
-  int length(int64_t i) const;
+  int length(int64_t i) const { return static_cast<int>(std::min(chunk, count - i * chunk)); }
 };
 
-// The chunks that may be on their way on one link, in one direction.
-inline constexpr int64_t kWindow = 16;
-
-// From the root to all ranks.
-class Downward {
+// One way of a message. Whoever waits for it advances it, and it never blocks, so that one way can
+// run beside the other.
+class Pipeline {
  public:
-  Downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks);
+  // From the root, whose chunks go when they are released, to all ranks.
+  static Pipeline downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks);
+  // From all ranks to the root, combined on the way: a rank's own, then its children's in their
+  // order, so that the same tree gives the same bits. What is left in the chunks of other ranks
+  // than the root is of no use. `scratch` is grown as needed, and is in use until done().
+  static Pipeline upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
+                         std::vector<std::byte>& scratch);
 
-  // The root's first `ready` chunks may go.
-  void release(int64_t ready) { ready_ = ready; }
-  // Moves what can move; did anything?
+  // The root's first `ready` chunks may go down.
+  void release(int64_t ready) { released_ = ready; }
+  // Moves what can move, of what comes one chunk at most: the root may have to do with it. Did
+  // anything move?
   bool advance();
-  // Has this rank all chunks, and have its children those it sent?
+  // Has this rank all chunks, and have its receivers those it sent?
   bool done();
+  // Chunks that are here, combined with those of this rank's part of the tree.
+  int64_t ready() const { return ready_; }
 
  private:
+  Pipeline(MPI_Comm comm, const Chunks& chunks, std::vector<int> sources, std::vector<int> targets,
+           int tag);
   void receive();
+  std::byte* slot(int64_t chunk, std::size_t source) const;
+  bool all_done(std::span<MPI_Request> requests, const char* operation) const;
 
   MPI_Comm comm_;
-  TreePlace place_;
   Chunks chunks_;
+  std::vector<int> sources_;
+  std::vector<int> targets_;
+  int tag_;
+  MPI_Op op_ = MPI_OP_NULL;       // null: chunks of the only source are taken as they are
+  std::byte* scratch_ = nullptr;  // chunks to be combined, [window, sources]
+  int64_t released_;
   int64_t posted_ = 0;  // receives
-  int64_t ready_ = 0;   // chunks that are here
+  int64_t ready_ = 0;
   int64_t sent_ = 0;
-  std::vector<MPI_Request> receives_;  // [kWindow]
-  std::vector<MPI_Request> sends_;     // [kWindow, children]
-};
-
-// From all ranks to the root, combined on the way: a rank's own, then its children's in their
-// order, so that the same tree gives the same bits. What is left in the chunks of other ranks than
-// the root is of no use.
-class Upward {
- public:
-  // `scratch` is grown to kWindow chunks a child, and is in use until done().
-  Upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
-         std::vector<std::byte>& scratch);
-
-  bool advance();
-  bool done();
-  // Chunks that hold the result of this rank's part of the tree.
-  int64_t combined() const { return combined_; }
-
- private:
-  void receive();
-  bool combine_next();
-  std::byte* slot(int64_t chunk, std::size_t child);
-
-  MPI_Comm comm_;
-  TreePlace place_;
-  Chunks chunks_;
-  MPI_Op op_;
-  std::vector<std::byte>& scratch_;
-  int64_t posted_ = 0;
-  int64_t combined_ = 0;
-  int64_t sent_ = 0;
-  std::vector<MPI_Request> receives_;  // [kWindow, children]
-  std::vector<MPI_Request> sends_;     // [kWindow]
+  std::vector<MPI_Request> receives_;  // [window, sources]
+  std::vector<MPI_Request> sends_;     // [window, targets]
 };
 
 }  // namespace hanse

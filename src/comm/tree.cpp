@@ -1,11 +1,9 @@
-#include "tree.hpp"
+#include "hanse/comm/tree.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
-
-#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 

@@ -6,9 +6,10 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
@@ -24,6 +25,11 @@ constexpr double kAnswer_s = 2;               // for the others to answer
 constexpr double kHeadStart_s = 0.05;         // of each rank to the next higher one ...
 constexpr int kHeadStarts = 20;               // ... up to so many
 constexpr double kBlocked_s = 3 * kAnswer_s;  // until the thread ends a rank that cannot ask
+// Of Patience.
+constexpr double kUnsuspicious_s = 0.1;  // of a wait, before the watchdog may ask
+constexpr long kShortestSleep_ns = 5'000;
+constexpr long kLongestSleep_ns = 200'000;
+
 constexpr std::size_t kNameLength = 256;
 constexpr std::size_t kMostNamed = 8;
 
@@ -175,6 +181,24 @@ void Watchdog::name_missing() const {
 
 std::string Watchdog::place() const {
   return round_ > 0 ? fmt::format("round {}, {}", round_.load(), phase_.load()) : phase_.load();
+}
+
+void Patience::pause() {
+  const double waited_s = monotonic_seconds() - start_s_;
+  if (sleep_ns_ == 0) {
+    sched_yield();
+    if (waited_s > polls_s_) sleep_ns_ = kShortestSleep_ns;
+    return;
+  }
+  if (waited_s > kUnsuspicious_s) watchdog_.poll();
+  const timespec pause{0, sleep_ns_};
+  nanosleep(&pause, nullptr);
+  sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleep_ns);
+}
+
+void Patience::renew() {
+  start_s_ = monotonic_seconds();
+  sleep_ns_ = 0;
 }
 
 }  // namespace hanse

@@ -17,6 +17,8 @@
 
 #include <mpi.h>
 
+#include "hanse/base/clock.hpp"
+
 namespace hanse {
 
 class Watchdog {
@@ -81,6 +83,25 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ending_ = false;
+};
+
+// Of one wait: the rank polls, then sleeps between polls, longer each time, so that it leaves its
+// core to others.
+class Patience {
+ public:
+  // Sleeps after `polls_s`.
+  Patience(double polls_s, Watchdog& watchdog) : polls_s_(polls_s), watchdog_(watchdog) {}
+
+  // Between two polls.
+  void pause();
+  // Something came: it waits for the next thing.
+  void renew();
+
+ private:
+  double polls_s_;
+  Watchdog& watchdog_;
+  double start_s_ = monotonic_seconds();
+  long sleep_ns_ = 0;
 };
 
 }  // namespace hanse

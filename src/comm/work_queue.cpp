@@ -22,7 +22,9 @@ struct Phase {
 class SharedQueue final : public WorkQueue {
  public:
   SharedQueue(Communicator& host, int64_t takers)
-      : memory_(host.allocate_shared(sizeof(std::atomic<int64_t>))), takers_(takers) {
+      : memory_(host.allocate_shared(sizeof(std::atomic<int64_t>))),
+        takers_(takers),
+        base_(-takers) {
     static_assert(std::atomic<int64_t>::is_always_lock_free);
     counter_ = reinterpret_cast<std::atomic<int64_t>*>(memory_.get());
     if (host.rank() == 0) new (counter_) std::atomic<int64_t>(0);
@@ -31,8 +33,7 @@ class SharedQueue final : public WorkQueue {
 
   void start(int64_t items, int64_t length) override {
     // In the phase before, every piece was claimed, and each taker found none once.
-    if (!first_) base_ += phase_.pieces() + takers_;
-    first_ = false;
+    base_ += phase_.pieces() + takers_;
     phase_ = {items, length};
   }
 
@@ -47,8 +48,7 @@ class SharedQueue final : public WorkQueue {
   std::atomic<int64_t>* counter_;
   int64_t takers_;
   Phase phase_;
-  int64_t base_ = 0;  // the counter's value at the start of the phase
-  bool first_ = true;
+  int64_t base_;  // the counter's value at the start of the phase
 };
 
 class ServedQueue final : public WorkQueue {

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "hanse/data/client_ranges.hpp"
 #include "hanse/data/dataset.hpp"
 
 namespace hanse {
@@ -27,10 +28,24 @@ struct SampleArrays {
   std::byte* features;  // [samples, sample_values], stored as the layout says
   int32_t* labels;      // [samples]; null for regression
   float* targets;       // [samples]; null for classification
+
+  // Calls f(array, bytes of one sample in it) for each array there is.
+  template <class F>
+  void for_each(const ClientLayout& layout, F f) const {
+    f(features, layout.sample_bytes());
+    if (labels) f(reinterpret_cast<std::byte*>(labels), int64_t{sizeof(int32_t)});
+    if (targets) f(reinterpret_cast<std::byte*>(targets), int64_t{sizeof(float)});
+  }
 };
+
+SampleArrays arrays_at(const SamplePlaces& places, std::byte* memory);
 
 // XXH3 of the samples as they stand, of the clients' ranges and of all sizes.
 uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays);
+
+// Writes element order[i] - begin of `in`, `width` bytes each, to place i.
+void copy_ordered(std::byte* out, const void* in, std::span<const int64_t> order, int64_t begin,
+                  int64_t width);
 
 class ClientSource {
  public:
@@ -41,19 +56,26 @@ class ClientSource {
   virtual void write(const SampleArrays& out) = 0;
 };
 
-// Lays clients of these numbers of training and test samples one after another. With a
-// `test_fraction` above 0 the data have no test samples of their own: that share of each client's
+// Lays clients of these numbers of training and test samples one after another: those with training
+// samples, then, held out, those with test samples alone. Returns who they are, in this order. With
+// a `test_fraction` above 0 the data have no test samples of their own: that share of each client's
 // training samples becomes them, and split_clients() chooses which.
-std::vector<ClientRanges> lay_out(const std::vector<int64_t>& train,
-                                  const std::vector<int64_t>& test, double test_fraction = 0);
+std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
+                                 const std::vector<int64_t>& test, double test_fraction = 0);
 
-// Tells of clients that only one of the training and the test data have; nothing about none.
-void tell_unmatched(int64_t train_only, int64_t test_only);
+// Notices of clients that only one of the training and the test data have.
+void report_unmatched(int64_t train_only, int64_t test_only);
 
 // Brings the test samples of every client behind its training samples, as split_train_test() does;
 // the layout's counts are those of test_samples() (split.hpp). Cost: one pass over the samples, one
 // client in memory.
 void split_clients(const ClientLayout& layout, double test_fraction, uint64_t seed,
                    const SampleArrays& arrays);
+
+// The sources of files with clients of their own; data/README.md has their grammar. Throw
+// InvalidArgument: files that are missing, damaged or lack what the options name.
+std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
+std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
+std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed);
 
 }  // namespace hanse

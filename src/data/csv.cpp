@@ -27,16 +27,56 @@ class CsvScanner {
   CsvScanner(const std::string& file, std::string_view text) : file_(file), text_(text) {}
 
   // Fields of the next record, valid until the next call; false at the end.
-  bool next();
+  bool next() {
+    if (at_end()) return false;
+    line_ = next_line_;
+    std::size_t n = 0;
+    for (bool ends = false; !ends; ++n) {
+      if (n == fields_.size()) fields_.emplace_back();
+      if (!at_end() && text_[at_] == '"') {
+        scan_quoted(fields_[n]);
+      } else {
+        scan_plain(fields_[n]);
+      }
+      ends = at_end() || text_[at_] == '\n';
+      if (!at_end() && text_[at_++] == '\n') ++next_line_;
+    }
+    fields_.resize(n);
+    return true;
+  }
+
   const std::vector<std::string>& fields() const { return fields_; }
-  std::size_t n_fields() const { return n_fields_; }
 
   std::string where() const { return fmt::format("{}:{}", file_, line_); }
 
  private:
-  std::string& new_field();
-  void scan_plain(std::string& field);
-  void scan_quoted(std::string& field);
+  void scan_plain(std::string& field) {
+    const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
+    field = trim(text_.substr(at_, end - at_));  // takes the \r of a CRLF along
+    at_ = end;
+  }
+
+  void scan_quoted(std::string& field) {
+    field.clear();
+    for (++at_;; ++at_) {
+      if (at_end()) {
+        throw InvalidArgument("a quoted field does not end", where(), "close it with a quote");
+      }
+      if (text_[at_] == '\n') ++next_line_;
+      if (text_[at_] == '"') {
+        if (at_ + 1 >= text_.size() || text_[at_ + 1] != '"') break;
+        ++at_;
+      }
+      field += text_[at_];
+    }
+    ++at_;
+    if (!at_end() && text_[at_] == '\r') ++at_;
+    if (!at_end() && text_[at_] != ',' && text_[at_] != '\n') {
+      throw InvalidArgument("text follows a closing quote", where(),
+                            "write a quote inside a quoted field twice");
+    }
+  }
+
   bool at_end() const { return at_ >= text_.size(); }
 
   const std::string& file_;
@@ -44,59 +84,8 @@ class CsvScanner {
   std::size_t at_ = 0;
   int64_t line_ = 0;  // where the record starts, from 1
   int64_t next_line_ = 1;
-  std::vector<std::string> fields_;  // longer than the record: the strings' memory is used again
-  std::size_t n_fields_ = 0;
+  std::vector<std::string> fields_;  // of the last record: the strings' memory is used again
 };
-
-bool CsvScanner::next() {
-  if (at_end()) return false;
-  line_ = next_line_;
-  n_fields_ = 0;
-  for (;;) {
-    std::string& field = new_field();
-    if (!at_end() && text_[at_] == '"') {
-      scan_quoted(field);
-    } else {
-      scan_plain(field);
-    }
-    if (at_end()) return true;
-    if (text_[at_++] == '\n') break;
-  }
-  ++next_line_;
-  return true;
-}
-
-std::string& CsvScanner::new_field() {
-  if (n_fields_ == fields_.size()) fields_.emplace_back();
-  return fields_[n_fields_++];
-}
-
-void CsvScanner::scan_plain(std::string& field) {
-  const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
-  field = trim(text_.substr(at_, end - at_));  // takes the \r of a CRLF along
-  at_ = end;
-}
-
-void CsvScanner::scan_quoted(std::string& field) {
-  field.clear();
-  for (++at_;; ++at_) {
-    if (at_end()) {
-      throw InvalidArgument("a quoted field does not end", where(), "close it with a quote");
-    }
-    if (text_[at_] == '\n') ++next_line_;
-    if (text_[at_] == '"') {
-      if (at_ + 1 >= text_.size() || text_[at_ + 1] != '"') break;
-      ++at_;
-    }
-    field += text_[at_];
-  }
-  ++at_;
-  if (!at_end() && text_[at_] == '\r') ++at_;
-  if (!at_end() && text_[at_] != ',' && text_[at_] != '\n') {
-    throw InvalidArgument("text follows a closing quote", where(),
-                          "write a quote inside a quoted field twice");
-  }
-}
 
 struct Columns {
   std::vector<std::string> names;
@@ -108,8 +97,7 @@ struct Columns {
 };
 
 std::vector<std::string> column_names(const CsvScanner& scanner) {
-  const auto begin = scanner.fields().begin();
-  const std::vector<std::string> names(begin, begin + static_cast<int64_t>(scanner.n_fields()));
+  const std::vector<std::string>& names = scanner.fields();
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
       throw InvalidArgument(fmt::format("column {} has no name", i + 1), scanner.where(),
@@ -171,15 +159,102 @@ class CsvTable {
   CsvTable(CsvScanner& scanner, const Columns& columns, bool regression)
       : scanner_(scanner), columns_(columns), regression_(regression) {}
 
-  Dataset read();
+  Dataset read() {
+    while (scanner_.next()) read_row();
+    if (dataset_.features.empty()) {
+      throw InvalidArgument("there is no row below the header", scanner_.where(),
+                            "a row is a sample");
+    }
+    if (!regression_) number_labels();
+    dataset_.shape = {columns_.features()};
+    dataset_.storage = Storage::kFloat;
+    return std::move(dataset_);
+  }
 
  private:
-  void read_row();
-  float read_float(std::size_t column) const;
-  void read_label();
-  void read_client();
-  void number_labels();
-  const std::string& cell(std::size_t column) const;
+  void read_row() {
+    if (scanner_.fields().size() != columns_.names.size()) {
+      const std::size_t last = std::min(scanner_.fields().size(), columns_.names.size() - 1);
+      throw InvalidArgument(fmt::format("the row has {} fields, the header {}",
+                                        scanner_.fields().size(), columns_.names.size()),
+                            where(last), "quote fields that hold a comma");
+    }
+    for (std::size_t column = 0; column < columns_.names.size(); ++column) {
+      if (columns_.is_feature(column)) row_.push_back(read_float(column));
+    }
+    const auto values = std::as_bytes(std::span<const float>(row_));
+    dataset_.features.insert(dataset_.features.end(), values.begin(), values.end());
+    row_.clear();
+    read_label();
+    if (columns_.client) read_client();
+  }
+
+  float read_float(std::size_t column) const {
+    const std::string& text = cell(column);
+    const auto value = to_number(text);
+    if (!value) {
+      throw InvalidArgument(fmt::format("'{}' is not a number", text), where(column),
+                            "only the client column and class labels may be text");
+    }
+    const auto rounded = static_cast<float>(*value);
+    if (!std::isfinite(rounded)) {
+      throw InvalidArgument(fmt::format("'{}' is not finite in float32", text), where(column),
+                            "replace it or remove the row");
+    }
+    return rounded;
+  }
+
+  void read_label() {
+    if (regression_) {
+      dataset_.targets.push_back(read_float(columns_.label));
+      return;
+    }
+    const std::string& text = cell(columns_.label);
+    const auto number = to_number(text);
+    if (number && *number != std::floor(*number)) {
+      throw InvalidArgument(fmt::format("label '{}' is not an integer", text),
+                            where(columns_.label),
+                            "set data.task = regression, or label classes by integers or text");
+    }
+    if (number && !std::isfinite(*number)) {
+      throw InvalidArgument(fmt::format("label '{}' is not finite", text), where(columns_.label),
+                            "replace it or remove the row");
+    }
+    numeric_labels_ = numeric_labels_ && number;
+    const auto next = static_cast<int32_t>(seen_labels_.size());
+    dataset_.labels.push_back(seen_labels_.emplace(text, next).first->second);
+  }
+
+  void read_client() {
+    const std::string& text = cell(*columns_.client);
+    const auto next = static_cast<int64_t>(groups_.size());
+    const auto [entry, is_new] = groups_.emplace(text, next);
+    if (is_new) dataset_.group_names.push_back(text);
+    dataset_.groups.push_back(entry->second);
+  }
+
+  // Classes are the distinct labels in sorted order: by value when all are integers, so that labels
+  // 0..n-1 keep their numbers, else by their bytes.
+  void number_labels() {
+    std::map<std::pair<double, std::string>, int32_t> class_of;
+    std::vector<const int32_t*> class_by_order(seen_labels_.size());
+    for (const auto& [text, order] : seen_labels_) {
+      const auto key =
+          numeric_labels_ ? std::pair(*to_number(text), std::string()) : std::pair(0.0, text);
+      class_by_order[static_cast<std::size_t>(order)] = &class_of[key];
+    }
+    for (auto& entry : class_of) entry.second = static_cast<int32_t>(dataset_.classes++);
+    for (int32_t& label : dataset_.labels) label = *class_by_order[static_cast<std::size_t>(label)];
+  }
+
+  const std::string& cell(std::size_t column) const {
+    const std::string& text = scanner_.fields()[column];
+    if (text.empty()) {
+      throw InvalidArgument("the cell is empty", where(column), "fill it in or remove the row");
+    }
+    return text;
+  }
+
   std::string where(std::size_t column) const {
     return fmt::format("{}, column '{}'", scanner_.where(), columns_.names[column]);
   }
@@ -193,104 +268,6 @@ class CsvTable {
   bool numeric_labels_ = true;
   std::unordered_map<std::string, int64_t> groups_;
 };
-
-const std::string& CsvTable::cell(std::size_t column) const {
-  const std::string& text = scanner_.fields()[column];
-  if (text.empty()) {
-    throw InvalidArgument("the cell is empty", where(column), "fill it in or remove the row");
-  }
-  return text;
-}
-
-float CsvTable::read_float(std::size_t column) const {
-  const std::string& text = cell(column);
-  const auto value = to_number(text);
-  if (!value) {
-    throw InvalidArgument(fmt::format("'{}' is not a number", text), where(column),
-                          "only the client column and class labels may be text");
-  }
-  const auto rounded = static_cast<float>(*value);
-  if (!std::isfinite(rounded)) {
-    throw InvalidArgument(fmt::format("'{}' is not finite in float32", text), where(column),
-                          "replace it or remove the row");
-  }
-  return rounded;
-}
-
-void CsvTable::read_label() {
-  if (regression_) {
-    dataset_.targets.push_back(read_float(columns_.label));
-    return;
-  }
-  const std::string& text = cell(columns_.label);
-  const auto number = to_number(text);
-  if (number && *number != std::floor(*number)) {
-    throw InvalidArgument(fmt::format("label '{}' is not an integer", text), where(columns_.label),
-                          "set data.task = regression, or label classes by integers or text");
-  }
-  if (number && !std::isfinite(*number)) {
-    throw InvalidArgument(fmt::format("label '{}' is not finite", text), where(columns_.label),
-                          "replace it or remove the row");
-  }
-  numeric_labels_ = numeric_labels_ && number;
-  const auto next = static_cast<int32_t>(seen_labels_.size());
-  dataset_.labels.push_back(seen_labels_.emplace(text, next).first->second);
-}
-
-void CsvTable::read_client() {
-  const std::string& text = cell(*columns_.client);
-  const auto next = static_cast<int64_t>(groups_.size());
-  const auto [entry, is_new] = groups_.emplace(text, next);
-  if (is_new) dataset_.group_names.push_back(text);
-  dataset_.groups.push_back(entry->second);
-}
-
-void CsvTable::read_row() {
-  if (scanner_.n_fields() != columns_.names.size()) {
-    const std::size_t last = std::min(scanner_.n_fields(), columns_.names.size() - 1);
-    throw InvalidArgument(fmt::format("the row has {} fields, the header {}", scanner_.n_fields(),
-                                      columns_.names.size()),
-                          where(last), "quote fields that hold a comma");
-  }
-  for (std::size_t column = 0; column < columns_.names.size(); ++column) {
-    if (columns_.is_feature(column)) row_.push_back(read_float(column));
-  }
-  const auto values = std::as_bytes(std::span<const float>(row_));
-  dataset_.features.insert(dataset_.features.end(), values.begin(), values.end());
-  row_.clear();
-  read_label();
-  if (columns_.client) read_client();
-}
-
-// Classes are the distinct labels in sorted order: by value when all are integers, so that labels
-// 0..n-1 keep their numbers, else by their bytes.
-void CsvTable::number_labels() {
-  const auto key = [&](const std::string& text) {
-    return numeric_labels_ ? std::pair(*to_number(text), std::string()) : std::pair(0.0, text);
-  };
-  std::map<std::pair<double, std::string>, int32_t> class_of;
-  for (const auto& [text, order] : seen_labels_) class_of.emplace(key(text), 0);
-  int32_t next = 0;
-  for (auto& entry : class_of) entry.second = next++;
-  std::vector<int32_t> class_by_order(seen_labels_.size());
-  for (const auto& [text, order] : seen_labels_) {
-    class_by_order[static_cast<std::size_t>(order)] = class_of.at(key(text));
-  }
-  for (int32_t& label : dataset_.labels) label = class_by_order[static_cast<std::size_t>(label)];
-  dataset_.classes = next;
-}
-
-Dataset CsvTable::read() {
-  while (scanner_.next()) read_row();
-  if (dataset_.features.empty()) {
-    throw InvalidArgument("there is no row below the header", scanner_.where(),
-                          "a row is a sample");
-  }
-  if (!regression_) number_labels();
-  dataset_.shape = {columns_.features()};
-  dataset_.storage = Storage::kFloat;
-  return std::move(dataset_);
-}
 
 // The text between a byte order mark and blank last lines.
 std::string_view content(std::string_view text) {

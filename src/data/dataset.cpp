@@ -1,6 +1,5 @@
 #include "hanse/data/dataset.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>

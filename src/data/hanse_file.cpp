@@ -1,8 +1,9 @@
-#include "hanse_file.hpp"
+#include "hanse/data/hanse_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <span>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,10 +11,8 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/unnamed_file.hpp"
-#include "hanse/data/hanse_file.hpp"
+#include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hdf5_handles.hpp"
-#include "mapped_file.hpp"
 #include "sources.hpp"
 
 namespace hanse {
@@ -32,6 +31,10 @@ constexpr std::array<std::pair<Storage, const char*>, 3> kEncodings = {
 [[noreturn]] void refuse(const std::string& what, const std::string& path,
                          const std::string& name) {
   throw InvalidArgument(what, fmt::format("{}, {}", path, name), kHint);
+}
+
+hid_t feature_type(Storage storage) {
+  return storage == Storage::kFloat ? H5T_IEEE_F32LE : H5T_STD_U8LE;
 }
 
 // ---- writing ----
@@ -87,15 +90,17 @@ class Writer {
   Handle file_;
 };
 
-// Where the clients' arrays start; the samples' are in `file`.
-struct ClientPlaces {
-  int64_t offsets, train_end;
+// Where each array starts.
+struct Frame {
+  SamplePlaces samples;
+  int64_t offsets = -1;
+  int64_t train_end = -1;
+  int64_t digest = -1;
 };
 
-ClientPlaces write_frame(const std::string& path, HanseFile& file) {
+Frame write_frame(const std::string& path, const ClientLayout& layout) {
   const hdf5::Section section;
-  const ClientLayout& layout = file.layout;
-  const auto clients = static_cast<int64_t>(layout.clients.size());
+  const int64_t clients = std::ssize(layout.clients);
   std::vector<int64_t> shape = layout.shape;
   shape.insert(shape.begin(), layout.samples());
   Writer writer(path);
@@ -105,18 +110,19 @@ ClientPlaces write_frame(const std::string& path, HanseFile& file) {
   for (const auto& [storage, name] : kEncodings) {
     if (storage == layout.storage) writer.set("encoding", name);
   }
-  const ClientPlaces places{.offsets = writer.add("offsets", H5T_STD_I64LE, {clients + 1}),
-                            .train_end = writer.add("train_end", H5T_STD_I64LE, {clients})};
-  file.digest = writer.add("digest", H5T_STD_I64LE, {1});
+  Frame frame;
+  frame.offsets = writer.add("offsets", H5T_STD_I64LE, {clients + 1});
+  frame.train_end = writer.add("train_end", H5T_STD_I64LE, {clients});
+  frame.digest = writer.add("digest", H5T_STD_I64LE, {1});
   if (layout.classes > 0) {
-    file.labels = writer.add("labels", H5T_STD_I32LE, {layout.samples()});
+    frame.samples.labels = writer.add("labels", H5T_STD_I32LE, {layout.samples()});
   } else {
-    file.targets = writer.add("targets", H5T_IEEE_F32LE, {layout.samples()});
+    frame.samples.targets = writer.add("targets", H5T_IEEE_F32LE, {layout.samples()});
   }
-  const bool floats = layout.storage == Storage::kFloat;
-  file.features = writer.add("features", floats ? H5T_IEEE_F32LE : H5T_STD_U8LE, shape);
+  frame.samples.features = writer.add("features", feature_type(layout.storage), shape);
   writer.close();
-  return places;
+  frame.samples.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  return frame;
 }
 
 // A page of a sparse file that the disk has no room for would kill the program.
@@ -129,14 +135,6 @@ void reserve(const std::string& path, int64_t bytes) {
   if (failed) {
     throw IoError(fmt::format("no room for {} bytes: {}", bytes, why), path,
                   "make room on the disk");
-  }
-}
-
-void fill_clients(const ClientLayout& layout, int64_t* offsets, int64_t* train_end) {
-  offsets[0] = 0;
-  for (std::size_t c = 0; c < layout.clients.size(); ++c) {
-    offsets[c + 1] = layout.clients[c].end;
-    train_end[c] = layout.clients[c].train_end;
   }
 }
 
@@ -247,7 +245,7 @@ std::vector<ClientRanges> read_clients(const Reader& reader, int64_t samples,
 }
 
 void check_held_out(const ClientLayout& layout, const std::string& path) {
-  const auto clients = static_cast<int64_t>(layout.clients.size());
+  const int64_t clients = std::ssize(layout.clients);
   if (layout.held_out < 0 || layout.held_out >= clients) {
     refuse(fmt::format("{} of {} clients are held out", layout.held_out, clients), path,
            "held_out");
@@ -260,7 +258,8 @@ void check_held_out(const ClientLayout& layout, const std::string& path) {
   }
 }
 
-HanseFile read_frame(const std::string& path) {
+// `digest` gets the place of the digest, if there is one.
+HanseFile read_frame(const std::string& path, int64_t& digest) {
   const hdf5::Section section;
   const Reader reader(path);
   if (const int64_t version = reader.number("version"); version != kVersion) {
@@ -269,78 +268,79 @@ HanseFile read_frame(const std::string& path) {
   }
   HanseFile file;
   ClientLayout& layout = file.layout;
+  SamplePlaces& places = file.places;
   layout.classes = reader.number("classes");
   layout.held_out = reader.number("held_out");
   layout.storage = read_encoding(reader, path);
-  const bool floats = layout.storage == Storage::kFloat;
-  layout.shape = reader.locate("features", floats ? H5T_IEEE_F32LE : H5T_STD_U8LE, file.features);
+  layout.shape = reader.locate("features", feature_type(layout.storage), places.features);
   if (layout.shape.size() < 2) refuse("a sample has no extent", path, "features");
   const int64_t samples = layout.shape.front();
   layout.shape.erase(layout.shape.begin());
-  const auto counted = layout.classes > 0 ? reader.locate("labels", H5T_STD_I32LE, file.labels)
-                                          : reader.locate("targets", H5T_IEEE_F32LE, file.targets);
+  const auto counted = layout.classes > 0
+                           ? reader.locate("labels", H5T_STD_I32LE, places.labels)
+                           : reader.locate("targets", H5T_IEEE_F32LE, places.targets);
   if (counted != std::vector<int64_t>{samples}) {
     refuse(fmt::format("there are {} samples and {} labels or targets", samples,
                        counted.empty() ? 0 : counted[0]),
            path, "features");
   }
-  if (reader.has("digest")) reader.locate("digest", H5T_STD_I64LE, file.digest);
+  if (reader.has("digest")) reader.locate("digest", H5T_STD_I64LE, digest);
   layout.clients = read_clients(reader, samples, path);
   check_held_out(layout, path);
+  places.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
   return file;
+}
+
+void check_labels(const ClientLayout& layout, const int32_t* labels, const std::string& path) {
+  const std::span all(labels, static_cast<std::size_t>(layout.samples()));
+  const auto bad = std::ranges::find_if(
+      all, [&](int32_t label) { return label < 0 || label >= layout.classes; });
+  if (bad == all.end()) return;
+  refuse(fmt::format("label {} of sample {} is outside [0, {})", *bad, bad - all.begin(),
+                     layout.classes),
+         path, "labels");
 }
 
 }  // namespace
 
 HanseFile inspect_hanse_file(const std::string& path) {
+  HanseFile file;
+  int64_t digest = -1;
   try {
-    HanseFile file = read_frame(path);
-    file.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
-    return file;
+    file = read_frame(path, digest);
   } catch (const IoError& error) {
     throw InvalidArgument(error.what(), "",
                           "the file is incomplete or no HDF5; " + std::string(kHint));
   }
-}
-
-SampleArrays arrays_of(const HanseFile& file, std::byte* memory) {
-  const auto at = [&](int64_t place) { return place < 0 ? nullptr : memory + place; };
-  return {.features = at(file.features),
-          .labels = reinterpret_cast<int32_t*>(at(file.labels)),
-          .targets = reinterpret_cast<float*>(at(file.targets))};
-}
-
-void check_labels(const HanseFile& file, const SampleArrays& arrays, const std::string& path) {
-  if (!arrays.labels) return;
-  const int32_t* begin = arrays.labels;
-  const int32_t* end = begin + file.layout.samples();
-  const int32_t* bad = std::find_if(
-      begin, end, [&](int32_t label) { return label < 0 || label >= file.layout.classes; });
-  if (bad == end) return;
-  refuse(fmt::format("label {} of sample {} is outside [0, {})", *bad, bad - arrays.labels,
-                     file.layout.classes),
-         path, "labels");
+  const auto memory = map_file(path, file.places.bytes, Access::kRead);
+  const SampleArrays arrays = arrays_at(file.places, memory.get());
+  if (arrays.labels) check_labels(file.layout, arrays.labels, path);
+  file.digest = digest < 0 ? digest_of(file.layout, arrays)
+                           : *reinterpret_cast<const uint64_t*>(memory.get() + digest);
+  return file;
 }
 
 HanseFileSizes write_hanse_file(const std::string& path, const DataOptions& data,
                                 const FederationOptions& federation, uint64_t seed) {
   const auto source = make_client_source(data, federation, seed);
-  HanseFile file;
-  file.layout = source->layout();
-  const ClientPlaces places = write_frame(path, file);
-  file.bytes = static_cast<int64_t>(std::filesystem::file_size(path));
-  reserve(path, file.bytes);
-  const auto memory = map_file(path, file.bytes, Access::kWrite);
-  const SampleArrays arrays = arrays_of(file, memory.get());
+  const ClientLayout& layout = source->layout();
+  const Frame frame = write_frame(path, layout);
+  reserve(path, frame.samples.bytes);
+  const auto memory = map_file(path, frame.samples.bytes, Access::kWrite);
+  const SampleArrays arrays = arrays_at(frame.samples, memory.get());
   source->write(arrays);
-  fill_clients(file.layout, reinterpret_cast<int64_t*>(memory.get() + places.offsets),
-               reinterpret_cast<int64_t*>(memory.get() + places.train_end));
-  *reinterpret_cast<uint64_t*>(memory.get() + file.digest) = digest_of(file.layout, arrays);
-  const auto all = static_cast<int64_t>(file.layout.clients.size());
-  return {.clients = all - file.layout.held_out,
-          .held_out = file.layout.held_out,
-          .samples = file.layout.samples(),
-          .bytes = file.bytes};
+  auto* offsets = reinterpret_cast<int64_t*>(memory.get() + frame.offsets);
+  auto* train_end = reinterpret_cast<int64_t*>(memory.get() + frame.train_end);
+  *offsets++ = 0;
+  for (const ClientRanges& own : layout.clients) {
+    *offsets++ = own.end;
+    *train_end++ = own.train_end;
+  }
+  *reinterpret_cast<uint64_t*>(memory.get() + frame.digest) = digest_of(layout, arrays);
+  return {.clients = std::ssize(layout.clients) - layout.held_out,
+          .held_out = layout.held_out,
+          .samples = layout.samples(),
+          .bytes = frame.samples.bytes};
 }
 
 }  // namespace hanse

@@ -112,13 +112,10 @@ std::optional<std::string> find_file(const std::string& folder, const std::strin
 }
 
 std::string require_file(const std::string& folder, const std::string& name) {
-  const auto found = find_file(folder, name);
-  if (!found) {
-    throw InvalidArgument(fmt::format("neither {} nor {}.gz is in the folder", name, name), folder,
-                          "set data.path to a folder with the four IDX files; on Debian the "
-                          "package dataset-fashion-mnist has them");
-  }
-  return *found;
+  if (const auto found = find_file(folder, name)) return *found;
+  throw InvalidArgument(fmt::format("neither {} nor {}.gz is in the folder", name, name), folder,
+                        "set data.path to a folder with the four IDX files; on Debian the "
+                        "package dataset-fashion-mnist has them");
 }
 
 // Images and labels of one part, "train" or "t10k".

@@ -7,7 +7,7 @@
 #include <zlib.h>
 
 #include "hanse/base/error.hpp"
-#include "mapped_file.hpp"
+#include "hanse/base/mapped_file.hpp"
 
 namespace hanse {
 

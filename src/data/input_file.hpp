@@ -48,7 +48,7 @@ class InputText {
   std::string_view view() const { return view_; }
 
  private:
-  std::pmr::string unpacked_;  // see scratch_memory.hpp
+  std::pmr::string unpacked_;  // see ScratchMemory
   std::shared_ptr<const std::byte> mapped_;
   std::string_view view_;  // of either; the object stays in place
 };

@@ -6,9 +6,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
-#include "leaf.hpp"
-#include "roles.hpp"
-#include "tff.hpp"
 
 namespace hanse {
 

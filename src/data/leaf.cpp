@@ -1,17 +1,16 @@
 // LEAF's folders of JSON files; data/README.md has the grammar.
-#include "leaf.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <numeric>
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "client_source.hpp"
 #include "hanse/base/error.hpp"
-#include "leaf_file.hpp"
+#include "hanse/base/mapped_file.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {
@@ -19,8 +18,152 @@ namespace hanse {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr const char* kFormat = "data/README.md has the format";
+constexpr const char* kParts[] = {"train", "test"};
+
+// A sample or a label of a user.
+struct LeafItem {
+  bool is_label = false;
+  bool has_text = false;
+  std::vector<double> numbers;
+  std::string text;  // all texts of it, joined
+};
+
+// One file: {"users": [...], "num_samples": [...], "user_data": {USER: {"x": [...], "y": [...]}}};
+// or FLUTE's, {USER: {"x": [...]}} or {USER: [...]} with "user_data_label": {USER: [...]}. A sample
+// is a number, a text or (nested) arrays of them. Other keys are passed over. The parser follows
+// the path of keys: SECTION, in user_data USER, then x or y; inside, the depth of arrays.
+class LeafFile final : public nlohmann::json_sax<json> {
+ public:
+  // Gets the samples and labels in the order of the file.
+  using Visitor = std::function<void(const std::string& user, const LeafItem& item)>;
+
+  // Reads the file. Throws InvalidArgument with its path: not JSON, cut off, none of these.
+  // Cost: one pass; the file is mapped, and only the lists beside the data are kept.
+  LeafFile(const std::string& path, const Visitor& visitor) : path_(path), visitor_(visitor) {
+    const auto bytes = static_cast<int64_t>(fs::file_size(path));
+    if (bytes == 0) throw InvalidArgument("the file is empty", path, "make it again");
+    const auto memory = map_file(path, bytes, Access::kRead);
+    const char* text = reinterpret_cast<const char*>(memory.get());
+    json::sax_parse(text, text + bytes, this);
+    if (!found_data_) {
+      throw InvalidArgument("there is no \"user_data\" with a user", path,
+                            "expected LEAF's JSON; data/README.md has the format");
+    }
+  }
+
+  const std::vector<std::string>& users() const { return users_; }
+  const std::vector<int64_t>& num_samples() const { return num_samples_; }
+
+  bool start_object(std::size_t) override {
+    ++objects_;
+    if (field_ != Field::kNone) refuse("an object stands where a number or text is expected");
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (objects_ == 1) {
+      section_ = name;
+    } else if (objects_ == 2 && holds_users()) {
+      user_ = name;
+      found_data_ = true;
+    } else if (objects_ == 3 && section_ == "user_data") {
+      entry_ = name;
+    }
+    return true;
+  }
+  bool end_object() override {
+    --objects_;
+    entry_.clear();
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    if (arrays_++ == 0) field_ = field_here();
+    return true;
+  }
+  bool end_array() override {
+    if (--arrays_ == 0) field_ = Field::kNone;
+    if (arrays_ == 1) end_item();
+    return true;
+  }
+  bool null() override { return scalar("null"); }
+  bool boolean(bool) override { return scalar("a truth value"); }
+  bool binary(json::binary_t&) override { return scalar("binary data"); }
+  bool number_integer(json::number_integer_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_unsigned(json::number_unsigned_t value) override {
+    return number(static_cast<double>(value));
+  }
+  bool number_float(json::number_float_t value, const std::string&) override {
+    return number(value);
+  }
+  bool string(std::string& value) override {
+    if (holds_values()) {
+      item_.text += value;
+      item_.has_text = true;
+    }
+    if (field_ == Field::kUsers) users_.push_back(value);
+    if (arrays_ == 1) end_item();
+    return true;
+  }
+  bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
+    std::string reason = error.what();
+    const auto colon = reason.find("syntax error");
+    if (colon != std::string::npos) reason = reason.substr(colon);
+    throw InvalidArgument("not JSON, or cut off: " + reason, fmt::format("{}, byte {}", path_, at),
+                          "the file is incomplete or corrupt; make it again");
+  }
+
+ private:
+  enum class Field { kNone, kFeatures, kLabels, kUsers, kCounts };
+
+  bool holds_users() const { return section_ == "user_data" || section_ == "user_data_label"; }
+  Field field_here() const {
+    if (objects_ == 1 && section_ == "users") return Field::kUsers;
+    if (objects_ == 1 && section_ == "num_samples") return Field::kCounts;
+    if (objects_ == 2 && section_ == "user_data_label") return Field::kLabels;
+    if (objects_ == 2 && section_ == "user_data") return Field::kFeatures;
+    if (objects_ == 3 && entry_ == "x") return Field::kFeatures;
+    if (objects_ == 3 && entry_ == "y") return Field::kLabels;
+    return Field::kNone;
+  }
+  bool holds_values() const { return field_ == Field::kFeatures || field_ == Field::kLabels; }
+  bool number(double value) {
+    if (holds_values()) item_.numbers.push_back(value);
+    if (field_ == Field::kCounts) num_samples_.push_back(static_cast<int64_t>(value));
+    if (arrays_ == 1) end_item();
+    return true;
+  }
+  bool scalar(const char* what) {
+    if (field_ != Field::kNone) refuse(fmt::format("{} stands where a number is expected", what));
+    return true;
+  }
+  // A sample or label is an element of the outermost array.
+  void end_item() {
+    if (!holds_values()) return;
+    item_.is_label = field_ == Field::kLabels;
+    visitor_(user_, item_);
+    item_.numbers.clear();
+    item_.text.clear();
+    item_.has_text = false;
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InvalidArgument(what, fmt::format("{}, user '{}'", path_, user_), kFormat);
+  }
+
+  const std::string& path_;
+  const Visitor& visitor_;
+  std::vector<std::string> users_;
+  std::vector<int64_t> num_samples_;
+  LeafItem item_;        // the one in progress
+  int64_t objects_ = 0;  // open ones
+  int64_t arrays_ = 0;
+  std::string section_, user_, entry_;
+  Field field_ = Field::kNone;  // of the open array
+  bool found_data_ = false;
+};
 
 // FOLDER/*.json in the order of their names; empty when the folder is not there.
 std::vector<std::string> json_files(const fs::path& folder) {
@@ -33,181 +176,20 @@ std::vector<std::string> json_files(const fs::path& folder) {
   return files;
 }
 
-// Samples and labels of one user in train/ (0) or test/ (1).
-struct Count {
-  int64_t samples = 0;
-  int64_t labels = 0;
-  int64_t promised = -1;  // by num_samples
-};
-
-struct User {
-  std::string name;
-  Count parts[2];
-};
-
-// What the first pass learns.
-struct LeafContents {
-  std::vector<User> users;
-  std::unordered_map<std::string, std::size_t> index;
-  int64_t values = -1;  // numbers or characters of one sample
-  bool text_features = false;
-  bool text_labels = false;
-  int64_t classes = 0;  // of numeric labels
-};
-
-// First pass: who has how much, and whether all of it is alike.
-class Survey final : public LeafVisitor {
- public:
-  Survey(LeafContents& contents, Vocabulary& vocabulary)
-      : contents_(contents), vocabulary_(vocabulary) {}
-
-  // What follows stands in this file, of train/ (0) or test/ (1).
-  void start(const std::string& path, int part) {
-    path_ = &path;
-    part_ = part;
-  }
-
-  void user(const std::string& name) override {
-    const auto [entry, is_new] = contents_.index.emplace(name, contents_.users.size());
-    if (is_new) contents_.users.push_back({.name = name, .parts = {}});
-    at_ = entry->second;
-  }
-  void feature(double value) override {
-    if (!std::isfinite(static_cast<float>(value))) refuse("a feature is not finite in float32");
-    note_kind(false);
-    ++values_;
-  }
-  void feature(const std::string& text) override {
-    note_kind(true);
-    values_ += vocabulary_.count(text, where());
-  }
-  void end_sample() override {
-    if (contents_.values < 0) contents_.values = values_;
-    if (values_ != contents_.values || values_ == 0) {
-      refuse(fmt::format("sample {} has {} values, the first of all has {}", count().samples,
-                         values_, contents_.values));
-    }
-    values_ = 0;
-    ++count().samples;
-  }
-  void label(double value) override {
-    if (value != std::floor(value) || value < 0 || value > INT32_MAX - 1) {
-      refuse(fmt::format("the label {} is no class", value));
-    }
-    contents_.classes = std::max(contents_.classes, static_cast<int64_t>(value) + 1);
-    ++values_;
-  }
-  void label(const std::string& text) override {
-    contents_.text_labels = true;
-    values_ += vocabulary_.count(text, where());
-  }
-  void end_label() override {
-    if (values_ != 1) refuse(fmt::format("a label has {} values, not one", values_));
-    values_ = 0;
-    ++count().labels;
-  }
-
-  void promise(const LeafLists& lists) {
-    if (lists.users.size() != lists.num_samples.size()) {
-      throw InvalidArgument(
-          fmt::format("{} users but {} num_samples", lists.users.size(), lists.num_samples.size()),
-          *path_, kFormat);
-    }
-    for (std::size_t i = 0; i < lists.users.size(); ++i) {
-      user(lists.users[i]);
-      count().promised = std::max<int64_t>(count().promised, 0) + lists.num_samples[i];
-    }
-  }
-
- private:
-  Count& count() { return contents_.users[at_].parts[part_]; }
-  std::string where() const {
-    return fmt::format("{}, user '{}'", *path_, contents_.users[at_].name);
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument(what, where(), kFormat);
-  }
-  void note_kind(bool text) {
-    if (contents_.values < 0 && values_ == 0) contents_.text_features = text;
-    if (text != contents_.text_features) refuse("samples are numbers here and texts there");
-  }
-
-  LeafContents& contents_;
-  Vocabulary& vocabulary_;
-  const std::string* path_ = nullptr;
-  int part_ = 0;
-  std::size_t at_ = 0;
-  int64_t values_ = 0;  // of the sample or label in progress
-};
-
-// Second pass: every value to its place.
-class Writer final : public LeafVisitor {
- public:
-  Writer(const LeafContents& contents, const Vocabulary& vocabulary, const ClientLayout& layout,
-         const SampleArrays& out)
-      : contents_(contents), vocabulary_(vocabulary), layout_(layout), out_(out) {}
-
-  // Where the next sample and label of a user's part go.
-  struct Cursor {
-    int64_t sample[2];
-    int64_t label[2];
-  };
-  std::vector<Cursor> cursors;  // [users]; -1: the user is left out
-
-  void start(int part) { part_ = part; }
-
-  void user(const std::string& name) override { at_ = contents_.index.at(name); }
-  void feature(double value) override { put(value); }
-  void feature(const std::string& text) override {
-    tokens_.clear();
-    vocabulary_.encode(text, contents_.users[at_].name, tokens_);
-    for (const int32_t token : tokens_) put(token);
-  }
-  void end_sample() override {
-    ++cursors[at_].sample[part_];
-    value_ = 0;
-  }
-  void label(double value) override { label_ = static_cast<int32_t>(value); }
-  void label(const std::string& text) override {
-    tokens_.clear();
-    vocabulary_.encode(text, contents_.users[at_].name, tokens_);
-    label_ = tokens_.front();
-  }
-  void end_label() override {
-    int64_t& place = cursors[at_].label[part_];
-    if (place >= 0) out_.labels[place++] = label_;
-  }
-
- private:
-  void put(double value) {
-    const int64_t sample = cursors[at_].sample[part_];
-    if (sample < 0) return;
-    const int64_t place = sample * layout_.sample_values() + value_++;
-    if (layout_.storage == Storage::kToken) {
-      out_.features[place] = static_cast<std::byte>(value);
-    } else {
-      reinterpret_cast<float*>(out_.features)[place] = static_cast<float>(value);
-    }
-  }
-
-  const LeafContents& contents_;
-  const Vocabulary& vocabulary_;
-  const ClientLayout& layout_;
-  const SampleArrays& out_;
-  int part_ = 0;
-  std::size_t at_ = 0;
-  int64_t value_ = 0;  // of the sample in progress
-  int32_t label_ = 0;
-  std::vector<int32_t> tokens_;
-};
-
 class LeafSource final : public ClientSource {
  public:
   LeafSource(const DataOptions& data, uint64_t seed)
       : folder_(data.path), seed_(seed), vocabulary_(make_character_vocabulary(data.vocabulary)) {
-    find_files();
+    for (int part : {0, 1}) files_[part] = json_files(fs::path(folder_) / kParts[part]);
+    if (files_[0].empty() && files_[1].empty()) files_[0] = json_files(folder_);
+    if (files_[0].empty()) {
+      throw InvalidArgument("there is no *.json in the folder's train", folder_,
+                            "data.path is a folder with train/*.json and test/*.json");
+    }
     test_fraction_ = files_[1].empty() ? data.test_fraction : 0;
     survey();
+    vocabulary_->freeze();
+    check_counts();
     describe_samples(data);
     lay_users_out();
   }
@@ -215,60 +197,133 @@ class LeafSource final : public ClientSource {
   const ClientLayout& layout() const override { return layout_; }
 
   void write(const SampleArrays& out) override {
-    Writer writer(contents_, *vocabulary_, layout_, out);
-    writer.cursors = cursors_;
     for (int part = 0; part < 2; ++part) {
-      writer.start(part);
-      for (const std::string& file : files_[part]) read_leaf_file(file, writer);
+      for (const std::string& file : files_[part]) {
+        LeafFile(file, [&](const std::string& name, const LeafItem& item) {
+          write_item(user(name).parts[part], item, out);
+        });
+      }
     }
     if (test_fraction_ > 0) split_clients(layout_, test_fraction_, seed_, out);
   }
 
  private:
-  void find_files();
+  // Samples and labels of one user in train/ (0) or test/ (1).
+  struct Count {
+    int64_t samples = 0;
+    int64_t labels = 0;
+    int64_t promised = -1;    // by num_samples
+    int64_t next_sample = 0;  // where they are written
+    int64_t next_label = 0;
+  };
+  struct User {
+    std::string name;
+    Count parts[2];
+  };
+
+  // Items of one user mostly follow each other.
+  User& user(const std::string& name) {
+    if (last_ < users_.size() && users_[last_].name == name) return users_[last_];
+    const auto [entry, is_new] = index_.try_emplace(name, users_.size());
+    if (is_new) users_.push_back({.name = name, .parts = {}});
+    last_ = entry->second;
+    return users_[last_];
+  }
+
   void survey();
+  void learn_sample(const LeafItem& item, Count& count);
+  void learn_label(const LeafItem& item, Count& count);
+  std::string where() const { return fmt::format("{}, user '{}'", reading_, users_[last_].name); }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InvalidArgument(what, where(), kFormat);
+  }
   void check_counts() const;
   void describe_samples(const DataOptions& data);
   void lay_users_out();
+  const std::vector<int32_t>& encode(const LeafItem& item) {
+    tokens_.clear();
+    vocabulary_->encode(item.text, folder_, tokens_);
+    return tokens_;
+  }
+  void write_item(Count& count, const LeafItem& item, const SampleArrays& out);
 
   std::string folder_;
   uint64_t seed_;
   std::unique_ptr<Vocabulary> vocabulary_;
   double test_fraction_ = 0;
   std::vector<std::string> files_[2];  // of train/ and test/
-  LeafContents contents_;
+  std::string reading_;                // the file
+  std::vector<User> users_;
+  std::unordered_map<std::string, std::size_t> index_;  // name: place in users_
+  std::size_t last_ = 0;                                // the user found last
+  int64_t values_ = -1;                                 // numbers or characters of one sample
+  bool text_features_ = false;
+  bool text_labels_ = false;
+  int64_t classes_ = 0;  // of numeric labels
   ClientLayout layout_;
-  std::vector<Writer::Cursor> cursors_;  // [users]
+  std::vector<int32_t> tokens_;
 };
 
-void LeafSource::find_files() {
-  files_[0] = json_files(fs::path(folder_) / "train");
-  files_[1] = json_files(fs::path(folder_) / "test");
-  if (files_[0].empty() && files_[1].empty()) files_[0] = json_files(folder_);
-  if (files_[0].empty()) {
-    throw InvalidArgument("there is no *.json in the folder's train", folder_,
-                          "data.path is a folder with train/*.json and test/*.json");
+// First pass: who has how much, and whether all of it is alike.
+void LeafSource::survey() {
+  for (int part : {0, 1}) {
+    for (const std::string& file : files_[part]) {
+      reading_ = file;
+      const LeafFile read(file, [&](const std::string& name, const LeafItem& item) {
+        Count& count = user(name).parts[part];
+        item.is_label ? learn_label(item, count) : learn_sample(item, count);
+      });
+      const auto& names = read.users();
+      const auto& numbers = read.num_samples();
+      if (names.size() != numbers.size()) {
+        const auto what = fmt::format("{} users but {} num_samples", names.size(), numbers.size());
+        throw InvalidArgument(what, file, kFormat);
+      }
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        Count& count = user(names[i]).parts[part];
+        count.promised = std::max<int64_t>(count.promised, 0) + numbers[i];
+      }
+    }
   }
 }
 
-void LeafSource::survey() {
-  Survey visitor(contents_, *vocabulary_);
-  for (int part = 0; part < 2; ++part) {
-    for (const std::string& file : files_[part]) {
-      visitor.start(file, part);
-      visitor.promise(read_leaf_file(file, visitor));
-    }
+void LeafSource::learn_sample(const LeafItem& item, Count& count) {
+  if (values_ < 0) text_features_ = item.numbers.empty();
+  for (const double value : item.numbers) {
+    if (!std::isfinite(static_cast<float>(value))) refuse("a feature is not finite in float32");
   }
-  vocabulary_->freeze();
-  check_counts();
+  if (text_features_ ? !item.numbers.empty() : item.has_text) {
+    refuse("samples are numbers here and texts there");
+  }
+  auto values = std::ssize(item.numbers);
+  if (item.has_text) values += vocabulary_->count(item.text, where());
+  if (values_ < 0) values_ = values;
+  if (values != values_ || values == 0) {
+    refuse(fmt::format("sample {} has {} values, the first of all has {}", count.samples, values,
+                       values_));
+  }
+  ++count.samples;
+}
+
+void LeafSource::learn_label(const LeafItem& item, Count& count) {
+  auto values = std::ssize(item.numbers);
+  for (const double value : item.numbers) {
+    if (value != std::floor(value) || value < 0 || value > INT32_MAX - 1) {
+      refuse(fmt::format("the label {} is no class", value));
+    }
+    classes_ = std::max(classes_, static_cast<int64_t>(value) + 1);
+  }
+  if (item.has_text) values += vocabulary_->count(item.text, where());
+  text_labels_ = text_labels_ || item.has_text;
+  if (values != 1) refuse(fmt::format("a label has {} values, not one", values));
+  ++count.labels;
 }
 
 void LeafSource::check_counts() const {
-  const char* names[] = {"train", "test"};
-  for (const User& user : contents_.users) {
+  for (const User& user : users_) {
     for (int part = 0; part < 2; ++part) {
       const Count& count = user.parts[part];
-      const auto where = fmt::format("{}/{}, user '{}'", folder_, names[part], user.name);
+      const auto where = fmt::format("{}/{}, user '{}'", folder_, kParts[part], user.name);
       if (count.samples != count.labels) {
         throw InvalidArgument(fmt::format("{} samples but {} labels", count.samples, count.labels),
                               where, "every sample needs a label, in \"y\" or user_data_label");
@@ -283,50 +338,56 @@ void LeafSource::check_counts() const {
 }
 
 void LeafSource::describe_samples(const DataOptions& data) {
-  if (contents_.values < 0) {
-    throw InvalidArgument("there is no sample", folder_, kFormat);
-  }
-  if (contents_.text_labels && (!contents_.text_features || contents_.classes > 0)) {
+  if (values_ < 0) throw InvalidArgument("there is no sample", folder_, kFormat);
+  if (text_labels_ && (!text_features_ || classes_ > 0)) {
     throw InvalidArgument("labels are texts where samples or other labels are numbers", folder_,
                           kFormat);
   }
-  layout_.classes = contents_.text_labels ? vocabulary_->size() : contents_.classes;
-  const bool tokens = contents_.text_features && vocabulary_->size() <= 256;
+  layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
+  const bool tokens = text_features_ && vocabulary_->size() <= 256;
   layout_.storage = tokens ? Storage::kToken : Storage::kFloat;
-  const int64_t wanted =
-      std::accumulate(data.shape.begin(), data.shape.end(), int64_t{1}, std::multiplies<>());
-  const bool image = !contents_.text_features && wanted == contents_.values;
-  layout_.shape = image ? data.shape : std::vector<int64_t>{contents_.values};
+  const bool image =
+      !text_features_ && ClientLayout{.shape = data.shape}.sample_values() == values_;
+  layout_.shape = image ? data.shape : std::vector<int64_t>{values_};
 }
 
-// Users with training samples in the order of the files, then those with test samples alone.
 void LeafSource::lay_users_out() {
-  std::vector<std::size_t> order;
-  int64_t no_test = 0;
-  for (std::size_t u = 0; u < contents_.users.size(); ++u) {
-    const User& user = contents_.users[u];
-    if (user.parts[0].samples > 0) order.push_back(u);
-    if (user.parts[0].samples > 0 && user.parts[1].samples == 0) ++no_test;
-  }
-  const std::size_t trained = order.size();
-  for (std::size_t u = 0; u < contents_.users.size(); ++u) {
-    const User& user = contents_.users[u];
-    if (user.parts[0].samples == 0 && user.parts[1].samples > 0) order.push_back(u);
-  }
-  if (trained == 0) throw InvalidArgument("no user has a training sample", folder_, kFormat);
-  layout_.held_out = static_cast<int64_t>(order.size() - trained);
   std::vector<int64_t> train, test;
-  for (const std::size_t u : order) {
-    train.push_back(contents_.users[u].parts[0].samples);
-    test.push_back(contents_.users[u].parts[1].samples);
+  for (const User& user : users_) {
+    train.push_back(user.parts[0].samples);
+    test.push_back(user.parts[1].samples);
   }
-  layout_.clients = lay_out(train, test, test_fraction_);
-  cursors_.assign(contents_.users.size(), {{-1, -1}, {-1, -1}});
+  const auto order = lay_out(layout_, train, test, test_fraction_);
+  if (std::ssize(order) == layout_.held_out) {
+    throw InvalidArgument("no user has a training sample", folder_, kFormat);
+  }
+  int64_t no_test = 0;
   for (std::size_t c = 0; c < order.size(); ++c) {
-    const ClientRanges& own = layout_.clients[c];
-    cursors_[order[c]] = {{own.begin, own.train_end}, {own.begin, own.train_end}};
+    auto& [train_part, test_part] = users_[order[c]].parts;
+    train_part.next_sample = train_part.next_label = layout_.clients[c].begin;
+    test_part.next_sample = test_part.next_label = layout_.clients[c].train_end;
+    if (test_part.samples == 0) ++no_test;
   }
-  tell_unmatched(files_[1].empty() ? 0 : no_test, layout_.held_out);
+  report_unmatched(files_[1].empty() ? 0 : no_test, layout_.held_out);
+}
+
+// Second pass: every value to its place.
+void LeafSource::write_item(Count& count, const LeafItem& item, const SampleArrays& out) {
+  if (item.is_label) {
+    const int32_t label =
+        text_labels_ ? encode(item).front() : static_cast<int32_t>(item.numbers.front());
+    out.labels[count.next_label++] = label;
+    return;
+  }
+  std::byte* place = out.features + count.next_sample++ * layout_.sample_bytes();
+  auto* values = reinterpret_cast<float*>(place);
+  if (layout_.storage == Storage::kToken) {
+    for (const int32_t token : encode(item)) *place++ = static_cast<std::byte>(token);
+  } else if (text_features_) {
+    for (const int32_t token : encode(item)) *values++ = static_cast<float>(token);
+  } else {
+    for (const double value : item.numbers) *values++ = static_cast<float>(value);
+  }
 }
 
 }  // namespace

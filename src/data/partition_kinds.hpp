@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "hanse/base/random.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
@@ -19,5 +22,35 @@ Partition partition_power_law(const Dataset& dataset, const FederationOptions& o
                               uint64_t seed);
 Partition partition_by_column(const Dataset& dataset, const FederationOptions& options,
                               uint64_t seed);
+
+// ---- what they share ----
+
+// What a stream of Purpose::kPartition is for; stands in the stream's `round`. Numbers are part of
+// the results: never reuse or renumber one.
+enum class PartitionStream : uint64_t {
+  kOrder = 0,        // order of all samples
+  kSizes = 1,        // sizes: size of a client
+  kClients = 2,      // power-law: order of the clients
+  kProportions = 3,  // dirichlet: attempt * classes + class
+  kRepair = 4,       // dirichlet: samples moved to too small clients
+  kShards = 5,       // shards: order of the shards
+  kHeldOut = 6,      // who is held out of training
+};
+
+inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {
+  return RandomStream(seed, Purpose::kPartition, static_cast<uint64_t>(purpose), client);
+}
+
+// 0, 1, ..., n-1 in random order.
+std::vector<int64_t> shuffled_samples(int64_t n, uint64_t seed);
+
+// Client c gets the next sizes[c] samples of `order`; what is left over belongs to nobody.
+Partition from_sizes(std::vector<int64_t> order, std::span<const int64_t> sizes);
+
+// Sample i belongs to client owners[i]; a client's samples stand in ascending order.
+Partition from_owners(std::span<const int64_t> owners, int64_t clients);
+
+// Throws InvalidArgument when the samples do not suffice for federation.min-samples everywhere.
+void require_min_samples(const Dataset& dataset, const FederationOptions& options);
 
 }  // namespace hanse

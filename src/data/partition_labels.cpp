@@ -8,14 +8,29 @@
 
 #include "hanse/base/error.hpp"
 #include "partition_kinds.hpp"
-#include "partition_stream.hpp"
-#include "partition_tools.hpp"
 
 namespace hanse {
 
 namespace {
 
 constexpr int64_t kAttempts = 20;
+
+void require_labels(const Dataset& dataset, const FederationOptions& options) {
+  if (!dataset.labels.empty()) return;
+  throw InvalidArgument(fmt::format("partition {} needs class labels, the data are for regression",
+                                    options.partition),
+                        "federation.partition", "use iid, sizes, power-law or by-column");
+}
+
+// The samples of each class, [classes] in place of clients; in random order inside a class.
+Partition order_by_class(const Dataset& dataset, uint64_t seed) {
+  const std::vector<int64_t> order = shuffled_samples(dataset.size(), seed);
+  std::vector<int64_t> owners;  // class of the sample at each place of `order`
+  for (const int64_t i : order) owners.push_back(dataset.labels[static_cast<std::size_t>(i)]);
+  Partition classes = from_owners(owners, dataset.classes);
+  for (int64_t& sample : classes.order) sample = order[static_cast<std::size_t>(sample)];
+  return classes;
+}
 
 // A draw from the symmetric Dirichlet(alpha). Computed from logarithms of gamma variates, with
 // Gamma(a) = Gamma(a + 1) U^(1/a): for a small alpha the variates themselves underflow to 0 / 0.
@@ -47,23 +62,24 @@ std::vector<int64_t> cut_places(const std::vector<double>& p, int64_t size, doub
   return places;
 }
 
-// One attempt: the cut places of every class, [classes][clients + 1].
-std::vector<std::vector<int64_t>> draw_cuts(const ClassOrder& classes,
-                                            const FederationOptions& options, uint64_t seed,
-                                            int64_t attempt) {
-  std::vector<std::vector<int64_t>> cuts;
-  const auto n_classes = static_cast<int64_t>(classes.bounds.size()) - 1;
-  for (int64_t k = 0; k < n_classes; ++k) {
-    const auto key = static_cast<uint64_t>(attempt * n_classes + k);
+using Cuts = std::vector<std::vector<int64_t>>;  // of every class, [classes][clients + 1]
+
+// One attempt.
+Cuts draw_cuts(const Partition& classes, const FederationOptions& options, uint64_t seed,
+               int64_t attempt) {
+  Cuts cuts;
+  for (int64_t k = 0; k < classes.clients(); ++k) {
+    const auto key = static_cast<uint64_t>(attempt * classes.clients() + k);
     RandomStream stream = partition_stream(seed, PartitionStream::kProportions, key);
     const double u = stream.uniform();
     const auto p = draw_dirichlet(stream, options.alpha, options.clients);
-    cuts.push_back(cut_places(p, static_cast<int64_t>(classes.samples_of(k).size()), u));
+    const auto at = static_cast<std::size_t>(k);
+    cuts.push_back(cut_places(p, classes.offsets[at + 1] - classes.offsets[at], u));
   }
   return cuts;
 }
 
-int64_t smallest_client(const std::vector<std::vector<int64_t>>& cuts) {
+int64_t smallest_client(const Cuts& cuts) {
   std::vector<int64_t> sizes(cuts.front().size() - 1);
   for (const auto& places : cuts) {
     for (std::size_t c = 0; c < sizes.size(); ++c) sizes[c] += places[c + 1] - places[c];
@@ -71,15 +87,13 @@ int64_t smallest_client(const std::vector<std::vector<int64_t>>& cuts) {
   return *std::min_element(sizes.begin(), sizes.end());
 }
 
-std::vector<int64_t> owners_of(const ClassOrder& classes,
-                               const std::vector<std::vector<int64_t>>& cuts) {
+std::vector<int64_t> owners_of(const Partition& classes, const Cuts& cuts) {
   std::vector<int64_t> owners(classes.order.size());
   for (std::size_t k = 0; k < cuts.size(); ++k) {
-    const auto samples = classes.samples_of(static_cast<int64_t>(k));
+    const int64_t* samples = classes.order.data() + classes.offsets[k];
     for (std::size_t c = 0; c + 1 < cuts[k].size(); ++c) {
       for (int64_t place = cuts[k][c]; place < cuts[k][c + 1]; ++place) {
-        const auto sample = static_cast<std::size_t>(samples[static_cast<std::size_t>(place)]);
-        owners[sample] = static_cast<int64_t>(c);
+        owners[static_cast<std::size_t>(samples[place])] = static_cast<int64_t>(c);
       }
     }
   }
@@ -123,8 +137,8 @@ Partition partition_dirichlet(const Dataset& dataset, const FederationOptions& o
     throw InvalidArgument(fmt::format("alpha is {}", options.alpha), "federation.alpha",
                           "it is above 0, and finite");
   }
-  const ClassOrder classes = order_by_class(dataset, seed);
-  std::vector<std::vector<int64_t>> cuts;
+  const Partition classes = order_by_class(dataset, seed);
+  Cuts cuts;
   for (int64_t attempt = 0; attempt < kAttempts; ++attempt) {
     cuts = draw_cuts(classes, options, seed, attempt);
     if (smallest_client(cuts) >= options.min_samples) break;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "mapped_file.hpp"
+#include "hanse/base/mapped_file.hpp"
 
 namespace hanse {
 

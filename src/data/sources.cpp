@@ -1,6 +1,5 @@
 #include "sources.hpp"
 
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -8,20 +7,10 @@
 
 #include "hanse/base/error.hpp"
 #include "kinds.hpp"
-#include "standardize.hpp"
 
 namespace hanse {
 
 namespace {
-
-// Writes element order[i], `width` bytes each, to place i.
-void copy_ordered(std::byte* out, const void* in, std::span<const int64_t> order, int64_t width) {
-  for (const int64_t from : order) {
-    std::memcpy(out, static_cast<const std::byte*>(in) + from * width,
-                static_cast<std::size_t>(width));
-    out += width;
-  }
-}
 
 // Samples in memory that a partition gives to clients.
 class PartitionedSource final : public ClientSource {
@@ -40,17 +29,13 @@ class PartitionedSource final : public ClientSource {
   const ClientLayout& layout() const override { return layout_; }
 
   void write(const SampleArrays& out) override {
-    const auto& order = partition_.order;
-    const auto used = std::span(order).first(static_cast<std::size_t>(layout_.samples()));
-    copy_ordered(out.features, dataset_.features.data(), used, dataset_.sample_bytes());
-    if (out.labels) {
-      copy_ordered(reinterpret_cast<std::byte*>(out.labels), dataset_.labels.data(), used,
-                   sizeof(int32_t));
-    }
-    if (out.targets) {
-      copy_ordered(reinterpret_cast<std::byte*>(out.targets), dataset_.targets.data(), used,
-                   sizeof(float));
-    }
+    const auto used =
+        std::span(partition_.order).first(static_cast<std::size_t>(layout_.samples()));
+    copy_ordered(out.features, dataset_.features.data(), used, 0, dataset_.sample_bytes());
+    auto* labels = reinterpret_cast<std::byte*>(out.labels);
+    auto* targets = reinterpret_cast<std::byte*>(out.targets);
+    if (labels) copy_ordered(labels, dataset_.labels.data(), used, 0, sizeof(int32_t));
+    if (targets) copy_ordered(targets, dataset_.targets.data(), used, 0, sizeof(float));
   }
 
  private:

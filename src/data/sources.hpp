@@ -1,8 +1,9 @@
-// From the options to the source that they name.
+// From the options to the source, or the file, that they name.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "client_source.hpp"
 #include "hanse/data/dataset.hpp"
@@ -18,5 +19,17 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
 std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
                                                  const FederationOptions& federation,
                                                  uint64_t seed);
+
+// Hanse's own data file.
+struct HanseFile {
+  ClientLayout layout;
+  SamplePlaces places;
+  uint64_t digest = 0;  // of layout and samples
+};
+
+// Reads everything but the samples; `places` are those of the mapped file. A file without a digest
+// is read once to compute it. Throws InvalidArgument: not such a file, damaged, arrays that do not
+// fit each other, labels outside the classes.
+HanseFile inspect_hanse_file(const std::string& path);
 
 }  // namespace hanse

@@ -2,14 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/random.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/data/partition.hpp"
+#include "partition_kinds.hpp"
 
 namespace hanse {
+
+namespace {
+
+// Moves the chosen elements behind the others; both keep their order. Returns where they begin.
+template <class T>
+int64_t move_behind(std::span<T> values, const std::vector<char>& chosen) {
+  std::vector<T> last;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (chosen[i]) {
+      last.push_back(values[i]);
+    } else {
+      values[kept++] = values[i];
+    }
+  }
+  std::copy(last.begin(), last.end(), values.begin() + static_cast<int64_t>(kept));
+  return static_cast<int64_t>(kept);
+}
+
+int64_t number_of(double wanted, int64_t clients) {
+  if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted))) {
+    throw InvalidArgument(fmt::format("cannot hold out {} clients", number_text(wanted)),
+                          "federation.held-out", "a share below 1, or a whole number");
+  }
+  const double number = wanted < 1 ? std::round(wanted * static_cast<double>(clients)) : wanted;
+  if (number >= static_cast<double>(clients)) {
+    throw InvalidArgument(
+        fmt::format("holding {} of {} clients out leaves nobody to train", number, clients),
+        "federation.held-out", "hold fewer out");
+  }
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
 
 ClientSplitter::ClientSplitter(std::span<const int32_t> labels, int64_t classes,
                                double test_fraction, uint64_t seed)
@@ -66,29 +102,15 @@ void ClientSplitter::mark_test(std::span<const int64_t> own) {
   }
 }
 
-int64_t ClientSplitter::move_test(std::span<int64_t> own) {
-  moved_.clear();
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    if (in_test_[i]) {
-      moved_.push_back(own[i]);
-    } else {
-      own[kept++] = own[i];
-    }
-  }
-  std::copy(moved_.begin(), moved_.end(), own.begin() + static_cast<int64_t>(kept));
-  return static_cast<int64_t>(kept);
-}
-
 int64_t ClientSplitter::split(std::span<int64_t> own, uint64_t client) {
   places_.resize(own.size());
-  for (std::size_t i = 0; i < own.size(); ++i) places_[i] = static_cast<int64_t>(i);
+  std::iota(places_.begin(), places_.end(), int64_t{0});
   RandomStream(seed_, Purpose::kSplit, 0, client).shuffle(std::span<int64_t>(places_));
   count_strata(own);
   set_test_counts(static_cast<int64_t>(own.size()));
   mark_test(own);
   for (const int64_t sample : own) stratum_of_[label(sample)] = -1;  // ready for the next client
-  return move_test(own);
+  return move_behind(own, in_test_);
 }
 
 int64_t test_samples(int64_t n, double test_fraction) {
@@ -107,6 +129,21 @@ void split_train_test(Partition& partition, const Dataset& dataset, double test_
                                  partition.order.data() + partition.offsets[at + 1]);
     partition.train_end[at] = begin + splitter.split(own, static_cast<uint64_t>(c));
   }
+}
+
+void hold_out(std::vector<ClientRanges>& clients, int64_t& held_out, double wanted, uint64_t seed) {
+  const int64_t there = std::ssize(clients) - held_out;
+  const int64_t number = number_of(wanted, there);
+  if (number == 0) return;
+  std::vector<int64_t> order(static_cast<std::size_t>(there));
+  std::iota(order.begin(), order.end(), 0);
+  partition_stream(seed, PartitionStream::kHeldOut).shuffle(std::span<int64_t>(order));
+  std::vector<char> chosen(order.size());
+  for (int64_t i = 0; i < number; ++i) {
+    chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = 1;
+  }
+  move_behind(std::span(clients).first(chosen.size()), chosen);
+  held_out += number;
 }
 
 }  // namespace hanse

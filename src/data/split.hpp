@@ -1,9 +1,11 @@
-// The train/test split of one client after another.
+// What is kept out of training: test samples of each client, and clients.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "hanse/data/dataset.hpp"
 
 namespace hanse {
 
@@ -36,7 +38,6 @@ class ClientSplitter {
   void count_strata(std::span<const int64_t> own);
   void set_test_counts(int64_t samples);
   void mark_test(std::span<const int64_t> own);
-  int64_t move_test(std::span<int64_t> own);
 
   std::span<const int32_t> labels_;
   double fraction_;
@@ -45,7 +46,11 @@ class ClientSplitter {
   std::vector<Stratum> strata_;      // in the order of first appearance in places_
   std::vector<int64_t> places_;      // of the client's samples, in random order
   std::vector<char> in_test_;
-  std::vector<int64_t> moved_;
 };
+
+// Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, behind the others, a
+// uniform choice of the seed; the last `held_out` of them are there already. Both parts keep their
+// order; `held_out` grows. Throws InvalidArgument when nobody would be left.
+void hold_out(std::vector<ClientRanges>& clients, int64_t& held_out, double wanted, uint64_t seed);
 
 }  // namespace hanse

@@ -1,5 +1,4 @@
-#include "standardize.hpp"
-
+// Features centred and scaled to unit deviation.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -7,68 +6,62 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/data/partition.hpp"
 
 namespace hanse {
 
 namespace {
 
-class Standardizer {
- public:
-  explicit Standardizer(Dataset& dataset)
-      : width_(static_cast<std::size_t>(dataset.sample_values())),
-        values_(reinterpret_cast<float*>(dataset.features.data())),
-        mean_(width_),
-        deviation_(width_) {}
+using Samples = std::span<const int64_t>;
 
-  // Mean and deviation of each column over the samples.
-  void learn(std::span<const int64_t> samples);
-  void apply(std::span<const int64_t> samples);
+struct Features {
+  float* values;  // [samples, width]
+  std::size_t width;
 
- private:
-  std::span<float> sample(int64_t i) {
-    return {values_ + static_cast<std::size_t>(i) * width_, width_};
+  std::span<float> sample(int64_t i) const {
+    return {values + static_cast<std::size_t>(i) * width, width};
   }
-  bool is_constant(std::span<const int64_t> samples, std::size_t column);
-
-  std::size_t width_;
-  float* values_;                  // [samples, width]
-  std::vector<double> mean_;       // [width]
-  std::vector<double> deviation_;  // [width]; 1 for a constant column
 };
 
-// Compares the values: the rounded mean of equal ones may differ from them, and their deviation
-// from it would be a tiny number and no zero.
-bool Standardizer::is_constant(std::span<const int64_t> samples, std::size_t column) {
-  return std::all_of(samples.begin(), samples.end(), [&](int64_t i) {
-    return sample(i)[column] == sample(samples.front())[column];
-  });
-}
+struct Moments {
+  std::vector<double> mean;       // [width]
+  std::vector<double> deviation;  // [width]; 1 for a constant column
+};
 
-void Standardizer::learn(std::span<const int64_t> samples) {
+// Of each column over the samples.
+Moments moments(const Features& features, Samples samples) {
+  const std::size_t width = features.width;
   const auto n = static_cast<double>(samples.size());
-  std::fill(mean_.begin(), mean_.end(), 0.0);
+  Moments result{std::vector<double>(width), std::vector<double>(width)};
+  auto& [mean, deviation] = result;
   for (const int64_t i : samples) {
-    for (std::size_t d = 0; d < width_; ++d) mean_[d] += static_cast<double>(sample(i)[d]) / n;
+    const auto row = features.sample(i);
+    for (std::size_t d = 0; d < width; ++d) mean[d] += static_cast<double>(row[d]) / n;
   }
-  std::fill(deviation_.begin(), deviation_.end(), 0.0);
   for (const int64_t i : samples) {
-    for (std::size_t d = 0; d < width_; ++d) {
-      const double offset = static_cast<double>(sample(i)[d]) - mean_[d];
-      deviation_[d] += offset * offset / n;
+    const auto row = features.sample(i);
+    for (std::size_t d = 0; d < width; ++d) {
+      const double offset = static_cast<double>(row[d]) - mean[d];
+      deviation[d] += offset * offset / n;
     }
   }
-  for (std::size_t d = 0; d < width_; ++d) {
-    const bool constant = is_constant(samples, d);
-    if (constant) mean_[d] = static_cast<double>(sample(samples.front())[d]);
-    deviation_[d] = constant ? 1.0 : std::sqrt(deviation_[d]);
+  for (std::size_t d = 0; d < width; ++d) {
+    // Compares the values: the rounded mean of equal ones may differ from them, and their deviation
+    // from it would be a tiny number and no zero.
+    const float first = features.sample(samples.front())[d];
+    const bool constant = std::all_of(samples.begin(), samples.end(),
+                                      [&](int64_t i) { return features.sample(i)[d] == first; });
+    if (constant) mean[d] = static_cast<double>(first);
+    deviation[d] = constant ? 1.0 : std::sqrt(deviation[d]);
   }
+  return result;
 }
 
-void Standardizer::apply(std::span<const int64_t> samples) {
+void apply(const Moments& moments, const Features& features, Samples samples) {
   for (const int64_t i : samples) {
-    const auto row = sample(i);
-    for (std::size_t d = 0; d < width_; ++d) {
-      const double value = (static_cast<double>(row[d]) - mean_[d]) / deviation_[d];
+    const auto row = features.sample(i);
+    for (std::size_t d = 0; d < row.size(); ++d) {
+      const double value = (static_cast<double>(row[d]) - moments.mean[d]) / moments.deviation[d];
       row[d] = static_cast<float>(value);
       if (!std::isfinite(row[d])) {
         throw InvalidArgument(
@@ -77,29 +70,6 @@ void Standardizer::apply(std::span<const int64_t> samples) {
       }
     }
   }
-}
-
-std::span<const int64_t> samples_between(const Partition& partition, int64_t begin, int64_t end) {
-  return std::span(partition.order)
-      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-}
-
-void standardize_clients(Standardizer& standardizer, const Partition& partition) {
-  for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
-    const int64_t begin = partition.offsets[c];
-    standardizer.learn(samples_between(partition, begin, partition.train_end[c]));
-    standardizer.apply(samples_between(partition, begin, partition.offsets[c + 1]));
-  }
-}
-
-void standardize_all(Standardizer& standardizer, const Partition& partition) {
-  std::vector<int64_t> training;
-  for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
-    const auto own = samples_between(partition, partition.offsets[c], partition.train_end[c]);
-    training.insert(training.end(), own.begin(), own.end());
-  }
-  standardizer.learn(training);
-  standardizer.apply(partition.order);
 }
 
 }  // namespace
@@ -114,12 +84,18 @@ void standardize(Dataset& dataset, const Partition& partition, const std::string
     throw InvalidArgument("pixels stored as bytes cannot be standardized", "data.standardize",
                           "use none: they are scaled to [0, 1] already; only data.kind = csv can");
   }
-  Standardizer standardizer(dataset);
-  if (scope == "client") {
-    standardize_clients(standardizer, partition);
-  } else {
-    standardize_all(standardizer, partition);
+  const Features features{reinterpret_cast<float*>(dataset.features.data()),
+                          static_cast<std::size_t>(dataset.sample_values())};
+  std::vector<int64_t> training;  // of all clients
+  for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
+    const auto begin = partition.order.begin() + partition.offsets[c];
+    const Samples train(begin, partition.order.begin() + partition.train_end[c]);
+    training.insert(training.end(), train.begin(), train.end());
+    if (scope == "all") continue;
+    apply(moments(features, train), features,
+          Samples(begin, partition.order.begin() + partition.offsets[c + 1]));
   }
+  if (scope == "all") apply(moments(features, training), features, partition.order);
 }
 
 }  // namespace hanse

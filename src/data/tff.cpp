@@ -1,7 +1,6 @@
 // TensorFlow Federated's data sets; data/README.md has the grammar.
-#include "tff.hpp"
-
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -12,7 +11,7 @@
 
 #include "hanse/base/error.hpp"
 #include "tff_file.hpp"
-#include "token_source.hpp"
+#include "text_source.hpp"
 
 namespace hanse {
 
@@ -29,24 +28,18 @@ class TffPair {
 
   bool has_test() const { return test_.has_value(); }
   // Those of the train file by name, then those of the test file alone.
-  int64_t clients() const { return static_cast<int64_t>(clients_.size()); }
-  int64_t train_clients() const { return train_.clients(); }
+  int64_t clients() const { return std::ssize(clients_); }
+  const TffFile& train_file() const { return train_; }
 
-  std::optional<TffClient> train(int64_t client) const {
-    const int64_t at = clients_[static_cast<std::size_t>(client)].train;
-    return at < 0 ? std::nullopt : std::optional(train_.open(at));
+  // A dataset of a client in the train file (0) or the test file (1); nothing where that does not
+  // have the client.
+  std::optional<TffDataset> dataset(int part, int64_t client, const std::string& name) const {
+    const int64_t at = clients_[static_cast<std::size_t>(client)][static_cast<std::size_t>(part)];
+    if (at < 0) return std::nullopt;
+    return (part == 0 ? train_ : *test_).dataset(at, name);
   }
-  std::optional<TffClient> test(int64_t client) const {
-    const int64_t at = clients_[static_cast<std::size_t>(client)].test;
-    return at < 0 ? std::nullopt : std::optional(test_->open(at));
-  }
-  TffClient first() const { return train_.open(0); }
 
  private:
-  struct Places {
-    int64_t train, test;  // -1: not there
-  };
-
   void match() {
     std::unordered_map<std::string, std::size_t> place;
     for (int64_t c = 0; c < train_.clients(); ++c) {
@@ -58,25 +51,17 @@ class TffPair {
       if (found == place.end()) {
         clients_.push_back({-1, c});
       } else {
-        clients_[found->second].test = c;
+        clients_[found->second][1] = c;
         ++both;
       }
     }
-    tell_unmatched(train_.clients() - both, test_->clients() - both);
+    report_unmatched(train_.clients() - both, test_->clients() - both);
   }
 
   TffFile train_;
   std::optional<TffFile> test_;
-  std::vector<Places> clients_;
+  std::vector<std::array<int64_t, 2>> clients_;  // where each file has it; -1: it has not
 };
-
-struct CloseFiles {
-  void operator()(TffPair* files) const {
-    const hdf5::Section section;
-    delete files;
-  }
-};
-using Files = std::unique_ptr<TffPair, CloseFiles>;
 
 [[noreturn]] void refuse(const std::string& what, const TffDataset& dataset,
                          const std::string& hint) {
@@ -86,8 +71,7 @@ using Files = std::unique_ptr<TffPair, CloseFiles>;
 // ---- arrays with labels ----
 
 // Images as [channels, height, width]; other samples as they stand.
-std::vector<int64_t> sample_shape(const std::vector<int64_t>& extents) {
-  const std::vector<int64_t> own(extents.begin() + 1, extents.end());
+std::vector<int64_t> sample_shape(const std::vector<int64_t>& own) {
   if (own.empty()) return {1};
   if (own.size() == 2) return {1, own[0], own[1]};
   if (own.size() == 3) return {own[2], own[0], own[1]};
@@ -96,7 +80,8 @@ std::vector<int64_t> sample_shape(const std::vector<int64_t>& extents) {
 
 class ArraySource final : public ClientSource {
  public:
-  ArraySource(Files files, std::string features, const DataOptions& data, uint64_t seed)
+  ArraySource(std::unique_ptr<TffPair> files, std::string features, const DataOptions& data,
+              uint64_t seed)
       : files_(std::move(files)),
         features_(std::move(features)),
         label_(data.label_column),
@@ -106,21 +91,25 @@ class ArraySource final : public ClientSource {
   }
 
   const ClientLayout& layout() const override { return layout_; }
-  void write(const SampleArrays& out) override;
+
+  void write(const SampleArrays& out) override {
+    std::copy(labels_.begin(), labels_.end(), out.labels);
+    read_input([&] { write_features(out); });
+    if (test_fraction_ > 0) split_clients(layout_, test_fraction_, seed_, out);
+  }
 
  private:
   void survey();
-  int64_t read_labels(const std::optional<TffClient>& client);
+  int64_t read_labels(const std::optional<TffDataset>& found);
   void learn_layout(const TffDataset& dataset);
-  void write_part(const std::optional<TffClient>& client, int64_t begin, int64_t end,
-                  const SampleArrays& out);
   void write_features(const SampleArrays& out);
+  void write_part(const std::optional<TffDataset>& dataset, int64_t begin, int64_t end,
+                  const SampleArrays& out);
   void check_features(const TffDataset& dataset, int64_t samples) const;
-  void read_floats(const TffDataset& dataset, float* out);
   template <class T>
   void read_samples(const TffDataset& dataset, T* out);
 
-  Files files_;
+  std::unique_ptr<TffPair> files_;
   std::string features_;
   std::string label_;
   double test_fraction_;
@@ -132,9 +121,9 @@ class ArraySource final : public ClientSource {
 };
 
 // Appends a part's labels and returns their number.
-int64_t ArraySource::read_labels(const std::optional<TffClient>& client) {
-  if (!client) return 0;
-  const TffDataset dataset = client->dataset(label_);
+int64_t ArraySource::read_labels(const std::optional<TffDataset>& found) {
+  if (!found) return 0;
+  const TffDataset& dataset = *found;
   const auto& shape = dataset.shape();
   if (dataset.type() != TffType::kInteger && dataset.type() != TffType::kByte) {
     refuse("labels are integers, these are not", dataset, "set data.label-column");
@@ -160,24 +149,24 @@ void ArraySource::learn_layout(const TffDataset& dataset) {
     refuse("features are numbers, these are not", dataset, "set data.feature-column");
   }
   if (dataset.shape().empty()) refuse("the features have no extent", dataset, "[n, ...] expected");
-  layout_.shape = sample_shape(dataset.shape());
   extents_.assign(dataset.shape().begin() + 1, dataset.shape().end());
+  layout_.shape = sample_shape(extents_);
   layout_.storage = dataset.type() == TffType::kByte ? Storage::kByte : Storage::kFloat;
 }
 
 void ArraySource::survey() {
-  learn_layout(files_->first().dataset(features_));
+  learn_layout(files_->train_file().dataset(0, features_));
+  const int64_t train_clients = files_->train_file().clients();
   std::vector<int64_t> train, test;
   for (int64_t c = 0; c < files_->clients(); ++c) {
-    train.push_back(read_labels(files_->train(c)));
-    test.push_back(read_labels(files_->test(c)));
-    if (train.back() + test.back() == 0 || (train.back() == 0 && c < files_->train_clients())) {
+    train.push_back(read_labels(files_->dataset(0, c, label_)));
+    test.push_back(read_labels(files_->dataset(1, c, label_)));
+    if (train.back() + test.back() == 0 || (train.back() == 0 && c < train_clients)) {
       throw InvalidArgument(fmt::format("client {} has no training sample", c), "data.path",
                             "every client needs one");
     }
   }
-  layout_.held_out = files_->clients() - files_->train_clients();
-  layout_.clients = lay_out(train, test, test_fraction_);
+  lay_out(layout_, train, test, test_fraction_);
 }
 
 void ArraySource::check_features(const TffDataset& dataset, int64_t samples) const {
@@ -215,43 +204,31 @@ void ArraySource::read_samples(const TffDataset& dataset, T* out) {
   }
 }
 
-void ArraySource::read_floats(const TffDataset& dataset, float* out) {
-  read_samples(dataset, out);
-  const float* end = out + dataset.size();
-  const float* bad =
-      std::find_if(out, const_cast<float*>(end), [](float value) { return !std::isfinite(value); });
-  if (bad != end) {
-    const int64_t sample = (bad - out) / std::max<int64_t>(1, layout_.sample_values());
-    refuse(fmt::format("sample {} has a feature that is not finite", sample), dataset,
-           "remove the sample");
-  }
-}
-
-void ArraySource::write_part(const std::optional<TffClient>& client, int64_t begin, int64_t end,
+void ArraySource::write_part(const std::optional<TffDataset>& dataset, int64_t begin, int64_t end,
                              const SampleArrays& out) {
-  if (!client) return;
-  const TffDataset dataset = client->dataset(features_);
-  check_features(dataset, end - begin);
+  if (!dataset) return;
+  check_features(*dataset, end - begin);
   std::byte* place = out.features + begin * layout_.sample_bytes();
   if (layout_.storage == Storage::kByte) {
-    read_samples(dataset, reinterpret_cast<uint8_t*>(place));
-  } else {
-    read_floats(dataset, reinterpret_cast<float*>(place));
+    return read_samples(*dataset, reinterpret_cast<uint8_t*>(place));
   }
-}
-
-void ArraySource::write(const SampleArrays& out) {
-  std::copy(labels_.begin(), labels_.end(), out.labels);
-  read_input([&] { write_features(out); });
-  if (test_fraction_ > 0) split_clients(layout_, test_fraction_, seed_, out);
+  auto* values = reinterpret_cast<float*>(place);
+  read_samples(*dataset, values);
+  const float* last = values + dataset->size();
+  const float* bad =
+      std::find_if_not<const float*>(values, last, [](float x) { return std::isfinite(x); });
+  if (bad == last) return;
+  const int64_t sample = (bad - values) / std::max<int64_t>(1, layout_.sample_values());
+  refuse(fmt::format("sample {} has a feature that is not finite", sample), *dataset,
+         "remove the sample");
 }
 
 void ArraySource::write_features(const SampleArrays& out) {
   for (int64_t c = 0; c < files_->clients(); ++c) {
     const ClientRanges& own = layout_.clients[static_cast<std::size_t>(c)];
     const int64_t train_end = files_->has_test() ? own.train_end : own.end;
-    write_part(files_->train(c), own.begin, train_end, out);
-    write_part(files_->test(c), train_end, own.end, out);
+    write_part(files_->dataset(0, c, features_), own.begin, train_end, out);
+    write_part(files_->dataset(1, c, features_), train_end, own.end, out);
   }
 }
 
@@ -259,7 +236,8 @@ void ArraySource::write_features(const SampleArrays& out) {
 
 class TffTexts final : public TextReader {
  public:
-  TffTexts(Files files, std::string name) : files_(std::move(files)), name_(std::move(name)) {}
+  TffTexts(std::unique_ptr<TffPair> files, std::string name)
+      : files_(std::move(files)), name_(std::move(name)) {}
 
   int64_t clients() const override { return files_->clients(); }
   bool has_test() const override { return files_->has_test(); }
@@ -267,24 +245,24 @@ class TffTexts final : public TextReader {
   ClientTexts read(int64_t client) override {
     return read_input([&] {
       ClientTexts texts;
-      texts.train = read_part(files_->train(client), texts.where);
-      texts.test = read_part(files_->test(client), texts.where);
+      texts.train = read_part(files_->dataset(0, client, name_), texts.where);
+      texts.test = read_part(files_->dataset(1, client, name_), texts.where);
       return texts;
     });
   }
 
  private:
-  std::vector<std::string> read_part(const std::optional<TffClient>& client, std::string& where) {
-    if (!client) return {};
-    const TffDataset dataset = client->dataset(name_);
-    where = dataset.where();
-    if (dataset.type() != TffType::kText) {
-      refuse("texts are expected, these are none", dataset, "set data.feature-column");
+  static std::vector<std::string> read_part(const std::optional<TffDataset>& dataset,
+                                            std::string& where) {
+    if (!dataset) return {};
+    where = dataset->where();
+    if (dataset->type() != TffType::kText) {
+      refuse("texts are expected, these are none", *dataset, "set data.feature-column");
     }
-    return dataset.read_texts();
+    return dataset->read_texts();
   }
 
-  Files files_;
+  std::unique_ptr<TffPair> files_;
   std::string name_;
 };
 
@@ -294,15 +272,15 @@ class TffTexts final : public TextReader {
 constexpr const char* kLayouts[] = {"pixels", "image", "snippets", "tokens", "title"};
 constexpr const char* kWords[] = {"tokens", "title"};
 
-std::string find_features(const TffClient& client, const std::string& given) {
+std::string find_features(const TffFile& file, const std::string& given) {
   if (!given.empty()) return given;
   for (const char* name : kLayouts) {
-    if (client.has(name)) return name;
+    if (file.has(0, name)) return name;
   }
   throw InvalidArgument(fmt::format("unknown layout: no client has {}", fmt::join(kLayouts, ", ")),
                         "data.path",
                         fmt::format("set data.feature-column; the first client has: {}",
-                                    fmt::join(client.names(), ", ")));
+                                    fmt::join(file.names(0), ", ")));
 }
 
 void check_no_labels(const DataOptions& data, const std::string& features) {
@@ -318,25 +296,21 @@ void check_no_labels(const DataOptions& data, const std::string& features) {
 }  // namespace
 
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed) {
-  Files files;
+  std::unique_ptr<TffPair> files;
   std::string features;
   bool text = false;
   read_input([&] {
-    files.reset(new TffPair(data.path, data.test_path));
-    const TffClient first = files->first();
-    features = find_features(first, data.feature_column);
-    text = first.dataset(features).type() == TffType::kText;
+    files = std::make_unique<TffPair>(data.path, data.test_path);
+    features = find_features(files->train_file(), data.feature_column);
+    text = files->train_file().dataset(0, features).type() == TffType::kText;
   });
   if (!text) return std::make_unique<ArraySource>(std::move(files), features, data, seed);
   check_no_labels(data, features);
-  const bool words = std::find(std::begin(kWords), std::end(kWords), features) != std::end(kWords);
+  const bool words = std::ranges::count(kWords, features) > 0;
   return make_token_source(std::make_unique<TffTexts>(std::move(files), features),
                            words ? make_word_vocabulary(data.vocabulary_size)
                                  : make_character_vocabulary(data.vocabulary),
-                           {.window = data.window,
-                            .stride = data.stride,
-                            .test_fraction = data.test_fraction,
-                            .max_samples = data.max_samples});
+                           data);
 }
 
 }  // namespace hanse

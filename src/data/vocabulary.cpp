@@ -1,7 +1,7 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
-#include <map>
+#include <bit>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -11,14 +11,6 @@
 namespace hanse {
 
 namespace {
-
-// Length of the sequence that a first byte begins; 0: it begins none.
-std::size_t sequence_length(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return 2;
-  if (first >= 0xE0 && first <= 0xEF) return 3;
-  return first >= 0xF0 && first <= 0xF4 ? 4 : 0;
-}
 
 // Calls work(code point) for each character.
 template <class Work>
@@ -30,49 +22,41 @@ void for_each_character(std::string_view text, const std::string& where, Work wo
   }
 }
 
-class AsciiVocabulary final : public Vocabulary {
+// Those of the list, or of the texts, numbered from 1 by code point.
+class CharacterVocabulary final : public Vocabulary {
  public:
-  int64_t count(std::string_view text, const std::string& where) override {
-    int64_t characters = 0;
-    for_each_character(text, where, [&](char32_t) { ++characters; });
-    return characters;
+  explicit CharacterVocabulary(bool of_the_texts) : learns_(of_the_texts), number_of_(0x110000) {
+    if (learns_) return;
+    for (char32_t code = 32; code <= 126; ++code) number_of_[code] = 1;
+    CharacterVocabulary::freeze();
   }
-  void encode(std::string_view text, const std::string& where,
-              std::vector<int32_t>& out) const override {
-    for_each_character(text, where, [&](char32_t code) {
-      out.push_back(code == U'\n'               ? separator()
-                    : code >= 32 && code <= 126 ? static_cast<int32_t>(code) - 30
-                                                : kPadding);
-    });
-  }
-  int32_t separator() const override { return 1; }
-  int64_t size() const override { return 97; }
-};
 
-class DataCharacters final : public Vocabulary {
- public:
   int64_t count(std::string_view text, const std::string& where) override {
     int64_t characters = 0;
     for_each_character(text, where, [&](char32_t code) {
-      number_of_.emplace(code, 0);
+      if (learns_) number_of_[code] = 1;
       ++characters;
     });
     return characters;
   }
   void freeze() override {
-    number_of_.emplace(U'\n', 0);
-    int32_t next = 1;
-    for (auto& entry : number_of_) entry.second = next++;
+    number_of_[U'\n'] = 1;
+    size_ = 1;
+    for (int32_t& number : number_of_) {
+      if (number > 0) number = size_++;
+    }
   }
   void encode(std::string_view text, const std::string& where,
               std::vector<int32_t>& out) const override {
-    for_each_character(text, where, [&](char32_t code) { out.push_back(number_of_.at(code)); });
+    for_each_character(text, where, [&](char32_t code) { out.push_back(number_of_[code]); });
   }
-  int32_t separator() const override { return number_of_.at(U'\n'); }
-  int64_t size() const override { return static_cast<int64_t>(number_of_.size()) + 1; }
+  int32_t separator() const override { return number_of_[U'\n']; }
+  int64_t size() const override { return size_; }
 
  private:
-  std::map<char32_t, int32_t> number_of_;
+  bool learns_;
+  std::vector<int32_t> number_of_;  // [code points]; kPadding: not one of them
+  int32_t size_ = 1;
 };
 
 class WordVocabulary final : public Vocabulary {
@@ -138,8 +122,9 @@ char32_t next_character(std::string_view text, std::size_t& at) {
   constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   const std::size_t start = at;
   const auto first = static_cast<unsigned char>(text[start]);
-  const std::size_t length = sequence_length(first);
-  if (length == 0 || start + length > text.size()) return kNotUtf8;
+  const int ones = std::countl_one(first);  // as many bytes; none: one byte
+  const std::size_t length = ones == 0 ? 1 : static_cast<std::size_t>(ones);
+  if (ones == 1 || ones > 4 || start + length > text.size()) return kNotUtf8;
   char32_t code = length == 1 ? first : first & (0x7FU >> length);
   for (std::size_t i = start + 1; i < start + length; ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -158,8 +143,9 @@ void not_utf8(const std::string& where) {
 }
 
 std::unique_ptr<Vocabulary> make_character_vocabulary(const std::string& name) {
-  if (name == "ascii") return std::make_unique<AsciiVocabulary>();
-  if (name == "data") return std::make_unique<DataCharacters>();
+  if (name == "ascii" || name == "data") {
+    return std::make_unique<CharacterVocabulary>(name == "data");
+  }
   throw InvalidArgument(fmt::format("unknown data.vocabulary '{}'", name), "data.vocabulary",
                         "known: ascii, data");
 }

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hanse_file.hpp"
-#include "hanse/data/scratch_memory.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"

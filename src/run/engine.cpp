@@ -9,10 +9,9 @@
 #include "hanse/base/log.hpp"
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/model/device_communicator.hpp"
-#include "hanse/comm/require_same.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "protocols.hpp"
 
 namespace hanse {

@@ -2,7 +2,6 @@
 
 #include "execution.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/require_same.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/tree.hpp"
+#include "hanse/comm/tree.hpp"
 
 namespace hanse {
 namespace {

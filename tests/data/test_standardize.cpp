@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "data/standardize.hpp"
 #include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/data/partition.hpp"
 #include "support.hpp"
 
 namespace hanse {

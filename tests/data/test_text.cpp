@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "data/roles.hpp"
 #include "data/sources.hpp"
-#include "data/token_source.hpp"
+#include "data/text_source.hpp"
 #include "data/vocabulary.hpp"
 
 namespace hanse {

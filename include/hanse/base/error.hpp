@@ -19,7 +19,8 @@ enum class ExitStatus : int {
 // Base of all typed failures. what() is "WHAT (WHERE); hint: HINT", the empty parts left out.
 class Error : public std::runtime_error {
  public:
-  Error(const std::string& what, const std::string& where, const std::string& hint);
+  explicit Error(const std::string& what, const std::string& where = "",
+                 const std::string& hint = "");
 
   // Status of the process when nobody handles the error.
   virtual ExitStatus exit_status() const { return ExitStatus::kFailed; }
@@ -28,18 +29,14 @@ class Error : public std::runtime_error {
 // An option, argument or input that cannot be used. Found before the first round.
 class InvalidArgument : public Error {
  public:
-  explicit InvalidArgument(const std::string& what, const std::string& where = "",
-                           const std::string& hint = "")
-      : Error(what, where, hint) {}
+  using Error::Error;
   ExitStatus exit_status() const override { return ExitStatus::kBadInput; }
 };
 
 // A file that cannot be read or written while running.
 class IoError : public Error {
  public:
-  explicit IoError(const std::string& what, const std::string& where = "",
-                   const std::string& hint = "")
-      : Error(what, where, hint) {}
+  using Error::Error;
 };
 
 // A collective operation failed, or a peer is gone.
@@ -79,7 +76,7 @@ class AgreedError : public std::runtime_error {
   ExitStatus status_;
 };
 
-// "errno N: text" of the calling thread, for messages.
+// The system's text for errno, for messages.
 std::string errno_text();
 
 }  // namespace hanse

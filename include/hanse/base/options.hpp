@@ -76,16 +76,13 @@ class OptionTable {
 
   // Binds a key to a field; the field's present value is the default. The field must outlive the
   // table. The returned reference is valid until the next add.
-  Option& add(const std::string& key, int64_t& field, Range range, const std::string& help);
-  Option& add(const std::string& key, double& field, Range range, const std::string& help);
+  // T: int64_t, double, or a vector of either, which is a list separated by commas.
+  template <class T>
+  Option& add(const std::string& key, T& field, Range range, const std::string& help);
   Option& add(const std::string& key, bool& field, const std::string& help);
   Option& add(const std::string& key, std::string& field, const std::string& help);
   // A number >= 0, or `word`, which stands for no number and for a choice of the program's.
   Option& add(const std::string& key, std::optional<double>& field, const std::string& word,
-              const std::string& help);
-  Option& add(const std::string& key, std::vector<int64_t>& field, Range range,
-              const std::string& help);
-  Option& add(const std::string& key, std::vector<double>& field, Range range,
               const std::string& help);
   Option& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
                      const std::string& help);

@@ -51,6 +51,8 @@ class State {
 
  private:
   const StateArray& at(const std::string& name) const;
+  template <class Values>
+  const Values& held(const std::string& name) const;
 
   std::map<std::string, StateArray> arrays_;
 };

@@ -1,8 +1,9 @@
-// Errors that all ranks agree on, so that no rank waits for one that has given up.
+// What all ranks agree on: errors, so that no rank waits for one that has given up, and inputs.
 #pragma once
 
 #include <exception>
 #include <functional>
+#include <string>
 
 #include "hanse/comm/communicator.hpp"
 
@@ -15,5 +16,9 @@ void agree(Communicator& comm, std::exception_ptr failure);
 
 // Runs `work`, which must not communicate over `comm`, on this rank, then agrees on its outcome.
 void agree_on(Communicator& comm, const std::function<void()>& work);
+
+// Collective. All ranks must have the same text; throws AgreedError that says `what` differs.
+void require_same(Communicator& comm, const std::string& what, const std::string& text,
+                  const std::string& hint);
 
 }  // namespace hanse

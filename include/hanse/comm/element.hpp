@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace hanse {
 
@@ -10,21 +11,12 @@ enum class ReduceOp { kSum, kMin, kMax };
 enum class ElementType { kInt64, kDouble, kFloat, kByte };
 
 template <class T>
-constexpr ElementType element_type_of();
-template <>
-constexpr ElementType element_type_of<int64_t>() {
-  return ElementType::kInt64;
-}
-template <>
-constexpr ElementType element_type_of<double>() {
-  return ElementType::kDouble;
-}
-template <>
-constexpr ElementType element_type_of<float>() {
-  return ElementType::kFloat;
-}
-template <>
-constexpr ElementType element_type_of<std::byte>() {
+constexpr ElementType element_type_of() {
+  if constexpr (std::is_same_v<T, int64_t>) return ElementType::kInt64;
+  if constexpr (std::is_same_v<T, double>) return ElementType::kDouble;
+  if constexpr (std::is_same_v<T, float>) return ElementType::kFloat;
+  static_assert(std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
+                std::is_same_v<T, float> || std::is_same_v<T, std::byte>);
   return ElementType::kByte;
 }
 

@@ -18,10 +18,32 @@ enum class Storage : int64_t {
 
 constexpr int64_t storage_bytes(Storage storage) { return storage == Storage::kFloat ? 4 : 1; }
 
+// A half-open range of samples in the federation's order.
+struct SampleRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// One client's samples: training samples [begin, train_end), test samples [train_end, end).
+struct ClientRanges {
+  int64_t begin = 0;
+  int64_t train_end = 0;
+  int64_t end = 0;
+};
+
+// Where the arrays of all samples start in their memory, in bytes; -1: there is none.
+struct SamplePlaces {
+  int64_t features = -1;
+  int64_t labels = -1;
+  int64_t targets = -1;
+  int64_t bytes = 0;  // of the memory
+};
+
 struct Dataset {
   std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
-  // [size, product of shape], stored as `storage` says; see scratch_memory.hpp
+  // [size, product of shape], stored as `storage` says; see ScratchMemory
   std::pmr::vector<std::byte> features;
   std::vector<int32_t> labels;  // [size] in [0, classes); empty for regression
   std::vector<float> targets;   // [size] for regression; empty for classification
@@ -52,7 +74,7 @@ struct DataOptions {
   std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
   int64_t classes = 10;                      // random: classes
   int64_t tokens = 0;                // random: values are whole numbers below it; 0: in [0, 1]
-  std::string standardize = "none";  // csv: none | client | all, see standardize.hpp
+  std::string standardize = "none";  // csv: none | client | all, see partition.hpp
 
   std::string test_path;             // tff: file of the clients' test samples; empty: none
   std::string feature_column;        // tff: dataset of the features; empty: the layout's

@@ -8,13 +8,24 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/data/client_ranges.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
 
-struct FederationSizes;  // federation.cpp
+// What every rank must know of the data to use them. Only int64_t, for one broadcast.
+struct FederationSizes {
+  int64_t clients = 0;  // with training samples
+  int64_t held_out = 0;
+  int64_t samples = 0;
+  int64_t train_samples = 0;
+  int64_t sample_values = 0;
+  int64_t storage = 0;
+  int64_t classes = 0;
+  int64_t extents = 0;  // of the shape of one sample
+  int64_t digest = 0;
+  SamplePlaces places;
+};
 
 class Federation {
  public:
@@ -26,14 +37,14 @@ class Federation {
   static Federation load(const DataOptions& data, const FederationOptions& federation,
                          uint64_t seed, Communicator& host);
 
-  int64_t clients() const { return clients_; }  // that can be trained on
+  int64_t clients() const { return sizes_.clients; }  // that can be trained on
   // Clients behind them, clients() <= client < clients() + held_out(): evaluated, never trained on
   // (federation.held-out, and those that the data have test samples of alone).
-  int64_t held_out() const { return held_out_; }
-  int64_t samples() const { return samples_; }
+  int64_t held_out() const { return sizes_.held_out; }
+  int64_t samples() const { return sizes_.samples; }
   const std::vector<int64_t>& sample_shape() const { return shape_; }
-  int64_t sample_values() const { return sample_values_; }
-  int64_t classes() const { return classes_; }  // 0: regression
+  int64_t sample_values() const { return sizes_.sample_values; }
+  int64_t classes() const { return sizes_.classes; }  // 0: regression
 
   // REQUIRES: 0 <= client < clients() + held_out(). Empty for a client with test samples alone.
   SampleRange train(int64_t client) const {
@@ -45,7 +56,7 @@ class Federation {
     const SampleRange own{ranges_[client].train_end, ranges_[client].end};
     return own.size() > 0 ? own : train(client);
   }
-  int64_t train_samples() const { return train_samples_; }  // of clients() clients
+  int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
 
   // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
   void gather(int64_t begin, std::span<const int32_t> order, float* out) const;
@@ -63,15 +74,13 @@ class Federation {
   std::span<const float> targets() const { return {targets_, targets_ ? size() : 0}; }
 
   // Bytes of the shared copy, or of the mapped file.
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const;
   // XXH3 of all samples, clients and sizes, to compare hosts; a mapped file has it written in it.
-  uint64_t digest() const { return digest_; }
+  uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(samples_); }
-  // Of a byte, to get its value.
-  float scale() const { return storage_ == Storage::kByte ? 1.0F / 255.0F : 1.0F; }
-  void map(const FederationSizes& sizes);
+  std::size_t size() const { return static_cast<std::size_t>(sizes_.samples); }
+  void values_of(int64_t sample, int64_t count, float* out) const;
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it
   std::shared_ptr<const std::byte> ranges_memory_;
@@ -80,15 +89,7 @@ class Federation {
   const float* targets_ = nullptr;
   const ClientRanges* ranges_ = nullptr;  // [clients + held_out]
   std::vector<int64_t> shape_;
-  Storage storage_ = Storage::kFloat;
-  int64_t clients_ = 0;
-  int64_t held_out_ = 0;
-  int64_t samples_ = 0;
-  int64_t sample_values_ = 0;
-  int64_t classes_ = 0;
-  int64_t train_samples_ = 0;
-  int64_t bytes_ = 0;
-  uint64_t digest_ = 0;
+  FederationSizes sizes_;
 };
 
 }  // namespace hanse

@@ -23,7 +23,7 @@ struct HanseFileSizes {
 // broken file: write under another name, then rename.
 // Throws InvalidArgument (input) and IoError (output, no room).
 // Cost: memory for one client of a streamed kind (tff, leaf, text), for all samples of the others
-// (see scratch_memory.hpp); the output is written through a map of the file.
+// (see ScratchMemory); the output is written through a map of the file.
 HanseFileSizes write_hanse_file(const std::string& path, const DataOptions& data,
                                 const FederationOptions& federation, uint64_t seed);
 

@@ -28,21 +28,16 @@ class TextReader {
   virtual ClientTexts read(int64_t client) = 0;
 };
 
-struct TokenOptions {
-  int64_t window = 80;
-  int64_t stride = 1;
-  double test_fraction = 0;  // without test texts: the end of every client's text
-  int64_t min_samples = 1;   // of a client, in training; smaller ones are left out
-  int64_t max_samples = 0;   // of a client, in training and in test: the first ones; 0: all
-};
-
-// Sample: `window` tokens, on the left filled up with padding, and as label the token that follows
-// them; the second token of a text is the first to be predicted, then every `stride`-th. Training
-// and test parts are texts of their own: no window reaches from one into the other. Clients with
-// too few training samples are left out; with test samples alone they are held out, the last ones.
-// Throws InvalidArgument when nobody is left. Cost: reads every text twice; one client in memory.
+// Sample: data.window tokens, on the left filled up with padding, and as label the token that
+// follows them; the second token of a text is the first to be predicted, then every data.stride-th.
+// Of each client the first data.max_samples count, in training and in test. Without test texts the
+// end of every client's text, data.test_fraction of it, becomes them. Training and test parts are
+// texts of their own: no window reaches from one into the other. Clients with fewer than
+// `min_samples` training samples are left out; with test samples alone they are held out, the last
+// ones. Throws InvalidArgument when nobody is left. Cost: reads every text twice; one client in
+// memory.
 std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> reader,
                                                 std::unique_ptr<Vocabulary> vocabulary,
-                                                const TokenOptions& options);
+                                                const DataOptions& data, int64_t min_samples = 1);
 
 }  // namespace hanse

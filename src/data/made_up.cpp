@@ -1,6 +1,8 @@
+// Made up data.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -18,8 +20,8 @@ namespace {
 constexpr double kNoise = 0.1;          // deviation of a target around <w*, x>
 constexpr double kLargestScale = 10.0;  // max s_m
 
-// What a stream of Purpose::kData is for; stands in the stream's `round`. Numbers are part of the
-// results: never reuse or renumber one.
+// What a stream of Purpose::kData is for in synthetic data; stands in the stream's `round`. Numbers
+// are part of the results: never reuse or renumber one.
 enum class DataStream : uint64_t {
   kSamples = 0,       // a client's features and targets
   kCoefficients = 1,  // w*
@@ -135,6 +137,26 @@ Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client
   return dataset;
 }
 
+// ---- random samples ----
+
+// Product of the extents; refuses what cannot be addressed.
+int64_t checked_values(const std::vector<int64_t>& shape, int64_t samples) {
+  int64_t values = 1;
+  for (const int64_t extent : shape) {
+    if (extent < 1 || values > std::numeric_limits<int64_t>::max() / extent) {
+      throw InvalidArgument(fmt::format("data.shape has the extent {}", extent), "data.shape",
+                            "every extent is at least 1 and a sample fits in memory");
+    }
+    values *= extent;
+  }
+  if (shape.empty() || samples < 1 || values > std::numeric_limits<int64_t>::max() / samples) {
+    throw InvalidArgument(
+        fmt::format("cannot make {} random samples of {} extents", samples, shape.size()),
+        "data.shape", "set data.shape, federation.clients and federation.samples");
+  }
+  return values;
+}
+
 }  // namespace
 
 Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
@@ -154,6 +176,34 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
       dataset.groups.push_back(m);
     }
     dataset.group_names.push_back(std::to_string(m));
+  }
+  return dataset;
+}
+
+Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t samples,
+                    uint64_t seed, int64_t tokens) {
+  if (classes < 0 || classes > std::numeric_limits<int32_t>::max()) {
+    throw InvalidArgument(fmt::format("data.classes is {}", classes), "data.classes",
+                          "at least 1; 0 for regression");
+  }
+  const Storage storage = tokens > 0 ? Storage::kFloat : Storage::kByte;
+  Dataset dataset{.shape = shape, .storage = storage, .classes = classes};
+  const int64_t values = checked_values(shape, samples) * samples;
+  dataset.features.resize(static_cast<std::size_t>(values) *
+                          static_cast<std::size_t>(storage_bytes(storage)));
+  RandomStream stream(seed, Purpose::kData);
+  if (tokens > 0) {
+    auto* out = reinterpret_cast<float*>(dataset.features.data());
+    for (int64_t i = 0; i < values; ++i) out[i] = static_cast<float>(stream.below(tokens));
+  } else {
+    stream.fill({reinterpret_cast<uint8_t*>(dataset.features.data()), dataset.features.size()});
+  }
+  for (int64_t i = 0; i < samples; ++i) {
+    if (classes == 0) {
+      dataset.targets.push_back(static_cast<float>(stream.next() >> 40) * 0x1p-24F);
+    } else {  // the first ones make every class appear
+      dataset.labels.push_back(static_cast<int32_t>(i < classes ? i : stream.below(classes)));
+    }
   }
   return dataset;
 }

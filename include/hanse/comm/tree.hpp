@@ -1,4 +1,4 @@
-// The tree along which long messages travel between a root and all ranks. Private to comm/.
+// The tree along which long messages travel between a root and all ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +18,16 @@ struct TreePlace {
 // chunk's time a host, or, when the hosts outnumber the `chunks` of the message, in a binary tree,
 // which takes it twice and then a chunk's time a level. The ranks of one host are a binary tree.
 TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t chunks);
+
+// For estimates of how long a message takes.
+struct TreeShape {
+  double copies = 0;  // of a message that the busiest link carries, each way
+  double levels = 0;  // below the root
+};
+
+// Of one rank of each host, for messages of so many chunks.
+TreeShape tree_between_hosts(int64_t hosts, int64_t chunks);
+// Of the ranks of one host.
+TreeShape tree_within_host(int64_t ranks);
 
 }  // namespace hanse

@@ -1,0 +1,249 @@
+#include "text_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
+#include "input_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+using Tokens = std::span<const int32_t>;
+
+class TokenSource final : public ClientSource {
+ public:
+  TokenSource(std::unique_ptr<TextReader> reader, std::unique_ptr<Vocabulary> vocabulary,
+              const DataOptions& data, int64_t min_samples)
+      : reader_(std::move(reader)),
+        vocabulary_(std::move(vocabulary)),
+        data_(data),
+        min_samples_(std::max<int64_t>(min_samples, 1)) {
+    survey();
+  }
+
+  const ClientLayout& layout() const override { return layout_; }
+
+  void write(const SampleArrays& out) override {
+    std::vector<int32_t> tokens;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const ClientTexts texts = reader_->read(static_cast<int64_t>(kept_[i]));
+      tokens.clear();
+      encode(texts.train, texts.where, tokens);
+      auto train = std::ssize(tokens);
+      encode(texts.test, texts.where, tokens);
+      if (!reader_->has_test()) train = cut(train).train;
+      const Tokens all(tokens);
+      const ClientRanges& own = layout_.clients[i];
+      const auto cut_at = static_cast<std::size_t>(train);
+      write_windows(all.first(cut_at), own.begin, own.train_end, out);
+      write_windows(all.subspan(cut_at), own.train_end, own.end, out);
+    }
+  }
+
+ private:
+  // Tokens of a client's training part and behind it of its test part.
+  struct Parts {
+    int64_t train = 0;
+    int64_t test = 0;
+  };
+
+  int64_t count_tokens(const std::vector<std::string>& texts, const std::string& where) {
+    int64_t tokens = texts.empty() ? 0 : std::ssize(texts) - 1;
+    for (const std::string& text : texts) tokens += vocabulary_->count(text, where);
+    return tokens;
+  }
+
+  void encode(const std::vector<std::string>& texts, const std::string& where,
+              std::vector<int32_t>& out) const {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (i > 0) out.push_back(vocabulary_->separator());
+      vocabulary_->encode(texts[i], where, out);
+    }
+  }
+
+  Parts cut(int64_t tokens) const {
+    const int64_t test = std::llround(data_.test_fraction * static_cast<double>(tokens));
+    const int64_t kept = std::max<int64_t>(tokens - test, std::min<int64_t>(tokens, 2));
+    return {kept, tokens - kept};
+  }
+
+  int64_t windows(int64_t tokens) const {
+    const int64_t all = tokens < 2 ? 0 : (tokens - 2) / data_.stride + 1;
+    return data_.max_samples > 0 ? std::min(all, data_.max_samples) : all;
+  }
+
+  void survey();
+  void choose(const std::vector<Parts>& tokens);
+  void write_windows(Tokens tokens, int64_t begin, int64_t end, const SampleArrays& out) const;
+
+  std::unique_ptr<TextReader> reader_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  DataOptions data_;
+  int64_t min_samples_;
+  ClientLayout layout_;
+  std::vector<std::size_t> kept_;  // the reader's clients, in the layout's order
+};
+
+void TokenSource::survey() {
+  std::vector<Parts> tokens;
+  for (int64_t c = 0; c < reader_->clients(); ++c) {
+    const ClientTexts texts = reader_->read(c);
+    const int64_t train = count_tokens(texts.train, texts.where);
+    const int64_t test = count_tokens(texts.test, texts.where);
+    tokens.push_back(reader_->has_test() ? Parts{train, test} : cut(train));
+  }
+  vocabulary_->freeze();
+  layout_.shape = {data_.window};
+  layout_.classes = vocabulary_->size();
+  layout_.storage = layout_.classes <= 256 ? Storage::kToken : Storage::kFloat;
+  choose(tokens);
+}
+
+void TokenSource::choose(const std::vector<Parts>& tokens) {
+  std::vector<int64_t> train, test;
+  for (const Parts& own : tokens) {
+    const int64_t samples = windows(own.train);
+    const bool trains = samples >= min_samples_;
+    train.push_back(trains ? samples : 0);
+    test.push_back(trains || own.train == 0 ? windows(own.test) : 0);
+  }
+  kept_ = lay_out(layout_, train, test);
+  if (std::ssize(kept_) == layout_.held_out) {
+    throw InvalidArgument(
+        fmt::format("none of {} clients has {} training samples", tokens.size(), min_samples_),
+        "data.path", "lower federation.min-samples or data.stride");
+  }
+  if (kept_.size() < tokens.size()) {
+    notice(fmt::format("{} of {} clients have too little text and are left out",
+                       tokens.size() - kept_.size(), tokens.size()));
+  }
+}
+
+void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
+                                const SampleArrays& out) const {
+  const auto window = static_cast<std::size_t>(data_.window);
+  for (int64_t sample = begin; sample < end; ++sample) {
+    const auto next = static_cast<std::size_t>(1 + (sample - begin) * data_.stride);
+    const Tokens last = tokens.first(next).last(std::min(next, window));
+    const auto write = [&](auto* values) {
+      using T = std::remove_pointer_t<decltype(values)>;
+      values = std::fill_n(values, window - last.size(), T{Vocabulary::kPadding});
+      for (const int32_t token : last) *values++ = static_cast<T>(token);
+    };
+    std::byte* features = out.features + sample * layout_.sample_bytes();
+    if (layout_.storage == Storage::kToken) {
+      write(reinterpret_cast<uint8_t*>(features));
+    } else {
+      write(reinterpret_cast<float*>(features));
+    }
+    out.labels[sample] = tokens[next];
+  }
+}
+
+// ---- plays: who speaks is a client ----
+
+constexpr const char* kFormat = "before each speech, after an empty line, stands a line NAME:";
+
+std::string_view strip(std::string_view line) {
+  const std::size_t end = line.find_last_not_of(" \t\r");
+  return line.substr(0, end + 1);
+}
+
+class RoleReader final : public TextReader {
+ public:
+  explicit RoleReader(const std::string& path) : path_(path), file_(path), text_(file_.view()) {
+    check_encoding();
+    find_speeches();
+    if (speeches_.empty()) throw InvalidArgument("no role speaks", path_, kFormat);
+  }
+
+  int64_t clients() const override { return static_cast<int64_t>(speeches_.size()); }
+  bool has_test() const override { return false; }
+
+  ClientTexts read(int64_t client) override {
+    ClientTexts texts{.where = path_};
+    for (const std::string_view speech : speeches_[static_cast<std::size_t>(client)]) {
+      texts.train.emplace_back(speech);
+      std::erase(texts.train.back(), '\r');
+    }
+    return texts;
+  }
+
+ private:
+  void check_encoding() const {
+    int64_t line = 1;
+    for (std::size_t at = 0; at < text_.size();) {
+      if (text_[at] == '\n') ++line;
+      if (next_character(text_, at) == kNotUtf8) not_utf8(fmt::format("{}:{}", path_, line));
+    }
+  }
+
+  void find_speeches() {
+    std::string_view rest = text_;
+    const char* paragraph = nullptr;  // the one being read
+    while (!rest.empty()) {
+      const std::size_t length = std::min(rest.find('\n'), rest.size());
+      const bool blank = strip(rest.substr(0, length)).empty();
+      if (blank && paragraph) {
+        add({paragraph, static_cast<std::size_t>(rest.data() - paragraph)});
+        paragraph = nullptr;
+      } else if (!blank && !paragraph) {
+        paragraph = rest.data();
+      }
+      rest.remove_prefix(std::min(length + 1, rest.size()));
+    }
+    if (paragraph) {
+      add({paragraph, static_cast<std::size_t>(text_.data() + text_.size() - paragraph)});
+    }
+  }
+
+  // A paragraph that begins with no name goes on with the last speech.
+  void add(std::string_view paragraph) {
+    paragraph = strip(paragraph.substr(0, paragraph.find_last_not_of('\n') + 1));
+    const std::size_t length = std::min(paragraph.find('\n'), paragraph.size());
+    const std::string_view first = strip(paragraph.substr(0, length));
+    if (first.size() > 1 && first.back() == ':') {
+      const std::string_view name = first.substr(0, first.size() - 1);
+      const auto [entry, is_new] = role_.emplace(name, speeches_.size());
+      if (is_new) speeches_.emplace_back();
+      speaker_ = entry->second;
+      paragraph.remove_prefix(std::min(length + 1, paragraph.size()));
+    }
+    if (!speeches_.empty() && !paragraph.empty()) speeches_[speaker_].push_back(paragraph);
+  }
+
+  std::string path_;
+  InputText file_;
+  std::string_view text_;
+  std::map<std::string, std::size_t, std::less<>> role_;  // name -> client
+  std::vector<std::vector<std::string_view>> speeches_;   // of each client, in `text_`
+  std::size_t speaker_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> reader,
+                                                std::unique_ptr<Vocabulary> vocabulary,
+                                                const DataOptions& data, int64_t min_samples) {
+  if (data.window < 1 || data.stride < 1) {
+    throw InvalidArgument(
+        fmt::format("a window of {} and a stride of {}", data.window, data.stride),
+        "data.window, data.stride", "both are at least 1");
+  }
+  return std::make_unique<TokenSource>(std::move(reader), std::move(vocabulary), data, min_samples);
+}
+
+std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples) {
+  return make_token_source(std::make_unique<RoleReader>(data.path),
+                           make_character_vocabulary(data.vocabulary), data, min_samples);
+}
+
+}  // namespace hanse
