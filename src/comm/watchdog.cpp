@@ -122,7 +122,16 @@ void Watchdog::poll() {
   if (yields_) return;
   const double head_start_s = kHeadStart_s * std::min(rank_, kHeadStarts);
   if (!question_ && waited_s_ >= timeout_s_ + head_start_s) ask_all();
-  if (question_ && monotonic_seconds() - asked_at_s_ > kAnswer_s) name_missing();
+  if (!question_ || monotonic_seconds() - asked_at_s_ <= kAnswer_s) return;
+  // A rank that has answered may have stopped since: the second question finds it.
+  const bool all_answered = std::count(answered_.begin(), answered_.end(), 1) == size_ - 1;
+  if (all_answered && !asked_twice_) {
+    std::fill(answered_.begin(), answered_.end(), 0);
+    asked_twice_ = true;
+    ask_all();
+  } else {
+    name_missing();
+  }
 }
 
 void Watchdog::ask_all() {
@@ -159,6 +168,7 @@ void Watchdog::hear() {
 void Watchdog::forget() {
   question_ = false;
   yields_ = false;
+  asked_twice_ = false;
   std::fill(answered_.begin(), answered_.end(), 0);
 }
 

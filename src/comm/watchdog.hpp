@@ -75,6 +75,7 @@ class Watchdog {
   // Of the operation that this rank waits in.
   bool question_ = false;  // this rank or another one has asked
   bool yields_ = false;    // another one speaks
+  bool asked_twice_ = false;
   double asked_at_s_ = 0;
   std::vector<char> answered_;  // [size]
   int64_t questions_ = 0;       // of this rank, ever: an answer names its question
@@ -94,7 +95,7 @@ class Patience {
 
   // Between two polls.
   void pause();
-  // Something came: it waits for the next thing.
+  // After a message came: the next wait starts with short sleeps again.
   void renew();
 
  private:
