@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "fold_kernels.hpp"
 
@@ -55,10 +54,6 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
   for (const double lane : sums.squared) result.squared_norm += lane;
   result.in_range = sums.in_range && std::isfinite(result.squared_norm);
   return result;
-}
-
-void UpdateSum::add(std::span<const int64_t> fixed) {
-  std::transform(fixed.begin(), fixed.end(), fixed_.begin(), fixed_.begin(), std::plus<>());
 }
 
 void UpdateSum::scale(double factor) {

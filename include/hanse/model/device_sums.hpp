@@ -33,8 +33,8 @@ class DeviceSum {
   // Sums over the ranks to `root`; the others' are undefined afterwards. Collective.
   void reduce(DeviceCommunicator& comm, int root);
 
-  // Adds it to a sum in the host's memory, and clears it for the next round.
-  void move_to(UpdateSum& sum);
+  // Writes the sum to `out` [P], in the host's memory, as UpdateSum::take() does, and clears it.
+  void take(std::span<float> out);
   void clear();
 
  private:

@@ -38,10 +38,6 @@ class UpdateSum {
   FoldResult fold(std::span<float> row, std::span<const float> theta, double coefficient,
                   int64_t begin = 0);
 
-  // Adds what another exact sum of as many parameters holds, in its units. REQUIRES: kExact; the
-  // addends of both are at most those of this one.
-  void add(std::span<const int64_t> fixed);
-
   // Multiplies this rank's sum. REQUIRES: 0 <= factor <= addends / those folded so far.
   void scale(double factor);
 

@@ -54,9 +54,9 @@ std::vector<FoldResult> DeviceSum::fold(const at::Tensor& rows, const at::Tensor
 
 void DeviceSum::reduce(DeviceCommunicator& comm, int root) { comm.sum(*fixed_, root); }
 
-void DeviceSum::move_to(UpdateSum& sum) {
-  const at::Tensor on_host = fixed_->cpu();
-  sum.add({on_host.data_ptr<int64_t>(), static_cast<std::size_t>(on_host.numel())});
+void DeviceSum::take(std::span<float> out) {
+  const at::Tensor sum = fixed_->to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat);
+  at::from_blob(out.data(), {std::ssize(out)}, at::kFloat).copy_(sum);
   clear();
 }
 

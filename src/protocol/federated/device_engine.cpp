@@ -75,8 +75,8 @@ class DeviceEngine final : public Engine {
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
         sum_(parts.model.n_params(), settings.max_participants, cohorts_->device()),
-        host_sum_(parts.model.n_params(), settings.max_participants, Reduction::kExact) {
-    if (comm_.rank() == 0) step_.resize(static_cast<std::size_t>(parts.model.n_params()));
+        n_params_(parts.model.n_params()) {
+    if (comm_.rank() == 0) step_.resize(static_cast<std::size_t>(n_params_));
     if (!parts.rule.gram) return;
     kept_ = std::make_unique<DeviceUpdates>(
         comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
@@ -110,23 +110,18 @@ class DeviceEngine final : public Engine {
   void drop_kept() override { kept_->clear(); }
 
   ExchangeReport exchange(std::span<float>, const PartStep& step) override {
-    ExchangeReport done{.sum_bytes = host_sum_.bytes()};
+    ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(sizeof(int64_t))};
     {
       const PhaseTimer timer(done.times.reduce_s);
       sum_.reduce(*devices_, 0);
-      if (comm_.rank() == 0) {
-        sum_.move_to(host_sum_);
+      if (step) {
+        sum_.take(step_);
       } else {
         sum_.clear();
       }
     }
     const PhaseTimer timer(done.times.step_s);
-    if (step) {
-      host_sum_.take(step_);
-      step(0, step_);
-    } else {
-      host_sum_.clear();
-    }
+    if (step) step(0, step_);
     return done;
   }
 
@@ -150,7 +145,8 @@ class DeviceEngine final : public Engine {
                               : sum_.fold(cohort.rows(), cohort.theta(), coefficients);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      note_training(round, begin + i, outcomes[i], folded[i], seconds, host_sum_.limit(), findings);
+      note_training(round, begin + i, outcomes[i], folded[i], seconds,
+                    UpdateSum::limit(settings_.max_participants), findings);
     }
   }
 
@@ -159,7 +155,7 @@ class DeviceEngine final : public Engine {
   std::unique_ptr<CohortTraining> cohorts_;
   std::unique_ptr<DeviceCommunicator> devices_;
   DeviceSum sum_;
-  UpdateSum host_sum_;                   // rank 0 takes the sum from here
+  int64_t n_params_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made
   std::vector<float> step_;              // [P] the mixed update, rank 0
 };
