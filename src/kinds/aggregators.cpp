@@ -7,8 +7,8 @@
 #include "hanse/base/error.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
-#include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -18,6 +17,7 @@
 #include "protocol/resume.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -7,13 +7,13 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/sampling_lines.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

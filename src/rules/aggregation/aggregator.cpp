@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
 
 namespace hanse {
 
@@ -84,11 +85,10 @@ StepView view_step(std::span<const double> gram, std::span<const double> coeffic
   view.products.resize(n);
   std::vector<double> squares(n);
   for (std::size_t layer = 0; layer * n < coefficients.size(); ++layer) {
-    const double* g = gram.data() + layer * n * n;
-    const double* c = coefficients.data() + layer * n;
+    const auto g = gram.subspan(layer * n * n, n * n);
+    const auto c = coefficients.subspan(layer * n, n);
     for (std::size_t i = 0; i < n; ++i) {
-      double product = 0;  // (G c)_i
-      for (std::size_t j = 0; j < n; ++j) product += g[i * n + j] * c[j];
+      const double product = inner_product(g.subspan(i * n, n), c);  // (G c)_i
       view.products[i] += product;
       view.squared_norm += c[i] * product;
       squares[i] += g[i * n + i];

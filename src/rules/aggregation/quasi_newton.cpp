@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
@@ -23,6 +24,70 @@ constexpr double kLeastRemainder = 1e-4;  // of lengths that may cancel: rows ar
 constexpr double kLongest = 1000;         // of a c_k g_k: the exact sum of updates has a range
 constexpr double kFirstRidge = 1e-12;     // relative to the mean of the diagonal
 constexpr double kLastRidge = 1e6;        // a Gram matrix never needs as much
+
+// Do the c_k g_k cancel so far that little more than the rows' rounding is left of x?
+bool cancels(const Matrix& g, const VectorXd& c) {
+  const double lengths = c.cwiseAbs().dot(g.diagonal().cwiseSqrt());
+  return std::sqrt(std::max(0.0, c.dot(g * c))) < kLeastRemainder * lengths;
+}
+
+// Solves (D M D) c = d for a matrix M of unit diagonal; empty when it is not well posed.
+VectorXd solve_scaled(const Matrix& m, const VectorXd& scale, const VectorXd& d) {
+  const Eigen::SelfAdjointEigenSolver<Matrix> spectrum(m, Eigen::EigenvaluesOnly);
+  const double least = spectrum.eigenvalues()[0];
+  const double most = spectrum.eigenvalues()[m.rows() - 1];
+  const Eigen::LLT<Matrix> factor(m);
+  if (!(least * kMostCondition >= most) || factor.info() != Eigen::Success) return {};
+  const VectorXd target = d.cwiseQuotient(scale);
+  VectorXd c = factor.solve(target);
+  c += factor.solve(target - m * c);
+  return c.cwiseQuotient(scale);
+}
+
+class DqnFed final : public Aggregator {
+ public:
+  explicit DqnFed(const DqnFedOptions& options) : options_(options) {}
+
+  AggregatorNeeds needs() const override {
+    return {.losses = options_.backtrack > 0,
+            .gram = true,
+            .rates = true,
+            .trials = options_.backtrack};
+  }
+
+  Mix mix(const RoundReport& report) override {
+    for (std::size_t i = 0; i < report.rates.size(); ++i) {
+      if (std::isfinite(report.rates[i]) && report.rates[i] >= 0) continue;
+      throw InvalidArgument(fmt::format("the rate of participant {} is {}", i, report.rates[i]),
+                            "aggregator", "rates are finite and not negative");
+    }
+    Mix mix = solve_rates(report.gram, report.rates);
+    mix.direction.scale = share_of_step(report.gram, mix);
+    return mix;
+  }
+
+  bool accepts(std::span<const double> before, std::span<const double> after) const override {
+    return std::equal(after.begin(), after.end(), before.begin(), std::less_equal<>());
+  }
+
+ private:
+  // t = min(1, radius/|x|, kLongest/max |c_k g_k|).
+  double share_of_step(std::span<const double> gram, const Mix& mix) const {
+    const std::size_t k = mix.coefficients.size();
+    double longest = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      longest = std::max(longest, std::abs(mix.coefficients[i]) * std::sqrt(gram[i * k + i]));
+    }
+    double share = longest > kLongest ? kLongest / longest : 1;
+    const double length = std::sqrt(mix.direction.squared_norm);
+    if (options_.radius > 0 && length > options_.radius) {
+      share = std::min(share, options_.radius / length);
+    }
+    return share;
+  }
+
+  DqnFedOptions options_;
+};
 
 }  // namespace
 
@@ -47,38 +112,15 @@ double lbfgs_rate(std::span<const double> gram, int64_t n) {
   return rate + scale * std::max(0.0, q.dot(g * q));
 }
 
-namespace {
-
-// Do the c_k g_k cancel so far that little more than the rows' rounding is left of x?
-bool cancels(const Matrix& g, const VectorXd& c) {
-  const double lengths = c.cwiseAbs().dot(g.diagonal().cwiseSqrt());
-  return std::sqrt(std::max(0.0, c.dot(g * c))) < kLeastRemainder * lengths;
-}
-
-// Solves (D M D) c = d for a matrix M of unit diagonal; empty when it is not well posed.
-VectorXd solve_scaled(const Matrix& m, const VectorXd& scale, const VectorXd& d) {
-  const Eigen::SelfAdjointEigenSolver<Matrix> spectrum(m, Eigen::EigenvaluesOnly);
-  const double least = spectrum.eigenvalues()[0];
-  const double most = spectrum.eigenvalues()[m.rows() - 1];
-  const Eigen::LLT<Matrix> factor(m);
-  if (!(least * kMostCondition >= most) || factor.info() != Eigen::Success) return {};
-  const VectorXd target = d.cwiseQuotient(scale);
-  VectorXd c = factor.solve(target);
-  c += factor.solve(target - m * c);
-  return c.cwiseQuotient(scale);
-}
-
-}  // namespace
-
-RateSolution solve_rates(std::span<const double> gram, std::span<const double> rates) {
+Mix solve_rates(std::span<const double> gram, std::span<const double> rates) {
   const auto k = static_cast<Index>(rates.size());
   const Eigen::Map<const Matrix> all(gram.data(), k, k);
   std::vector<Index> used;
   for (Index i = 0; i < k; ++i) {
     if (all(i, i) > 0) used.push_back(i);
   }
-  RateSolution solution{.weights = std::vector<double>(rates.size()),
-                        .dropped = k - static_cast<int64_t>(used.size())};
+  Mix solution{.coefficients = std::vector<double>(rates.size())};
+  solution.direction.dropped = k - static_cast<int64_t>(used.size());
   if (used.empty()) return solution;
   const Matrix g = all(used, used);
   const VectorXd d = Eigen::Map<const VectorXd>(rates.data(), k)(used);
@@ -87,73 +129,20 @@ RateSolution solve_rates(std::span<const double> gram, std::span<const double> r
     if (!(relative < kLastRidge)) {
       throw InvalidArgument("the inner products of the updates are no Gram matrix", "aggregator");
     }
-    solution.ridge = relative * g.diagonal().mean();
+    solution.direction.ridge = relative * g.diagonal().mean();
     Matrix ridged = g;
-    ridged.diagonal().array() += solution.ridge;
+    ridged.diagonal().array() += solution.direction.ridge;
     const VectorXd scale = ridged.diagonal().cwiseSqrt();
     const VectorXd inverse = scale.cwiseInverse();
     c = solve_scaled(inverse.asDiagonal() * ridged * inverse.asDiagonal(), scale, d);
     if (c.size() > 0 && cancels(g, c) && relative < 1) c.resize(0);
   }
-  solution.squared_norm = std::max(0.0, c.dot(g * c));
+  solution.direction.squared_norm = std::max(0.0, c.dot(g * c));
   for (std::size_t i = 0; i < used.size(); ++i) {
-    solution.weights[static_cast<std::size_t>(used[i])] = c[static_cast<Index>(i)];
+    solution.coefficients[static_cast<std::size_t>(used[i])] = c[static_cast<Index>(i)];
   }
   return solution;
 }
-
-namespace {
-
-class DqnFed final : public Aggregator {
- public:
-  explicit DqnFed(const DqnFedOptions& options) : options_(options) {}
-
-  AggregatorNeeds needs() const override {
-    return {.losses = options_.backtrack > 0,
-            .gram = true,
-            .rates = true,
-            .trials = options_.backtrack};
-  }
-
-  Mix mix(const RoundReport& report) override {
-    for (std::size_t i = 0; i < report.rates.size(); ++i) {
-      if (std::isfinite(report.rates[i]) && report.rates[i] >= 0) continue;
-      throw InvalidArgument(fmt::format("the rate of participant {} is {}", i, report.rates[i]),
-                            "aggregator", "rates are finite and not negative");
-    }
-    RateSolution found = solve_rates(report.gram, report.rates);
-    const double scale = share_of_step(report.gram, found);
-    return {.coefficients = std::move(found.weights),
-            .direction = {.squared_norm = found.squared_norm,
-                          .ridge = found.ridge,
-                          .scale = scale,
-                          .dropped = found.dropped}};
-  }
-
-  bool accepts(std::span<const double> before, std::span<const double> after) const override {
-    return std::equal(after.begin(), after.end(), before.begin(), std::less_equal<>());
-  }
-
- private:
-  // t = min(1, radius/|x|, kLongest/max |c_k g_k|).
-  double share_of_step(std::span<const double> gram, const RateSolution& found) const {
-    const std::size_t k = found.weights.size();
-    double longest = 0;
-    for (std::size_t i = 0; i < k; ++i) {
-      longest = std::max(longest, std::abs(found.weights[i]) * std::sqrt(gram[i * k + i]));
-    }
-    double share = longest > kLongest ? kLongest / longest : 1;
-    const double length = std::sqrt(found.squared_norm);
-    if (options_.radius > 0 && length > options_.radius) {
-      share = std::min(share, options_.radius / length);
-    }
-    return share;
-  }
-
-  DqnFedOptions options_;
-};
-
-}  // namespace
 
 std::unique_ptr<Aggregator> make_dqn_fed(const DqnFedOptions& options) {
   return std::make_unique<DqnFed>(options);

@@ -1,7 +1,7 @@
 #include "simplex.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -11,25 +11,6 @@
 #include "hanse/base/index.hpp"
 
 namespace hanse {
-
-std::vector<double> project_to_simplex(std::span<const double> v) {
-  // Distances to the largest entry: the shift changes nothing, and keeps large entries exact.
-  const double largest = *std::max_element(v.begin(), v.end());
-  std::vector<double> falling(v.begin(), v.end());
-  for (double& x : falling) x -= largest;
-  std::sort(falling.begin(), falling.end(), std::greater<>());
-  double sum = 0;
-  double tau = 0;
-  for (std::size_t k = 0; k < falling.size(); ++k) {
-    sum += falling[k];
-    const double candidate = (sum - 1) / static_cast<double>(k + 1);
-    if (falling[k] > candidate) tau = candidate;
-  }
-  std::vector<double> p(v.size());
-  std::transform(v.begin(), v.end(), p.begin(),
-                 [&](double x) { return std::max(0.0, (x - largest) - tau); });
-  return p;
-}
 
 namespace {
 
@@ -84,34 +65,28 @@ class Problem {
     const double rest = 1 - result.p.sum();
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
     const VectorXd linear = at_zero ? VectorXd(c_(free)) : VectorXd(gradient(result.p)(free));
-    result.level = solve_free(h_(free, free), linear, rest, free, result.p);
-    return result;
-  }
-
- private:
-  // p[free] with hs p[free] + cs = level 1 and the sum `rest`; returns the level.
-  static double solve_free(const Matrix& hs, const VectorXd& cs, double rest,
-                           const std::vector<Index>& free, VectorXd& p) {
-    const Eigen::LLT<Matrix> factor(hs);
+    const Matrix quadratic = h_(free, free);
+    const Eigen::LLT<Matrix> factor(quadratic);
     if (factor.info() != Eigen::Success) {
       throw InvalidArgument("the quadratic form is not positive definite", "aggregator",
                             "alpha must be above 0, and the losses finite");
     }
-    const VectorXd ones = VectorXd::Ones(hs.rows());
+    const VectorXd ones = VectorXd::Ones(linear.size());
     const VectorXd u = factor.solve(ones);
-    const VectorXd v = factor.solve(cs);
-    double level = (rest + v.sum()) / u.sum();
-    VectorXd ps = level * u - v;
+    const VectorXd v = factor.solve(linear);
+    const double level = (rest + v.sum()) / u.sum();
+    VectorXd p = level * u - v;
     // One step of iterative refinement, on both equations.
-    const VectorXd residual = level * ones - cs - hs * ps;
+    const VectorXd residual = level * ones - linear - quadratic * p;
     const VectorXd correction = factor.solve(residual);
-    const double shift = (rest - ps.sum() - correction.sum()) / u.sum();
-    ps += correction + shift * u;
-    level += shift;
-    p(free) = ps;
-    return level;
+    const double shift = (rest - p.sum() - correction.sum()) / u.sum();
+    p += correction + shift * u;
+    result.p(free) = p;
+    result.level = level + shift;
+    return result;
   }
 
+ private:
   Eigen::Map<const Matrix> h_;
   Eigen::Map<const VectorXd> c_;
   VectorXd low_;   // [K]
@@ -226,29 +201,6 @@ VectorXd active_set(const Problem& problem, VectorXd p) {
   return p;
 }
 
-}  // namespace
-
-std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<const double> c,
-                                        std::span<const double> start, const Box& box) {
-  const Problem problem(h, c, box);
-  VectorXd p = Eigen::Map<const VectorXd>(start.data(), problem.size());
-  Face face = problem.face_of(p);
-  int64_t fewest = problem.size() + 1;  // entries in the wrong place so far
-  int patience = 3;                     // exchanges that may fail to lower it
-  while (patience > 0 && has_free(face)) {
-    const Stationary found = problem.solve_on(face);
-    p = found.p;
-    const int64_t wrong = exchange_all(problem, found, face);
-    if (wrong == 0) return {p.begin(), p.end()};
-    patience = wrong < fewest ? 3 : patience - 1;
-    fewest = std::min(fewest, wrong);
-  }
-  p = active_set(problem, feasible_point(problem, p));
-  return {p.begin(), p.end()};
-}
-
-namespace {
-
 constexpr double kWorstCondition = 1e-13;  // reciprocal
 constexpr double kFirstRidge = 1e-10;      // far above the rounding of inner products
 constexpr double kLastRidge = 1e-3;        // rounding never needs as much
@@ -288,6 +240,44 @@ std::vector<double> middle(const Box& box, std::size_t k) {
 }
 
 }  // namespace
+
+std::vector<double> project_to_simplex(std::span<const double> v) {
+  // Distances to the largest entry: the shift changes nothing, and keeps large entries exact.
+  const double largest = *std::max_element(v.begin(), v.end());
+  std::vector<double> falling(v.begin(), v.end());
+  for (double& x : falling) x -= largest;
+  std::sort(falling.begin(), falling.end(), std::greater<>());
+  double sum = 0;
+  double tau = 0;
+  for (std::size_t k = 0; k < falling.size(); ++k) {
+    sum += falling[k];
+    const double candidate = (sum - 1) / static_cast<double>(k + 1);
+    if (falling[k] > candidate) tau = candidate;
+  }
+  std::vector<double> p(v.size());
+  std::transform(v.begin(), v.end(), p.begin(),
+                 [&](double x) { return std::max(0.0, (x - largest) - tau); });
+  return p;
+}
+
+std::vector<double> minimize_on_simplex(std::span<const double> h, std::span<const double> c,
+                                        std::span<const double> start, const Box& box) {
+  const Problem problem(h, c, box);
+  VectorXd p = Eigen::Map<const VectorXd>(start.data(), problem.size());
+  Face face = problem.face_of(p);
+  int64_t fewest = problem.size() + 1;  // entries in the wrong place so far
+  int patience = 3;                     // exchanges that may fail to lower it
+  while (patience > 0 && has_free(face)) {
+    const Stationary found = problem.solve_on(face);
+    p = found.p;
+    const int64_t wrong = exchange_all(problem, found, face);
+    if (wrong == 0) return {p.begin(), p.end()};
+    patience = wrong < fewest ? 3 : patience - 1;
+    fewest = std::min(fewest, wrong);
+  }
+  p = active_set(problem, feasible_point(problem, p));
+  return {p.begin(), p.end()};
+}
 
 MinNorm min_norm(std::span<const double> gram, int64_t k, const Box& box) {
   const auto n = static_cast<std::size_t>(k);

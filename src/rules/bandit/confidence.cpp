@@ -1,6 +1,5 @@
 #include "hanse/rules/bandit/confidence.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -30,6 +29,13 @@ void require_finite(std::span<const double> values, int64_t per_arm, const char*
     throw InvalidArgument(fmt::format("{} is not finite", what),
                           fmt::format("arm {}", static_cast<int64_t>(i) / per_arm));
   }
+}
+
+// x <- (L L^T)^{-1} x. L [p, p] by columns.
+void solve_by_factor(const std::vector<double>& factor, Vector& x) {
+  const Map<const Matrix> l(factor.data(), x.size(), x.size());
+  l.triangularView<Eigen::Lower>().solveInPlace(x);
+  l.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
 }
 
 // L <- the factor of L L^T + x x^T; x is used up. L [p, p] by columns.
@@ -136,7 +142,6 @@ ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
   sigma_.resize(p * p);
   factor_.resize(p * p);
   v_.resize(p);
-  half_.resize(arms * p);
   means_.resize(arms);
   squared_widths_.resize(arms);
   rebuild(PullStatistics(features).row());
@@ -193,8 +198,7 @@ void ConfidenceSet::refresh() {
   const auto p = features_->coordinates();
   const auto arms = features_->arms();
   const Map<const Matrix> factor(factor_.data(), p, p);
-  Map<Matrix> half(half_.data(), p, arms);
-  half = Map<const Matrix>(features_->all().data(), p, arms);
+  Matrix half = Map<const Matrix>(features_->all().data(), p, arms);  // L^{-1} phi_x
   const auto lower = factor.triangularView<Eigen::Lower>();
   lower.solveInPlace(half);
   const Vector centre = lower.solve(Map<const Vector>(v_.data(), p));
@@ -207,25 +211,19 @@ void ConfidenceSet::refresh() {
 }
 
 std::vector<double> ConfidenceSet::shift() const {
-  const auto p = features_->coordinates();
-  const Map<const Matrix> factor(factor_.data(), p, p);
-  Vector x = Map<const Vector>(v_.data(), p);
-  factor.triangularView<Eigen::Lower>().solveInPlace(x);
-  factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
-  return features_->to_weights({x.data(), static_cast<std::size_t>(p)});
+  Vector x = vector_of(v_);
+  solve_by_factor(factor_, x);
+  return features_->to_weights({x.data(), v_.size()});
 }
 
 // With Q the basis of the arms' span: Sigma^{-1} g = Q (p x p part)^{-1} Q^T g + (g - Q Q^T g) /
 // lambda.
 std::vector<double> ConfidenceSet::solve(std::span<const double> weights) const {
-  const auto p = features_->coordinates();
-  const Map<const Matrix> factor(factor_.data(), p, p);
   const auto inside = features_->to_coordinates(weights);
   Vector x = vector_of(inside);
-  factor.triangularView<Eigen::Lower>().solveInPlace(x);
-  factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+  solve_by_factor(factor_, x);
   x -= vector_of(inside) / lambda_;
-  auto result = features_->to_weights({x.data(), static_cast<std::size_t>(p)});
+  auto result = features_->to_weights({x.data(), inside.size()});
   for (std::size_t i = 0; i < result.size(); ++i) result[i] += weights[i] / lambda_;
   return result;
 }

@@ -12,6 +12,32 @@ namespace {
 
 double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 
+std::vector<double> centre_of(const ConfidenceSet& set, const NetworkArms& arms) {
+  auto centre = set.shift();
+  for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += arms.w0[i];
+  return centre;
+}
+
+std::span<const double> point(const NetworkArms& arms, std::size_t arm) {
+  const auto n = to_index(arms.network.inputs());
+  return std::span(arms.points).subspan(arm * n, n);
+}
+
+// The largest f_x found over the set from its centre.
+double ascend(const RewardNetwork& network, std::span<const double> x, const ConfidenceSet& set,
+              double sqrt_beta, const std::vector<double>& centre, int64_t steps) {
+  std::vector<double> gradient(centre.size());
+  auto w = centre;
+  double best = network.gradient(x, w, gradient);
+  for (int64_t step = 0; step < steps; ++step) {
+    const auto direction = set.solve(gradient);
+    const double length = sqrt_beta / std::sqrt(inner_product(gradient, direction));
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = centre[i] + length * direction[i];
+    best = std::max(best, network.gradient(x, w, gradient));
+  }
+  return best;
+}
+
 }  // namespace
 
 double RewardNetwork::value(std::span<const double> x, std::span<const double> w) const {
@@ -42,36 +68,6 @@ double RewardNetwork::gradient(std::span<const double> x, std::span<const double
   }
   return sum;
 }
-
-namespace {
-
-std::vector<double> centre_of(const ConfidenceSet& set, const NetworkArms& arms) {
-  auto centre = set.shift();
-  for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += arms.w0[i];
-  return centre;
-}
-
-std::span<const double> point(const NetworkArms& arms, std::size_t arm) {
-  const auto n = to_index(arms.network.inputs());
-  return std::span(arms.points).subspan(arm * n, n);
-}
-
-// The largest f_x found over the set from its centre.
-double ascend(const RewardNetwork& network, std::span<const double> x, const ConfidenceSet& set,
-              double sqrt_beta, const std::vector<double>& centre, int64_t steps) {
-  std::vector<double> gradient(centre.size());
-  auto w = centre;
-  double best = network.gradient(x, w, gradient);
-  for (int64_t step = 0; step < steps; ++step) {
-    const auto direction = set.solve(gradient);
-    const double length = sqrt_beta / std::sqrt(inner_product(gradient, direction));
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] = centre[i] + length * direction[i];
-    best = std::max(best, network.gradient(x, w, gradient));
-  }
-  return best;
-}
-
-}  // namespace
 
 Optimism network_mean_optimism(std::shared_ptr<const NetworkArms> arms) {
   return [arms](const ConfidenceSet& set, double sqrt_beta, std::span<double> bounds) {

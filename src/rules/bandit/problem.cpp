@@ -83,40 +83,6 @@ double rastrigin(std::span<const double> point) {
   return sum;
 }
 
-}  // namespace
-
-const std::vector<TestFunction>& test_functions() {
-  static const std::vector<TestFunction> functions{
-      {"hartmann-6", "Hartmann's function on [0, 1]^6", 6, 0, hartmann},
-      {"cosine-8", "the cosine mixture on [-1, 1]^8", 8, -1, cosine},
-      {"branin", "Branin's function on the unit square", 2, 0, branin},
-      {"ackley", "Ackley's function on the unit cube", 0, 0, ackley},
-      {"rastrigin", "Rastrigin's function on the unit cube", 0, 0, rastrigin}};
-  return functions;
-}
-
-Arms draw_arms(const std::string& function, int64_t arms, int64_t inputs, bool negate,
-               uint64_t seed) {
-  if (arms < 2) {
-    throw InvalidArgument(fmt::format("{} arms, at least 2 are needed", arms), "bandit.count");
-  }
-  const auto& known = test_functions();
-  const auto& chosen = *std::find_if(known.begin(), known.end(),
-                                     [&](const auto& other) { return other.name == function; });
-  Arms drawn{.inputs = chosen.inputs > 0 ? chosen.inputs : inputs};
-  RandomStream stream(seed, Purpose::kArms);
-  std::vector<double> point(static_cast<std::size_t>(drawn.inputs));
-  for (int64_t a = 0; a < arms; ++a) {
-    for (double& u : point) u = chosen.low + (1 - chosen.low) * stream.uniform();
-    drawn.points.insert(drawn.points.end(), point.begin(), point.end());
-    const double value = chosen.value(point);
-    drawn.values.push_back(negate ? -value : value);
-  }
-  return drawn;
-}
-
-namespace {
-
 using Matrix = Eigen::MatrixXd;
 using Points = Eigen::Map<const Matrix>;  // [features, samples]
 
@@ -192,6 +158,35 @@ Clusters run_lloyd(const Points& points, int64_t k, RandomStream stream) {
 }
 
 }  // namespace
+
+const std::vector<TestFunction>& test_functions() {
+  static const std::vector<TestFunction> functions{{"hartmann-6", 6, 0, hartmann},
+                                                   {"cosine-8", 8, -1, cosine},
+                                                   {"branin", 2, 0, branin},
+                                                   {"ackley", 0, 0, ackley},
+                                                   {"rastrigin", 0, 0, rastrigin}};
+  return functions;
+}
+
+Arms draw_arms(const std::string& function, int64_t arms, int64_t inputs, bool negate,
+               uint64_t seed) {
+  if (arms < 2) {
+    throw InvalidArgument(fmt::format("{} arms, at least 2 are needed", arms), "bandit.count");
+  }
+  const auto& known = test_functions();
+  const auto& chosen = *std::find_if(known.begin(), known.end(),
+                                     [&](const auto& other) { return other.name == function; });
+  Arms drawn{.inputs = chosen.inputs > 0 ? chosen.inputs : inputs};
+  RandomStream stream(seed, Purpose::kArms);
+  std::vector<double> point(static_cast<std::size_t>(drawn.inputs));
+  for (int64_t a = 0; a < arms; ++a) {
+    for (double& u : point) u = chosen.low + (1 - chosen.low) * stream.uniform();
+    drawn.points.insert(drawn.points.end(), point.begin(), point.end());
+    const double value = chosen.value(point);
+    drawn.values.push_back(negate ? -value : value);
+  }
+  return drawn;
+}
 
 Clusters k_means(std::span<const double> points, int64_t features, int64_t k, int64_t restarts) {
   const Points columns(points.data(), features, static_cast<int64_t>(points.size()) / features);

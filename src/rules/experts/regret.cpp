@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hanse/base/index.hpp"
+#include "hanse/base/products.hpp"
 
 namespace hanse {
 
@@ -19,8 +20,7 @@ double em_step(std::span<const double> p, std::span<double> q, std::span<double>
   const std::size_t n = q.size();
   std::fill(gain.begin(), gain.end(), 0.0);
   for (std::size_t t = 0; t < p.size(); t += n) {
-    double mixed = 0;
-    for (std::size_t j = 0; j < n; ++j) mixed += q[j] * p[t + j];
+    const double mixed = inner_product(q, p.subspan(t, n));
     for (std::size_t j = 0; j < n; ++j) gain[j] += p[t + j] / mixed;
   }
   double largest = 0;
@@ -52,9 +52,7 @@ FixedMixture best_fixed_mixture(std::span<const double> losses, std::size_t n) {
   }
   best.loss = shift;
   for (std::size_t t = 0; t < p.size(); t += n) {
-    double mixed = 0;
-    for (std::size_t j = 0; j < n; ++j) mixed += best.weights[j] * p[t + j];
-    best.loss -= std::log(mixed);
+    best.loss -= std::log(inner_product(best.weights, std::span(p).subspan(t, n)));
   }
   return best;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "hanse/base/random.hpp"
 
@@ -67,45 +68,46 @@ class BlockAvailability final : public Availability {
 class ScheduledAvailability final : public Availability {
  public:
   explicit ScheduledAvailability(std::span<const Presence> presences) {
-    std::vector<Presence> sorted(presences.begin(), presences.end());
-    std::sort(sorted.begin(), sorted.end(), [](const Presence& a, const Presence& b) {
-      return a.client != b.client ? a.client < b.client : a.first < b.first;
-    });
-    for (std::size_t i = 0; i < sorted.size();) i = add_client(sorted, i);
+    for (const Presence& presence : presences) {
+      named_[presence.client] = {};
+      due_.insert(presence.client);
+      if (presence.last < presence.first) continue;
+      flips_.emplace(presence.first, Flip{presence.client, 1});
+      flips_.emplace(std::min(presence.last, kLastRound) + 1, Flip{presence.client, -1});
+    }
   }
 
   std::vector<int64_t> changes(int64_t round, uint64_t) override {
-    std::set<int64_t> changed;  // who flipped an odd number of times
     for (; !flips_.empty() && flips_.begin()->first <= round; flips_.erase(flips_.begin())) {
-      const int64_t client = flips_.begin()->second;
-      if (changed.erase(client) == 0) changed.insert(client);
+      const Flip& flip = flips_.begin()->second;
+      named_[flip.client].presences += flip.change;
+      due_.insert(flip.client);
     }
-    return {changed.begin(), changed.end()};
+    std::vector<int64_t> changed;
+    for (const int64_t id : std::exchange(due_, {})) {
+      Client& client = named_[id];
+      if (client.there != (client.presences > 0)) changed.push_back(id);
+      client.there = client.presences > 0;
+    }
+    return changed;
   }
 
  private:
   // Whose successor is a number still: a schedule may say "for ever" by the largest one.
   static constexpr int64_t kLastRound = std::numeric_limits<int64_t>::max() - 1;
 
-  // The flips of the client at sorted[i], there in round 0 as everyone is. Returns the first entry
-  // of the next client.
-  std::size_t add_client(const std::vector<Presence>& sorted, std::size_t i) {
-    const int64_t client = sorted[i].client;
-    int64_t gone = 1;  // the first round in which nothing so far has it there
-    for (; i < sorted.size() && sorted[i].client == client; ++i) {
-      const int64_t first = std::max<int64_t>(1, sorted[i].first);
-      if (sorted[i].last < first) continue;
-      if (first > gone) {
-        flips_.emplace(gone, client);
-        flips_.emplace(first, client);
-      }
-      gone = std::max(gone, std::min(sorted[i].last, kLastRound) + 1);
-    }
-    flips_.emplace(gone, client);
-    return i;
-  }
+  struct Flip {
+    int64_t client;
+    int64_t change;  // of its presences
+  };
+  struct Client {
+    int64_t presences = 0;  // that hold the round of the last call
+    bool there = true;      // in that round
+  };
 
-  std::multimap<int64_t, int64_t> flips_;  // the clients that come or go, by round
+  std::multimap<int64_t, Flip> flips_;  // by round
+  std::map<int64_t, Client> named_;
+  std::set<int64_t> due_;  // clients to look at in the next call
 };
 
 }  // namespace

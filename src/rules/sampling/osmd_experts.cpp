@@ -6,11 +6,7 @@
 
 namespace hanse {
 
-namespace {
-
 constexpr double kSmallestScale = 1e-100;  // of an expert, before its numbers are brought up
-
-}  // namespace
 
 void OsmdExperts::push(Heap& heap, const Entry& entry) {
   heap.push_back(entry);
@@ -38,14 +34,12 @@ void OsmdExperts::refresh_all() {
   rebuild_heaps();
 }
 
-// v of a client with a row; 0: at the floor. Its place in the tree is due.
 void OsmdExperts::set(std::size_t e, int64_t slot, double v) {
   const auto row = urn_.row(slot);
   row[e] = v;
   row[size() + e] = v > 0 ? 1 : 0;
 }
 
-// The drawn clients' rows; who has none gets one that says what it was before.
 std::vector<int64_t> OsmdExperts::slots_of(const Draw& draw) {
   std::vector<int64_t> slots;
   for (const int64_t client : draw.clients) {
@@ -83,10 +77,10 @@ void OsmdExperts::lower(std::size_t e, double exponent, std::vector<int64_t>& ch
   double& scale = scales_[e];
   scale *= all_sink ? 1 : factor;
   if (!all_sink && scale >= kSmallestScale) return;
-  for (auto& entry : heaps_[e]) {
-    entry.v = all_sink ? 0 : urn_.row(entry.slot)[e] * scale;
-    set(e, entry.slot, entry.v);
-    changed.push_back(entry.slot);
+  for (auto& [v, slot] : heaps_[e]) {
+    v = all_sink ? 0 : urn_.row(slot)[e] * scale;
+    set(e, slot, v);
+    changed.push_back(slot);
   }
   commons_[e] *= all_sink ? 0 : scale;
   scale = 1;

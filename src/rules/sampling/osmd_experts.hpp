@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -54,14 +55,9 @@ class OsmdExperts {
   void visit(StateFields& fields);
 
  private:
-  // Of a client with a row above the floor. v may be behind the row's, which only grows.
-  struct Entry {
-    double v;
-    int64_t slot;
-    bool operator>(const Entry& other) const {
-      return v != other.v ? v > other.v : slot > other.slot;
-    }
-  };
+  // v and the slot of a client with a row above the floor; v may be behind the row's, which only
+  // grows.
+  using Entry = std::pair<double, int64_t>;
   using Heap = std::vector<Entry>;  // the smallest on top
 
   static void push(Heap& heap, const Entry& entry);

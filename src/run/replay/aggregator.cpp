@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -20,30 +21,121 @@ struct Setting {
   double samples;        // of all clients; 0: shares are the participants'
 };
 
-Json replay_round(const Json& round, int64_t t, const Setting& setting, Aggregator& rule) {
-  const auto where = fmt::format("rounds[{}]", t - 1);
-  if (!round.is_object()) throw InvalidArgument("expected an object", where);
-  const auto ids = participants(round, setting.clients, where);
-  if (ids.empty()) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
-  const auto lambda =
-      shares_of_sizes(round, ids.size(), rule.needs().sizes, setting.samples, where);
-  const auto draw_weights =
-      numbers_or(round, "draw_weights", ids.size(), setting.absent_weight, where);
-  std::vector<double> losses;
-  if (rule.needs().losses) losses = numbers(round, "losses", ids.size(), -INFINITY, where);
-  std::vector<double> norms;
-  if (rule.needs().norms) norms = numbers(round, "norms", ids.size(), 0, where);
-  const RoundReport report{
-      .round = t, .clients = ids, .lambda = lambda, .draw_weights = draw_weights, .losses = losses};
+// A symmetric [k, k] matrix, appended to `all`.
+void read_matrix(const Json& value, std::size_t k, const std::string& where,
+                 std::vector<double>& all) {
+  if (!value.is_array() || value.size() != k) {
+    throw InvalidArgument(fmt::format("expected {} rows of {} numbers", k, k), where);
+  }
+  const std::size_t begin = all.size();
+  for (std::size_t i = 0; i < k; ++i) {
+    const auto row = numbers(value[i], k, -INFINITY, fmt::format("{}[{}].row", where, i));
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  for (std::size_t i = 0; i < k; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (all[begin + i * k + j] == all[begin + j * k + i]) continue;
+      throw InvalidArgument(fmt::format("entries [{}][{}] and [{}][{}] differ", i, j, j, i), where,
+                            "inner products are symmetric");
+    }
+  }
+}
+
+// [[K x K]], or a list of such, one a layer.
+std::vector<double> read_gram(const Json& round, std::size_t& k, const std::string& where) {
+  const Json& gram = field(round, "gram", where);
+  const auto is_row = [](const Json& value) {
+    return value.is_array() && !value.empty() && value[0].is_array();
+  };
+  if (!is_row(gram)) throw InvalidArgument("expected rows of numbers", where + ".gram");
+  std::vector<double> all;
+  if (!is_row(gram[0])) {
+    k = gram.size();
+    read_matrix(gram, k, where + ".gram", all);
+    return all;
+  }
+  k = gram[0].size();
+  for (std::size_t layer = 0; layer < gram.size(); ++layer) {
+    read_matrix(gram[layer], k, fmt::format("{}.gram[{}]", where, layer), all);
+  }
+  return all;
+}
+
+// The round's "sizes" [count] as shares of `total`, or of their own sum when it is 0; equal shares
+// when it has none and they are not `needed`.
+std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
+                                    const std::string& where) {
+  std::vector<double> sizes(count, 1);
+  if (needed || round.contains("sizes")) sizes = numbers(round, "sizes", count, 0, where);
+  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
+  for (double& size : sizes) size /= total > 0 ? total : sum;
+  return sizes;
+}
+
+// What the rule decides on the report of one round.
+Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where) {
+  try {
+    return rule.mix(report);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(where + ": " + error.what());
+  }
+}
+
+// Of a rule that works on inner products; its weights are what it calls so, [K], or [L, K] of
+// layers.
+Json describe_direction(const Mix& mix, std::size_t k) {
+  const auto& all = mix.response.empty() ? mix.coefficients : mix.response;
+  return {{"weights", all.size() == k ? Json(all) : to_rows(all, k)},
+          {"squared_norm", mix.direction.squared_norm},
+          {"ridge", mix.direction.ridge},
+          {"scale", mix.direction.scale},
+          {"dropped", mix.direction.dropped}};
+}
+
+Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
+                  Aggregator& rule) {
+  const AggregatorNeeds needs = rule.needs();
+  std::vector<double> gram;
+  std::vector<int64_t> clients;
+  if (needs.gram) {
+    std::size_t rows = 0;
+    gram = read_gram(round, rows, where);
+    if (!needs.layers && gram.size() > rows * rows) {
+      throw InvalidArgument("expected one matrix, not one a layer", where + ".gram");
+    }
+    clients.resize(rows);
+    std::iota(clients.begin(), clients.end(), int64_t{0});
+  } else {
+    clients = clients_in(round, "participants", setting.clients, where);
+  }
+  const std::size_t k = clients.size();
+  if (k == 0) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
+  const auto read = [&](bool needed, const char* name, double low) {
+    return needed ? numbers(round, name, k, low, where) : std::vector<double>();
+  };
+  const auto lambda = shares_of_sizes(round, k, needs.sizes, setting.samples, where);
+  auto draw_weights = read(round.contains("draw_weights"), "draw_weights", 0);
+  if (draw_weights.empty()) draw_weights.assign(k, setting.absent_weight);
+  const auto rates = read(needs.rates, "rates", 0);
+  const auto losses = read(needs.losses, "losses", -INFINITY);
+  const auto norms = read(needs.norms, "norms", 0);
+  const RoundReport report{.round = t,
+                           .clients = clients,
+                           .lambda = lambda,
+                           .draw_weights = draw_weights,
+                           .losses = losses,
+                           .gram = gram,
+                           .rates = rates};
   Mix mix = mix_of(rule, report, where);
+  if (needs.gram) return describe_direction(mix, k);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
   if (!mix.response.empty()) result["response"] = mix.response;
-  if (setting.clients <= kLongestDecision) {
-    const auto decision = rule.decision();
-    if (!decision.empty()) result["decision"] = decision;
-  }
+  if (setting.clients > kLongestDecision) return result;
+  const auto decision = rule.decision();
+  if (!decision.empty()) result["decision"] = decision;
   return result;
 }
 
@@ -71,17 +163,15 @@ Json replay_aggregator(const Json& trace, const Job& job) {
   const bool counted = trace.contains("clients") || !knows_gram(trace);
   const int64_t clients = counted ? clients_of(trace) : 1;
   const auto rule = make_aggregator(job, clients, participation);
-  if (rule->needs().gram) return replay_gram(trace, *rule);
+  const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{
       .clients = clients,
       .absent_weight = aggregator_traits(job.aggregator).scaled_draws ? 1 / participation : 1,
-      .samples = trace.contains("samples") ? number(trace.at("samples"), "trace.samples") : 0};
-  Json result = {{"rounds", Json::array()}};
-  for (const Json& round : rounds_of(trace)) {
-    const auto t = static_cast<int64_t>(result["rounds"].size()) + 1;
-    result["rounds"].push_back(replay_round(round, t, setting, *rule));
-  }
-  return result;
+      .samples = by_samples ? number(trace.at("samples"), "trace.samples") : 0};
+  int64_t t = 0;
+  return each_round(trace, [&](const Json& round, const std::string& where) {
+    return replay_round(round, ++t, where, setting, *rule);
+  });
 }
 
 }  // namespace hanse

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -24,22 +25,24 @@ double number(const Json& value, const std::string& where) {
   return value.get<double>();
 }
 
-// A number of items, each >= `low`, from an array of `expected` of them.
-std::vector<double> numbers(const Json& object, const std::string& name, std::size_t expected,
-                            double low, const std::string& where) {
-  const Json& array = field(object, name, where);
-  const std::string here = where + "." + name;
+std::vector<double> numbers(const Json& array, std::size_t expected, double low,
+                            const std::string& where) {
   if (!array.is_array() || array.size() != expected) {
-    throw InvalidArgument(fmt::format("expected an array of {} numbers", expected), here);
+    throw InvalidArgument(fmt::format("expected an array of {} numbers", expected), where);
   }
   std::vector<double> values;
   for (const Json& item : array) {
-    values.push_back(number(item, here));
+    values.push_back(number(item, where));
     if (!(values.back() >= low)) {
-      throw InvalidArgument(fmt::format("{} is below {}", values.back(), low), here);
+      throw InvalidArgument(fmt::format("{} is below {}", values.back(), low), where);
     }
   }
   return values;
+}
+
+std::vector<double> numbers(const Json& object, const std::string& name, std::size_t expected,
+                            double low, const std::string& where) {
+  return numbers(field(object, name, where), expected, low, where + "." + name);
 }
 
 int64_t integer(const Json& value, int64_t low, int64_t high, const std::string& where) {
@@ -56,10 +59,15 @@ const Json& rounds_of(const Json& trace) {
   return rounds;
 }
 
-std::vector<double> numbers_or(const Json& object, const std::string& name, std::size_t expected,
-                               double absent, const std::string& where) {
-  if (!object.contains(name)) return std::vector<double>(expected, absent);
-  return numbers(object, name, expected, 0, where);
+Json each_round(const Json& trace,
+                const std::function<Json(const Json& round, const std::string& where)>& replay) {
+  Json results = Json::array();
+  for (const Json& round : rounds_of(trace)) {
+    const auto where = fmt::format("rounds[{}]", results.size());
+    if (!round.is_object()) throw InvalidArgument("expected an object", where);
+    results.push_back(replay(round, where));
+  }
+  return {{"rounds", results}};
 }
 
 std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
@@ -78,56 +86,33 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
   return found;
 }
 
-std::vector<int64_t> participants(const Json& round, int64_t clients, const std::string& where) {
-  if (round.contains("participants")) {
-    return ids(round.at("participants"), clients, false, where + ".participants");
-  }
-  std::vector<int64_t> all(static_cast<std::size_t>(clients));
+std::vector<int64_t> clients_in(const Json& round, const std::string& name, int64_t clients,
+                                const std::string& where) {
+  if (round.contains(name)) return ids(round.at(name), clients, false, where + "." + name);
+  std::vector<int64_t> all(to_index(clients));
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;
-}
-
-std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
-                                    const std::string& where) {
-  auto sizes = needed ? numbers(round, "sizes", count, 0, where)
-                      : numbers_or(round, "sizes", count, 1, where);
-  const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-  if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
-  for (double& size : sizes) size /= total > 0 ? total : sum;
-  return sizes;
-}
-
-Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where) {
-  try {
-    return rule.mix(report);
-  } catch (const InvalidArgument& error) {
-    throw InvalidArgument(where + ": " + error.what());
-  }
 }
 
 int64_t clients_of(const Json& trace) {
   return integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
 }
 
-namespace {
-
-std::string join_items(const Json& value) {
-  std::string text;
-  for (const Json& item : value) text += (text.empty() ? "" : ", ") + to_text(item);
-  return text;
+Json to_rows(std::span<const double> values, std::size_t n) {
+  Json rows = Json::array();
+  for (; !values.empty(); values = values.subspan(n)) rows.push_back(values.first(n));
+  return rows;
 }
-
-}  // namespace
 
 std::string to_text(const Json& value) {
   if (value.is_number_float()) return fmt::format("{:.17g}", value.get<double>());
-  if (value.is_array()) return fmt::format("[{}]", join_items(value));
-  if (!value.is_object()) return value.dump();
-  std::string text;
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> items;
   for (const auto& [key, item] : value.items()) {
-    text += (text.empty() ? "\"" : ", \"") + key + "\": " + to_text(item);
+    items.push_back((value.is_object() ? "\"" + key + "\": " : "") + to_text(item));
   }
-  return "{" + text + "}";
+  const std::string text = fmt::format("{}", fmt::join(items, ", "));
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
 }  // namespace hanse

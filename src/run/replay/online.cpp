@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -15,16 +14,6 @@ namespace {
 
 constexpr int64_t kMostNodes = 10000;
 
-// p [N, N] as N rows.
-Json rows_of(std::span<const double> weights, std::size_t n) {
-  Json rows = Json::array();
-  for (std::size_t i = 0; i < weights.size(); i += n) {
-    rows.push_back(std::vector<double>(weights.begin() + static_cast<std::ptrdiff_t>(i),
-                                       weights.begin() + static_cast<std::ptrdiff_t>(i + n)));
-  }
-  return rows;
-}
-
 // losses [N, N] of a round, each in [0, 1] after online.loss-scale.
 std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
                                 const std::string& where) {
@@ -35,7 +24,7 @@ std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
   }
   std::vector<double> losses;
   for (const Json& row : rows) {
-    for (const double loss : numbers({{"losses", row}}, "losses", n, -INFINITY, where)) {
+    for (const double loss : numbers(row, n, -INFINITY, here)) {
       try {
         losses.push_back(unit_loss(loss, scale));
       } catch (const InvalidArgument& error) {
@@ -51,22 +40,17 @@ std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
 Json replay_online(const Json& trace, const Job& job) {
   const int64_t nodes = integer(field(trace, "nodes", "trace"), 1, kMostNodes + 1, "nodes");
   const auto n = static_cast<std::size_t>(nodes);
-  const Json& rounds = rounds_of(trace);
-  const auto count = std::max<int64_t>(1, static_cast<int64_t>(rounds.size()));
+  const auto count = std::max<int64_t>(1, std::ssize(rounds_of(trace)));
   const auto rule =
       make_experts(job.online, nodes, job.online.horizon > 0 ? job.online.horizon : count);
   std::vector<double> weights(n * n);
-  Json result = {{"rounds", Json::array()}};
-  for (const Json& round : rounds) {
-    const auto where = fmt::format("rounds[{}]", result["rounds"].size());
-    if (!round.is_object()) throw InvalidArgument("expected an object", where);
-    auto peers = participants(round, nodes, where);
+  return each_round(trace, [&](const Json& round, const std::string& where) -> Json {
+    auto peers = clients_in(round, "participants", nodes, where);
     std::sort(peers.begin(), peers.end());
     rule->observe(peer_losses(round, n, job.online.loss_scale, where));
     rule->weigh(peers, weights);
-    result["rounds"].push_back({{"weights", rows_of(weights, n)}});
-  }
-  return result;
+    return {{"weights", to_rows(weights, n)}};
+  });
 }
 
 }  // namespace hanse

@@ -1,9 +1,9 @@
 #include <cmath>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "json.hpp"
@@ -11,10 +11,6 @@
 namespace hanse {
 
 namespace {
-
-double product(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
 
 // The pairs with curvature, at most the `most` newest: s_1, y_1, ..., s_n, y_n.
 std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t width, int64_t most) {
@@ -25,12 +21,12 @@ std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t wid
     if (!pairs[i].is_array() || pairs[i].size() != 2) {
       throw InvalidArgument("expected [s, y]", where);
     }
-    const Json named = {{"s", pairs[i][0]}, {"y", pairs[i][1]}};
-    auto step = numbers(named, "s", width, -INFINITY, where);
-    auto change = numbers(named, "y", width, -INFINITY, where);
-    const bool usable =
-        has_curvature(product(step, step), product(step, change), product(change, change));
-    if (!usable) continue;
+    auto step = numbers(pairs[i][0], width, -INFINITY, where + ".s");
+    auto change = numbers(pairs[i][1], width, -INFINITY, where + ".y");
+    if (!has_curvature(inner_product(step, step), inner_product(step, change),
+                       inner_product(change, change))) {
+      continue;
+    }
     rows.push_back(std::move(step));
     rows.push_back(std::move(change));
   }
@@ -47,7 +43,7 @@ Json replay_rate(const Json& trace, const Job& job) {
   if (!given.is_array()) throw InvalidArgument("expected a list of numbers", "trace.gradient");
   const std::size_t width = given.size();
   const auto gradient = numbers(trace, "gradient", width, -INFINITY, "trace");
-  const double plain = job.client.lr * product(gradient, gradient);
+  const double plain = job.client.lr * inner_product(gradient, gradient);
   if (job.client.rate == "gradient" || !trace.contains("pairs")) return {{"rate", plain}};
   auto rows = usable_pairs(trace.at("pairs"), width, job.client.pairs);
   if (rows.empty()) return {{"rate", plain}};
@@ -55,7 +51,7 @@ Json replay_rate(const Json& trace, const Job& job) {
   rows.push_back(gradient);
   std::vector<double> gram;
   for (const auto& a : rows) {
-    for (const auto& b : rows) gram.push_back(product(a, b));
+    for (const auto& b : rows) gram.push_back(inner_product(a, b));
   }
   return {{"rate", lbfgs_rate(gram, n)}};
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "json.hpp"
@@ -16,16 +17,13 @@ namespace {
 
 // Tells the sampler who is there: everyone when a round does not say.
 void set_available(const Json& round, const std::string& where, ClientSampler& sampler) {
-  std::vector<bool> there(static_cast<std::size_t>(sampler.clients()),
-                          !round.contains("available"));
-  if (round.contains("available")) {
-    for (const int64_t client : ids(round.at("available"), sampler.clients(), false, where)) {
-      there[static_cast<std::size_t>(client)] = true;
-    }
+  std::vector<bool> there(to_index(sampler.clients()));
+  for (const int64_t client : clients_in(round, "available", sampler.clients(), where)) {
+    there[to_index(client)] = true;
   }
   std::vector<int64_t> changed;
   for (int64_t client = 0; client < sampler.clients(); ++client) {
-    if (there[static_cast<std::size_t>(client)] != sampler.available().contains(client)) {
+    if (there[to_index(client)] != sampler.available().contains(client)) {
       changed.push_back(client);
     }
   }
@@ -33,7 +31,7 @@ void set_available(const Json& round, const std::string& where, ClientSampler& s
 }
 
 std::vector<double> probabilities(const ClientSampler& sampler) {
-  std::vector<double> all(static_cast<std::size_t>(sampler.clients()));
+  std::vector<double> all(to_index(sampler.clients()));
   for (std::size_t c = 0; c < all.size(); ++c) {
     all[c] = sampler.probability(static_cast<int64_t>(c));
   }
@@ -61,16 +59,14 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
 
 Json replay_round(const Json& round, const std::string& where, bool has_experts,
                   ClientSampler& sampler) {
-  if (!round.is_object()) throw InvalidArgument("expected an object", where);
-  set_available(round, where + ".available", sampler);
+  set_available(round, where, sampler);
   if (sampler.needs_foresight()) {
     if (!round.contains("foreseen")) {
       throw InvalidArgument("the rule looks at all clients before this round", where,
                             "give \"foreseen\", a of each client, or set sampler.a-max to a "
                             "number or to running where it is a matter of the bound");
     }
-    sampler.foresee(
-        numbers(round, "foreseen", static_cast<std::size_t>(sampler.clients()), 0, where));
+    sampler.foresee(numbers(round, "foreseen", to_index(sampler.clients()), 0, where));
   }
   const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
@@ -112,7 +108,7 @@ SamplerOptions options_of(const Json& trace, const Job& job) {
 
 std::vector<double> initial_of(const Json& trace, const SamplerOptions& options, int64_t clients) {
   if (!trace.contains("initial")) return {};
-  auto initial = numbers(trace, "initial", static_cast<std::size_t>(clients), 0, "trace");
+  auto initial = numbers(trace, "initial", to_index(clients), 0, "trace");
   const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
   if (!sampler_traits(options).by_shares && !(std::abs(sum - 1) < 1e-6)) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum), "trace.initial");
@@ -127,16 +123,15 @@ Json replay_sampler(const Json& trace, const Job& job) {
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
   const auto sampler = make_sampler(options, clients, initial);
-  Json result = {{"rounds", Json::array()}};
+  std::vector<double> importance;
   if (trace.contains("importance")) {
-    result["importance"] =
-        numbers(trace, "importance", static_cast<std::size_t>(clients), 0, "trace");
+    importance = numbers(trace, "importance", to_index(clients), 0, "trace");
   }
   const bool has_experts = sampler_traits(options).has_experts;
-  for (const Json& round : rounds_of(trace)) {
-    const auto where = fmt::format("rounds[{}]", result["rounds"].size());
-    result["rounds"].push_back(replay_round(round, where, has_experts, *sampler));
-  }
+  Json result = each_round(trace, [&](const Json& round, const std::string& where) {
+    return replay_round(round, where, has_experts, *sampler);
+  });
+  if (trace.contains("importance")) result["importance"] = importance;
   result["next"] = probabilities(*sampler);
   return result;
 }

@@ -1,8 +1,8 @@
 // Updates as vectors, for rules that see only their inner products.
 #pragma once
 
-#include "rules/aggregation/support.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "rules/aggregation/support.hpp"
 
 namespace hanse {
 

@@ -37,9 +37,9 @@ std::vector<double> flat(const MatrixXd& m) {
 
 std::vector<double> values(const VectorXd& v) { return {v.begin(), v.end()}; }
 
-VectorXd step_of(const MatrixXd& gradients, const RateSolution& solution) {
-  const Eigen::Map<const VectorXd> c(solution.weights.data(),
-                                     static_cast<Index>(solution.weights.size()));
+VectorXd step_of(const MatrixXd& gradients, const Mix& solution) {
+  const Eigen::Map<const VectorXd> c(solution.coefficients.data(),
+                                     static_cast<Index>(solution.coefficients.size()));
   return gradients.transpose() * c;
 }
 
@@ -70,10 +70,10 @@ TEST(SolveRates, IsThePapersStepInAnyOrderOfClients) {
     const MatrixXd gradients = random_matrix(k, 23, static_cast<unsigned>(k));
     const VectorXd rates = random_matrix(k, 1, 50 + static_cast<unsigned>(k)).cwiseAbs();
     const MatrixXd gram = gradients * gradients.transpose();
-    const RateSolution solution = solve_rates(flat(gram), values(rates));
+    const Mix solution = solve_rates(flat(gram), values(rates));
     const VectorXd x = step_of(gradients, solution);
-    EXPECT_EQ(solution.ridge, 0);
-    EXPECT_NEAR(solution.squared_norm, x.squaredNorm(), 1e-10 * x.squaredNorm());
+    EXPECT_EQ(solution.direction.ridge, 0);
+    EXPECT_NEAR(solution.direction.squared_norm, x.squaredNorm(), 1e-10 * x.squaredNorm());
     EXPECT_LT((gradients * x - rates).norm(), 1e-11 * rates.norm());
     std::vector<Index> order(static_cast<std::size_t>(k));
     std::iota(order.begin(), order.end(), 0);
@@ -101,8 +101,8 @@ TEST(SolveRates, ScalesOfClientsDoNotAskForARidge) {
   gradients.row(1) *= 1e-7;
   gradients.row(2) *= 1e5;
   const std::vector<double> rates{1, 1e-8, 3};
-  const RateSolution solution = solve_rates(flat(gradients * gradients.transpose()), rates);
-  EXPECT_EQ(solution.ridge, 0);
+  const Mix solution = solve_rates(flat(gradients * gradients.transpose()), rates);
+  EXPECT_EQ(solution.direction.ridge, 0);
   const VectorXd products = gradients * step_of(gradients, solution);
   for (Index i = 0; i < 3; ++i) {
     EXPECT_NEAR(products[i] / rates[static_cast<std::size_t>(i)], 1, 1e-8);
@@ -112,48 +112,48 @@ TEST(SolveRates, ScalesOfClientsDoNotAskForARidge) {
 TEST(SolveRates, ZeroGradientsAreDropped) {
   MatrixXd gradients = random_matrix(4, 6, 11);
   gradients.row(2).setZero();
-  const RateSolution solution =
+  const Mix solution =
       solve_rates(flat(gradients * gradients.transpose()), std::vector<double>{1, 1, 5, 1});
-  EXPECT_EQ(solution.dropped, 1);
-  EXPECT_EQ(solution.weights[2], 0);
+  EXPECT_EQ(solution.direction.dropped, 1);
+  EXPECT_EQ(solution.coefficients[2], 0);
   const VectorXd products = gradients * step_of(gradients, solution);
   for (const Index i : {0, 1, 3}) EXPECT_NEAR(products[i], 1, 1e-12);
 
-  const RateSolution nothing = solve_rates(std::vector<double>(4), std::vector<double>{1, 1});
-  EXPECT_EQ(nothing.dropped, 2);
-  EXPECT_EQ(nothing.weights, std::vector<double>(2));
-  EXPECT_EQ(nothing.squared_norm, 0);
+  const Mix nothing = solve_rates(std::vector<double>(4), std::vector<double>{1, 1});
+  EXPECT_EQ(nothing.direction.dropped, 2);
+  EXPECT_EQ(nothing.coefficients, std::vector<double>(2));
+  EXPECT_EQ(nothing.direction.squared_norm, 0);
 }
 
 // Equal gradients of unlike rates: their mean is served, by weights that float32 rows can bear.
 TEST(SolveRates, ParallelGradientsGetARidge) {
   const std::vector<double> gram{1, 1, 1, 1};
-  const RateSolution solution = solve_rates(gram, std::vector<double>{1, 3});
-  EXPECT_GT(solution.ridge, 0);
-  EXPECT_LT(solution.ridge, 1e-2);
-  EXPECT_NEAR(solution.weights[0] + solution.weights[1], 2, 1e-2);
-  EXPECT_LT(std::abs(solution.weights[0]), 1e5);
-  const StepView view = view_step(gram, solution.weights, 2);
+  const Mix solution = solve_rates(gram, std::vector<double>{1, 3});
+  EXPECT_GT(solution.direction.ridge, 0);
+  EXPECT_LT(solution.direction.ridge, 1e-2);
+  EXPECT_NEAR(solution.coefficients[0] + solution.coefficients[1], 2, 1e-2);
+  EXPECT_LT(std::abs(solution.coefficients[0]), 1e5);
+  const StepView view = view_step(gram, solution.coefficients, 2);
   EXPECT_EQ(view.conflicts, 0);
   EXPECT_NEAR(view.products[0], 2, 1e-2);
-  EXPECT_NEAR(view.squared_norm, solution.squared_norm, 1e-8);
+  EXPECT_NEAR(view.squared_norm, solution.direction.squared_norm, 1e-8);
 }
 
 // Opposite gradients: a Pareto-stationary point; whatever helps one harms the other.
 TEST(SolveRates, OppositeGradientsConflict) {
   const std::vector<double> gram{1, -1, -1, 1};
-  const RateSolution same = solve_rates(gram, std::vector<double>{1, 1});
-  EXPECT_NEAR(same.squared_norm, 0, 1e-12);
-  const RateSolution unlike = solve_rates(gram, std::vector<double>{3, 1});
-  EXPECT_GE(view_step(gram, unlike.weights, 2).conflicts, 1);
+  const Mix same = solve_rates(gram, std::vector<double>{1, 1});
+  EXPECT_NEAR(same.direction.squared_norm, 0, 1e-12);
+  const Mix unlike = solve_rates(gram, std::vector<double>{3, 1});
+  EXPECT_GE(view_step(gram, unlike.coefficients, 2).conflicts, 1);
 }
 
 // More clients than parameters: G has rank P.
 TEST(SolveRates, MoreClientsThanParameters) {
   const MatrixXd gradients = random_matrix(6, 2, 5).cwiseAbs();  // all in one quadrant
-  const RateSolution solution =
+  const Mix solution =
       solve_rates(flat(gradients * gradients.transpose()), std::vector<double>(6, 1));
-  EXPECT_GT(solution.ridge, 0);
+  EXPECT_GT(solution.direction.ridge, 0);
   const auto x = step_of(gradients, solution);
   EXPECT_TRUE(x.allFinite());
   EXPECT_LT(x.norm(), 1e3);

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "rules/aggregation/simplex.hpp"
 #include "rules/aggregation/quadratic.hpp"
 #include "rules/aggregation/rows.hpp"
+#include "rules/aggregation/simplex.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

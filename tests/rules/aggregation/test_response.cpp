@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/aggregation/support.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
+#include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

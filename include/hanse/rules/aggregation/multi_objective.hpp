@@ -2,7 +2,6 @@
 // FedMGDA+, FedLF.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 

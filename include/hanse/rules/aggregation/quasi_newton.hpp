@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -22,13 +21,6 @@ double lbfgs_rate(std::span<const double> gram, int64_t n);
 // Is a pair fit for BFGS, that is s.y > 1e-8 |s| |y|? It keeps B positive definite, so d > 0.
 bool has_curvature(double s_s, double s_y, double y_y);
 
-struct RateSolution {
-  std::vector<double> weights;  // [K] c
-  double squared_norm = 0;      // S = |x|^2 of x = sum c_k g_k
-  double ridge = 0;             // added to the diagonal
-  int64_t dropped = 0;          // zero gradients, of weight 0
-};
-
 // The shortest x with g_k.x = d_k for all k: x = sum c_k g_k with G c = d, G the gradients' Gram
 // matrix [K, K]. It is the whole server step of the paper (eqs. 7, 8, 12, 16, 17): with the
 // orthogonalized gradients gt_k, eta = S = sum 1/|gt_k|^2 and theta moves by -x, whatever the order
@@ -36,9 +28,9 @@ struct RateSolution {
 // refinement; when it fails, the condition exceeds 1e12, or the c_k g_k cancel to less than 1e-4 of
 // their lengths (float32 rows have no more digits to spare), as for parallel gradients, e tr(G)/K
 // is added to the diagonal, from e = 1e-12 on, tenfold until it is well posed. Some g_k.x may then
-// differ from d_k, and need not be positive (view_step tells). Throws InvalidArgument when `gram`
-// is no Gram matrix. Cost: O(K^3).
-RateSolution solve_rates(std::span<const double> gram, std::span<const double> rates);
+// differ from d_k, and need not be positive (view_step shows it). The coefficients are c, 0 of
+// gradients that are zero. Throws InvalidArgument when `gram` is no Gram matrix. Cost: O(K^3).
+Mix solve_rates(std::span<const double> gram, std::span<const double> rates);
 
 struct DqnFedOptions {
   double radius = 0;      // longest step |x|; longer ones are shortened as a whole; 0: no limit

@@ -116,7 +116,6 @@ class ConfidenceSet {
   std::vector<double> sigma_;           // [p, p], lower triangle by columns
   std::vector<double> factor_;          // [p, p], L by columns
   std::vector<double> v_;               // [p]
-  std::vector<double> half_;            // [arms, p], L^{-1} phi_x
   std::vector<double> means_;           // [arms]
   std::vector<double> squared_widths_;  // [arms]
 };

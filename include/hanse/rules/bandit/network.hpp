@@ -18,7 +18,6 @@ class RewardNetwork {
   RewardNetwork(int64_t inputs, int64_t hidden) : inputs_(inputs), hidden_(hidden) {}
 
   int64_t inputs() const { return inputs_; }
-  int64_t hidden() const { return hidden_; }
   int64_t n_params() const { return hidden_ * (inputs_ + 2) + 1; }  // d_w
 
   // f_x(w); `x` [inputs], `w` [n_params].

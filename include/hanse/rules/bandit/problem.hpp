@@ -22,7 +22,6 @@ struct Arms {
 // domain is another box, they are stretched to it.
 struct TestFunction {
   std::string name;
-  std::string summary;
   int64_t inputs;  // 0: any number
   double low;      // of every coordinate of a point
   double (*value)(std::span<const double> point);
