@@ -1,4 +1,4 @@
-#include "hanse/comm/tree.hpp"
+#include "hanse/comm/tree_shape.hpp"
 
 #include <algorithm>
 #include <cmath>
