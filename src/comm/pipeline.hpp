@@ -10,7 +10,7 @@
 
 #include <mpi.h>
 
-#include "hanse/comm/tree.hpp"
+#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 

@@ -1,9 +1,9 @@
-#include "hanse/comm/tree.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <map>
+
+#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 

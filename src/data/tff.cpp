@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "tff_file.hpp"
 #include "text_source.hpp"
+#include "tff_file.hpp"
 
 namespace hanse {
 

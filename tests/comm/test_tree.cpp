@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/tree.hpp"
+#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 namespace {

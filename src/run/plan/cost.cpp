@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hanse/comm/tree.hpp"
+#include "hanse/comm/tree_shape.hpp"
 
 namespace hanse {
 

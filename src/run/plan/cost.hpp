@@ -2,7 +2,7 @@
 //
 // A round is: the participants' training on the busiest host; the sum up, the server's step and the
 // model down, which overlap; and some collectives of a few bytes. What the ranks do is taken from
-// the code that does it (schedule.hpp, tree.hpp); the rates come from measure.hpp.
+// the code that does it (schedule.hpp, tree_shape.hpp); the rates come from measure.hpp.
 #pragma once
 
 #include <cstdint>
