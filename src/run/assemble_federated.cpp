@@ -4,7 +4,6 @@
 
 #include "assemble.hpp"
 #include "bounds.hpp"
-#include "federated_assembly.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -13,7 +12,6 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/engine.hpp"
 #include "trace.hpp"
-#include "training_data.hpp"
 
 namespace hanse {
 
@@ -74,11 +72,12 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
-void build(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+// By parts.trained.
+void build(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
-  parts.client = job.client;
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model);
     check_view(job, *parts.update);
@@ -127,9 +126,8 @@ void build(const Job& job, Communicator& comm, FederatedAssembly& parts) {
 std::unique_ptr<Assembly> assemble_bound(const Job& job, Communicator& comm, Bound which) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
-  Job bound;
-  agree_on(comm, [&] { bound = bound_job(job, assembly->federation, which); });
-  build(bound, comm, *assembly);
+  agree_on(comm, [&] { assembly->trained = bound_job(job, assembly->federation, which); });
+  build(comm, *assembly);
   greet_training(job, comm, *assembly);
   return assembly;
 }
@@ -146,7 +144,8 @@ std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
-  build(job, comm, *assembly);
+  assembly->trained = job;
+  build(comm, *assembly);
   assembly->traced = job.run.trace;
   greet_training(job, comm, *assembly);
   const std::string notice = aggregator_notice(job);

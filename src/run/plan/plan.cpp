@@ -1,21 +1,13 @@
 #include "hanse/run/plan.hpp"
 
-#include <algorithm>
-#include <vector>
-
-#include <fmt/format.h>
-
-#include "bandit.hpp"
-#include "bandit_assembly.hpp"
-#include "federated.hpp"
-#include "hanse/base/error.hpp"
+#include "../protocols.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
+#include "hanse/run/engine.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/summary.hpp"
-#include "online.hpp"
-#include "online_assembly.hpp"
+#include "measure.hpp"
 
 namespace hanse {
 
@@ -33,26 +25,15 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
-    if (job.run.device == "cuda") {
-      throw InvalidArgument("a plan is measured on CPUs", "run.device",
-                            "--run.device=cpu plans for them");
-    }
-    job.run.device = "cpu";
+    plan_on_cpus(job);
   });
-  ProcessMemory process{.start = resident_bytes()};
+  PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
   const auto assembly = assemble(job, comm);
-  process.load = peak_memory_bytes();
-  const Cluster started = started_cluster(job, comm, *assembly->host);
-  Cluster planned;
-  agree_on(comm, [&] { planned = planned_cluster(options, job, started); });
+  plan.load_bytes = peak_memory_bytes();
+  plan.started = started_cluster(job, comm, *assembly->host);
+  agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
   PlanSheet sheet;
-  if (const auto* bandits = dynamic_cast<BanditAssembly*>(assembly.get())) {
-    plan_bandit(job, *bandits->bandit, planned.ranks, sheet);
-  } else if (auto* nodes = dynamic_cast<OnlineAssembly*>(assembly.get())) {
-    plan_online(job, *nodes, planned, comm, sheet);
-  } else if (auto* parts = dynamic_cast<FederatedAssembly*>(assembly.get())) {
-    plan_federated(options, job, *parts, process, started, planned, comm, sheet);
-  }
+  assembly->plan(plan, sheet);
   return options.json ? sheet.json() : sheet.lines();
 }
 

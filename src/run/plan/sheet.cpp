@@ -26,28 +26,13 @@ void PlanSheet::line(const std::string& label, const std::string& value) {
   lines_ += fmt::format("{:<34} {}\n", label, value);
 }
 
-void PlanSheet::field(const std::string& key, Value value) {
-  fields_.emplace_back(key, std::move(value));
-}
-
-void PlanSheet::text(const std::string& key, const std::string& label, const std::string& value) {
-  line(label, value);
+void PlanSheet::add(const std::string& key, const std::string& label, const Value& value) {
   field(key, value);
-}
-
-void PlanSheet::count(const std::string& key, const std::string& label, int64_t value) {
-  line(label, fmt::format("{}", value));
-  field(key, value);
-}
-
-void PlanSheet::bytes(const std::string& key, const std::string& label, double value) {
-  line(label, bytes_text(value));
-  field(key, value);
-}
-
-void PlanSheet::seconds(const std::string& key, const std::string& label, double value) {
-  line(label, seconds_text(value));
-  field(key, value);
+  if (const auto* number = std::get_if<double>(&value)) {
+    return line(label, key.ends_with("_bytes") ? bytes_text(*number) : seconds_text(*number));
+  }
+  const auto* text = std::get_if<std::string>(&value);
+  line(label, text ? *text : fmt::format("{}", std::get<int64_t>(value)));
 }
 
 std::string PlanSheet::json() const {

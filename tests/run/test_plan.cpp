@@ -6,7 +6,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
 #include "support/errors.hpp"
@@ -124,7 +123,7 @@ TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
 }
 
 TEST(PlanMachines, Links) {
-  const Rates alone{.copy_s = 1e-10, .add_s = 2e-10};
+  const MachineSpeeds alone{.copy_s = 1e-10, .add_s = 2e-10};
   const Cluster one = cluster(1, 1);
   Cluster plan = cluster(8, 4);
   EXPECT_EQ(set_links({.link_gbit = 8, .latency_us = 5}, alone, one, plan), "given");
@@ -137,7 +136,7 @@ TEST(PlanMachines, Links) {
   EXPECT_DOUBLE_EQ(plan.network.up, 5e9);  // as fast as a rank adds
   EXPECT_NE(set_links({}, alone, one, plan).find("assumed"), std::string::npos);
 
-  Rates measured = alone;
+  MachineSpeeds measured = alone;
   measured.link = {.latency_s = 3, .down = 7, .up = 6};
   EXPECT_NE(set_links({}, measured, cluster(2, 1), plan).find("assumed"), std::string::npos);
   EXPECT_EQ(plan.memory.down, 7);
@@ -175,12 +174,36 @@ struct EightClients {
 TEST(PlanRound, TheBusiestRanksSamples) {
   EightClients eight;
   const Workload workload(eight.job, eight.federation, false);
-  EXPECT_EQ(workload.participants(), 8);
-  EXPECT_EQ(workload.training(cluster(1, 1)), 80);
-  EXPECT_EQ(workload.training(cluster(3, 1)), 30);
-  EXPECT_EQ(workload.training(cluster(8, 1, 2)), 40);  // two cores
+  EXPECT_EQ(workload.participants, 8);
+  EXPECT_EQ(workload.drawn_s(cluster(1, 1), 1, 0), 80);
+  EXPECT_EQ(workload.drawn_s(cluster(3, 1), 1, 0), 30);
+  EXPECT_EQ(workload.drawn_s(cluster(8, 1, 2), 1, 0), 40);  // two cores
   EXPECT_EQ(workload.most_on_rank(cluster(3, 1)), 3);
-  EXPECT_EQ(workload.evaluation(cluster(4, 1)), 20);
+  EXPECT_EQ(eight.estimate({.sample_s = 1}, cluster(1, 1), cluster(4, 1)).evaluation_s, 20);
+}
+
+// The losses of a rule, and all clients' training where the sampler asks for it.
+TEST(PlanRound, WhatComesBeforeTraining) {
+  EightClients eight;
+  const Workload losses(eight.job, eight.federation, true);
+  EXPECT_EQ(losses.drawn_s(cluster(3, 1), 1, 0.5), 45);
+  eight.job.evaluate.regret = true;
+  const Workload all(eight.job, eight.federation, false);
+  EXPECT_EQ(all.training_s(cluster(4, 1), {.train_sample_s = 1}), 40);
+}
+
+// Over the link that was found, the exchange takes as long as it did.
+TEST(PlanRound, TheLinkIsThatOfTheRounds) {
+  EightClients eight;
+  eight.kind.facts.n_params = 1'000'000;
+  for (const int64_t hosts : {1, 3}) {
+    Cluster started = cluster(3, hosts);
+    Rates rates{.transfer_s = 7, .machine = {.copy_s = 1e-15, .add_s = 1e-15}};
+    rates.machine.link = measured_link(eight.kind, rates, started);
+    set_links({}, rates.machine, started, started);
+    EXPECT_NEAR(eight.estimate(rates, started, started).exchange_s, 7, 1e-6) << hosts;
+  }
+  EXPECT_EQ(measured_link(eight.kind, {.transfer_s = 7}, cluster(1, 1)).down, 0);
 }
 
 // Whole rounds of the started ranks are met; what the model does not explain is carried over.
