@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "bounds.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -11,6 +10,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/engine.hpp"
+#include "protocols.hpp"
 #include "trace.hpp"
 
 namespace hanse {
@@ -123,15 +123,6 @@ void build(Communicator& comm, FederatedAssembly& parts) {
       settings);
 }
 
-std::unique_ptr<Assembly> assemble_bound(const Job& job, Communicator& comm, Bound which) {
-  auto assembly = std::make_unique<FederatedAssembly>(comm);
-  load_samples_and_model(job, comm, *assembly);
-  agree_on(comm, [&] { assembly->trained = bound_job(job, assembly->federation, which); });
-  build(comm, *assembly);
-  greet_training(job, comm, *assembly);
-  return assembly;
-}
-
 }  // namespace
 
 std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job,
@@ -144,21 +135,15 @@ std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
-  assembly->trained = job;
+  const auto bound = protocol_kind(job).bound;
+  agree_on(comm,
+           [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  assembly->traced = job.run.trace && !bound;
   build(comm, *assembly);
-  assembly->traced = job.run.trace;
   greet_training(job, comm, *assembly);
-  const std::string notice = aggregator_notice(job);
+  const std::string notice = aggregator_notice(assembly->trained);
   if (!notice.empty()) assembly->greeting.push_back(notice);
   return assembly;
-}
-
-std::unique_ptr<Assembly> assemble_centralized(const Job& job, Communicator& comm) {
-  return assemble_bound(job, comm, Bound::kCentralized);
-}
-
-std::unique_ptr<Assembly> assemble_local(const Job& job, Communicator& comm) {
-  return assemble_bound(job, comm, Bound::kLocal);
 }
 
 }  // namespace hanse

@@ -37,9 +37,8 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const RoundFootprint footprint = online->footprint(ranks);
   sheet.add("job", "job", plan.job.run.name);
   sheet.add("parameters", "parameters of a model", model->n_params());
-  sheet.line("nodes, training samples", fmt::format("{}, {}", nodes, federation.train_samples()));
-  sheet.field("nodes", nodes);
-  sheet.field("train_samples", federation.train_samples());
+  sheet.add("nodes", "nodes", nodes);
+  sheet.add("train_samples", "training samples", federation.train_samples());
   sheet.add("batches", "batches a stream", plan.job.online.horizon);
   sheet.line("ranks, of which host nodes", fmt::format("{}, {}", ranks, std::min(ranks, nodes)));
   sheet.field("ranks", ranks);

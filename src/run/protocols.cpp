@@ -22,7 +22,7 @@ void bandit_keys(KindKeys& keys, Job& job) {
 // Combinations that have no meaning for a bound.
 void check_bound(const Job& job) {
   const std::string& protocol = job.run.protocol;
-  const bool keeps_own = *protocol_kind(job).own_models;
+  const bool keeps_own = protocol_kind(job).bound == Bound::kLocal;
   const bool own = job.evaluate.view == "auto" ? keeps_own : job.evaluate.view == "personalised";
   if (own != keeps_own) {
     throw InvalidArgument(fmt::format("a {} run has {}", protocol,
@@ -70,12 +70,12 @@ const std::vector<ProtocolKind>& protocols() {
       {{"centralized", "a bound: one model on everybody's samples, as many a round", nullptr,
         check_bound},
        bound_reading(),
-       false,
-       assemble_centralized},
+       Bound::kCentralized,
+       assemble_federated},
       {{"local", "a bound: every client alone, nothing is mixed", nullptr, check_bound},
        bound_reading(),
-       true,
-       assemble_local},
+       Bound::kLocal,
+       assemble_federated},
       {{"bandit", "clients pull arms and synchronize what they know", bandit_keys, check_bandit},
        {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
         .except = {"evaluate.view"}},

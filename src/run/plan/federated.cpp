@@ -53,10 +53,8 @@ void describe_job(const FederatedAssembly& parts, PlanSheet& sheet) {
   sheet.add("parameters", "parameters", parts.model->layout().n_trainable());
   const std::string buffers = buffers_text(parts.model->layout());
   if (!buffers.empty()) sheet.line("buffers", buffers);
-  sheet.line("clients, training samples",
-             fmt::format("{}, {}", parts.federation.clients(), parts.federation.train_samples()));
-  sheet.field("clients", parts.federation.clients());
-  sheet.field("train_samples", parts.federation.train_samples());
+  sheet.add("clients", "clients", parts.federation.clients());
+  sheet.add("train_samples", "training samples", parts.federation.train_samples());
 }
 
 // Share of the data that a rank touches: it trains its part of all rounds and evaluates its part of
@@ -95,13 +93,10 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
 
 void describe_round(const Workload& workload, const RoundFootprint& footprint,
                     const RoundTimes& times, const Rates& rates, PlanSheet& sheet) {
-  const double steps = workload.all.steps / number(workload.clients);
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
-  sheet.line("participants a round", fmt::format("{:g}", workload.participants));
-  sheet.field("participants", workload.participants);
-  sheet.line("local steps a client, mean", fmt::format("{:.1f}", steps));
-  sheet.field("steps", steps);
+  sheet.add("participants", "participants a round", workload.participants);
+  sheet.add("steps", "local steps a client, mean", workload.all.steps / number(workload.clients));
   sheet.add("step_seconds", "a local step",
             rates.train_sample_s * workload.all.trained / workload.all.steps);
   sheet.add("train_seconds", "a round's training and losses", times.training_s);

@@ -26,14 +26,14 @@ struct Transfer {
   double seconds() const { return wire_s + fill_s; }
 };
 
-Transfer transfer(const Cluster& cluster, double bytes, double Link::*rate) {
+Transfer transfer(const Cluster& cluster, double bytes) {
   if (cluster.ranks == 1 || bytes <= 0) return {};
   const double piece = std::min(bytes, kPieceBytes);
-  Transfer found;
+  Transfer found{.wire_s = bytes / cluster.memory.rate};
   const auto add = [&](const TreeShape& tree, const Link& link) {
     if (tree.levels == 0) return;
-    found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.*rate);
-    found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.*rate);
+    found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.rate);
+    found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.rate);
   };
   const auto pieces = static_cast<int64_t>(std::ceil(bytes / piece));
   add(tree_between_hosts(cluster.hosts, pieces), cluster.network);
@@ -58,17 +58,13 @@ bool is_dedicated(const Job& job, const Cluster& cluster) {
 
 }  // namespace
 
-double broadcast_s(const Cluster& cluster, double bytes) {
-  return transfer(cluster, bytes, &Link::down).seconds();
-}
-
-double sum_s(const Cluster& cluster, double bytes) {
-  return transfer(cluster, bytes, &Link::up).seconds();
+double transfer_s(const Cluster& cluster, double bytes) {
+  return transfer(cluster, bytes).seconds();
 }
 
 double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s) {
-  const Transfer up = transfer(cluster, up_bytes, &Link::up);
-  const Transfer down = transfer(cluster, down_bytes, &Link::down);
+  const Transfer up = transfer(cluster, up_bytes);
+  const Transfer down = transfer(cluster, down_bytes);
   const double wire_s = cluster.hosts > 1 ? std::max({up.wire_s, down.wire_s, step_s})
                                           : up.wire_s + down.wire_s + step_s;
   return wire_s + up.fill_s + down.fill_s;
@@ -133,17 +129,13 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
 
 std::string set_links(const PlanOptions& options, const MachineSpeeds& speeds,
                       const Cluster& started, Cluster& planned) {
-  const bool between_hosts = speeds.link.down > 0 && started.hosts > 1;
-  const bool within_host = speeds.link.down > 0 && started.hosts == 1;
-  planned.memory = {.latency_s = kMemoryLatency_s,
-                    .down = 1 / (2 * speeds.copy_s),
-                    .up = 1 / (2 * speeds.copy_s + speeds.add_s)};
-  if (within_host) planned.memory = speeds.link;
-  planned.network = {.latency_s = kAssumedLatency_s, .down = bytes_a_second(kAssumedGbit)};
-  if (options.link_gbit > 0) planned.network.down = bytes_a_second(options.link_gbit);
-  planned.network.up = std::min(planned.network.down, 1 / speeds.add_s);
-  if (between_hosts && options.link_gbit == 0) planned.network = speeds.link;
-  if (between_hosts) planned.network.latency_s = speeds.link.latency_s;
+  const bool between_hosts = speeds.link.rate > 0 && started.hosts > 1;
+  const bool within_host = speeds.link.rate > 0 && started.hosts == 1;
+  const Link memory{.latency_s = kMemoryLatency_s, .rate = 1 / (2 * speeds.add_s)};
+  const Link network{.latency_s = kAssumedLatency_s, .rate = bytes_a_second(kAssumedGbit)};
+  planned.memory = within_host ? speeds.link : memory;
+  planned.network = between_hosts ? speeds.link : network;
+  if (options.link_gbit > 0) planned.network.rate = bytes_a_second(options.link_gbit);
   if (options.latency_us >= 0) planned.network.latency_s = 1e-6 * options.latency_us;
   if (options.link_gbit > 0) return "given";
   return between_hosts ? "measured" : "assumed; --link-gbit, --latency-us";
@@ -151,13 +143,12 @@ std::string set_links(const PlanOptions& options, const MachineSpeeds& speeds,
 
 void describe(const Cluster& cluster, const std::string& source, PlanSheet& sheet) {
   sheet.line("ranks, of which train", fmt::format("{}, {}", cluster.ranks, cluster.workers()));
-  sheet.line("hosts, cores a host", fmt::format("{}, {:g}", cluster.hosts, cluster.cores));
   sheet.field("ranks", cluster.ranks);
   sheet.field("workers", cluster.workers());
-  sheet.field("hosts", cluster.hosts);
-  sheet.field("cores", cluster.cores);
+  sheet.add("hosts", "hosts", cluster.hosts);
+  sheet.add("cores", "cores a host", cluster.cores);
   if (cluster.hosts == 1) return;
-  const double gbit = cluster.network.down * 8 / 1e9;
+  const double gbit = cluster.network.rate * 8 / 1e9;
   sheet.line("link of a host", fmt::format("{:.3g} Gbit/s, {:.3g} us ({})", gbit,
                                            1e6 * cluster.network.latency_s, source));
   sheet.field("link_gbit", gbit);

@@ -19,8 +19,7 @@ inline double number(int64_t n) { return static_cast<double>(n); }
 
 struct Link {
   double latency_s = 0;  // of a message of a few bytes
-  double down = 0;       // bytes a second of a broadcast
-  double up = 0;         // bytes a second of a sum; each rank adds what comes
+  double rate = 0;       // bytes a second, each way
 };
 
 struct Cluster {
@@ -44,9 +43,8 @@ inline constexpr double kPieceBytes = Communicator::kPieceBytes;
 // Seconds from the start until `bytes` of rank 0 stand on all ranks, or until the sum over all
 // ranks stands on rank 0. Between hosts, one rank of each: a chain, or where hosts outnumber the
 // pieces a binary tree, which sends everything twice; within a host a binary tree. The wire's time
-// is that of the slowest part, and each further level adds a piece's.
-double broadcast_s(const Cluster& cluster, double bytes);
-double sum_s(const Cluster& cluster, double bytes);
+// is that of the slowest part, the memory's at least, and each further level adds a piece's.
+double transfer_s(const Cluster& cluster, double bytes);
 
 // Seconds until a sum has come to rank 0, has been worked on there for `step_s`, and what came of
 // it stands on all ranks. Parts of it go down while others come up: between hosts the two
@@ -69,9 +67,8 @@ double shared_s(const Cluster& cluster, double seconds, int64_t items, int64_t w
 
 // What was measured of the machines that the plan is started on.
 struct MachineSpeeds {
-  double copy_s = 0;  // a byte, from memory to memory
-  double add_s = 0;   // a byte of int64, added to another
-  Link link;          // between the started ranks; rates 0: there is one
+  double add_s = 0;  // a byte of int64 in memory, added to another
+  Link link;         // between the started ranks; rate 0: there is one
 };
 
 // What a plan is made for.
@@ -92,7 +89,7 @@ Cluster started_cluster(const Job& job, Communicator& comm, Communicator& host);
 Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluster& started);
 
 // Sets the links: given, measured between as many hosts, or assumed; between the ranks of a host
-// measured, or two copies through its memory. Returns which it is: "given", "measured", "assumed".
+// measured, or two passes through its memory. Returns which it is: "given", "measured", "assumed".
 std::string set_links(const PlanOptions& options, const MachineSpeeds& speeds,
                       const Cluster& started, Cluster& planned);
 

@@ -1,6 +1,7 @@
 #include "measure.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
@@ -107,18 +108,15 @@ double product_seconds(std::span<const float> theta, int64_t k) {
   return seconds_of([&] { exchange.gram(rows, some); }) * more * more;
 }
 
-// Each the second time, when the caches are warm.
-void measure_memory(int64_t n_params, MachineSpeeds& speeds) {
+// Seconds to add a byte of int64 to another; the second time, when the caches are warm.
+double addition_seconds(int64_t n_params) {
   const std::vector<int64_t> from(static_cast<std::size_t>(std::min(n_params, kMostValues)), 1);
   std::vector<int64_t> to = from;
-  const double bytes = number(std::ssize(from)) * sizeof(int64_t);
-  for (int time = 0; time < 2; ++time) {
-    speeds.copy_s = seconds_of([&] { std::copy(from.begin(), from.end(), to.begin()); }) / bytes;
-    speeds.add_s = seconds_of([&] {
-                     for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
-                   }) /
-                   bytes;
-  }
+  const auto add = [&] {
+    std::transform(from.begin(), from.end(), to.begin(), to.begin(), std::plus());
+  };
+  add();
+  return seconds_of(add) / (sizeof(int64_t) * number(std::ssize(from)));
 }
 
 // Of a message of a few bytes, between the hosts when there are several.
@@ -183,7 +181,7 @@ Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload
     if (server && parts.aggregator->needs().gram) {
       rates.product_s = product_seconds(parts.trainer->model_row(), parts.sampler->per_round());
     }
-    measure_memory(parts.model->n_params(), rates.machine);
+    rates.machine.add_s = addition_seconds(parts.model->n_params());
   });
   rates.machine.link.latency_s = latency_seconds(plan.started, comm);
   const double round_s =

@@ -28,12 +28,13 @@ RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double se
   const double entry = facts.exact ? sizeof(int64_t) : sizeof(float);
   const double up_bytes = entry * number(facts.n_params);
   const double down_bytes = sizeof(float) * number(facts.n_params);
-  const double returned = facts.control_returns ? sizeof(float) * number(facts.control_width) : 0;
-  RoundTimes times{.down_s = broadcast_s(cluster, down_bytes), .up_s = sum_s(cluster, up_bytes)};
-  times.exchange_s = broadcast_s(cluster, returned) +
-                     sum_s(cluster, entry * number(facts.control_width)) +
-                     (kind.overlaps ? exchange_s(cluster, up_bytes, down_bytes, server_s)
-                                    : times.up_s + server_s + times.down_s);
+  RoundTimes times{.down_s = transfer_s(cluster, down_bytes),
+                   .up_s = transfer_s(cluster, up_bytes)};
+  times.exchange_s = kind.overlaps ? exchange_s(cluster, up_bytes, down_bytes, server_s)
+                                   : times.up_s + server_s + times.down_s;
+  const double controls = number(facts.control_width);
+  times.exchange_s += transfer_s(cluster, entry * controls);
+  if (facts.control_returns) times.exchange_s += transfer_s(cluster, sizeof(float) * controls);
   return times;
 }
 
@@ -43,8 +44,8 @@ double products_of(const FederatedFacts& facts, const Cluster& cluster, double p
   const double received =
       sizeof(float) * facts.participants * number(facts.n_params) / number(cluster.ranks);
   return shared_s(cluster, product_s, cluster.ranks, cluster.ranks) +
-         (cluster.hosts > 1 ? received * number(cluster.ranks_a_host()) / cluster.network.down
-                            : received / cluster.memory.down);
+         (cluster.hosts > 1 ? received * number(cluster.ranks_a_host()) / cluster.network.rate
+                            : received / cluster.memory.rate);
 }
 
 RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
@@ -138,12 +139,11 @@ Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& sta
   if (started.ranks == 1) return {};
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   Cluster unit = started;
-  unit.network = unit.memory = {.down = kInfinite, .up = kInfinite};
-  (started.hosts > 1 ? unit.network : unit.memory) = {.down = 1, .up = 1};
-  const double bytes =
-      transfers_of(kind, unit, 0).exchange_s;  // that the slowest part carries, and its fill
-  const double rate = bytes / std::max(rates.transfer_s, 1e-9);
-  return {.latency_s = rates.machine.link.latency_s, .down = rate, .up = rate};
+  unit.network = unit.memory = {.rate = kInfinite};
+  (started.hosts > 1 ? unit.network : unit.memory) = {.rate = 1};
+  const double bytes = transfers_of(kind, unit, 0).exchange_s;  // at a byte a second
+  return {.latency_s = rates.machine.link.latency_s,
+          .rate = bytes / std::max(rates.transfer_s, 1e-9)};
 }
 
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,

@@ -28,11 +28,11 @@ void PlanSheet::line(const std::string& label, const std::string& value) {
 
 void PlanSheet::add(const std::string& key, const std::string& label, const Value& value) {
   field(key, value);
-  if (const auto* number = std::get_if<double>(&value)) {
-    return line(label, key.ends_with("_bytes") ? bytes_text(*number) : seconds_text(*number));
-  }
-  const auto* text = std::get_if<std::string>(&value);
-  line(label, text ? *text : fmt::format("{}", std::get<int64_t>(value)));
+  const auto* number = std::get_if<double>(&value);
+  if (number && key.ends_with("_bytes")) return line(label, bytes_text(*number));
+  if (number && key.ends_with("_seconds")) return line(label, seconds_text(*number));
+  if (number) return line(label, fmt::format("{:.4g}", *number));
+  std::visit([&](const auto& one) { line(label, fmt::format("{}", one)); }, value);
 }
 
 std::string PlanSheet::json() const {

@@ -17,7 +17,7 @@ class PlanSheet {
   void line(const std::string& label, const std::string& value);
   // A field of the object.
   void field(const std::string& key, Value value) { fields_.emplace_back(key, std::move(value)); }
-  // Both. REQUIRES: the key of a double says its unit: "..._bytes" or "..._seconds".
+  // Both. The end of a key says the unit of a double: "_bytes" or "_seconds".
   void add(const std::string& key, const std::string& label, const Value& value);
 
   std::string lines() const { return lines_; }
