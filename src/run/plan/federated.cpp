@@ -48,15 +48,6 @@ double round_rows_bytes(const Job& job, const RoundFootprint& footprint) {
                                   : states + footprint.memory_bytes_of("kept updates");
 }
 
-void describe_job(const FederatedAssembly& parts, PlanSheet& sheet) {
-  sheet.add("job", "job", parts.trained.run.name);
-  sheet.add("parameters", "parameters", parts.model->layout().n_trainable());
-  const std::string buffers = buffers_text(parts.model->layout());
-  if (!buffers.empty()) sheet.line("buffers", buffers);
-  sheet.add("clients", "clients", parts.federation.clients());
-  sheet.add("train_samples", "training samples", parts.federation.train_samples());
-}
-
 // Share of the data that a rank touches: it trains its part of all rounds and evaluates its part of
 // the clients.
 double touched_share(const Job& job, const Workload& workload, const Cluster& cluster) {
@@ -91,7 +82,7 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
             std::max(plan.load_bytes, rank + touched));
 }
 
-void describe_round(const Workload& workload, const RoundFootprint& footprint,
+void describe_round(const Job& job, const Workload& workload, const RoundFootprint& footprint,
                     const RoundTimes& times, const Rates& rates, PlanSheet& sheet) {
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
@@ -107,9 +98,6 @@ void describe_round(const Workload& workload, const RoundFootprint& footprint,
   sheet.add("exchange_seconds", "these three, overlapping", times.exchange_s);
   sheet.add("small_seconds", "short messages and waits", times.small_s);
   sheet.add("round_seconds", "a round", times.round_s());
-}
-
-void describe_run(const Job& job, const RoundTimes& times, PlanSheet& sheet) {
   sheet.add("evaluation_seconds", "an evaluation", times.evaluation_s);
   const int64_t every = job.evaluate.every;
   const int64_t evaluations = every > 0 ? (job.run.rounds + every - 1) / every : 1;
@@ -142,11 +130,15 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const std::string source = set_links(plan.options, rates.machine, plan.started, planned);
   const RoundTimes times = estimate_round(kind, *workload, rates, started, planned);
   const RoundFootprint footprint = footprint_on(planned, kind.facts, *workload);
-  describe_job(*this, sheet);
+  sheet.add("job", "job", trained.run.name);
+  sheet.add("parameters", "parameters", model->layout().n_trainable());
+  const std::string buffers = buffers_text(model->layout());
+  if (!buffers.empty()) sheet.line("buffers", buffers);
+  sheet.add("clients", "clients", federation.clients());
+  sheet.add("train_samples", "training samples", federation.train_samples());
   describe(planned, source, sheet);
   describe_memory(*this, rates, *workload, footprint, plan, sheet);
-  describe_round(*workload, footprint, times, rates, sheet);
-  describe_run(trained, times, sheet);
+  describe_round(trained, *workload, footprint, times, rates, sheet);
 }
 
 }  // namespace hanse

@@ -98,10 +98,8 @@ RoundMeans time_few_clients(const Job& job, int64_t steps, FederatedAssembly& pa
 double product_seconds(std::span<const float> theta, int64_t k) {
   const auto row_bytes = static_cast<double>(theta.size_bytes());
   const int64_t some = std::clamp<int64_t>(static_cast<int64_t>(kProductBytes / row_bytes), 1, k);
-  const std::vector<std::vector<float>> values(static_cast<std::size_t>(some),
-                                               {theta.begin(), theta.end()});
   std::vector<OwnedRow> rows;
-  for (int64_t i = 0; i < some; ++i) rows.push_back({i, values[static_cast<std::size_t>(i)]});
+  for (int64_t i = 0; i < some; ++i) rows.push_back({i, theta});
   const auto alone = make_single_communicator();
   GramExchange exchange(*alone, {{0, static_cast<int64_t>(theta.size())}});
   const double more = number(k) / number(some);
