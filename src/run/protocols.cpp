@@ -39,13 +39,6 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const Reading& federated_reading() {
-  static const Reading reading{{"run", "data", "federation", "model", "client", "sampler",
-                                "aggregator", "server", "comm", "evaluate", "checkpoint",
-                                "report"}};
-  return reading;
-}
-
 const Reading& bound_reading() {
   static const Reading reading{
       .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
@@ -58,7 +51,8 @@ const Reading& bound_reading() {
 const std::vector<ProtocolKind>& protocols() {
   static const std::vector<ProtocolKind> kinds{
       {{"federated", "rounds: draw, train, mix, step"},
-       federated_reading(),
+       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
+         "evaluate", "checkpoint", "report"}},
        std::nullopt,
        assemble_federated},
       {{"online", "every node its own model on a stream of batches", nullptr, check_online},
