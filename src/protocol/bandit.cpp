@@ -48,6 +48,31 @@ int64_t BanditProtocol::clients() const { return runs_.front()->setup().clients;
 int64_t BanditProtocol::dimension() const { return runs_.front()->dimension(); }
 int64_t BanditProtocol::row_width() const { return runs_.front()->row_width(); }
 
+// What round() sends, in the order in which it does, and what a rank keeps.
+RoundFootprint BanditProtocol::footprint(int64_t ranks, double synchronizations) const {
+  RoundFootprint footprint(ranks);
+  const double others = footprint.others();
+  const auto repeats = static_cast<double>(runs_.size());
+  // Clients that do not lie on rank 0, and the most on any rank.
+  const auto elsewhere = static_cast<double>(clients() - first_client(1, ranks, clients()));
+  const auto most = static_cast<double>((clients() + ranks - 1) / ranks);
+  const double row = sizeof(double) * static_cast<double>(row_width());
+
+  // play_round(): the turns up to each synchronization and those behind the last; synchronize().
+  const double phases = repeats + synchronizations;
+  footprint.add("turns", 2 * phases * sizeof(int64_t) * others, 2 * phases * others, 2 * phases);
+  if (synchronizations > 0) {
+    footprint.add("statistics", synchronizations * row * (elsewhere + others),
+                  2 * synchronizations * others, 2 * synchronizations);
+  }
+  // count_round().
+  footprint.add("arms", repeats * sizeof(int64_t) * (elsewhere + others), 2 * repeats * others,
+                2 * repeats);
+  footprint.reduce("findings", sizeof(double) * kFindings);
+  footprint.keep("statistics", repeats * row * (1 + most));
+  return footprint;
+}
+
 void BanditProtocol::initialize_model() {
   std::exception_ptr failure;
   attempt(failure, [&] {

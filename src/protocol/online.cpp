@@ -74,6 +74,32 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
 
 OnlineTrainer::~OnlineTrainer() = default;
 
+// What round() sends, in the order in which it does, and what a rank keeps.
+RoundFootprint OnlineTrainer::footprint(int64_t ranks) const {
+  RoundFootprint footprint(ranks);
+  const auto nodes = static_cast<double>(nodes_);
+  const auto p = static_cast<double>(parts_.model.n_params());
+  const auto elsewhere =
+      static_cast<double>(nodes_ - first_node(1, ranks, nodes_));  // not on rank 0
+  const Exchange exchange = parts_.rule.exchange();
+  if (exchange != Exchange::kNone) {
+    footprint.add("waiting", 0, 0);
+    footprint.allgather("estimates", sizeof(float) * nodes * p);
+  }
+  const double numbers = nodes * (nodes + static_cast<double>(kNumbers));  // numbers_
+  if (exchange == Exchange::kAll) footprint.allgather("losses", sizeof(double) * numbers);
+  footprint.gather("reports", sizeof(NodeReport) * elsewhere);
+  footprint.gather("reports", sizeof(RankReport) * footprint.others());
+
+  footprint.keep("model rows", 2 * sizeof(float) * nodes * p);
+  footprint.keep("losses and weights", sizeof(double) * (numbers + nodes * nodes));
+  const auto columns =
+      static_cast<double>(parts_.fit.remembers() ? parts_.federation.sample_values() + 1 : 0);
+  const auto most = static_cast<double>((nodes_ + ranks - 1) / ranks);
+  footprint.keep("ridge regressions", sizeof(double) * columns * columns * most);
+  return footprint;
+}
+
 std::span<float> OnlineTrainer::row_of(std::vector<float>& rows, int64_t node) const {
   const auto width = static_cast<std::size_t>(parts_.model.n_params());
   return std::span(rows).subspan(static_cast<std::size_t>(node) * width, width);

@@ -2,16 +2,47 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "hanse/client/local_update.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/protocol/federated.hpp"
 #include "hanse/run/assembly.hpp"
 
 namespace hanse {
 
 // Collective. Each throws AgreedError.
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm);
-std::unique_ptr<Assembly> assemble_centralized(const Job& job, Communicator& comm);
-std::unique_ptr<Assembly> assemble_local(const Job& job, Communicator& comm);
 std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm);
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm);
+
+// The objects of a federated job, or of a bound, which is one of a special kind.
+struct FederatedAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *trainer; }
+  std::unique_ptr<RoundWriter> write_rounds(const KeyedJob& job, const std::string& from,
+                                            int64_t completed) override;
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  Job trained;  // the job as its clients train: that of bound_job() for a bound
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<ClientSampler> sampler;      // rank 0
+  std::unique_ptr<Availability> availability;  // rank 0; null: everyone is always there
+  double participation = 1;                    // share of clients in a round
+  std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  std::unique_ptr<FederatedTrainer> trainer;
+  bool traced = false;  // write_rounds() writes traces
+};
+
+// Of the protocols that train models. Sets the ranks' threads, and fills federation, model and
+// model_file_digest. Collective. Throws AgreedError.
+void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
+
+// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers, as greeting.
+void greet_training(const Job& job, const Communicator& comm, Assembly& assembly);
+
+// What becomes of a model's buffers, in one line; empty when it has none.
+std::string buffers_text(const ParameterLayout& layout);
 
 }  // namespace hanse

@@ -1,17 +1,46 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "bandit_assembly.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
+#include "hanse/protocol/bandit.hpp"
 #include "hanse/rules/bandit/problem.hpp"
+#include "plan/machines.hpp"
 
 namespace hanse {
 
 namespace {
+
+struct BanditAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *bandit; }
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  std::unique_ptr<BanditProtocol> bandit;
+};
+
+void BanditAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
+  const int64_t ranks = plan.planned.ranks;
+  const int64_t d = bandit->dimension();
+  const double bytes =
+      bandit->footprint(ranks, 1).bytes_sent() - bandit->footprint(ranks, 0).bytes_sent();
+  sheet.add("job", "job", plan.job.run.name);
+  sheet.add("parameters", "parameters", d);
+  sheet.add("arms", "arms", bandit->arms());
+  sheet.add("clients", "clients", bandit->clients());
+  sheet.add("ranks", "ranks", ranks);
+  sheet.add("repeats", "repeats", plan.job.run.repeats);
+  sheet.add("statistics", "numbers of a client's statistics", bandit->row_width());
+  sheet.add("synchronization_bytes", "sent by a synchronization, bytes",
+            int64_t{std::llround(bytes)});
+  sheet.add("synchronization_scalars", "scalars of one, as papers count",
+            2 * bandit->clients() * (d * d + d));
+}
 
 Arms read_arms(const Job& job) {
   DataOptions data = job.data;

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "bounds.hpp"
-#include "federated_assembly.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -12,8 +10,8 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/engine.hpp"
+#include "protocols.hpp"
 #include "trace.hpp"
-#include "training_data.hpp"
 
 namespace hanse {
 
@@ -74,11 +72,12 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
-void build(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+// By parts.trained.
+void build(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
-  parts.client = job.client;
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model);
     check_view(job, *parts.update);
@@ -124,16 +123,6 @@ void build(const Job& job, Communicator& comm, FederatedAssembly& parts) {
       settings);
 }
 
-std::unique_ptr<Assembly> assemble_bound(const Job& job, Communicator& comm, Bound which) {
-  auto assembly = std::make_unique<FederatedAssembly>(comm);
-  load_samples_and_model(job, comm, *assembly);
-  Job bound;
-  agree_on(comm, [&] { bound = bound_job(job, assembly->federation, which); });
-  build(bound, comm, *assembly);
-  greet_training(job, comm, *assembly);
-  return assembly;
-}
-
 }  // namespace
 
 std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job,
@@ -146,20 +135,15 @@ std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<FederatedAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
-  build(job, comm, *assembly);
-  assembly->traced = job.run.trace;
+  const auto bound = protocol_kind(job).bound;
+  agree_on(comm,
+           [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  assembly->traced = job.run.trace && !bound;
+  build(comm, *assembly);
   greet_training(job, comm, *assembly);
-  const std::string notice = aggregator_notice(job);
+  const std::string notice = aggregator_notice(assembly->trained);
   if (!notice.empty()) assembly->greeting.push_back(notice);
   return assembly;
-}
-
-std::unique_ptr<Assembly> assemble_centralized(const Job& job, Communicator& comm) {
-  return assemble_bound(job, comm, Bound::kCentralized);
-}
-
-std::unique_ptr<Assembly> assemble_local(const Job& job, Communicator& comm) {
-  return assemble_bound(job, comm, Bound::kLocal);
 }
 
 }  // namespace hanse

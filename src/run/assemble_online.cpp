@@ -1,12 +1,57 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
 #include "assemble.hpp"
+#include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/experts.hpp"
-#include "online_assembly.hpp"
-#include "training_data.hpp"
+#include "hanse/protocol/online.hpp"
+#include "plan/measure.hpp"
 
 namespace hanse {
 
 namespace {
+
+constexpr double kOnlineRounds_s = 5;  // of a plan
+
+struct OnlineAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *online; }
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  std::unique_ptr<ExpertRule> experts;
+  std::unique_ptr<StreamFit> fit;
+  std::unique_ptr<OnlineTrainer> online;
+};
+
+// The second round is timed, for the first warms caches; the planned ranks share its work.
+void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
+  const int64_t nodes = federation.clients();
+  const int64_t ranks = plan.planned.ranks;
+  online->initialize_model();
+  const RoundMeans means = time_rounds(*online, kOnlineRounds_s,
+                                       std::min<int64_t>(2, plan.job.online.horizon), plan.comm);
+  const double round_s = shared_s(plan.planned, means.train_s * plan.comm.size(), nodes, ranks);
+  const RoundFootprint footprint = online->footprint(ranks);
+  sheet.add("job", "job", plan.job.run.name);
+  sheet.add("parameters", "parameters of a model", model->n_params());
+  sheet.add("nodes", "nodes", nodes);
+  sheet.add("train_samples", "training samples", federation.train_samples());
+  sheet.add("batches", "batches a stream", plan.job.online.horizon);
+  sheet.line("ranks, of which host nodes", fmt::format("{}, {}", ranks, std::min(ranks, nodes)));
+  sheet.field("ranks", ranks);
+  sheet.add("data_bytes", "data a host, shared", number(federation.bytes()));
+  sheet.add("rows_bytes", "model rows a rank", footprint.memory_bytes_of("model rows"));
+  if (const double ridge = footprint.memory_bytes_of("ridge regressions"); ridge > 0) {
+    sheet.add("ridge_bytes", "ridge regressions a rank", ridge);
+  }
+  sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
+  sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
+  sheet.add("train_seconds", "a round's work, estimated", round_s);
+  sheet.line("the run's work, estimated", duration_text(round_s * number(plan.job.run.rounds)));
+}
 
 OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
   const OnlineOptions& online = job.online;

@@ -22,6 +22,38 @@ namespace {
   throw InvalidArgument(refusal.what, refusal.key, refusal.hint + ", or run.device = cpu");
 }
 
+// The samples' part of a GPU's memory is one in so many.
+constexpr int64_t kSampleShare = 4;
+
+RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
+                     Communicator& host) {
+  const int64_t gpus = gpu_count();
+  const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
+  std::string identity, kind;
+  agree_on(comm, [&] {
+    require_gpu_needs(needs);
+    if (mine < 0) return;
+    identity = gpu_identity(mine);
+    kind = gpu_name(mine);
+  });
+  std::vector<std::string> identities;  // of every rank of the host, in their order
+  for (int rank = 0; rank < host.size(); ++rank) {
+    identities.push_back(bcast_text(host, identity, rank));
+  }
+  int64_t most = 0;
+  agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
+  require_same(comm, "GPUs", kind, "their results differ in the last bits; use one kind");
+  RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
+  agree_on(comm, [&] {
+    device.name = use_gpu(mine);
+    device.sample_bytes = gpu_memory_bytes(mine) / (kSampleShare * most);
+  });
+  notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
+                     kind, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
+                     device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
+  return device;
+}
+
 }  // namespace
 
 void check_engine(const Job& job) {
@@ -30,6 +62,14 @@ void check_engine(const Job& job) {
   if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
   refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
           "use federated"});
+}
+
+void plan_on_cpus(Job& job) {
+  if (job.run.device == "cuda") {
+    throw InvalidArgument("a plan is measured on CPUs", "run.device",
+                          "--run.device=cpu plans for them");
+  }
+  job.run.device = "cpu";
 }
 
 void require_gpu_needs(const RoundNeeds& needs) {
@@ -50,46 +90,6 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
                         "run.ranks-per-gpu",
                         "start as many ranks as the host has GPUs, or allow more");
 }
-
-namespace {
-
-// Of every rank of the host, in their order.
-std::vector<std::string> gather_texts(Communicator& host, const std::string& mine) {
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < host.size(); ++rank) texts.push_back(bcast_text(host, mine, rank));
-  return texts;
-}
-
-// The samples' part of a GPU's memory is one in so many.
-constexpr int64_t kSampleShare = 4;
-
-RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
-                     Communicator& host) {
-  const int64_t gpus = gpu_count();
-  const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
-  std::string identity, kind;
-  agree_on(comm, [&] {
-    require_gpu_needs(needs);
-    if (mine < 0) return;
-    identity = gpu_identity(mine);
-    kind = gpu_name(mine);
-  });
-  const auto identities = gather_texts(host, identity);
-  int64_t most = 0;
-  agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
-  require_same(comm, "GPUs", kind, "their results differ in the last bits; use one kind");
-  RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
-  agree_on(comm, [&] {
-    device.name = use_gpu(mine);
-    device.sample_bytes = gpu_memory_bytes(mine) / (kSampleShare * most);
-  });
-  notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
-                     kind, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
-                     device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
-  return device;
-}
-
-}  // namespace
 
 RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
                          Communicator& host) {

@@ -24,7 +24,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
     job.online.horizon = job.run.rounds;
   }
   if (job.evaluate.view == "auto" && reading.reads("evaluate.view")) {
-    const bool own = protocol.own_models.value_or(evaluates_own_models(job));
+    const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? "personalised" : "global";
   }
   if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;

@@ -22,7 +22,7 @@ void bandit_keys(KindKeys& keys, Job& job) {
 // Combinations that have no meaning for a bound.
 void check_bound(const Job& job) {
   const std::string& protocol = job.run.protocol;
-  const bool keeps_own = *protocol_kind(job).own_models;
+  const bool keeps_own = protocol_kind(job).bound == Bound::kLocal;
   const bool own = job.evaluate.view == "auto" ? keeps_own : job.evaluate.view == "personalised";
   if (own != keeps_own) {
     throw InvalidArgument(fmt::format("a {} run has {}", protocol,
@@ -39,13 +39,6 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const Reading& federated_reading() {
-  static const Reading reading{{"run", "data", "federation", "model", "client", "sampler",
-                                "aggregator", "server", "comm", "evaluate", "checkpoint",
-                                "report"}};
-  return reading;
-}
-
 const Reading& bound_reading() {
   static const Reading reading{
       .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
@@ -58,7 +51,8 @@ const Reading& bound_reading() {
 const std::vector<ProtocolKind>& protocols() {
   static const std::vector<ProtocolKind> kinds{
       {{"federated", "rounds: draw, train, mix, step"},
-       federated_reading(),
+       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
+         "evaluate", "checkpoint", "report"}},
        std::nullopt,
        assemble_federated},
       {{"online", "every node its own model on a stream of batches", nullptr, check_online},
@@ -70,12 +64,12 @@ const std::vector<ProtocolKind>& protocols() {
       {{"centralized", "a bound: one model on everybody's samples, as many a round", nullptr,
         check_bound},
        bound_reading(),
-       false,
-       assemble_centralized},
+       Bound::kCentralized,
+       assemble_federated},
       {{"local", "a bound: every client alone, nothing is mixed", nullptr, check_bound},
        bound_reading(),
-       true,
-       assemble_local},
+       Bound::kLocal,
+       assemble_federated},
       {{"bandit", "clients pull arms and synchronize what they know", bandit_keys, check_bandit},
        {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
         .except = {"evaluate.view"}},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bounds.hpp"
 #include "hanse/job/kind.hpp"
 #include "hanse/run/assembly.hpp"
 
@@ -23,8 +24,7 @@ struct Reading {
 struct ProtocolKind {
   KindRow row;
   Reading reading;
-  // Has every client a model of its own? None: that is a matter of the clients' options.
-  std::optional<bool> own_models;
+  std::optional<Bound> bound;  // that the protocol is; none: it trains as its options say
   std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm);
 };
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "federated_assembly.hpp"
+#include "assemble.hpp"
 #include "hanse/job/keyed_job.hpp"
 
 namespace hanse {

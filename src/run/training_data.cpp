@@ -1,9 +1,8 @@
-#include "training_data.hpp"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "assemble.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"

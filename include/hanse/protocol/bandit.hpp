@@ -28,13 +28,14 @@ class BanditRun;
 // since the last, and a broadcast of one.
 class BanditProtocol final : public Protocol {
  public:
-  // What a round sends and a rank keeps on so many ranks.
-  static RoundFootprint footprint(const BanditFacts& facts, int64_t ranks);
-
   // One bandit for each element, all played in step: repeats of an experiment. Throws
   // InvalidArgument for options out of range. REQUIRES: all of one shape.
   BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm);
   ~BanditProtocol() override;
+
+  // What a round sends and a rank keeps on so many ranks, with so many synchronizations of all
+  // repeats together, in each of which all clients have news.
+  RoundFootprint footprint(int64_t ranks, double synchronizations) const;
 
   // The first phase. Throws AgreedError when the regression oracle diverges.
   void initialize_model() override;

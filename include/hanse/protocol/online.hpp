@@ -60,12 +60,12 @@ class OnlineTrainer final : public Protocol {
     StreamOptions stream;
   };
 
-  // What a round sends and a rank keeps on so many ranks.
-  static RoundFootprint footprint(const OnlineFacts& facts, int64_t ranks);
-
   // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
   OnlineTrainer(Parts parts, Settings settings);
   ~OnlineTrainer() override;
+
+  // What a round sends and a rank keeps on so many ranks.
+  RoundFootprint footprint(int64_t ranks) const;
 
   // Every node starts with a model of its own: with equal ones and equal weights all mixtures would
   // be equal for ever. Rules that keep one model for all start with one.

@@ -15,6 +15,8 @@ namespace hanse {
 
 struct Job;
 struct KeyedJob;
+struct PlanCase;
+class PlanSheet;
 
 // What a run writes after every round beside the files of every protocol. Rank 0.
 class RoundWriter {
@@ -41,6 +43,9 @@ class Assembly {
                                                     int64_t /*completed*/) {
     return nullptr;
   }
+  // What the job needs, for `hanse plan`, which trains with these objects and drops them.
+  // Collective; the sheet counts on rank 0.
+  virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
   Federation federation;              // empty where there are no samples
@@ -52,8 +57,5 @@ class Assembly {
 // Collective. Reads the data, builds model, rules and protocol of run.protocol; agrees on whatever
 // is wrong. Throws AgreedError.
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm);
-
-// What becomes of a model's buffers, in one line; empty when it has none.
-std::string buffers_text(const ParameterLayout& layout);
 
 }  // namespace hanse

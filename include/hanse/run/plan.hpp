@@ -25,9 +25,9 @@ void bind_plan(OptionTable& table, PlanOptions& options);
 // Memory a rank, bytes and messages a round, and the times of a round and of the run. Bytes and
 // memory are the protocol's own footprint. Times come from a protocol assembled as for the run,
 // which makes rounds on the started ranks for two seconds, and are scaled to the given machines by
-// a cost model (src/run/plan/cost.hpp); where a round is too long, from some clients alone. All of
-// it takes about five seconds and a run's memory; what was trained is dropped, and nothing is
-// written. Collective; the text is rank 0's.
+// what they have to do; where a round is too long, from some clients alone. All of it takes about
+// five seconds and a run's memory; what was trained is dropped, and nothing is written. Collective;
+// the text is rank 0's.
 // Throws AgreedError: what hanse run would refuse before its first round, and more hosts than
 // ranks.
 std::string plan_job(const std::string& job_file, const Overrides& overrides,

@@ -34,7 +34,8 @@ double most_on_rank(const FederatedFacts& facts, int64_t workers) {
 }
 
 // Of RoundPlan::for_mine().
-void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts, FootprintTally& tally) {
+void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
+                RoundFootprint& footprint) {
   const Dispatch dispatch =
       choose_dispatch({.ranks = ranks,
                        .one_host = hosts == 1,
@@ -44,88 +45,91 @@ void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts, Footp
                        .has_states = facts.state_width > 0,
                        .has_deadline = facts.has_deadline});
   if (dispatch != Dispatch::kServedQueue) return;
-  const QueueTraffic queue =
-      served_queue_traffic(std::ceil(facts.participants / facts.piece), ranks - 1);
-  tally.add("queue", queue.bytes, queue.messages, 0);
+  const QueueTraffic queue = served_queue_traffic(std::ceil(facts.participants), ranks - 1);
+  footprint.add("queue", queue.bytes, queue.messages, 0);
 }
 
 // mix_kept(): the rates, the products, the coefficients.
-void send_products(const FederatedFacts& facts, int64_t ranks, FootprintTally& tally) {
+void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
   const char* kind = "inner products";
   const double k = facts.participants;
   const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
-  tally.allreduce(kind, kNumber * k);
-  tally.add(kind, gram.bytes, gram.messages, gram.operations);
-  tally.broadcast(kind, kNumber * k * number(static_cast<int64_t>(facts.parts.size())));
+  footprint.allreduce(kind, kNumber * k);
+  footprint.add(kind, gram.bytes, gram.messages, gram.operations);
+  footprint.broadcast(kind, kNumber * k * number(static_cast<int64_t>(facts.parts.size())));
 }
 
-void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts, FootprintTally& tally) {
+void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
+               RoundFootprint& footprint) {
   const auto p = number(facts.n_params);
   const auto controls = number(facts.control_width);
   const int64_t workers = workers_of(facts, ranks, hosts);
-  tally.keep("model rows", 3 * kValue * p);  // the model, the row in training, the server's step
-  tally.keep("sums", sum_entry(facts) * (p + controls));
-  tally.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
+  footprint.keep("model rows",
+                 3 * kValue * p);  // the model, the row in training, the server's step
+  footprint.keep("sums", sum_entry(facts) * (p + controls));
+  footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
   if (facts.needs.gram) {
-    tally.keep("kept updates", kValue * p * most_on_rank(facts, workers) +
-                                   gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
+    footprint.keep("kept updates",
+                   kValue * p * most_on_rank(facts, workers) +
+                       gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
   }
-  tally.keep("client states", kValue * number(facts.state_width) *
-                                  std::ceil(number(facts.clients) / number(workers)));
+  footprint.keep("client states", kValue * number(facts.state_width) *
+                                      std::ceil(number(facts.clients) / number(workers)));
 }
 
 }  // namespace
 
 RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t ranks,
                                            int64_t hosts) {
-  FootprintTally tally(ranks);
+  RoundFootprint footprint(ranks);
   const double k = facts.participants;
   const AggregatorNeeds& needs = facts.needs;
   const auto share_plan = [&] {
-    tally.broadcast("plan", kCount);
-    tally.broadcast("plan", static_cast<double>(sizeof(Assignment)) * k);
+    footprint.broadcast("plan", kCount);
+    footprint.broadcast("plan", static_cast<double>(sizeof(Assignment)) * k);
   };
   const auto share_controls = [&] {
-    if (facts.control_returns) tally.broadcast("controls", kValue * number(facts.control_width));
+    if (facts.control_returns)
+      footprint.broadcast("controls", kValue * number(facts.control_width));
   };
   const auto merge = [&](const char* kind, double entries) {
-    tally.reduce(kind, kNumber * (entries + number(ranks)));
+    footprint.reduce(kind, kNumber * (entries + number(ranks)));
   };
   const auto gather_losses = [&] {
-    send_queue(facts, ranks, hosts, tally);
+    send_queue(facts, ranks, hosts, footprint);
     merge("losses", k);
   };
 
   // decide_participants(), share_model().
   if (facts.all_clients_first) {
-    tally.broadcast("plan", kCount);
+    footprint.broadcast("plan", kCount);
     share_controls();
-    tally.reduce("feedback of all clients", kNumber * number(facts.clients));
+    footprint.reduce("feedback of all clients", kNumber * number(facts.clients));
   }
   share_plan();
-  tally.broadcast("model", kValue * number(facts.n_params));
+  footprint.broadcast("model", kValue * number(facts.n_params));
   share_controls();
   if (needs.losses) {
     gather_losses();
     if (!needs.gram) share_plan();
   }
   // train(), with the barrier behind it.
-  send_queue(facts, ranks, hosts, tally);
-  tally.add("waiting", 0, 0, needs.losses && needs.gram ? 2 : 1);
-  if (needs.gram && k > 0) send_products(facts, ranks, tally);
+  send_queue(facts, ranks, hosts, footprint);
+  footprint.add("waiting", 0, 0, needs.losses && needs.gram ? 2 : 1);
+  if (needs.gram && k > 0) send_products(facts, ranks, footprint);
   if (facts.control_width > 0) {
-    tally.reduce("control sum", sum_entry(facts) * number(facts.control_width));
+    footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
   merge("findings", k * number(Findings::kFields) + number(Findings::kRankFields));
-  tally.reduce("sum", sum_entry(facts) * number(facts.n_params));
+  footprint.reduce("sum", sum_entry(facts) * number(facts.n_params));
   if (needs.trials > 0) {  // backtrack(), when the first step is accepted
-    tally.broadcast("trials", kCount);
+    footprint.broadcast("trials", kCount);
     share_controls();
     gather_losses();
-    tally.broadcast("trials", kCount);
+    footprint.broadcast("trials", kCount);
   }
-  keep_rows(facts, ranks, hosts, tally);
-  return tally.take();
+  keep_rows(facts, ranks, hosts, footprint);
+  return footprint;
 }
 
 }  // namespace hanse

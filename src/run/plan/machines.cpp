@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include <fmt/format.h>
 #include <sched.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/tree_shape.hpp"
 #include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
@@ -20,6 +20,27 @@ constexpr double kMemoryLatency_s = 1e-6;
 
 double bytes_a_second(double gbit) { return gbit * 1e9 / 8; }
 
+struct Transfer {
+  double wire_s = 0;  // of the slowest part
+  double fill_s = 0;  // until the first piece has come through
+  double seconds() const { return wire_s + fill_s; }
+};
+
+Transfer transfer(const Cluster& cluster, double bytes) {
+  if (cluster.ranks == 1 || bytes <= 0) return {};
+  const double piece = std::min(bytes, kPieceBytes);
+  Transfer found{.wire_s = bytes / cluster.memory.rate};
+  const auto add = [&](const TreeShape& tree, const Link& link) {
+    if (tree.levels == 0) return;
+    found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.rate);
+    found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.rate);
+  };
+  const auto pieces = static_cast<int64_t>(std::ceil(bytes / piece));
+  add(tree_between_hosts(cluster.hosts, pieces), cluster.network);
+  add(tree_within_host(cluster.ranks_a_host()), cluster.memory);
+  return found;
+}
+
 // Cores that the ranks of a host may use together.
 double cores_of(Communicator& host) {
   cpu_set_t set;
@@ -28,7 +49,7 @@ double cores_of(Communicator& host) {
   std::vector<int64_t> usable(CPU_SETSIZE);
   for (std::size_t core = 0; core < usable.size(); ++core) usable[core] = CPU_ISSET(core, &set);
   host.allreduce(std::span(usable), ReduceOp::kMax);
-  return static_cast<double>(std::count(usable.begin(), usable.end(), 1));
+  return number(std::count(usable.begin(), usable.end(), 1));
 }
 
 bool is_dedicated(const Job& job, const Cluster& cluster) {
@@ -36,6 +57,49 @@ bool is_dedicated(const Job& job, const Cluster& cluster) {
 }
 
 }  // namespace
+
+double transfer_s(const Cluster& cluster, double bytes) {
+  return transfer(cluster, bytes).seconds();
+}
+
+double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s) {
+  const Transfer up = transfer(cluster, up_bytes);
+  const Transfer down = transfer(cluster, down_bytes);
+  const double wire_s = cluster.hosts > 1 ? std::max({up.wire_s, down.wire_s, step_s})
+                                          : up.wire_s + down.wire_s + step_s;
+  return wire_s + up.fill_s + down.fill_s;
+}
+
+double small_s(const Cluster& cluster) {
+  return std::ceil(std::log2(number(cluster.hosts))) * cluster.network.latency_s +
+         std::ceil(std::log2(number(cluster.ranks_a_host()))) * cluster.memory.latency_s;
+}
+
+double busiest(const Cluster& cluster, std::span<const double> loads) {
+  std::vector<double> work(static_cast<std::size_t>(cluster.hosts));
+  double longest = 0;
+  for (std::size_t rank = 0; rank < loads.size(); ++rank) {
+    work[static_cast<std::size_t>(cluster.host_of(static_cast<int64_t>(rank)))] += loads[rank];
+    longest = std::max(longest, loads[rank]);
+  }
+  return std::max(longest, *std::max_element(work.begin(), work.end()) / cluster.slots());
+}
+
+std::vector<double> loads_of(const Cluster& cluster, std::span<const double> costs,
+                             std::span<const int64_t> worker_of) {
+  std::vector<double> loads(static_cast<std::size_t>(cluster.ranks));
+  const int64_t first = cluster.dedicated ? 1 : 0;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    loads[static_cast<std::size_t>(first + worker_of[i])] += costs[i];
+  }
+  return loads;
+}
+
+double shared_s(const Cluster& cluster, double seconds, int64_t items, int64_t workers) {
+  const int64_t sharing = std::min(items, workers);
+  return busiest(cluster,
+                 std::vector<double>(static_cast<std::size_t>(sharing), seconds / number(sharing)));
+}
 
 Cluster started_cluster(const Job& job, Communicator& comm, Communicator& host) {
   Cluster here{.ranks = comm.size(),
@@ -52,7 +116,7 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
   if (options.ranks > 0) {
     planned.ranks = options.ranks;
     planned.hosts = static_cast<int64_t>(
-        std::ceil(static_cast<double>(planned.ranks) / std::max(1.0, std::floor(planned.slots()))));
+        std::ceil(number(planned.ranks) / std::max(1.0, std::floor(planned.slots()))));
   }
   if (options.hosts > 0) planned.hosts = options.hosts;
   if (planned.hosts > planned.ranks) {
@@ -63,21 +127,15 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
   return planned;
 }
 
-std::string set_links(const PlanOptions& options, const Rates& rates, const Cluster& started,
-                      Cluster& planned) {
-  const bool between_hosts = rates.link.down > 0 && started.hosts > 1;
-  const bool within_host = rates.link.down > 0 && started.hosts == 1;
-  planned.memory = {.latency_s = kMemoryLatency_s,
-                    .down = 1 / (2 * rates.copy_s),
-                    .up = 1 / (2 * rates.copy_s + rates.add_s)};
-  if (within_host) planned.memory = rates.link;
-  planned.network = {.latency_s = kAssumedLatency_s, .down = bytes_a_second(kAssumedGbit)};
-  planned.network.up = std::min(planned.network.down, 1 / rates.add_s);
-  if (between_hosts) planned.network = rates.link;
-  if (options.link_gbit > 0) {
-    planned.network.down = bytes_a_second(options.link_gbit);
-    planned.network.up = std::min(planned.network.down, 1 / rates.add_s);
-  }
+std::string set_links(const PlanOptions& options, const MachineSpeeds& speeds,
+                      const Cluster& started, Cluster& planned) {
+  const bool between_hosts = speeds.link.rate > 0 && started.hosts > 1;
+  const bool within_host = speeds.link.rate > 0 && started.hosts == 1;
+  const Link memory{.latency_s = kMemoryLatency_s, .rate = 1 / (2 * speeds.add_s)};
+  const Link network{.latency_s = kAssumedLatency_s, .rate = bytes_a_second(kAssumedGbit)};
+  planned.memory = within_host ? speeds.link : memory;
+  planned.network = between_hosts ? speeds.link : network;
+  if (options.link_gbit > 0) planned.network.rate = bytes_a_second(options.link_gbit);
   if (options.latency_us >= 0) planned.network.latency_s = 1e-6 * options.latency_us;
   if (options.link_gbit > 0) return "given";
   return between_hosts ? "measured" : "assumed; --link-gbit, --latency-us";
@@ -85,13 +143,12 @@ std::string set_links(const PlanOptions& options, const Rates& rates, const Clus
 
 void describe(const Cluster& cluster, const std::string& source, PlanSheet& sheet) {
   sheet.line("ranks, of which train", fmt::format("{}, {}", cluster.ranks, cluster.workers()));
-  sheet.line("hosts, cores a host", fmt::format("{}, {:g}", cluster.hosts, cluster.cores));
   sheet.field("ranks", cluster.ranks);
   sheet.field("workers", cluster.workers());
-  sheet.field("hosts", cluster.hosts);
-  sheet.field("cores", cluster.cores);
+  sheet.add("hosts", "hosts", cluster.hosts);
+  sheet.add("cores", "cores a host", cluster.cores);
   if (cluster.hosts == 1) return;
-  const double gbit = cluster.network.down * 8 / 1e9;
+  const double gbit = cluster.network.rate * 8 / 1e9;
   sheet.line("link of a host", fmt::format("{:.3g} Gbit/s, {:.3g} us ({})", gbit,
                                            1e6 * cluster.network.latency_s, source));
   sheet.field("link_gbit", gbit);

@@ -1,20 +1,16 @@
 #include "measure.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <memory>
-#include <utility>
+#include <functional>
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "hanse/job/job.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
-#include "hanse/rules/sampling/basic.hpp"
 #include "hanse/sums/gram.hpp"
-#include "links.hpp"
 
 namespace hanse {
 
@@ -22,136 +18,79 @@ namespace {
 
 constexpr double kWholeRounds_s = 2;      // of whole rounds
 constexpr double kWholeRound_s = 1;       // the longest of them
-constexpr double kFewClients_s = 0.5;     // of rounds of a client a rank, of one step each
+constexpr double kFewClients_s = 0.5;     // of rounds of a client a rank
 constexpr double kParticipation_s = 0.5;  // of a client, where a whole round is too long
 constexpr double kEvaluation_s = 0.3;     // of evaluating clients
 constexpr int64_t kMostRounds = 200;
-constexpr double kMostBytes = 512e6;    // that a rank keeps of a whole round
-constexpr double kProductBytes = 64e6;  // of rows whose inner products are timed
+constexpr int64_t kMostShortRounds = 20;
+constexpr int kBarriers = 100;
+constexpr double kMostBytes = 512e6;               // that a rank keeps of a whole round
+constexpr double kProductBytes = 64e6;             // of rows whose inner products are timed
+constexpr int64_t kMostValues = int64_t{1} << 24;  // of a row: memory is as fast for longer ones
 
-// Means over rounds. The first, which warms caches and brings the model to the ranks, does not
-// count unless it is the only one.
-struct RoundMeans {
-  int64_t rounds = 0;
-  double round_s = 0;
-  double train_s = 0;
-  double server_s = 0;
-
-  void add(const RoundRecord& record, double step_s) {
-    round_s += record.seconds;
-    train_s += record.train_s;
-    server_s += step_s;
-    ++rounds;
-  }
-  void divide() {
-    for (double* sum : {&round_s, &train_s, &server_s}) *sum /= number(rounds);
-  }
-};
-
-double value_of(const char* column, const Protocol& protocol, const RoundRecord& record) {
-  const auto columns = protocol.round_columns();
-  const auto found = std::find(columns.begin(), columns.end(), column);
-  if (found == columns.end()) return 0;
-  return record.more.at(static_cast<std::size_t>(found - columns.begin()));
-}
-
-RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm) {
+double seconds_of(const auto& work) {
   const double start_s = monotonic_seconds();
-  RoundMeans means;
-  int64_t goes_on = 1;
-  for (int64_t round = 1; goes_on; ++round) {
-    const RoundRecord record = protocol.round(false);
-    agree(comm, protocol.failure());
-    if (round == 2) means = {};
-    means.add(record, comm.rank() == 0 ? value_of("seconds_step", protocol, record) : 0);
-    goes_on = round < most && monotonic_seconds() - start_s < limit_s;
-    comm.bcast(std::span(&goes_on, 1), 0);
-  }
-  means.divide();
-  return means;
+  work();
+  return monotonic_seconds() - start_s;
 }
-
-// Rounds of one client a rank that takes so many steps, and of a model that stays as it is.
-class ShortRounds {
- public:
-  ShortRounds(Job& job, FederatedAssembly& parts, const Cluster& started, int64_t steps,
-              Communicator& comm)
-      : parts_(parts), client_(job.client) {
-    client_.steps = steps;
-    client_.state_memory = int64_t{1} << 20;  // no file
-    const int64_t clients = job.client.pooled ? 1 : parts.federation.clients();
-    const int64_t participants = std::min(clients, started.workers());
-    agree_on(comm, [&] {
-      const int64_t of_job = std::exchange(job.client.steps, steps);
-      update_ = make_update(job, parts.federation, *parts.model);
-      job.client.steps = of_job;
-      sampler_ = make_uniform_sampler(clients, participants);
-      optimizer_ = make_server_optimizer({}, parts.model->layout().n_trainable());
-      aggregator_ = make_fedavg("uniform", Estimator::kNormalized, clients);
-    });
-    const bool server = comm.rank() == 0;
-    FederatedTrainer::Settings settings;
-    settings.max_participants = participants;
-    settings.client = client_;
-    settings.server = job.server;
-    settings.server.lr = 0;
-    settings.comm = job.comm;
-    settings.comm.dispatch = "planned";
-    trainer_ = std::make_unique<FederatedTrainer>(
-        FederatedTrainer::Parts{.comm = comm,
-                                .host = *parts.host,
-                                .federation = parts.federation,
-                                .model = *parts.model,
-                                .update = *update_,
-                                .sampler = server ? sampler_.get() : nullptr,
-                                .aggregator = *aggregator_,
-                                .optimizer = server ? optimizer_.get() : nullptr},
-        settings);
-    trainer_->initialize_model();
-  }
-
-  RoundMeans time(Communicator& comm) {
-    return time_rounds(*trainer_, kFewClients_s, kMostShortRounds, comm);
-  }
-  // Samples that the busiest rank trains on in a round.
-  double samples(const Cluster& started) const {
-    const Federation& federation = parts_.federation;
-    double sum = 0;
-    for (int64_t client = 0; client < federation.clients(); ++client) {
-      sum += number(samples_processed(
-          client_, client_.pooled ? federation.train_samples() : federation.train(client).size()));
-    }
-    const std::vector<double> loads(static_cast<std::size_t>(started.ranks),
-                                    sum / number(federation.clients()));
-    return busiest(started, loads);
-  }
-
- private:
-  static constexpr int64_t kMostShortRounds = 20;
-
-  FederatedAssembly& parts_;
-  ClientOptions client_;
-  std::unique_ptr<LocalUpdate> update_;
-  std::unique_ptr<ClientSampler> sampler_;
-  std::unique_ptr<ServerOptimizer> optimizer_;
-  std::unique_ptr<Aggregator> aggregator_;
-  std::unique_ptr<FederatedTrainer> trainer_;
-};
 
 // Seconds a sample, of clients in turn.
 double evaluation_rate(FederatedAssembly& parts) {
   RowEvaluator evaluator(parts.federation, *parts.model);
   evaluator.at(parts.trainer->model_row());
-  const double start_s = monotonic_seconds();
   double samples = 0;
   double seconds = 0;
   for (int64_t client = 0; seconds < kEvaluation_s; ++client) {
     const int64_t id = client % parts.federation.clients();
-    evaluate_client(parts.federation, evaluator, id);
+    seconds += seconds_of([&] { evaluate_client(parts.federation, evaluator, id); });
     samples += samples_evaluated(parts.federation, id);
-    seconds = monotonic_seconds() - start_s;
   }
   return seconds / std::max(samples, 1.0);
+}
+
+// Rounds of one client a rank that takes so many steps, and of a model that stays as it is; then
+// evaluations.
+RoundMeans time_few_clients(const Job& job, int64_t steps, FederatedAssembly& parts,
+                            const PlanCase& plan, Rates& rates) {
+  const int64_t clients = job.client.pooled ? 1 : parts.federation.clients();
+  Job few = job;
+  few.client.steps = steps;
+  few.client.state_memory = int64_t{1} << 20;  // no file
+  few.sampler = {.kind = "uniform", .per_round = std::min(clients, plan.started.workers())};
+  few.server.lr = 0;
+  few.comm.dispatch = "planned";
+  few.evaluate.regret = false;
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<ClientSampler> sampler;
+  std::unique_ptr<ServerOptimizer> optimizer;
+  std::unique_ptr<Aggregator> aggregator;
+  agree_on(plan.comm, [&] {
+    update = make_update(few, parts.federation, *parts.model);
+    sampler = make_sampler(few, parts.federation);
+    optimizer = make_server_optimizer({}, parts.model->layout().n_trainable());
+    aggregator = make_fedavg("uniform", Estimator::kNormalized, clients);
+  });
+  const bool server = plan.comm.rank() == 0;
+  FederatedTrainer trainer({.comm = plan.comm,
+                            .host = *parts.host,
+                            .federation = parts.federation,
+                            .model = *parts.model,
+                            .update = *update,
+                            .sampler = server ? sampler.get() : nullptr,
+                            .aggregator = *aggregator,
+                            .optimizer = server ? optimizer.get() : nullptr},
+                           {.max_participants = few.sampler.per_round,
+                            .client = few.client,
+                            .server = few.server,
+                            .comm = few.comm});
+  trainer.initialize_model();
+  const double before = resident_bytes();
+  const RoundMeans means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
+  agree_on(plan.comm, [&] { rates.sample_s = evaluation_rate(parts); });
+  rates.work_bytes = std::max(rates.work_bytes, resident_bytes() - before);
+  rates.train_sample_s =
+      means.train_s / Workload(few, parts.federation, false).drawn_s(plan.started, 1, 0);
+  return means;
 }
 
 // Of `k` updates on one rank; of as many as take kProductBytes when they take more, and then by the
@@ -159,23 +98,34 @@ double evaluation_rate(FederatedAssembly& parts) {
 double product_seconds(std::span<const float> theta, int64_t k) {
   const auto row_bytes = static_cast<double>(theta.size_bytes());
   const int64_t some = std::clamp<int64_t>(static_cast<int64_t>(kProductBytes / row_bytes), 1, k);
-  const std::vector<std::vector<float>> values(static_cast<std::size_t>(some),
-                                               {theta.begin(), theta.end()});
   std::vector<OwnedRow> rows;
-  for (int64_t i = 0; i < some; ++i) rows.push_back({i, values[static_cast<std::size_t>(i)]});
+  for (int64_t i = 0; i < some; ++i) rows.push_back({i, theta});
   const auto alone = make_single_communicator();
   GramExchange exchange(*alone, {{0, static_cast<int64_t>(theta.size())}});
-  const double start_s = monotonic_seconds();
-  exchange.gram(rows, some);
   const double more = number(k) / number(some);
-  return (monotonic_seconds() - start_s) * more * more;
+  return seconds_of([&] { exchange.gram(rows, some); }) * more * more;
 }
 
-// Rank 0's answer on all ranks.
-bool decide(bool answer, Communicator& comm) {
-  int64_t agreed = answer;
-  comm.bcast(std::span(&agreed, 1), 0);
-  return agreed != 0;
+// Seconds to add a byte of int64 to another; the second time, when the caches are warm.
+double addition_seconds(int64_t n_params) {
+  const std::vector<int64_t> from(static_cast<std::size_t>(std::min(n_params, kMostValues)), 1);
+  std::vector<int64_t> to = from;
+  const auto add = [&] {
+    std::transform(from.begin(), from.end(), to.begin(), to.begin(), std::plus());
+  };
+  add();
+  return seconds_of(add) / (sizeof(int64_t) * number(std::ssize(from)));
+}
+
+// Of a message of a few bytes, between the hosts when there are several.
+double latency_seconds(Cluster unit, Communicator& comm) {
+  if (comm.size() == 1) return 0;
+  unit.network.latency_s = unit.memory.latency_s = 1;
+  comm.barrier();
+  const double barriers_s = seconds_of([&] {
+    for (int i = 0; i < kBarriers; ++i) comm.barrier();
+  });
+  return barriers_s / (kBarriers * small_s(unit));
 }
 
 double checkpoint_bytes(const Protocol& protocol) {
@@ -192,45 +142,64 @@ double resident_bytes() {
   return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
 }
 
-Rates measure(Job& job, FederatedAssembly& parts, const Cluster& started, const Workload* workload,
-              double row_bytes, Communicator& comm) {
+RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm) {
+  const double end_s = monotonic_seconds() + limit_s;
+  const auto columns = protocol.round_columns();
+  RoundMeans means;
+  int64_t goes_on = 1;
+  for (int64_t round = 1; goes_on; ++round) {
+    const RoundRecord record = protocol.round(false);
+    agree(comm, protocol.failure());
+    const auto column = [&](const char* name) {
+      const auto found = std::find(columns.begin(), columns.end(), name);
+      return found == columns.end()
+                 ? 0
+                 : record.more.at(static_cast<std::size_t>(found - columns.begin()));
+    };
+    const double share = round <= 2 ? 1 : 1 / number(round - 1);  // of the mean
+    const auto add = [&](double& mean, double value) { mean += share * (value - mean); };
+    add(means.round_s, record.seconds);
+    add(means.train_s, record.train_s);
+    add(means.server_s, column("seconds_step"));
+    add(means.transfer_s, column("seconds_reduce") + column("seconds_broadcast"));
+    goes_on = round < most && monotonic_seconds() < end_s;
+    comm.bcast(std::span(&goes_on, 1), 0);
+  }
+  return means;
+}
+
+Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload, double row_bytes,
+              const PlanCase& plan) {
+  Communicator& comm = plan.comm;
   const bool server = comm.rank() == 0;
-  parts.trainer->initialize_model();
   Rates rates;
-  auto rounds = std::make_unique<ShortRounds>(job, parts, started, 1, comm);
-  const double before = resident_bytes();
-  RoundMeans means = rounds->time(comm);
-  double samples = rounds->samples(started);
+  parts.trainer->initialize_model();
+  RoundMeans means = time_few_clients(job, 1, parts, plan, rates);
   agree_on(comm, [&] {
-    rates.sample_s = evaluation_rate(parts);
-    rates.work_bytes = std::max(0.0, resident_bytes() - before);
     if (server && parts.aggregator->needs().gram) {
       rates.product_s = product_seconds(parts.trainer->model_row(), parts.sampler->per_round());
     }
-    measure_memory_speed(parts.model->n_params(), rates.copy_s, rates.add_s);
+    rates.machine.add_s = addition_seconds(parts.model->n_params());
   });
-  rates.link = measure_link(started, parts.model->n_params(), comm);
-  rates.whole = decide(server && row_bytes <= kMostBytes &&
-                           workload->round_s(started, means.train_s / samples, rates.sample_s) +
-                                   rates.product_s / number(started.ranks) <=
-                               kWholeRound_s,
-                       comm);
-  if (rates.whole) {
-    rounds.reset();
+  rates.machine.link.latency_s = latency_seconds(plan.started, comm);
+  const double round_s =
+      workload.training_s(plan.started, rates) + rates.product_s / number(plan.started.ranks);
+  rates.whole = row_bytes <= kMostBytes && round_s <= kWholeRound_s;
+  int64_t steps = rates.whole  // of a client; 0: as the job says
+                      ? 0
+                      : std::max(int64_t{1}, static_cast<int64_t>(kParticipation_s /
+                                                                  std::max(means.train_s, 1e-6)));
+  comm.bcast(std::span(&steps, 1), 0);
+  if (steps > 0) {
+    means = time_few_clients(job, steps, parts, plan, rates);
+  } else {
     const int64_t most = std::clamp<int64_t>(job.run.rounds, 1, kMostRounds);
     means = time_rounds(*parts.trainer, kWholeRounds_s, most, comm);
-    if (server) samples = workload->training(started);
-  } else {
-    const double step_s = comm.allreduce_one(server ? means.train_s : 0, ReduceOp::kMax);
-    const auto steps = static_cast<int64_t>(kParticipation_s / std::max(step_s, 1e-6));
-    rounds.reset();
-    rounds = std::make_unique<ShortRounds>(job, parts, started, std::max<int64_t>(1, steps), comm);
-    means = rounds->time(comm);
-    samples = rounds->samples(started);
+    rates.train_sample_s = means.train_s / workload.drawn_s(plan.started, 1, 0);
   }
   rates.round_s = means.round_s;
-  rates.train_sample_s = means.train_s / samples;
   rates.server_s = means.server_s;
+  rates.transfer_s = means.transfer_s;
   if (server) rates.state_bytes = checkpoint_bytes(*parts.trainer);
   return rates;
 }

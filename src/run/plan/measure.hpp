@@ -1,38 +1,32 @@
-// How fast a federated job's work goes here: rounds of a scratch protocol, timed.
+// How fast a job's work goes here: rounds that are timed.
 #pragma once
 
-#include <cstdint>
-
-#include "cost.hpp"
-#include "../federated_assembly.hpp"
-#include "workload.hpp"
+#include "../assemble.hpp"
+#include "hanse/protocol/protocol.hpp"
+#include "round_times.hpp"
 
 namespace hanse {
-
-struct Rates {
-  // Of whole rounds, as the run would make them; false: such a round would take too long or keep
-  // too much, and the rounds were of one client a rank, which took few steps.
-  bool whole = false;
-  double round_s = 0;         // RoundRecord::seconds, mean
-  double train_sample_s = 0;  // to train on a sample, on one rank
-  double sample_s = 0;        // to evaluate a sample
-  double server_s = 0;        // the server's step
-  double product_s = 0;       // the inner products of a round's updates, on one rank
-  double copy_s = 0;          // a byte, from memory to memory
-  double add_s = 0;           // a byte of int64, added to another
-  Link link;                  // between the started ranks; rates 0: there is one
-  double work_bytes = 0;      // of memory that training and evaluation took beside the rows
-  double state_bytes = 0;     // of a checkpoint, held while it is written
-};
 
 // Resident memory of this process.
 double resident_bytes();
 
+// Means over rounds, on rank 0.
+struct RoundMeans {
+  double round_s = 0;     // RoundRecord::seconds
+  double train_s = 0;     // RoundRecord::train_s
+  double server_s = 0;    // column seconds_step of a federated round
+  double transfer_s = 0;  // columns seconds_reduce and seconds_broadcast
+};
+
+// Makes rounds for about so long, and at most so many. The first, which warms caches and brings the
+// model to the ranks, does not count unless it is the only one. Collective. Throws AgreedError when
+// training fails.
+RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm);
+
 // Collective; takes some five seconds. `parts` are on scratch state: their model is initialized and
-// moved, and must not be kept. `job`: as clients train; it stays as it is. `workload` and
-// `row_bytes`, which a rank keeps of a whole round, count on rank 0, where the rates are complete.
-// Throws AgreedError when training fails.
-Rates measure(Job& job, FederatedAssembly& parts, const Cluster& started, const Workload* workload,
-              double row_bytes, Communicator& comm);
+// moved, and must not be kept. `job`: as clients train. A rank keeps `row_bytes` of a whole round.
+// The rates are complete on rank 0. Throws AgreedError when training fails.
+Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload, double row_bytes,
+              const PlanCase& plan);
 
 }  // namespace hanse

@@ -1,23 +1,54 @@
 #include "hanse/run/plan.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "bandit.hpp"
-#include "bandit_assembly.hpp"
-#include "federated.hpp"
-#include "hanse/base/error.hpp"
+#include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
+#include "hanse/run/engine.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/summary.hpp"
-#include "online.hpp"
-#include "online_assembly.hpp"
+#include "measure.hpp"
 
 namespace hanse {
+
+namespace {
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} kB", bytes / 1e3);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds >= 100) return duration_text(seconds);
+  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+}  // namespace
+
+void PlanSheet::line(const std::string& label, const std::string& value) {
+  lines_ += fmt::format("{:<34} {}\n", label, value);
+}
+
+void PlanSheet::add(const std::string& key, const std::string& label, const Value& value) {
+  field(key, value);
+  const auto* number = std::get_if<double>(&value);
+  if (number && key.ends_with("_bytes")) return line(label, bytes_text(*number));
+  if (number && key.ends_with("_seconds")) return line(label, seconds_text(*number));
+  if (number) return line(label, fmt::format("{:.4g}", *number));
+  std::visit([&](const auto& one) { line(label, fmt::format("{}", one)); }, value);
+}
+
+std::string PlanSheet::json() const {
+  nlohmann::ordered_json object;
+  for (const auto& [key, value] : fields_) {
+    std::visit([&, &name = key](const auto& one) { object[name] = one; }, value);
+  }
+  return object.dump(2) + "\n";
+}
 
 void bind_plan(OptionTable& table, PlanOptions& options) {
   table.add("ranks", options.ranks, at_least(1), "ranks of the run");
@@ -33,26 +64,15 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
-    if (job.run.device == "cuda") {
-      throw InvalidArgument("a plan is measured on CPUs", "run.device",
-                            "--run.device=cpu plans for them");
-    }
-    job.run.device = "cpu";
+    plan_on_cpus(job);
   });
-  ProcessMemory process{.start = resident_bytes()};
+  PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
   const auto assembly = assemble(job, comm);
-  process.load = peak_memory_bytes();
-  const Cluster started = started_cluster(job, comm, *assembly->host);
-  Cluster planned;
-  agree_on(comm, [&] { planned = planned_cluster(options, job, started); });
+  plan.load_bytes = peak_memory_bytes();
+  plan.started = started_cluster(job, comm, *assembly->host);
+  agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
   PlanSheet sheet;
-  if (const auto* bandits = dynamic_cast<BanditAssembly*>(assembly.get())) {
-    plan_bandit(job, *bandits->bandit, planned.ranks, sheet);
-  } else if (auto* nodes = dynamic_cast<OnlineAssembly*>(assembly.get())) {
-    plan_online(job, *nodes, planned, comm, sheet);
-  } else if (auto* parts = dynamic_cast<FederatedAssembly*>(assembly.get())) {
-    plan_federated(options, job, *parts, process, started, planned, comm, sheet);
-  }
+  assembly->plan(plan, sheet);
   return options.json ? sheet.json() : sheet.lines();
 }
 

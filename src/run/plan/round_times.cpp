@@ -1,79 +1,150 @@
 #include "round_times.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/sums/gram.hpp"
+#include "hanse/protocol/participation.hpp"
+#include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 
 namespace {
 
-double sum_bytes(const FederatedFacts& facts, int64_t width) {
-  return static_cast<double>(facts.exact ? sizeof(int64_t) : sizeof(float)) * number(width);
+constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
+
+Workload::Work work_of(const Job& job, int64_t samples, bool has_losses) {
+  const int64_t batches = loss_batches(job.aggregator.loss);
+  return {.steps = number(local_steps(job.client, samples)),
+          .trained = number(samples_processed(job.client, samples)),
+          .losses = has_losses ? number(loss_samples(batches, job.client, samples)) : 0};
 }
 
-// Control variates go apart.
-double exchange_of(const RoundKind& kind, const Cluster& cluster, const RoundTimes& times,
-                   double server_s) {
+// The times of the sum, the model and the server's step; control variates go apart.
+RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double server_s) {
   const FederatedFacts& facts = kind.facts;
+  const double entry = facts.exact ? sizeof(int64_t) : sizeof(float);
+  const double up_bytes = entry * number(facts.n_params);
   const double down_bytes = sizeof(float) * number(facts.n_params);
-  const double controls_down =
-      facts.control_returns ? sizeof(float) * number(facts.control_width) : 0;
-  const double controls_s =
-      broadcast_s(cluster, controls_down) + sum_s(cluster, sum_bytes(facts, facts.control_width));
-  return controls_s + (kind.overlaps ? exchange_s(cluster, sum_bytes(facts, facts.n_params),
-                                                  down_bytes, server_s)
-                                     : times.up_s + server_s + times.down_s);
+  RoundTimes times{.down_s = transfer_s(cluster, down_bytes),
+                   .up_s = transfer_s(cluster, up_bytes)};
+  times.exchange_s = kind.overlaps ? exchange_s(cluster, up_bytes, down_bytes, server_s)
+                                   : times.up_s + server_s + times.down_s;
+  const double controls = number(facts.control_width);
+  times.exchange_s += transfer_s(cluster, entry * controls);
+  if (facts.control_returns) times.exchange_s += transfer_s(cluster, sizeof(float) * controls);
+  return times;
 }
 
-// Blocks of all updates go to the ranks that multiply them, a block a rank at a time.
+// Each rank multiplies its part of all updates.
 double products_of(const FederatedFacts& facts, const Cluster& cluster, double product_s) {
-  if (!facts.needs.gram) return 0;
-  const auto ranks = number(cluster.ranks);
-  const auto blocks = number(GramBlocks::count(facts.parts));
-  const std::vector<double> loads(static_cast<std::size_t>(cluster.ranks),
-                                  product_s * std::ceil(blocks / ranks) / blocks);
-  const double received = sizeof(float) * facts.participants * number(facts.n_params) / ranks;
-  const double within_s = cluster.ranks_a_host() > 1 ? received / cluster.memory.down : 0;
-  const double between_s =
-      cluster.hosts > 1 ? received * number(cluster.ranks_a_host()) / cluster.network.down : 0;
-  return busiest(cluster, loads) + std::max(within_s, between_s);
-}
-
-// All but the long transfers, and the verdict behind each round.
-double small_of(const FederatedFacts& facts, const Cluster& cluster) {
-  if (cluster.ranks == 1) return 0;
-  double operations = 1;
-  for (const auto& sent : FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts).sent) {
-    const bool is_long = sent.kind == "model" || sent.kind == "sum" || sent.kind == "controls" ||
-                         sent.kind == "control sum";
-    if (!is_long) operations += sent.operations;
-  }
-  return operations * small_s(cluster);
+  if (!facts.needs.gram || cluster.ranks == 1) return product_s;
+  const double received =
+      sizeof(float) * facts.participants * number(facts.n_params) / number(cluster.ranks);
+  return shared_s(cluster, product_s, cluster.ranks, cluster.ranks) +
+         (cluster.hosts > 1 ? received * number(cluster.ranks_a_host()) / cluster.network.rate
+                            : received / cluster.memory.rate);
 }
 
 RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                        const Cluster& cluster) {
   const FederatedFacts& facts = kind.facts;
-  const double all_clients_s = rates.train_sample_s * workload.all_training(cluster);
-  RoundTimes times;
-  times.training_s = rates.train_sample_s * workload.training(cluster);
-  if (facts.all_clients_first) times.all_clients_s = all_clients_s;
-  if (facts.needs.losses) times.losses_s = rates.sample_s * workload.losses(cluster);
+  RoundTimes times = transfers_of(kind, cluster, rates.server_s);
+  times.training_s = workload.training_s(cluster, rates);
   times.products_s = products_of(facts, cluster, rates.product_s);
-  times.down_s = broadcast_s(cluster, sizeof(float) * number(facts.n_params));
-  times.up_s = sum_s(cluster, sum_bytes(facts, facts.n_params));
-  times.exchange_s = exchange_of(kind, cluster, times, rates.server_s);
-  times.small_s = small_of(facts, cluster);
-  times.evaluation_s = rates.sample_s * (kind.own_models ? workload.own_evaluation(cluster)
-                                                         : workload.evaluation(cluster));
-  if (kind.trains_to_evaluate) times.evaluation_s += all_clients_s;
+  const RoundFootprint footprint = FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
+  times.small_s = (footprint.operations() + 1) * small_s(cluster);  // and the verdict behind it
+  const int64_t workers = kind.own_models ? cluster.workers() : cluster.ranks;
+  double evaluation_s = rates.sample_s * workload.evaluated;
+  if (kind.trains_to_evaluate) evaluation_s += rates.train_sample_s * workload.all.trained;
+  times.evaluation_s = shared_s(cluster, evaluation_s, facts.clients, workers);
   return times;
 }
 
 }  // namespace
+
+double samples_evaluated(const Federation& federation, int64_t client) {
+  const SampleRange train = federation.train(client);
+  const SampleRange test = federation.test(client);
+  return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
+}
+
+Workload::Workload(const Job& job, const Federation& federation, bool has_losses)
+    : clients(job.client.pooled ? 1 : federation.clients()) {
+  const auto of_client = [&](int64_t client) {
+    const bool pooled = job.client.pooled;
+    return work_of(job, pooled ? federation.train_samples() : federation.train(client).size(),
+                   has_losses);
+  };
+  for (int64_t client = 0; client < clients; ++client) {
+    const Work work = of_client(client);
+    all.steps += work.steps;
+    all.trained += work.trained;
+  }
+  for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
+    evaluated += samples_evaluated(federation, client);
+  }
+  const auto sampler = make_sampler(job, federation);
+  const auto availability = make_availability(job.sampler.availability, federation.clients());
+  Participation participation(
+      *sampler, availability.get(), federation,
+      {.seed = static_cast<uint64_t>(job.run.seed), .regret = job.evaluate.regret});
+  rounds.resize(static_cast<std::size_t>(std::clamp<int64_t>(job.run.rounds, 1, kDraws)));
+  for (std::size_t round = 0; round < rounds.size(); ++round) {
+    if (participation.needs_foresight()) {
+      participation.foresee(std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
+    }
+    for (const int64_t client : participation.draw(static_cast<int64_t>(round) + 1).clients) {
+      rounds[round].push_back(of_client(client));
+    }
+    participants += static_cast<double>(rounds[round].size());
+  }
+  participants /= static_cast<double>(rounds.size());
+  all_clients_first = participation.needs_foresight();
+}
+
+double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const {
+  double total_s = 0;
+  for (const auto& round : rounds) {
+    std::vector<double> costs;
+    for (const Work& one : round) {
+      costs.push_back(train_sample_s * one.trained + sample_s * one.losses);
+    }
+    total_s += busiest(cluster, loads_of(cluster, costs, balance(costs, cluster.workers())));
+  }
+  return total_s / static_cast<double>(rounds.size());
+}
+
+double Workload::training_s(const Cluster& cluster, const Rates& rates) const {
+  const double all_s = rates.train_sample_s * (all_clients_first ? all.trained : 0);
+  return drawn_s(cluster, rates.train_sample_s, rates.sample_s) +
+         shared_s(cluster, all_s, clients, cluster.workers());
+}
+
+double Workload::most_on_rank(const Cluster& cluster) const {
+  double most = 0;
+  for (const auto& round : rounds) {
+    std::vector<double> costs;
+    for (const Work& one : round) costs.push_back(one.trained);
+    const auto on_rank =
+        loads_of(cluster, std::vector<double>(costs.size(), 1), balance(costs, cluster.workers()));
+    most = std::max(most, *std::max_element(on_rank.begin(), on_rank.end()));
+  }
+  return most;
+}
+
+Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& started) {
+  if (started.ranks == 1) return {};
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  Cluster unit = started;
+  unit.network = unit.memory = {.rate = kInfinite};
+  (started.hosts > 1 ? unit.network : unit.memory) = {.rate = 1};
+  const double bytes = transfers_of(kind, unit, 0).exchange_s;  // at a byte a second
+  return {.latency_s = rates.machine.link.latency_s,
+          .rate = bytes / std::max(rates.transfer_s, 1e-9)};
+}
 
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                           const Cluster& started, const Cluster& planned) {

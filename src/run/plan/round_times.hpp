@@ -1,17 +1,76 @@
-// How long a round of a federated job takes on given machines, part by part. Rank 0.
+// How long a round of a federated job takes on given machines: what its clients have to do, times
+// what was measured here of it, and what the protocol sends, over the links.
 #pragma once
 
-#include "cost.hpp"
+#include <cstdint>
+#include <vector>
+
+#include "hanse/data/federation.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/protocol/footprint.hpp"
-#include "measure.hpp"
-#include "workload.hpp"
+#include "machines.hpp"
 
 namespace hanse {
 
+// Samples of a client's evaluation: its training samples are not gone through twice.
+double samples_evaluated(const Federation& federation, int64_t client);
+
+// How fast a job's work goes on the started ranks.
+struct Rates {
+  // Of whole rounds, as the run would make them; false: such a round would take too long or keep
+  // too much, and the rounds were of one client a rank, which took few steps.
+  bool whole = false;
+  double round_s = 0;         // RoundRecord::seconds, mean
+  double train_sample_s = 0;  // to train on a sample, on one rank
+  double sample_s = 0;        // to evaluate a sample
+  double server_s = 0;        // the server's step
+  double transfer_s = 0;      // the sum to rank 0 and the model back, beside it
+  double product_s = 0;       // the inner products of a round's updates, on one rank
+  double work_bytes = 0;      // of memory that training and evaluation took beside the rows
+  double state_bytes = 0;     // of a checkpoint, held while it is written
+  MachineSpeeds machine;
+};
+
+// What the clients of a federated job have to do.
+class Workload {
+ public:
+  // Of a participation, or of several: mini-batch steps, samples trained on, and samples whose
+  // losses the rule needs before that.
+  struct Work {
+    double steps = 0;
+    double trained = 0;
+    double losses = 0;
+  };
+
+  // Draws the participants of the job's first rounds from a sampler of its own, as if it learned
+  // nothing from them. `job`: as clients train, for a bound that of bound_job().
+  Workload(const Job& job, const Federation& federation, bool has_losses);
+
+  // Seconds of the participants' training and losses on the busiest rank; mean of the rounds drawn.
+  double drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
+  // The same, with all clients' training before it where the sampler asks for it.
+  double training_s(const Cluster& cluster, const Rates& rates) const;
+  // Participants of the busiest rank, the most of the rounds drawn.
+  double most_on_rank(const Cluster& cluster) const;
+
+  int64_t clients = 1;                    // that can take part: one when all samples are pooled
+  double participants = 0;                // of a round, mean
+  bool all_clients_first = false;         // do all clients train before each draw?
+  Work all;                               // of all clients together
+  double evaluated = 0;                   // samples of an evaluation
+  std::vector<std::vector<Work>> rounds;  // of each participant of the rounds drawn
+};
+
+// What the protocol does in a round of the job.
+struct RoundKind {
+  FederatedFacts facts;
+  bool overlaps = true;             // step_overlaps()
+  bool own_models = false;          // an evaluation is of all clients' own models
+  bool trains_to_evaluate = false;  // ... which clients train for it
+};
+
 struct RoundTimes {
-  double all_clients_s = 0;  // training of all clients before the draw
-  double losses_s = 0;       // the participants' losses at the received model
-  double training_s = 0;
+  double training_s = 0;  // with the participants' losses, and all that comes before the draw
   double products_s = 0;  // inner products
   double down_s = 0;      // the model to the ranks
   double up_s = 0;        // the updates' sum to rank 0
@@ -20,17 +79,12 @@ struct RoundTimes {
   double small_s = 0;  // messages of a few bytes, and what ranks lose by waiting
   double evaluation_s = 0;
 
-  double round_s() const {
-    return all_clients_s + losses_s + training_s + products_s + exchange_s + small_s;
-  }
+  double round_s() const { return training_s + products_s + exchange_s + small_s; }
 };
 
-struct RoundKind {
-  FederatedFacts facts;
-  bool overlaps = true;             // step_overlaps()
-  bool own_models = false;          // an evaluation is of all clients' own models
-  bool trains_to_evaluate = false;  // ... which clients train for it
-};
+// The link between the started ranks over which the exchange takes as long as it did; rates 0 for
+// one rank.
+Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& started);
 
 // Samples are multiplied by what one takes here, transfers by the links' rates. What whole rounds
 // took beyond that on the `started` ranks is added to every planned round.

@@ -16,12 +16,9 @@ class PlanSheet {
   // A line of the text.
   void line(const std::string& label, const std::string& value);
   // A field of the object.
-  void field(const std::string& key, Value value);
-  // Both. A key says its unit: "..._bytes", "..._seconds".
-  void text(const std::string& key, const std::string& label, const std::string& value);
-  void count(const std::string& key, const std::string& label, int64_t value);
-  void bytes(const std::string& key, const std::string& label, double value);
-  void seconds(const std::string& key, const std::string& label, double value);
+  void field(const std::string& key, Value value) { fields_.emplace_back(key, std::move(value)); }
+  // Both. The end of a key says the unit of a double: "_bytes" or "_seconds".
+  void add(const std::string& key, const std::string& label, const Value& value);
 
   std::string lines() const { return lines_; }
   std::string json() const;

@@ -6,7 +6,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "run/plan/cost.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
 #include "support/errors.hpp"
@@ -16,54 +15,58 @@ namespace {
 
 constexpr double kPieceSeconds = kPieceBytes / 1e6;
 
-// A network of 1 MB/s down and half of that up, a hundred times faster memory.
+// A network of 1 MB/s, and a hundred times faster memory.
 Cluster cluster(int64_t ranks, int64_t hosts, double cores = 1e9) {
   return {.ranks = ranks,
           .hosts = hosts,
           .cores = cores,
-          .network = {.latency_s = 1, .down = 1e6, .up = 5e5},
-          .memory = {.latency_s = 0.01, .down = 1e8, .up = 5e7}};
+          .network = {.latency_s = 1, .rate = 1e6},
+          .memory = {.latency_s = 0.01, .rate = 1e8}};
 }
 
 TEST(PlanTransfers, NothingForOneRank) {
-  EXPECT_EQ(broadcast_s(cluster(1, 1), 1e9), 0);
-  EXPECT_EQ(sum_s(cluster(1, 1), 1e9), 0);
+  EXPECT_EQ(transfer_s(cluster(1, 1), 1e9), 0);
   EXPECT_EQ(small_s(cluster(1, 1)), 0);
-  EXPECT_EQ(broadcast_s(cluster(4, 2), 0), 0);
+  EXPECT_EQ(transfer_s(cluster(4, 2), 0), 0);
 }
 
 // A chain: the message's time once, and a piece's time and a latency for each host further on.
 TEST(PlanTransfers, ChainOfHosts) {
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(2, 2), 10e6), 10 + 1 + kPieceSeconds);
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(5, 5), 10e6), 10 + 4 * (1 + kPieceSeconds));
-  EXPECT_DOUBLE_EQ(sum_s(cluster(5, 5), 10e6), 20 + 4 * (1 + 2 * kPieceSeconds));
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(2, 2), 10e6), 10 + 1 + kPieceSeconds);
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(5, 5), 10e6), 10 + 4 * (1 + kPieceSeconds));
 }
 
 // More hosts than pieces: a binary tree sends all of it twice, and has fewer levels.
 TEST(PlanTransfers, TreeOfManyHosts) {
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(7, 7), kPieceBytes),
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(7, 7), kPieceBytes),
                    2 * kPieceSeconds + 2 * (1 + 2 * kPieceSeconds));
-  EXPECT_LT(broadcast_s(cluster(1024, 1024), 1e6), 30);
+  EXPECT_LT(transfer_s(cluster(1024, 1024), 1e6), 30);
 }
 
 TEST(PlanTransfers, RanksOfAHost) {
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(2, 1), 10e6), 0.1 + 0.01 + kPieceSeconds / 100);
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(3, 1), 10e6), 0.2 + 0.01 + 2 * kPieceSeconds / 100);
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(2, 1), 10e6), 0.1 + 0.01 + kPieceSeconds / 100);
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(3, 1), 10e6), 0.2 + 0.01 + 2 * kPieceSeconds / 100);
   // The network is what takes time; the host's tree adds its levels.
-  EXPECT_DOUBLE_EQ(broadcast_s(cluster(6, 2), 10e6),
+  EXPECT_DOUBLE_EQ(transfer_s(cluster(6, 2), 10e6),
                    10 + (1 + kPieceSeconds) + (0.01 + 2 * kPieceSeconds / 100));
+}
+
+TEST(PlanTransfers, NoFasterThanTheMemory) {
+  Cluster fast = cluster(5, 5);
+  fast.network.rate = 1e10;
+  EXPECT_DOUBLE_EQ(transfer_s(fast, 1e9), 10 + 4 * (1 + kPieceBytes / 1e10));
 }
 
 // Both directions of a link work at once; within a host the cores do one after the other.
 TEST(PlanTransfers, ExchangesOverlapBetweenHosts) {
   const Cluster hosts = cluster(5, 5);
-  const double fill_s = 4 * (2 + 3 * kPieceSeconds);
-  EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 3), 20 + fill_s);
+  const double fill_s = 4 * (2 + 2 * kPieceSeconds);
+  EXPECT_DOUBLE_EQ(exchange_s(hosts, 20e6, 10e6, 3), 20 + fill_s);
   EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 30e6, 3), 30 + fill_s);
   EXPECT_DOUBLE_EQ(exchange_s(hosts, 10e6, 10e6, 50), 50 + fill_s);
   const Cluster host = cluster(2, 1);
   EXPECT_DOUBLE_EQ(exchange_s(host, 10e6, 20e6, 3),
-                   sum_s(host, 10e6) + broadcast_s(host, 20e6) + 3);
+                   transfer_s(host, 10e6) + transfer_s(host, 20e6) + 3);
   EXPECT_EQ(exchange_s(cluster(1, 1), 10e6, 10e6, 3), 3);
 }
 
@@ -124,26 +127,26 @@ TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
 }
 
 TEST(PlanMachines, Links) {
-  const Rates alone{.copy_s = 1e-10, .add_s = 2e-10};
+  const MachineSpeeds alone{.add_s = 2e-10};
   const Cluster one = cluster(1, 1);
   Cluster plan = cluster(8, 4);
   EXPECT_EQ(set_links({.link_gbit = 8, .latency_us = 5}, alone, one, plan), "given");
-  EXPECT_DOUBLE_EQ(plan.network.down, 1e9);
-  EXPECT_DOUBLE_EQ(plan.network.up, 1e9);
+  EXPECT_DOUBLE_EQ(plan.network.rate, 1e9);
   EXPECT_DOUBLE_EQ(plan.network.latency_s, 5e-6);
-  EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);  // in and out again
-  EXPECT_DOUBLE_EQ(plan.memory.up, 2.5e9);
-  set_links({.link_gbit = 80}, alone, one, plan);
-  EXPECT_DOUBLE_EQ(plan.network.up, 5e9);  // as fast as a rank adds
+  EXPECT_DOUBLE_EQ(plan.memory.rate, 2.5e9);  // in and out again
   EXPECT_NE(set_links({}, alone, one, plan).find("assumed"), std::string::npos);
+  EXPECT_DOUBLE_EQ(plan.network.rate, 1.25e9);
 
-  Rates measured = alone;
-  measured.link = {.latency_s = 3, .down = 7, .up = 6};
+  MachineSpeeds measured = alone;
+  measured.link = {.latency_s = 3, .rate = 7};
   EXPECT_NE(set_links({}, measured, cluster(2, 1), plan).find("assumed"), std::string::npos);
-  EXPECT_EQ(plan.memory.down, 7);
+  EXPECT_EQ(plan.memory.rate, 7);
   EXPECT_EQ(set_links({}, measured, cluster(2, 2), plan), "measured");
-  EXPECT_EQ(plan.network.up, 6);
-  EXPECT_DOUBLE_EQ(plan.memory.down, 5e9);
+  EXPECT_EQ(plan.network.rate, 7);
+  EXPECT_DOUBLE_EQ(plan.memory.rate, 2.5e9);
+  EXPECT_EQ(set_links({.link_gbit = 80}, measured, cluster(2, 2), plan), "given");
+  EXPECT_DOUBLE_EQ(plan.network.rate, 1e10);
+  EXPECT_EQ(plan.network.latency_s, 3);
 }
 
 // Eight clients of ten samples, all of them in each round, one pass over them.
@@ -175,12 +178,36 @@ struct EightClients {
 TEST(PlanRound, TheBusiestRanksSamples) {
   EightClients eight;
   const Workload workload(eight.job, eight.federation, false);
-  EXPECT_EQ(workload.participants(), 8);
-  EXPECT_EQ(workload.training(cluster(1, 1)), 80);
-  EXPECT_EQ(workload.training(cluster(3, 1)), 30);
-  EXPECT_EQ(workload.training(cluster(8, 1, 2)), 40);  // two cores
+  EXPECT_EQ(workload.participants, 8);
+  EXPECT_EQ(workload.drawn_s(cluster(1, 1), 1, 0), 80);
+  EXPECT_EQ(workload.drawn_s(cluster(3, 1), 1, 0), 30);
+  EXPECT_EQ(workload.drawn_s(cluster(8, 1, 2), 1, 0), 40);  // two cores
   EXPECT_EQ(workload.most_on_rank(cluster(3, 1)), 3);
-  EXPECT_EQ(workload.evaluation(cluster(4, 1)), 20);
+  EXPECT_EQ(eight.estimate({.sample_s = 1}, cluster(1, 1), cluster(4, 1)).evaluation_s, 20);
+}
+
+// The losses of a rule, and all clients' training where the sampler asks for it.
+TEST(PlanRound, WhatComesBeforeTraining) {
+  EightClients eight;
+  const Workload losses(eight.job, eight.federation, true);
+  EXPECT_EQ(losses.drawn_s(cluster(3, 1), 1, 0.5), 45);
+  eight.job.evaluate.regret = true;
+  const Workload all(eight.job, eight.federation, false);
+  EXPECT_EQ(all.training_s(cluster(4, 1), {.train_sample_s = 1}), 40);
+}
+
+// Over the link that was found, the exchange takes as long as it did.
+TEST(PlanRound, TheLinkIsThatOfTheRounds) {
+  EightClients eight;
+  eight.kind.facts.n_params = 1'000'000;
+  for (const int64_t hosts : {1, 3}) {
+    Cluster started = cluster(3, hosts);
+    Rates rates{.transfer_s = 7, .machine = {.add_s = 1e-15}};
+    rates.machine.link = measured_link(eight.kind, rates, started);
+    set_links({}, rates.machine, started, started);
+    EXPECT_NEAR(eight.estimate(rates, started, started).exchange_s, 7, 1e-6) << hosts;
+  }
+  EXPECT_EQ(measured_link(eight.kind, {.transfer_s = 7}, cluster(1, 1)).rate, 0);
 }
 
 // Whole rounds of the started ranks are met; what the model does not explain is carried over.
