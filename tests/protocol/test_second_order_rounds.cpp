@@ -10,12 +10,12 @@
 
 #include "client/support.hpp"
 #include "hanse/client/second_order.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/protocol/newton_optimizer.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/fedavg.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

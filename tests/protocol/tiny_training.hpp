@@ -85,6 +85,7 @@ struct TinyJob {
   bool own_models = false;
   bool apart = false;            // every rank has a host of its own
   int64_t held_out = 0;          // of the eleven clients
+  UpdateStage* stage = nullptr;  // of all ranks
   ServerOptions server;
   CommOptions comm;
   double (*clock)() = monotonic_seconds;

@@ -147,7 +147,7 @@ double evaluation_rate(FederatedAssembly& parts) {
   double seconds = 0;
   for (int64_t client = 0; seconds < kEvaluation_s; ++client) {
     const int64_t id = client % parts.federation.clients();
-    evaluate_client(parts.federation, evaluator, id);
+    evaluate(parts.federation, {{id}}, [&](std::size_t) -> Evaluator& { return evaluator; });
     samples += samples_evaluated(parts.federation, id);
     seconds = monotonic_seconds() - start_s;
   }
