@@ -4,10 +4,10 @@
 #include <cmath>
 #include <memory>
 
-#include "hanse/kinds/availability.hpp"
-#include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/schedule.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 
 namespace hanse {
 
@@ -113,7 +113,7 @@ double Workload::own_evaluation(const Cluster& cluster) const {
                         [&](int64_t client) { return samples_evaluated(federation_, client); });
 }
 
-// As evaluation_share() shares the clients out.
+// As evaluate_clients() shares the clients out.
 double Workload::evaluation(const Cluster& cluster) const {
   const int64_t all = federation_.clients() + federation_.held_out();
   std::vector<int64_t> sizes;
