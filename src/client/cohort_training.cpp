@@ -56,8 +56,8 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   if (holds_all_) {
     upload_all();
   } else {
-    features_.resize(window * static_cast<std::size_t>(federation.sample_values()));
-    (federation.classes() > 0 ? labels_.resize(window) : targets_.resize(window));
+    staged_.features.resize(window * static_cast<std::size_t>(federation.sample_values()));
+    (federation.classes() > 0 ? staged_.labels.resize(window) : staged_.targets.resize(window));
   }
 }
 
@@ -66,15 +66,10 @@ CohortTraining::~CohortTraining() = default;
 void CohortTraining::upload_all() {
   constexpr int64_t kChunk = 4096;
   std::vector<float> features(static_cast<std::size_t>(kChunk * federation_.sample_values()));
-  const auto labels = federation_.labels();
-  const auto targets = federation_.targets();
   for (int64_t begin = 0; begin < federation_.samples(); begin += kChunk) {
-    const int64_t end = std::min(begin + kChunk, federation_.samples());
-    federation_.copy({begin, end}, features.data());
-    cohort_->put(begin, {.features = features.data(),
-                         .labels = labels.empty() ? nullptr : labels.data() + begin,
-                         .targets = targets.empty() ? nullptr : targets.data() + begin,
-                         .rows = end - begin});
+    const SampleRange chunk{begin, std::min(begin + kChunk, federation_.samples())};
+    federation_.copy(chunk, features.data());
+    cohort_->put(begin, batch_of(federation_, chunk, features.data()));
   }
 }
 
@@ -83,12 +78,13 @@ void CohortTraining::upload_all() {
 void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64_t place) {
   auto at = static_cast<std::size_t>(place);
   if (!holds_all_) {
-    federation_.gather(begin, order, features_.data() + place * federation_.sample_values());
+    float* features = staged_.features.data() + place * federation_.sample_values();
+    federation_.gather(begin, order, features);
   }
   for (const int32_t offset : order) {
     const auto sample = static_cast<std::size_t>(begin + offset);
-    if (!holds_all_ && !labels_.empty()) labels_[at] = federation_.labels()[sample];
-    if (!holds_all_ && !targets_.empty()) targets_[at] = federation_.targets()[sample];
+    if (!staged_.labels.empty()) staged_.labels[at] = federation_.labels()[sample];
+    if (!staged_.targets.empty()) staged_.targets[at] = federation_.targets()[sample];
     rows_[at] = holds_all_ ? begin + offset : static_cast<int64_t>(at);
     ++at;
   }
@@ -96,10 +92,8 @@ void CohortTraining::locate(int64_t begin, std::span<const int32_t> order, int64
 
 void CohortTraining::bring(int64_t samples) {
   if (holds_all_) return;
-  cohort_->put(0, {.features = features_.data(),
-                   .labels = labels_.empty() ? nullptr : labels_.data(),
-                   .targets = targets_.empty() ? nullptr : targets_.data(),
-                   .rows = samples});
+  staged_.rows = samples;
+  cohort_->put(0, staged_.view());
 }
 
 // The next mini-batch of a client, into its place. Behind it stand samples of the same client, with

@@ -7,18 +7,12 @@ namespace hanse {
 EvaluationSums RowEvaluator::range(SampleRange range, float* scores) {
   EvaluationSums sums;
   const int64_t longest = model_.evaluation_rows();
-  const auto labels = federation_.labels();
-  const auto targets = federation_.targets();
   for (int64_t begin = range.begin; begin < range.end; begin += longest) {
     const SampleRange part{begin, std::min(begin + longest, range.end)};
     const auto values = static_cast<std::size_t>(part.size() * federation_.sample_values());
     features_.resize(std::max(features_.size(), values));
     federation_.copy(part, features_.data());
-    const Batch batch{.features = features_.data(),
-                      .labels = labels.empty() ? nullptr : labels.data() + part.begin,
-                      .targets = targets.empty() ? nullptr : targets.data() + part.begin,
-                      .rows = part.size()};
-    sums += model_.evaluate(row_, batch,
+    sums += model_.evaluate(row_, batch_of(federation_, part, features_.data()),
                             scores == nullptr ? nullptr : scores + (part.begin - range.begin));
   }
   return sums;

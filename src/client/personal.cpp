@@ -23,26 +23,24 @@ bool matches(const std::string& pattern, const std::string& name) {
 class Personal final : public LocalUpdate {
  public:
   Personal(std::unique_ptr<LocalUpdate> inner, std::vector<RowPart> parts)
-      : inner_(std::move(inner)), parts_(std::move(parts)) {
-    std::size_t size = 0;
-    for (const RowPart& part : parts_) size += static_cast<std::size_t>(part.size());
-    received_.resize(size);
+      : LocalUpdate(inner->state_blocks()), inner_(std::move(inner)), parts_(std::move(parts)) {
+    int64_t size = 0;
+    for (const RowPart& part : parts_) size += part.size();
+    received_.resize(static_cast<std::size_t>(size));
+    state_.push_back({kParts, size});
+    state_.push_back({kKnown, 1});
   }
 
-  // Inner's state, the parts' values, and 1 once they are there.
-  int64_t state_width() const override {
-    return inner_->state_width() + static_cast<int64_t>(received_.size()) + 1;
-  }
   int64_t control_width() const override { return inner_->control_width(); }
 
   ClientOutcome train(const ClientTask& task) override {
     take(task.row, received_);
     receive(task.state, task.row);
     ClientTask whole = task;
-    whole.state = task.state.first(inner_width());
+    whole.state = task.state.first(static_cast<std::size_t>(inner_->state_width()));
     const ClientOutcome outcome = inner_->train(whole);
-    take(task.row, task.state.subspan(inner_width(), received_.size()));
-    task.state.back() = 1;
+    take(task.row, block(task.state, kParts));
+    block(task.state, kKnown).front() = 1;
     put(received_, task.row);
     // Others' values of these entries are no measure for the client's.
     clear(whole.state);
@@ -51,7 +49,7 @@ class Personal final : public LocalUpdate {
   }
 
   void receive(std::span<const float> state, std::span<float> row) const override {
-    if (state.back() != 0) put(state.subspan(inner_width(), received_.size()), row);
+    if (block(state, kKnown).front() != 0) put(block(state, kParts), row);
   }
 
   bool keeps_own_model() const override { return true; }
@@ -59,7 +57,9 @@ class Personal final : public LocalUpdate {
   void own_model(const ClientTask& task) override { receive(task.state, task.row); }
 
  private:
-  std::size_t inner_width() const { return static_cast<std::size_t>(inner_->state_width()); }
+  // Behind inner's state: the parts' values, and 1 once they are there.
+  static constexpr const char* kParts = "personal parts";
+  static constexpr const char* kKnown = "has personal parts";
 
   // Calls work(the part's entries of row, place of its values among all parts').
   template <class Row, class Work>

@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 
 #include "batch_stream.hpp"
+#include "curvature_pairs.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/model/gradient_record.hpp"
-#include "kept_pairs.hpp"
-#include "round_pairs.hpp"
 
 namespace hanse {
 
@@ -48,41 +47,43 @@ class QuasiNewton final : public LocalUpdate {
     const auto n = static_cast<std::size_t>(model.n_params());
     if (options.gradient != "last") sum_.resize(n);
     if (!in_factors_) loose_.resize(n);
+    if (!pairs_arrivals()) return;
+    const int64_t line = whole_lines(model.n_params());
+    state_.push_back({"model", line});
+    if (full_batches()) state_.push_back({"gradient", line});
+    if (keeps_pairs()) state_.push_back({"pairs", KeptPairs::width(model.n_params(), slots())});
+    state_.push_back({"known", 1});
   }
 
   bool tells_update() const override { return true; }
 
-  // The model of the last participation, its gradient with full batches, the pairs, and a flag.
-  int64_t state_width() const override {
-    if (!pairs_arrivals()) return 0;
-    const int64_t n = whole_lines(model_.n_params());
-    return n + (full_batches() ? n : 0) + (keeps_pairs() ? pairs_width() : 0) + 1;
-  }
-
   ClientOutcome train(const ClientTask& task) override {
-    Memory memory(task.state, *this);
+    Memory memory = memory_of(task.state);
     if (!keeps_pairs()) return descend(task, memory, round_pairs_);
     KeptPairs pairs(memory.pairs, model_.n_params(), most_, slots());
     return descend(task, memory, pairs);
   }
 
  private:
-  // The parts of a client's state.
+  // The blocks of a client's state, rows without what fills their last line.
   struct Memory {
-    Memory(std::span<float> state, const QuasiNewton& of) {
-      if (state.empty()) return;
-      const auto n = static_cast<std::size_t>(of.model_.n_params());
-      const std::size_t rows = of.full_batches() ? 2 : 1;
-      known = &state.back();
-      model = state.first(n);
-      gradient = state.subspan(whole_lines(n), (rows - 1) * n);
-      pairs = state.subspan(rows * whole_lines(n));
-    }
-    float* known = nullptr;     // 1 once the others hold something
+    float* known;               // 1 once the others hold something; null: nothing is kept
     std::span<float> model;     // [P] of the last participation
     std::span<float> gradient;  // [P] there, with full batches
     std::span<float> pairs;     // KeptPairs
   };
+
+  Memory memory_of(std::span<float> state) const {
+    if (state.empty()) return {};
+    const auto row = [&](const char* name) {
+      const auto lines = block(state, name);
+      return lines.first(std::min(lines.size(), static_cast<std::size_t>(model_.n_params())));
+    };
+    return {.known = block(state, "known").data(),
+            .model = row("model"),
+            .gradient = row("gradient"),
+            .pairs = block(state, "pairs")};
+  }
 
   // `pairs`: RoundPairs or KeptPairs.
   template <class Pairs>
@@ -195,7 +196,6 @@ class QuasiNewton final : public LocalUpdate {
   bool pairs_arrivals() const { return steps_.fewest <= most_; }
   // Old pairs, and those that a round makes.
   int64_t slots() const { return most_ + std::min(steps_.most, most_); }
-  int64_t pairs_width() const { return KeptPairs::width(model_.n_params(), slots()); }
 
   // Rows are for what has to be added to or kept.
   bool pays_in_factors() const {

@@ -14,14 +14,14 @@ namespace {
 class Scaffold final : public LocalUpdate {
  public:
   Scaffold(const ClientOptions& options, const Federation& federation, Model& model)
-      : options_(options),
+      : LocalUpdate({{"control", model.layout().n_trainable()}}),
+        options_(options),
         federation_(federation),
         model_(model),
         batches_(options, federation),
         gradient_(static_cast<std::size_t>(model.n_params())),
         origin_(static_cast<std::size_t>(model.layout().n_trainable())) {}
 
-  int64_t state_width() const override { return model_.layout().n_trainable(); }
   int64_t control_width() const override { return state_width(); }
 
   ClientOutcome train(const ClientTask& task) override {

@@ -37,9 +37,16 @@ int64_t whole_pages(int64_t bytes) {
 
 }  // namespace
 
+int64_t width_of(const std::vector<StateBlock>& blocks) {
+  int64_t width = 0;
+  for (const StateBlock& block : blocks) width += block.width;
+  return width;
+}
+
 struct ClientStateStore::Slab {
   Slab(int64_t row_capacity, int64_t stride_bytes, int64_t mapped_bytes, int file, int64_t offset)
-      : capacity(row_capacity), stride(stride_bytes), bytes(mapped_bytes), in_file(file >= 0) {
+      : capacity(row_capacity), stride(stride_bytes), bytes(mapped_bytes) {
+    const bool in_file = file >= 0;
     const int flags = in_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* address =
         mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, offset);
@@ -60,7 +67,6 @@ struct ClientStateStore::Slab {
   int64_t capacity;  // rows
   int64_t stride;    // bytes from a row to the next
   int64_t bytes;
-  bool in_file;
   int64_t used = 0;  // rows
   std::byte* data = nullptr;
 };
@@ -133,14 +139,6 @@ std::vector<int64_t> ClientStateStore::clients() const {
   std::sort(result.begin(), result.end());
   return result;
 }
-
-int64_t ClientStateStore::memory_bytes() const {
-  int64_t total = 0;
-  for (const auto& slab : slabs_) total += slab->in_file ? 0 : slab->bytes;
-  return total;
-}
-
-int64_t ClientStateStore::file_bytes() const { return file_bytes_; }
 
 void require_state_room(int64_t width, int64_t clients, int64_t ranks, int64_t memory_limit_bytes,
                         const std::string& folder) {

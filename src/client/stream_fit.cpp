@@ -5,8 +5,6 @@
 #include <Eigen/Dense>
 #include <cblas.h>
 
-#include "hanse/base/index.hpp"
-
 namespace hanse {
 
 namespace {
@@ -26,6 +24,7 @@ class SgdFit final : public StreamFit {
 };
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 class RidgeFit final : public StreamFit {
  public:
@@ -84,7 +83,6 @@ class RidgeFit final : public StreamFit {
 
   // [rows, inputs + 1], the last column ones
   Matrix inputs_of(const Batch& batch) const {
-    using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     Matrix x(batch.rows, inputs_ + 1);
     x.leftCols(inputs_) =
         Eigen::Map<const Floats>(batch.features, batch.rows, inputs_).cast<double>();
@@ -107,21 +105,17 @@ class RidgeFit final : public StreamFit {
   }
 
   Matrix weights_of(std::span<const float> row) const {
+    const float* bias = row.data() + outputs_ * inputs_;
     Matrix weights(outputs_, inputs_ + 1);
-    for (int64_t o = 0; o < outputs_; ++o) {
-      for (int64_t i = 0; i < inputs_; ++i) weights(o, i) = row[to_index(o * inputs_ + i)];
-      weights(o, inputs_) = row[to_index(outputs_ * inputs_ + o)];
-    }
+    weights << Eigen::Map<const Floats>(row.data(), outputs_, inputs_).cast<double>(),
+        Eigen::Map<const Eigen::VectorXf>(bias, outputs_).cast<double>();
     return weights;
   }
 
   void write(const Matrix& weights, std::span<float> row) const {
-    for (int64_t o = 0; o < outputs_; ++o) {
-      for (int64_t i = 0; i < inputs_; ++i) {
-        row[to_index(o * inputs_ + i)] = static_cast<float>(weights(o, i));
-      }
-      row[to_index(outputs_ * inputs_ + o)] = static_cast<float>(weights(o, inputs_));
-    }
+    float* bias = row.data() + outputs_ * inputs_;
+    Eigen::Map<Floats>(row.data(), outputs_, inputs_) = weights.leftCols(inputs_).cast<float>();
+    Eigen::Map<Eigen::VectorXf>(bias, outputs_) = weights.col(inputs_).cast<float>();
   }
 
   int64_t inputs_, outputs_;

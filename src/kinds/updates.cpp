@@ -9,7 +9,7 @@
 #include "hanse/client/second_order.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/protocol/newton_optimizer.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
 

@@ -122,8 +122,8 @@ std::vector<ClientEvaluation> BanditProtocol::evaluate() {
   for (std::size_t c = 0; c < clients.size(); ++c) {
     clients[c] = {.samples = pulls, .train_samples = pulls};
     for (const auto& run : runs_) {
-      clients[c].loss += run->regret_of()[c] / pulls / repeats;
-      clients[c].accuracy += static_cast<double>(run->best_of()[c]) / pulls / repeats;
+      clients[c].loss += run->numbers().regret_of[c] / pulls / repeats;
+      clients[c].accuracy += static_cast<double>(run->numbers().best_of[c]) / pulls / repeats;
     }
     clients[c].train_loss = clients[c].loss;
   }

@@ -27,50 +27,28 @@ int64_t first_client(int64_t rank, int64_t ranks, int64_t clients) {
   return (rank * clients + ranks - 1) / ranks;
 }
 
-BanditScores::BanditScores(const Arms& arms, int64_t clients)
-    : best_value_(*std::max_element(arms.values.begin(), arms.values.end())),
-      regret_of_(index(clients)),
-      best_of_(index(clients)) {}
-
-double BanditScores::add_round(const Arms& arms, std::span<const int64_t> pulled) {
-  double total = 0;
-  for (std::size_t c = 0; c < pulled.size(); ++c) {
-    const double lost = regret(arms, pulled[c]);
-    regret_of_[c] += lost;
-    best_of_[c] += lost == 0 ? 1 : 0;
-    total += lost;
-  }
-  return total;
-}
-
-void BanditScores::save(State& state) const {
-  state.put("regret_of", std::span(regret_of_));
-  state.put("best_of", std::span(best_of_));
-}
-
-void BanditScores::load(const State& state) {
-  regret_of_ = state.get<double>("regret_of");
-  best_of_ = state.get<int64_t>("best_of");
-}
-
 BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
     : setup_(std::move(setup)),
       comm_(comm),
       begin_(first_client(comm.rank(), comm.size(), setup_.clients)),
       end_(first_client(comm.rank() + 1, comm.size(), setup_.clients)),
-      network_(setup_.arms.inputs, setup_.oracle.hidden),
-      scores_(setup_.arms, setup_.clients) {
+      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
+      network_(setup_.arms.inputs, setup_.oracle.hidden) {
   check_options(setup_.ucb);
-  dimension_ = setup_.network ? network_.n_params() : setup_.arms.inputs;
+  numbers_.regret_of.resize(index(setup_.clients));
+  numbers_.best_of.resize(index(setup_.clients));
 }
 
+// Of a pull, beside the best arm's.
+double BanditRun::regret(int64_t arm) const { return best_value_ - setup_.arms.values[index(arm)]; }
+
 StatisticsForm BanditRun::form() const {
-  return statistics_form(setup_.statistics, setup_.arms.size(), dimension_);
+  return statistics_form(setup_.statistics, setup_.arms.size(), dimension());
 }
 
 void BanditRun::explore() {
   const auto seen = pull_uniformly();
-  w0_.assign(index(dimension_), 0.0);
+  w0_.assign(index(dimension()), 0.0);
   if (setup_.network) {
     auto fit = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
     w0_ = std::move(fit.w);
@@ -89,7 +67,7 @@ std::vector<Exploration> BanditRun::pull_uniformly() {
   for (int64_t t = 0; t < setup_.exploration; ++t) {
     const auto arm = index(arms.below(setup_.arms.size()));
     const double reward = setup_.arms.values[arm] + setup_.noise * noise.normal();
-    numbers_.explore_regret += scores_.regret(setup_.arms, static_cast<int64_t>(arm));
+    numbers_.explore_regret += regret(static_cast<int64_t>(arm));
     const int64_t c = t % setup_.clients;
     if (!is_mine(c)) continue;
     Exploration& mine = seen[index(c - begin_)];
@@ -107,7 +85,7 @@ void BanditRun::linearise() {
   auto features = setup_.arms.points;
   if (setup_.network) {
     const auto inputs = index(setup_.arms.inputs);
-    const auto d = index(dimension_);
+    const auto d = index(dimension());
     features.assign(index(arms) * d, 0.0);
     for (std::size_t a = 0; a < base.size(); ++a) {
       base[a] = network_.gradient(std::span(setup_.arms.points).subspan(a * inputs, inputs), w0_,
@@ -206,18 +184,24 @@ void BanditRun::count_round() {
   comm_.reduce(std::span(&discarded_here_, 1), ReduceOp::kSum, 0);
   if (!is_server()) return;
   numbers_.replayed += discarded_here_;
-  numbers_.round_regret = scores_.add_round(setup_.arms, all);
+  numbers_.round_regret = 0;
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    const double lost = regret(all[c]);
+    numbers_.regret_of[c] += lost;
+    numbers_.best_of[c] += lost == 0 ? 1 : 0;
+    numbers_.round_regret += lost;
+  }
   numbers_.regret += numbers_.round_regret;
 }
 
 double BanditRun::scalars_sent() const {
-  const auto d = static_cast<double>(dimension_);
+  const auto d = static_cast<double>(dimension());
   return 2 * static_cast<double>(numbers_.syncs * setup_.clients) * (d * d + d);
 }
 
 double BanditRun::explore_scalars() const {
   if (!setup_.network) return 0;
-  return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension_);
+  return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension());
 }
 
 void BanditRun::collect() {
@@ -243,13 +227,21 @@ std::vector<double> BanditRun::centre() const {
   return centre;
 }
 
+// Arrays of a checkpoint: visit(name, values).
+template <class Run, class Visit>
+void BanditRun::for_saved(Run& run, const Visit& visit) {
+  visit("w0", run.w0_);
+  visit("own_counts", run.own_.counts);
+  visit("own_arms", run.own_.arms);
+  visit("own_residuals", run.own_.residuals);
+  visit("regret_of", run.numbers_.regret_of);
+  visit("best_of", run.numbers_.best_of);
+}
+
 void BanditRun::save(State& state) const {
-  state.put("w0", std::span(w0_));
+  for_saved(*this,
+            [&](const char* name, const auto& values) { state.put(name, std::span(values)); });
   state.put("total", total_->row());
-  state.put("own_counts", std::span(own_.counts));
-  state.put("own_arms", std::span(own_.arms));
-  state.put("own_residuals", std::span(own_.residuals));
-  scores_.save(state);
   const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
                             numbers_.fit_loss};
   const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
@@ -261,17 +253,16 @@ void BanditRun::load(const State& state) {
   std::vector<double> total, regrets;
   std::vector<int64_t> counts;
   if (is_server()) {
-    w0_ = state.get<double>("w0");
     total = state.get<double>("total");
-    own_.counts = state.get<int64_t>("own_counts");
-    own_.arms = state.get<int64_t>("own_arms");
-    own_.residuals = state.get<double>("own_residuals");
-    scores_.load(state);
     regrets = state.get<double>("regrets");
     counts = state.get<int64_t>("counts");
   }
-  for (auto* values : {&w0_, &total, &own_.residuals, &regrets}) bcast_vector(comm_, *values);
-  for (auto* values : {&own_.counts, &own_.arms, &counts}) bcast_vector(comm_, *values);
+  for_saved(*this, [&]<class T>(const char* name, std::vector<T>& values) {
+    if (is_server()) values = state.get<T>(name);
+    bcast_vector(comm_, values);
+  });
+  for (auto* values : {&total, &regrets}) bcast_vector(comm_, *values);
+  bcast_vector(comm_, counts);
   round_ = counts.at(0);
   numbers_ = {.explore_regret = regrets.at(0),
               .regret = regrets.at(1),
@@ -279,7 +270,9 @@ void BanditRun::load(const State& state) {
               .fit_loss = regrets.at(3),
               .syncs = counts.at(1),
               .replayed = counts.at(2),
-              .bytes = counts.at(3)};
+              .bytes = counts.at(3),
+              .regret_of = std::move(numbers_.regret_of),
+              .best_of = std::move(numbers_.best_of)};
   linearise();
   total_->add(total);
   start_clients();

@@ -25,29 +25,9 @@ struct BanditNumbers {
   int64_t syncs = 0;
   int64_t replayed = 0;  // speculative turns discarded, by all ranks
   int64_t bytes = 0;     // payload of the second phase
-};
-
-// What each client's pulls of the second phase were worth. Rank 0.
-class BanditScores {
- public:
-  BanditScores(const Arms& arms, int64_t clients);
-
-  // Of a pull, beside the best arm's.
-  double regret(const Arms& arms, int64_t arm) const {
-    return best_value_ - arms.values[static_cast<std::size_t>(arm)];
-  }
-  // One pull of every client, [N]; returns the regret of all.
-  double add_round(const Arms& arms, std::span<const int64_t> pulled);
-  std::span<const double> regret_of() const { return regret_of_; }
-  std::span<const int64_t> best_of() const { return best_of_; }
-
-  void save(State& state) const;
-  void load(const State& state);
-
- private:
-  double best_value_;
-  std::vector<double> regret_of_;  // [N]
-  std::vector<int64_t> best_of_;   // [N] pulls of the best arm
+  // Of each client's second phase, [N] on rank 0.
+  std::vector<double> regret_of;
+  std::vector<int64_t> best_of;  // pulls of the best arm
 };
 
 // All clients' pulls since the last synchronization, one client after another.
@@ -73,14 +53,13 @@ class BanditRun {
 
   const BanditSetup& setup() const { return setup_; }
   const BanditNumbers& numbers() const { return numbers_; }
-  int64_t dimension() const { return dimension_; }  // d
-  int64_t row_width() const { return statistics_width(setup_.arms.size(), dimension_, form()); }
+  int64_t dimension() const {  // d
+    return setup_.network ? network_.n_params() : setup_.arms.inputs;
+  }
+  int64_t row_width() const { return statistics_width(setup_.arms.size(), dimension(), form()); }
   // As the paper counts: 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase.
   double scalars_sent() const;
   double explore_scalars() const;
-  // Of each client's second phase, [N] on rank 0: regret, and pulls of the best arm.
-  std::span<const double> regret_of() const { return scores_.regret_of(); }
-  std::span<const int64_t> best_of() const { return scores_.best_of(); }
 
   // Brings all clients' pulls since the last synchronization to rank 0.
   void collect();
@@ -101,12 +80,15 @@ class BanditRun {
   void commit_turns(int64_t from, int64_t to);
   void synchronize();
   void count_round();
+  double regret(int64_t arm) const;
+  template <class Run, class Visit>
+  static void for_saved(Run& run, const Visit& visit);
 
   BanditSetup setup_;
   Communicator& comm_;
   int64_t begin_;  // this rank's clients
   int64_t end_;
-  int64_t dimension_;
+  double best_value_;  // of the arms
   RewardNetwork network_;
   std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
   std::unique_ptr<ArmFeatures> features_;
@@ -118,7 +100,6 @@ class BanditRun {
   int64_t round_ = 0;
   int64_t discarded_here_ = 0;  // of numbers_.replayed
   BanditNumbers numbers_;
-  BanditScores scores_;
   OwnPulls own_;  // rank 0, after collect()
   std::exception_ptr failure_;
 };

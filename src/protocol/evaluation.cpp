@@ -10,27 +10,62 @@
 
 namespace hanse {
 
-EvaluationSums evaluate_sample(Evaluator& evaluator, SampleRange range, int64_t count,
-                               RandomStream stream) {
-  if (count >= range.size()) return evaluator.range(range);
-  std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
-  std::iota(order.begin(), order.end(), 0);
-  stream.shuffle(std::span(order));
-  return evaluator.chosen(range.begin, std::span(order).first(static_cast<std::size_t>(count)));
+namespace {
+
+// Positions by rising score.
+std::vector<std::size_t> ascending(std::span<const float> scores) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+  return order;
 }
 
-ClientEvaluation evaluate_client(const Federation& federation, Evaluator& evaluator,
-                                 int64_t client) {
+// Twice the sum of the ranks (from 1) of class 1: a whole number even with shared ranks, so exact.
+double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> labels) {
+  const auto order = ascending(scores);
+  double sum = 0;
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin;
+    double positives = 0;  // among equal scores
+    for (; end < order.size() && scores[order[end]] == scores[order[begin]]; ++end) {
+      positives += labels[order[end]] == 1 ? 1 : 0;
+    }
+    sum += positives * static_cast<double>(begin + 1 + end);  // first rank + last rank
+    begin = end;
+  }
+  return sum;
+}
+
+}  // namespace
+
+double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels) {
+  const bool has_nan =
+      std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
+  const auto n_1 = static_cast<double>(std::count(labels.begin(), labels.end(), 1));
+  const double n_0 = static_cast<double>(labels.size()) - n_1;
+  if (has_nan || n_1 == 0 || n_0 == 0) return std::numeric_limits<double>::quiet_NaN();
+  return (doubled_rank_sum(scores, labels) - n_1 * (n_1 + 1)) / (2 * n_1 * n_0);
+}
+
+namespace {
+
+ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
+                              Split split) {
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
   std::vector<float> scores;
   std::span<const int32_t> labels;
-  if (federation.classes() == 2) {
+  if (federation.classes() == 2 && split != Split::kTrain) {
     scores.resize(static_cast<std::size_t>(test.size()));
     labels = federation.labels().subspan(static_cast<std::size_t>(test.begin), scores.size());
   }
-  const EvaluationSums on_test = evaluator.range(test, scores.empty() ? nullptr : scores.data());
-  const EvaluationSums on_train = test.begin == train.begin ? on_test : evaluator.range(train);
+  EvaluationSums on_test, on_train;
+  if (split != Split::kTrain) on_test = model.range(test, scores.empty() ? nullptr : scores.data());
+  if (split != Split::kTest) {
+    const bool same = split == Split::kBoth && test.begin == train.begin;
+    on_train = same ? on_test : model.range(train);
+  }
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
   return {.samples = n_test,
@@ -41,21 +76,40 @@ ClientEvaluation evaluate_client(const Federation& federation, Evaluator& evalua
           .auroc = area_under_roc(scores, labels)};
 }
 
-std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
-                                               Evaluator& evaluator) {
-  const int64_t all = federation.clients() + federation.held_out();
-  std::vector<int64_t> sizes(static_cast<std::size_t>(all));
-  for (std::size_t c = 0; c < sizes.size(); ++c) {
-    const auto client = static_cast<int64_t>(c);
-    sizes[c] = federation.train(client).size() + federation.test(client).size();
+}  // namespace
+
+std::vector<ClientEvaluation> evaluate(const Federation& federation,
+                                       const EvaluationRequest& request,
+                                       const std::function<Evaluator&(std::size_t i)>& model_of) {
+  std::vector<ClientEvaluation> found;
+  for (std::size_t i = 0; i < request.clients.size(); ++i) {
+    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request.split));
+  }
+  return found;
+}
+
+std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
+                                                 std::span<const int64_t> clients,
+                                                 std::span<const ClientEvaluation> found) {
+  const auto places = comm.gatherv(clients, 0);
+  const auto unordered = comm.gatherv(found, 0);
+  std::vector<ClientEvaluation> all(unordered.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[static_cast<std::size_t>(places[i])] = unordered[i];
+  }
+  return all;
+}
+
+std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation) {
+  std::vector<int64_t> sizes;
+  for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
+    sizes.push_back(federation.train(c).size() + federation.test(c).size());
   }
   const auto borders = cut_evenly(sizes, comm.size());
   const auto rank = static_cast<std::size_t>(comm.rank());
-  std::vector<ClientEvaluation> mine;
-  for (int64_t client = borders[rank]; client < borders[rank + 1]; ++client) {
-    mine.push_back(evaluate_client(federation, evaluator, client));
-  }
-  return comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
+  std::vector<int64_t> share(static_cast<std::size_t>(borders[rank + 1] - borders[rank]));
+  std::iota(share.begin(), share.end(), borders[rank]);
+  return share;
 }
 
 namespace {

@@ -317,14 +317,17 @@ Metrics OnlineTrainer::metrics() const {
 }
 
 std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
-  const int64_t t = std::max<int64_t>(completed_, 1);
-  std::vector<ClientEvaluation> mine;
+  std::vector<int64_t> nodes;
+  EvaluationRequest request;
   for (int64_t node = begin_; node < end_; ++node) {
-    mine.push_back(evaluate_client(parts_.federation, evaluator_.at(row_of(theta_, node)),
-                                   stream_.source(node, t)));
+    nodes.push_back(node);
+    request.clients.push_back(stream_.source(node, std::max<int64_t>(completed_, 1)));
   }
+  const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t i) -> Evaluator& {
+    return evaluator_.at(row_of(theta_, nodes[i]));
+  });
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
-  return parts_.comm.gatherv(std::span<const ClientEvaluation>(mine), 0);
+  return gather_evaluations(parts_.comm, nodes, found);
 }
 
 // Rules that mix leave every model on every rank.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,11 +11,11 @@
 namespace hanse {
 
 Participation::Participation(ClientSampler& sampler, Availability* availability,
-                             const Federation& federation, Settings settings)
+                             const Federation& federation, FederatedSettings settings)
     : sampler_(sampler),
       availability_(availability),
       federation_(federation),
-      settings_(settings) {}
+      settings_(std::move(settings)) {}
 
 double Participation::share(int64_t client) const {
   return static_cast<double>(federation_.train(client).size()) /

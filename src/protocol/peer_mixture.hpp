@@ -28,7 +28,6 @@ class PeerMixture {
   void allow(int64_t node, bool may) { mixes_[static_cast<std::size_t>(node)] = may ? 1 : 0; }
   std::span<const int64_t> mixed() const { return mixed_; }  // [N] did it in the last one?
 
-  Exchange exchange() const { return rule_.exchange(); }
   void observe(std::span<const double> losses) { rule_.observe(losses); }
 
   void save(State& state) const;

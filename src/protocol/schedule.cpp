@@ -14,12 +14,10 @@ bool server_trains(const std::string& role, int64_t ranks, bool one_host) {
   return role == "auto" ? one_host : role == "shared";
 }
 
-Dispatch choose_dispatch(const DispatchFacts& facts) {
-  const bool is_open =
-      facts.ranks > 1 && facts.exact && !facts.planned && !facts.has_states && !facts.has_deadline;
-  if (!is_open) return Dispatch::kPlanned;
-  if (facts.one_host) return Dispatch::kSharedQueue;
-  return facts.server_trains ? Dispatch::kPlanned : Dispatch::kServedQueue;
+Dispatch choose_dispatch(bool is_open, int64_t ranks, bool one_host, bool server_trains) {
+  if (!is_open || ranks == 1) return Dispatch::kPlanned;
+  if (one_host) return Dispatch::kSharedQueue;
+  return server_trains ? Dispatch::kPlanned : Dispatch::kServedQueue;
 }
 
 int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t samples) {
@@ -100,12 +98,6 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
     loads.add(worker_of[i], costs[i], stays || home < 0 ? 0 : move);
   }
   return worker_of;
-}
-
-std::vector<int64_t> draw_order(std::span<const double> costs) {
-  std::vector<int64_t> order(costs.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  return order;
 }
 
 std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "protocol/bandit_ranks.hpp"
-#include "support/thread_communicator.hpp"
 #include "support/mpi_world.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
+#include "protocol/evaluations.hpp"
 #include "support/thread_communicator.hpp"
-#include "hanse/protocol/evaluation.hpp"
 
 namespace hanse {
 namespace {
@@ -73,7 +73,7 @@ TEST(EvaluateClients, AreaOverEachClientsTestSamples) {
       RandomStream stream(1, Purpose::kInitialize);
       model->initialize(row, stream);
       RowEvaluator evaluator(federation, *model);
-      const auto clients = evaluate_clients(comm, federation, evaluator.at(row));
+      const auto clients = evaluate_all(comm, federation, evaluator.at(row));
       for (std::size_t c = 0; c < clients.size(); ++c) {  // none but on rank 0
         const auto test = federation.test(static_cast<int64_t>(c));
         const auto n = static_cast<std::size_t>(test.size());

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "protocol/bandit_oracle.hpp"
 #include "protocol/bandit_ranks.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

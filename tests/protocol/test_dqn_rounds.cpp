@@ -230,13 +230,12 @@ TEST(DqnRounds, ArriveSoonerThanFirstOrderRules) {
 // A client whose update is not a number, on a rank that may not be the server's.
 class OneFails final : public LocalUpdate {
  public:
-  explicit OneFails(LocalUpdate& inner) : inner_(inner) {}
+  explicit OneFails(LocalUpdate& inner) : LocalUpdate(inner.state_blocks()), inner_(inner) {}
   ClientOutcome train(const ClientTask& task) override {
     const ClientOutcome outcome = inner_.train(task);
     if (task.client == 2 && task.round == 2) task.row[1] = NAN;
     return outcome;
   }
-  int64_t state_width() const override { return inner_.state_width(); }
   bool tells_update() const override { return inner_.tells_update(); }
 
  private:

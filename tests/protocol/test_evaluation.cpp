@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "protocol/evaluations.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -36,7 +36,7 @@ TEST(EvaluateClients, OneByOneInOrderOnRankZero) {
         const Federation federation = tiny_federation(comm, test_fraction);
         TinyModel model;
         RowEvaluator evaluator(federation, model);
-        const auto clients = evaluate_clients(comm, federation, evaluator.at(row));
+        const auto clients = evaluate_all(comm, federation, evaluator.at(row));
         if (comm.rank() != 0) {
           EXPECT_TRUE(clients.empty());
           return;

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -27,18 +27,20 @@ double unmoved_clock() { return 0; }
 class WideUpdate final : public LocalUpdate {
  public:
   WideUpdate(bool has_states, bool has_controls, bool control_returns)
-      : has_states_(has_states), has_controls_(has_controls), control_returns_(control_returns) {}
+      : LocalUpdate(has_states ? std::vector<StateBlock>{{"numbers", kStates}}
+                               : std::vector<StateBlock>{}),
+        has_controls_(has_controls),
+        control_returns_(control_returns) {}
   ClientOutcome train(const ClientTask& task) override {
     for (float& value : task.row) value += 0.01F * static_cast<float>(task.client + 1);
     for (float& value : task.control_change) value = 0.5F;
     return {.loss = 1, .samples = 1, .rate = 0.1};
   }
-  int64_t state_width() const override { return has_states_ ? kStates : 0; }
   int64_t control_width() const override { return has_controls_ ? kControls : 0; }
   bool control_returns() const override { return control_returns_; }
 
  private:
-  bool has_states_, has_controls_, control_returns_;
+  bool has_controls_, control_returns_;
 };
 
 // The participants' plain mean, whatever it asks for.

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "protocol/small_online.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -5,9 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
+#include "protocol/evaluations.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -39,10 +40,10 @@ std::vector<ClientEvaluation> slow_evaluation(const TinyJob& job, int64_t rounds
     if (known != kept.clients.end()) state = known->second;
     update.train(
         {.client = client, .round = rounds + 1, .seed = kSeed, .row = row, .state = state});
-    found.push_back(evaluate_client(federation, evaluator.at(row), client));
+    found.push_back(evaluate_one(federation, evaluator.at(row), client));
     if (client < federation.clients()) continue;
     EXPECT_TRUE(known == kept.clients.end()) << "client " << client << " took part";
-    found.back().before = evaluate_client(federation, evaluator.at(theta), client).test_scores();
+    found.back().before = evaluate_one(federation, evaluator.at(theta), client).test_scores();
   }
   return found;
 }

@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/sampling_lines.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

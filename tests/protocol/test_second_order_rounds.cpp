@@ -11,7 +11,7 @@
 #include "client/support.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/protocol/federated.hpp"
-#include "hanse/protocol/newton_optimizer.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"

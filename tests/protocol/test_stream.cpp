@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
 #include "protocol/small_online.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

@@ -43,9 +43,10 @@ class TinyModel final : public Model {
 // With state, also by what the client remembers of earlier rounds.
 class TinyUpdate final : public LocalUpdate {
  public:
-  explicit TinyUpdate(bool stateful) : stateful_(stateful) {}
+  explicit TinyUpdate(bool stateful)
+      : LocalUpdate(stateful ? std::vector<StateBlock>{{"numbers", 3}} : std::vector<StateBlock>{}),
+        stateful_(stateful) {}
   ClientOutcome train(const ClientTask& task) override;
-  int64_t state_width() const override { return stateful_ ? 3 : 0; }
 
   // Called behind the training of a client; spoils it.
   std::function<void(const ClientTask&, ClientOutcome&)> spoil;
@@ -85,8 +86,9 @@ struct TinyJob {
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
   bool own_models = false;
-  bool apart = false;    // every rank has a host of its own
-  int64_t held_out = 0;  // of the eleven clients
+  bool apart = false;            // every rank has a host of its own
+  int64_t held_out = 0;          // of the eleven clients
+  UpdateStage* stage = nullptr;  // of all ranks
   ServerOptions server;
   CommOptions comm;
   double (*clock)() = monotonic_seconds;

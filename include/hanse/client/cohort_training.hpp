@@ -74,9 +74,7 @@ class CohortTraining final : public Evaluator {
   std::vector<int64_t> counts_;       // [C] samples of the step
   std::vector<int64_t> rows_;         // [window] places on the device; [C, B] in a step
   // On their way to the device.
-  std::vector<float> features_;  // [window, values]
-  std::vector<int32_t> labels_;  // [window] or empty
-  std::vector<float> targets_;   // [window] or empty
+  GatheredBatch staged_;  // [window]; empty when the device holds all
 };
 
 }  // namespace hanse

@@ -11,6 +11,16 @@
 
 namespace hanse {
 
+// The samples of a range, whose features have been copied to `features`.
+inline Batch batch_of(const Federation& federation, SampleRange range, const float* features) {
+  const auto labels = federation.labels();
+  const auto targets = federation.targets();
+  return {.features = features,
+          .labels = labels.empty() ? nullptr : labels.data() + range.begin,
+          .targets = targets.empty() ? nullptr : targets.data() + range.begin,
+          .rows = range.size()};
+}
+
 // Samples copied together from where they stand in a federation; the memory is reused.
 struct GatheredBatch {
   AlignedFloats features;       // [rows, values of a sample]
@@ -19,7 +29,13 @@ struct GatheredBatch {
   int64_t rows = 0;
 
   // Samples begin + order[i]. What view() gave before is no longer valid.
-  void gather(const Federation& federation, int64_t begin, std::span<const int32_t> order);
+  void gather(const Federation& federation, int64_t begin, std::span<const int32_t> order) {
+    rows = std::ssize(order);
+    features.resize(static_cast<std::size_t>(rows * federation.sample_values()));
+    federation.gather(begin, order, features.data());
+    federation.gather_labels(begin, order, labels);
+    federation.gather_targets(begin, order, targets);
+  }
 
   Batch view() const {
     return {.features = features.data(),

@@ -5,7 +5,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "hanse/client/state_store.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
@@ -84,11 +88,14 @@ struct ClientOutcome {
 
 class LocalUpdate {
  public:
+  // `state`: what a client keeps between rounds, block behind block; none: nothing.
+  explicit LocalUpdate(std::vector<StateBlock> state = {}) : state_(std::move(state)) {}
   virtual ~LocalUpdate() = default;
   // A pure function of the task, the options and the client's samples.
   virtual ClientOutcome train(const ClientTask& task) = 0;
-  // Floats that a client keeps between rounds; 0: none.
-  virtual int64_t state_width() const { return 0; }
+  const std::vector<StateBlock>& state_blocks() const { return state_; }
+  // Floats that a client keeps between rounds: of all blocks.
+  int64_t state_width() const { return width_of(state_); }
   // Floats of the control variate that the server sends with the model, and that moves by the
   // weighted sum of the clients' control_change; 0: none.
   virtual int64_t control_width() const { return 0; }
@@ -112,6 +119,14 @@ class LocalUpdate {
   // Does own_model() take the model that train() left in the state? A client that never took part
   // has none until it trains for the first time.
   virtual bool keeps_own_model() const { return false; }
+
+ protected:
+  template <class Float>
+  std::span<Float> block(std::span<Float> state, std::string_view name) const {
+    return state_block(state_, state, name);
+  }
+
+  std::vector<StateBlock> state_;
 };
 
 // Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,
@@ -154,7 +169,7 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 // round's first pair leads from the model of the client's last participation to the received one,
 // the others from iterate to iterate; both gradients of a pair are of one mini-batch, and a pair
 // without curvature is skipped.
-// (The paper updates B by the formula for its inverse, eq. 19 against 18; here B is the inverse.)
+// (The paper updates B by the formula for its inverse; here B is the inverse.)
 // Throws InvalidArgument with momentum, clipping or a proximal term.
 // State: the last model, with client.batch = 0 the gradient there, and 2 (`pairs` + f) rows, where
 // a round makes f < `pairs`. Rounds of `pairs` steps or more use their own pairs alone: no rows of

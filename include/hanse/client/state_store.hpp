@@ -5,10 +5,30 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace hanse {
+
+// A named part of what a client keeps; the parts of a row stand one behind the other.
+struct StateBlock {
+  std::string name;
+  int64_t width;  // floats
+};
+int64_t width_of(const std::vector<StateBlock>& blocks);
+
+// The part of that name of a client's row; empty when there is none.
+template <class Float>
+std::span<Float> state_block(const std::vector<StateBlock>& blocks, std::span<Float> row,
+                             std::string_view name) {
+  for (const StateBlock& block : blocks) {
+    const auto width = static_cast<std::size_t>(block.width);
+    if (block.name == name) return row.first(width);
+    row = row.subspan(width);
+  }
+  return {};
+}
 
 // One row of `width` float32 for every client that has taken part, on the rank that trained
 // it last. A row is zero when it is created, at the client's first participation. Up to
@@ -35,9 +55,6 @@ class ClientStateStore {
 
   // Clients that have a row, ascending.
   std::vector<int64_t> clients() const;
-
-  int64_t memory_bytes() const;  // anonymous
-  int64_t file_bytes() const;    // mapped from the file
 
  private:
   struct Slab;

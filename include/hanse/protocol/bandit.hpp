@@ -40,8 +40,6 @@ class BanditProtocol final : public Protocol {
   // The first phase. Throws AgreedError when the regression oracle diverges.
   void initialize_model() override;
   RoundRecord round(bool stop_requested) override;
-  std::exception_ptr failure() const override { return failure_; }
-  int64_t completed_rounds() const override { return completed_; }
 
   // A client's samples are its pulls of the second phase, its loss the mean regret of one.
   std::vector<ClientEvaluation> evaluate() override;
@@ -69,8 +67,6 @@ class BanditProtocol final : public Protocol {
 
   Communicator& comm_;
   std::vector<std::unique_ptr<BanditRun>> runs_;
-  int64_t completed_ = 0;
-  std::exception_ptr failure_;
   std::string lines_;
   std::vector<float> row_;
 };

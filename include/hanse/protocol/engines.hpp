@@ -20,6 +20,7 @@
 namespace hanse {
 
 class Engine;
+class UpdateStage;
 
 struct DeleteEngine {
   void operator()(Engine* engine) const;
@@ -33,6 +34,7 @@ struct EngineParts {
   Model& model;
   LocalUpdate& update;
   AggregatorNeeds rule;
+  UpdateStage* stage = nullptr;  // null: updates are summed as they are. Host engine alone
 };
 
 // One client after the other in the host's memory, by LocalUpdate. It trains whatever a job can

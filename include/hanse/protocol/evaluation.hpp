@@ -1,7 +1,9 @@
 // What the model is worth to each client, and the numbers that sum it up.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -40,20 +42,28 @@ struct ClientEvaluation {
 // missing or a score is NaN. Cost O(n log n).
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
 
-// Of `count` samples of the range, a uniform subset drawn from `stream`; of all of them when the
-// range has fewer.
-EvaluationSums evaluate_sample(Evaluator& evaluator, SampleRange range, int64_t count,
-                               RandomStream stream);
+// Whom to evaluate, and on which of each one's own samples.
+enum class Split { kTest, kTrain, kBoth };
+struct EvaluationRequest {
+  std::vector<int64_t> clients;
+  Split split = Split::kBoth;
+};
 
-// One client's own test and training samples.
-ClientEvaluation evaluate_client(const Federation& federation, Evaluator& evaluator,
-                                 int64_t client);
+// In the request's order; fields of the split that was not asked for are NaN, its samples 0.
+// `model_of` gives the model of the request's i-th client. Cost: one forward pass over the samples.
+std::vector<ClientEvaluation> evaluate(const Federation& federation,
+                                       const EvaluationRequest& request,
+                                       const std::function<Evaluator&(std::size_t i)>& model_of);
 
-// All clients in order on rank 0, those held out of training behind the others, empty elsewhere;
-// they are spread over the ranks by their samples. REQUIRES: the ranks' evaluators have the same
-// model. Collective. Cost: one forward pass over all data.
-std::vector<ClientEvaluation> evaluate_clients(Communicator& comm, const Federation& federation,
-                                               Evaluator& evaluator);
+// All clients in order on rank 0, those held out of training behind the others, empty elsewhere.
+// Each rank brings those that it evaluated. Collective.
+std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
+                                                 std::span<const int64_t> clients,
+                                                 std::span<const ClientEvaluation> found);
+
+// This rank's share of all clients and those held out, when any rank may evaluate any of them: the
+// shares have about equally many samples.
+std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation);
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 

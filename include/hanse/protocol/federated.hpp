@@ -24,7 +24,6 @@
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
-#include "hanse/protocol/round_trace.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
@@ -36,8 +35,22 @@ class Findings;
 class RoundAccount;
 class RoundPlan;
 class Server;
-struct MeasureParts;
 struct RoundContext;
+
+// What the rules were given in a round; rank 0, in the draw's order.
+struct RoundTrace {
+  bool everyone_there = true;
+  std::vector<int64_t> available;  // unless everyone was there
+  std::vector<double> foreseen;    // [M] a_m, when the sampler asked for them
+  Draw draw;
+  std::vector<double> a;              // the sampler's feedback
+  std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
+  std::vector<double> samples;        // of the participants
+  std::vector<double> losses;         // F_i, when the aggregator needs them
+  std::vector<double> gram;           // [L, K, K], when it needs that
+  std::vector<double> rates;          // [K], when it needs those
+  std::vector<double> squared_norms;  // |theta_i - theta|^2
+};
 
 class FederatedTrainer final : public Protocol {
  public:
@@ -51,7 +64,8 @@ class FederatedTrainer final : public Protocol {
     Aggregator& aggregator;
     ServerOptimizer* optimizer;            // rank 0; null elsewhere
     Availability* availability = nullptr;  // rank 0; null: everyone is always there
-    EnginePtr engine = nullptr;            // null: make_host_engine()
+    EnginePtr engine = nullptr;            // null: make_host_engine(), with `stage`
+    UpdateStage* stage = nullptr;          // of the engine; null: updates are summed as they are
   };
   using Settings = FederatedSettings;
 
@@ -64,8 +78,6 @@ class FederatedTrainer final : public Protocol {
 
   void initialize_model() override;
   RoundRecord round(bool stop_requested) override;
-  std::exception_ptr failure() const override { return failure_; }
-  int64_t completed_rounds() const override { return completed_; }
   std::vector<std::string> round_columns() const override;
 
   std::vector<ClientEvaluation> evaluate() override;
@@ -96,6 +108,7 @@ class FederatedTrainer final : public Protocol {
   void step(const Findings& findings, RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
+  Metrics round_numbers() const;  // the columns of rounds.csv that only this protocol has
   Engine& engine() { return *parts_.engine; }
 
   Parts parts_;
@@ -104,12 +117,9 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<RoundPlan> plan_;        // who trains whom
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
-  std::unique_ptr<MeasureParts> measure_;  // for measure.hpp
   AlignedFloats theta_;                    // [P] the model
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
   bool model_is_shared_ = false;  // all ranks have rank 0's
-  int64_t completed_ = 0;
-  std::exception_ptr failure_;
 };
 
 }  // namespace hanse

@@ -72,8 +72,6 @@ class OnlineTrainer final : public Protocol {
   void initialize_model() override;
   // Throws nothing but CommError: rounds behind the stream's end are refused before the run.
   RoundRecord round(bool stop_requested) override;
-  std::exception_ptr failure() const override { return failure_; }
-  int64_t completed_rounds() const override { return completed_; }
 
   // Every node's model on the samples of the client whose stream it receives.
   std::vector<ClientEvaluation> evaluate() override;
@@ -125,12 +123,10 @@ class OnlineTrainer final : public Protocol {
   Stream stream_;
   int64_t nodes_;                // N
   int64_t begin_ = 0, end_ = 0;  // of this rank's nodes
-  int64_t completed_ = 0;
   std::unique_ptr<PeerMixture> mixture_;
   std::unique_ptr<OnlineScores> scores_;  // complete on rank 0
   std::vector<float> theta_;  // [N, P]; for rules without peers only this rank's rows are true
   std::vector<float> gamma_;  // [N, P]
-  std::exception_ptr failure_;
 
   // Of the round in progress.
   std::vector<StreamBatch> batches_;  // of this rank's nodes

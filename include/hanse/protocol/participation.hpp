@@ -10,6 +10,7 @@
 #include "hanse/base/state.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/federated_settings.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
@@ -28,15 +29,9 @@ struct SamplingRecord {
 
 class Participation {
  public:
-  struct Settings {
-    uint64_t seed = 1;
-    bool equal_importance = false;  // lambda_m = 1/M; else the client's share of the samples
-    bool regret = false;            // ask for the a_m of all clients in every round
-  };
-
   // `availability` null: everyone is always there. All must outlive the object.
   Participation(ClientSampler& sampler, Availability* availability, const Federation& federation,
-                Settings settings);
+                FederatedSettings settings);
 
   // Must foresee() be told the a_m of all clients, [M], before the next draw?
   bool needs_foresight() const { return settings_.regret || sampler_.needs_foresight(); }
@@ -74,7 +69,7 @@ class Participation {
   ClientSampler& sampler_;
   Availability* availability_;
   const Federation& federation_;
-  Settings settings_;
+  FederatedSettings settings_;
   double regret_ = 0;
 
   // Of the round in progress.

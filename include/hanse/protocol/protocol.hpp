@@ -48,10 +48,10 @@ class Protocol {
 
   virtual void initialize_model() = 0;
   // One round. `stop_requested` is this rank's flag. A failure of this rank's work does not throw:
-  // it is reported, and failure() tells it.
+  // it is reported, and failure() has it.
   virtual RoundRecord round(bool stop_requested) = 0;
-  virtual std::exception_ptr failure() const = 0;
-  virtual int64_t completed_rounds() const = 0;
+  std::exception_ptr failure() const { return failure_; }
+  int64_t completed_rounds() const { return completed_; }
   // Numbers a round that this protocol has beside the common ones.
   virtual std::vector<std::string> round_columns() const { return {}; }
 
@@ -76,6 +76,10 @@ class Protocol {
   // States of clients that lie on the ranks, or null; and is this rank the one that keeps them?
   virtual ClientStateStore* client_states() { return nullptr; }
   virtual bool keeps_state_of(int64_t /*client*/) const { return false; }
+
+ protected:
+  int64_t completed_ = 0;  // rounds
+  std::exception_ptr failure_;
 };
 
 }  // namespace hanse

@@ -21,18 +21,8 @@ enum class Dispatch {
   kServedQueue   // ... from rank 0, which trains nobody
 };
 
-// Who trains whom may only be left open without states that lie somewhere, and with a sum that
-// ignores grouping (`exact`); `planned`: comm.dispatch.
-struct DispatchFacts {
-  int64_t ranks = 1;
-  bool one_host = true;
-  bool server_trains = true;
-  bool planned = false;
-  bool exact = true;
-  bool has_states = false;
-  bool has_deadline = false;
-};
-Dispatch choose_dispatch(const DispatchFacts& facts);
+// `is_open`: does nothing depend on who trains whom?
+Dispatch choose_dispatch(bool is_open, int64_t ranks, bool one_host, bool server_trains);
 
 // Training samples that F_i is measured on, of a client with `samples`: those of so many
 // mini-batches, or all when `batches` is 0.
@@ -52,11 +42,8 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
                              std::span<const int64_t> homes = {}, double move = 0,
                              std::span<const double> slowness = {});
 
-// Positions of `costs` as they are: groups are made of neighbours in the draw.
-std::vector<int64_t> draw_order(std::span<const double> costs);
-
-// balance() of whole groups, each of so many neighbours (the last of what is left): the worker of
-// each item. REQUIRES: group >= 1.
+// balance() of whole groups, each of so many neighbours in the draw (the last of what is left): the
+// worker of each item. REQUIRES: group >= 1.
 std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,
                                     std::span<const double> slowness = {});
 

@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "attempt.hpp"
 #include "federated/engine.hpp"
-#include "federated/note_training.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/clock.hpp"
@@ -17,49 +18,36 @@
 namespace hanse {
 
 std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
-  const std::string cannot = " is not trained on GPUs";
-  const ClientOptions& client = needs.settings.client;
+  const FederatedSettings& settings = needs.settings;
+  const ClientOptions& client = settings.client;
   const LocalUpdate& update = needs.update;
-  if (client.pooled || client.alone) {
-    return Refusal{fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol",
-                   "use federated"};
-  }
-  if (!has_cohort(needs.model_kind)) {
-    return Refusal{fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
-                   "use linear, mlp, cnn-leaf, cnn-cifar or lenet"};
-  }
-  if (needs.rule.rates) {
-    return Refusal{"the client of " + needs.rule_kind + cannot, "aggregator.kind", "use another"};
-  }
-  const bool sends_update_alone = update.control_width() == 0 && !update.tells_update();
-  if (!client.personal.empty() && update.state_width() > 0) {
-    return Refusal{"a model with tensors of each client's own" + cannot, "client.personal",
-                   "leave it empty"};
-  }
-  if (update.state_width() > 0 || !sends_update_alone) {
-    return Refusal{needs.update_kind + cannot, "client.update", "use sgd or prox"};
-  }
-  if (!update.is_sgd()) {
-    return Refusal{"the client of " + needs.rule_kind + cannot, "aggregator.kind", "use another"};
-  }
-  if (needs.settings.comm.reduction != "exact") {
-    return Refusal{"sums on GPUs are exact", "comm.reduction", "use exact"};
-  }
-  if (needs.settings.round_seconds > 0) {
-    return Refusal{"clients that are trained side by side end together", "run.round-seconds",
-                   "use 0"};
-  }
-  if (needs.settings.regret) {
-    return Refusal{"what all clients would report is not found out on GPUs", "evaluate.regret",
-                   "use false"};
-  }
-  if (needs.foresight) {
-    return Refusal{"what all clients would report is not found out on GPUs", "sampler.kind",
-                   "use another"};
-  }
-  if (needs.settings.own_models) {
-    return Refusal{"clients' own models are not made on GPUs", "evaluate.view",
-                   "use evaluate.view = global"};
+  const std::string cannot = " is not trained on GPUs";
+  const std::string of_rule = "the client of " + needs.rule_kind + cannot;
+  const std::string of_all = "what all clients would report is not found out on GPUs";
+  const bool has_states = update.state_width() > 0;
+  const bool sends_more = update.control_width() > 0 || update.tells_update();
+  const std::pair<bool, Refusal> refusals[] = {
+      {client.pooled || client.alone,
+       {fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol", "use federated"}},
+      {!has_cohort(needs.model_kind),
+       {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
+        "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
+      {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
+      {!client.personal.empty() && has_states,
+       {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},
+      {has_states || sends_more, {needs.update_kind + cannot, "client.update", "use sgd or prox"}},
+      {!update.is_sgd(), {of_rule, "aggregator.kind", "use another"}},
+      {settings.comm.reduction != "exact",
+       {"sums on GPUs are exact", "comm.reduction", "use exact"}},
+      {settings.round_seconds > 0,
+       {"clients that are trained side by side end together", "run.round-seconds", "use 0"}},
+      {settings.regret, {of_all, "evaluate.regret", "use false"}},
+      {needs.foresight, {of_all, "sampler.kind", "use another"}},
+      {settings.own_models,
+       {"clients' own models are not made on GPUs", "evaluate.view", "use evaluate.view = global"}},
+  };
+  for (const auto& [applies, refusal] : refusals) {
+    if (applies) return refusal;
   }
   return std::nullopt;
 }
@@ -76,7 +64,7 @@ class DeviceEngine final : public Engine {
         devices_(std::move(devices)),
         sum_(parts.model.n_params(), settings.max_participants, cohorts_->device()),
         n_params_(parts.model.n_params()) {
-    if (comm_.rank() == 0) step_.resize(static_cast<std::size_t>(n_params_));
+    if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
     if (!parts.rule.gram) return;
     kept_ = std::make_unique<DeviceUpdates>(
         comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());

@@ -17,6 +17,15 @@ namespace hanse {
 class Findings;
 class RoundPlan;
 
+// Which values of a model's row the ranks send each other: all of them, first those that gradients
+// train, behind them the buffers.
+struct SentRow {
+  explicit SentRow(const Model& model)
+      : trained(static_cast<std::size_t>(model.layout().n_trainable())),
+        size(static_cast<std::size_t>(model.n_params())) {}
+  std::size_t trained, size;
+};
+
 // How participants may be spread over ranks that have such an engine.
 struct ScheduleTraits {
   int64_t group = 1;          // neighbours of the draw that one rank trains together
@@ -82,11 +91,9 @@ class Engine {
   virtual int64_t fold_kept(std::span<const double> coefficients, int64_t k) = 0;
   virtual void drop_kept() = 0;
 
-  // The second row that clients send beside their updates: its sum to rank 0, collective, and there
-  // what came of it, until the next round.
-  virtual bool has_second_row() const { return false; }
-  virtual void reduce_second_row() {}
-  virtual std::span<const float> take_second_row() { return {}; }
+  // The sum of the second rows that clients send beside their updates, on rank 0 until the next
+  // round; empty elsewhere and where they send none. Collective.
+  virtual std::span<const float> reduce_second_row() { return {}; }
 
   // The updates' sum to rank 0, which steps on the parts of `model` as they come, and perhaps the
   // model back. An empty `step`, on other ranks and after a failure: there is none. Forgets the

@@ -36,14 +36,10 @@ double most_on_rank(const FederatedFacts& facts, int64_t workers) {
 // Of RoundPlan::for_mine().
 void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                 RoundFootprint& footprint) {
-  const Dispatch dispatch =
-      choose_dispatch({.ranks = ranks,
-                       .one_host = hosts == 1,
-                       .server_trains = workers_of(facts, ranks, hosts) == ranks,
-                       .planned = facts.planned,
-                       .exact = facts.exact,
-                       .has_states = facts.state_width > 0,
-                       .has_deadline = facts.has_deadline});
+  const bool is_open =
+      !facts.planned && facts.exact && facts.state_width == 0 && !facts.has_deadline;
+  const bool server_trains = workers_of(facts, ranks, hosts) == ranks;
+  const Dispatch dispatch = choose_dispatch(is_open, ranks, hosts == 1, server_trains);
   if (dispatch != Dispatch::kServedQueue) return;
   const QueueTraffic queue = served_queue_traffic(std::ceil(facts.participants), ranks - 1);
   footprint.add("queue", queue.bytes, queue.messages, 0);

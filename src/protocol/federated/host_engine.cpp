@@ -1,127 +1,321 @@
-#include "federated/host_engine.hpp"
-
+// The engine that trains one client after another in the host's memory.
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "attempt.hpp"
-#include "federated/note_training.hpp"
+#include "federated/engine.hpp"
 #include "federated/report.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/products.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/protocol/update_stage.hpp"
+#include "hanse/sums/gram.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 
 namespace {
 
-Reduction reduction_of(const CommOptions& comm) {
-  return comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
-}
+constexpr std::size_t kBlock = 4096;  // values that stay in the cache until they are measured
 
-}  // namespace
+// The updates of a round that a rank keeps until they are weighed.
+// Memory: a row for each of this rank's participants in its busiest round, and what GramExchange
+// takes.
+class KeptUpdates {
+ public:
+  // `layers`: the parts of a row that are weighed apart, all of the row together.
+  KeptUpdates(Communicator& comm, std::vector<RowPart> layers);
 
-HostEngine::HostEngine(const EngineParts& parts, const FederatedSettings& settings)
-    : comm_(parts.comm),
-      federation_(parts.federation),
-      update_(parts.update),
-      settings_(settings),
-      n_trainable_(static_cast<std::size_t>(parts.model.layout().n_trainable())),
-      overlaps_(step_overlaps(parts.rule, parts.update)),
-      sum_(parts.model.n_params(), settings.max_participants, reduction_of(settings.comm)),
-      second_row_(parts.update.control_width(), settings.max_participants,
-                  reduction_of(settings.comm)),
-      evaluator_(parts.federation, parts.model) {
-  const auto n = static_cast<std::size_t>(parts.model.n_params());
-  row_.resize(n);
-  if (comm_.rank() == 0) step_.resize(n);
-  if (parts.rule.gram) {
-    kept_ =
-        std::make_unique<KeptUpdates>(comm_, row_parts(parts.model.layout(), parts.rule.layers));
+  // Keeps row - theta, or the row itself when it is the update already, for `position` in the
+  // draw, and sets row = theta. Returns the update's squared norm.
+  double keep(int64_t position, AlignedFloats& row, std::span<const float> theta, bool is_update);
+
+  // Collective: GramExchange::gram of the k updates of the round.
+  std::vector<double> gram(int64_t k);
+
+  // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the
+  // position of one that is out of range, else -1.
+  int64_t fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum);
+  void clear() { positions_.clear(); }
+
+ private:
+  std::vector<RowPart> layers_;
+  GramExchange exchange_;
+  std::vector<AlignedFloats> rows_;  // [P] each; the first positions_.size() are in use
+  std::vector<int64_t> positions_;
+};
+
+KeptUpdates::KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
+    : layers_(std::move(layers)), exchange_(comm, layers_) {}
+
+double KeptUpdates::keep(int64_t position, AlignedFloats& row, std::span<const float> theta,
+                         bool is_update) {
+  const std::size_t used = positions_.size();
+  if (used == rows_.size()) rows_.emplace_back(row.size());
+  AlignedFloats& kept = rows_[used];
+  std::swap(row, kept);
+  double squared_norm = 0;
+  for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {
+    const std::size_t length = std::min(kBlock, kept.size() - begin);
+    const auto update = std::span(kept).subspan(begin, length);
+    for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= theta[begin + i];
+    squared_norm += inner_product(update, update);
+    std::copy_n(&theta[begin], length, &row[begin]);
   }
-  if (update_.state_width() == 0) return;
-  states_ = std::make_unique<ClientStateStore>(
-      update_.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
+  positions_.push_back(position);
+  return squared_norm;
 }
 
-// Who trains whom may only be left open without states that lie somewhere, and with a sum that
-// ignores grouping.
-ScheduleTraits HostEngine::schedule() const {
-  return {.may_be_open =
-              !states_ && settings_.comm.reduction == "exact" && settings_.round_seconds == 0};
+std::vector<double> KeptUpdates::gram(int64_t k) {
+  std::vector<OwnedRow> mine;
+  for (std::size_t i = 0; i < positions_.size(); ++i) mine.push_back({positions_[i], rows_[i]});
+  return exchange_.gram(mine, k);
 }
 
-Evaluator& HostEngine::received_model(int64_t client, std::span<const float> model) {
-  if (!states_ || !states_->contains(client)) return evaluator_.at(model);
-  std::copy(model.begin(), model.end(), row_.begin());
-  update_.receive(states_->existing_row(client), row_);
-  return evaluator_.at(row_);
-}
-
-void HostEngine::start_from(std::span<const float> model) {
-  std::copy(model.begin(), model.end(), row_.begin());
-  second_row_.forget_row();
-}
-
-ClientTask HostEngine::task_of(const RoundContext& round, int64_t client, std::span<float> state) {
-  return {.client = client,
-          .round = round.number,
-          .seed = settings_.seed,
-          .row = row_,
-          .state = state,
-          .control = round.control,
-          .control_change = second_row_.row()};
-}
-
-void HostEngine::train(const RoundContext& round, Findings& findings) {
-  start_from(round.model);
-  deadline_ = Deadline(settings_.round_seconds);
-  round.plan.for_mine([&](std::size_t entry) {
-    if (deadline_.starts(settings_.clock() - round.start_s)) {
-      attempt(round.failure, [&] { train_one(round, entry, findings); });
+// Block by block of the sum, which is wider than the rows.
+int64_t KeptUpdates::fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum) {
+  int64_t broken = -1;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const std::span<const double> weights =
+        coefficients.subspan(layer * static_cast<std::size_t>(k), static_cast<std::size_t>(k));
+    constexpr auto kLength = static_cast<int64_t>(kBlock);
+    for (int64_t begin = layers_[layer].begin; begin < layers_[layer].end; begin += kLength) {
+      const int64_t length = std::min(kLength, layers_[layer].end - begin);
+      for (std::size_t i = 0; i < positions_.size(); ++i) {
+        const auto part = std::span(rows_[i]).subspan(static_cast<std::size_t>(begin),
+                                                      static_cast<std::size_t>(length));
+        const double weight = weights[static_cast<std::size_t>(positions_[i])];
+        if (!sum.fold(part, {}, weight, begin).in_range) broken = positions_[i];
+      }
     }
-  });
-  if (deadline_.factor() > 1 && !round.failure) sum_.scale(deadline_.factor());
+  }
+  clear();
+  return broken;
 }
 
-void HostEngine::train_one(const RoundContext& round, std::size_t entry, Findings& findings) {
-  const int64_t client = round.plan.entries()[entry].client;
+// The row that clients send beside their updates, the change of a control variate and what a stage
+// adds: its weighted sum over clients and ranks.
+class SecondRow {
+ public:
+  // `width` 0: clients send none. REQUIRES: as UpdateSum.
+  SecondRow(int64_t width, int64_t addends, Reduction reduction)
+      : row_(static_cast<std::size_t>(width)), sum_(width, addends, reduction) {}
+
+  // [width] of the client in training; zeros before it.
+  std::span<float> row() { return row_; }
+  void forget_row() { std::fill(row_.begin(), row_.end(), 0.0F); }
+  // Adds weight * row(), and forgets it.
+  FoldResult fold(double weight) {
+    const FoldResult folded = sum_.fold(row_, {}, weight);
+    forget_row();
+    return folded;
+  }
+
+  // The sum, on rank 0 until the next call; empty elsewhere and without a row. Collective.
+  std::span<const float> reduce(Communicator& comm) {
+    if (row_.empty()) return {};
+    sum_.reduce(comm, 0);
+    if (comm.rank() != 0) {
+      sum_.clear();
+      return {};
+    }
+    total_.resize(row_.size());
+    sum_.take(total_);
+    return total_;
+  }
+
+ private:
+  std::vector<float> row_;    // [width]
+  std::vector<float> total_;  // [width], rank 0
+  UpdateSum sum_;
+};
+
+// Of a client: train, then whatever is done to its update, then fold or keep it (hand_in).
+// Memory: three rows and a sum a rank, one update each where they are kept, and clients' states.
+class HostEngine final : public Engine, private SoloTraining {
+ public:
+  HostEngine(const EngineParts& parts, const FederatedSettings& settings)
+      : comm_(parts.comm),
+        federation_(parts.federation),
+        update_(parts.update),
+        stage_(parts.stage),
+        settings_(settings),
+        sent_(parts.model),
+        overlaps_(step_overlaps(parts.rule, parts.update)),
+        row_(sent_.size),
+        sum_(parts.model.n_params(), settings.max_participants, reduction()),
+        second_row_(update_.control_width() + (stage_ ? stage_->second_row_width() : 0),
+                    settings.max_participants, reduction()),
+        evaluator_(parts.federation, parts.model) {
+    if (comm_.rank() == 0) step_.resize(row_.size());
+    if (parts.rule.gram) {
+      kept_ =
+          std::make_unique<KeptUpdates>(comm_, row_parts(parts.model.layout(), parts.rule.layers));
+    }
+    if (state_width() == 0) return;
+    states_ = std::make_unique<ClientStateStore>(state_width(), settings_.client.state_memory << 20,
+                                                 settings_.state_folder);
+  }
+
+  // Who trains whom may only be left open without states that lie somewhere, and with a sum that
+  // ignores grouping.
+  ScheduleTraits schedule() const override {
+    return {.may_be_open =
+                !states_ && reduction() == Reduction::kExact && settings_.round_seconds == 0};
+  }
+  ClientStateStore* states() override { return states_.get(); }
+  SoloTraining* solo() override { return this; }
+
+  void receive(std::span<float> model) override { comm_.bcast(model, 0); }
+  Evaluator& shared_model(std::span<const float> model) override { return evaluator_.at(model); }
+
+  Evaluator& received_model(int64_t client, std::span<const float> model) override {
+    if (!states_ || !states_->contains(client)) return evaluator_.at(model);
+    std::copy(model.begin(), model.end(), row_.begin());
+    update_.receive(states_->existing_row(client), row_);
+    return evaluator_.at(row_);
+  }
+
+  void train(const RoundContext& round, Findings& findings) override {
+    start_from(round.model);
+    Deadline deadline(settings_.round_seconds);
+    round.plan.for_mine([&](std::size_t entry) {
+      if (deadline.starts(settings_.clock() - round.start_s)) {
+        attempt(round.failure, [&] { train_one(round, entry, deadline, findings); });
+      }
+    });
+    if (deadline.factor() > 1 && !round.failure) sum_.scale(deadline.factor());
+  }
+
+  std::vector<double> gram(int64_t k) override { return kept_->gram(k); }
+  int64_t fold_kept(std::span<const double> coefficients, int64_t k) override {
+    return kept_->fold(coefficients, k, sum_);
+  }
+  void drop_kept() override { kept_->clear(); }
+
+  std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
+  ExchangeReport exchange(std::span<float> model, const PartStep& step) override;
+  int64_t bytes_moved() const override { return comm_.bytes_moved(); }
+
+ private:
+  double squared_step(const RoundContext& round, int64_t client) override;
+  Evaluator& own_model(const RoundContext& round, int64_t client) override;
+
+  void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
+                 Findings& findings);
+  bool transform(const RoundContext& round, int64_t client, std::span<float> state);
+  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update);
+  FoldResult fold(std::span<const float> model, bool is_update, double coefficient);
+
+  Reduction reduction() const {
+    return settings_.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
+  }
+
+  void start_from(std::span<const float> model) {
+    std::copy(model.begin(), model.end(), row_.begin());
+    second_row_.forget_row();
+  }
+
+  ClientTask task_of(const RoundContext& round, int64_t client, std::span<float> state) {
+    return {.client = client,
+            .round = round.number,
+            .seed = settings_.seed,
+            .row = row_,
+            .state = state.first(own_state()),
+            .control = round.control,
+            .control_change = second_row_.row().first(controls())};
+  }
+
+  // The client's own state stands before the stage's, its control variate before the stage's row.
+  std::size_t own_state() const { return static_cast<std::size_t>(update_.state_width()); }
+  std::size_t controls() const { return static_cast<std::size_t>(update_.control_width()); }
+  int64_t state_width() const {
+    return update_.state_width() + (stage_ ? width_of(stage_->state_blocks()) : 0);
+  }
+
+  // Zeros before the client's first participation. Only on the rank that keeps it.
+  std::vector<float> state_copy(int64_t client) const {
+    if (!states_ || !states_->contains(client)) {
+      return std::vector<float>(static_cast<std::size_t>(state_width()));
+    }
+    const auto kept = states_->existing_row(client);
+    return {kept.begin(), kept.end()};
+  }
+
+  Communicator& comm_;
+  const Federation& federation_;
+  LocalUpdate& update_;
+  UpdateStage* stage_;
+  FederatedSettings settings_;
+  SentRow sent_;             // the parts of a row
+  bool overlaps_;            // the model goes back part by part as its sum comes
+  AlignedFloats row_;        // [P] of the client in training; the received model between clients
+  std::vector<float> step_;  // [P] the mixed update, rank 0
+  UpdateSum sum_;
+  SecondRow second_row_;
+  std::unique_ptr<KeptUpdates> kept_;  // null: updates are folded as they are made
+  std::unique_ptr<ClientStateStore> states_;
+  RowEvaluator evaluator_;
+};
+
+void HostEngine::train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
+                           Findings& findings) {
+  const Assignment& mine = round.plan.entries()[entry];
   const double start_s = settings_.clock();
-  const auto state = states_ ? states_->row(client) : std::span<float>();
-  const ClientOutcome outcome = update_.train(task_of(round, client, state));
-  if (!deadline_.counts(settings_.clock() - round.start_s)) return start_from(round.model);
-  const FoldResult folded = hand_in(round, entry);
+  const auto state = states_ ? states_->row(mine.client) : std::span<float>();
+  const ClientOutcome outcome = update_.train(task_of(round, mine.client, state));
+  if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
+  const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state));
   note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(), findings);
 }
 
-// The update that train() left in row_, and the second row; the next client starts from the model.
-FoldResult HostEngine::hand_in(const RoundContext& round, std::size_t entry) {
-  const Assignment& mine = round.plan.entries()[entry];
+// The stage's work on what train() left in row_. Does row_ hold the update itself then?
+bool HostEngine::transform(const RoundContext& round, int64_t client, std::span<float> state) {
+  if (!stage_) return update_.tells_update();
+  for (std::size_t i = 0; !update_.tells_update() && i < row_.size(); ++i) {
+    row_[i] -= round.model[i];
+  }
+  stage_->apply({.client = client,
+                 .round = round.number,
+                 .seed = settings_.seed,
+                 .update = row_,
+                 .state = state.subspan(own_state()),
+                 .second_row = second_row_.row().subspan(controls())});
+  return true;
+}
+
+// The update in row_, and the second row; the next client starts from the model.
+FoldResult HostEngine::hand_in(const RoundContext& round, const Assignment& mine, bool is_update) {
   FoldResult folded;
   if (kept_) {
-    folded.squared_norm = kept_->keep(mine.position, row_, round.model, update_.tells_update());
+    folded.squared_norm = kept_->keep(mine.position, row_, round.model, is_update);
     folded.in_range = std::isfinite(folded.squared_norm);
   } else {
-    folded = fold(round.model, mine.coefficient);
+    folded = fold(round.model, is_update, mine.coefficient);
   }
-  const FoldResult second = second_row_.fold(mine.importance);
-  folded.in_range = folded.in_range && second.in_range;
+  folded.in_range = second_row_.fold(mine.importance).in_range && folded.in_range;
   return folded;
 }
 
 // Buffers are in the sum, but not in the norm that rules learn from.
-FoldResult HostEngine::fold(std::span<const float> model, double coefficient) {
-  if (update_.tells_update()) {  // of models without buffers
-    const FoldResult folded = sum_.fold(row_, {}, coefficient);
-    std::copy(model.begin(), model.end(), row_.begin());
-    return folded;
-  }
-  const auto row = std::span(row_);
-  const FoldResult buffers = sum_.fold(row.subspan(n_trainable_), model.subspan(n_trainable_),
-                                       coefficient, static_cast<int64_t>(n_trainable_));
-  FoldResult folded = sum_.fold(row.first(n_trainable_), model.first(n_trainable_), coefficient);
+FoldResult HostEngine::fold(std::span<const float> model, bool is_update, double coefficient) {
+  const auto fold_part = [&](std::size_t begin, std::size_t length) {
+    const auto origin = is_update ? std::span<const float>() : model.subspan(begin, length);
+    return sum_.fold(std::span(row_).subspan(begin, length), origin, coefficient,
+                     static_cast<int64_t>(begin));
+  };
+  const FoldResult buffers = fold_part(sent_.trained, sent_.size - sent_.trained);
+  FoldResult folded = fold_part(0, sent_.trained);
   folded.in_range = folded.in_range && buffers.in_range;
+  if (is_update) std::copy(model.begin(), model.end(), row_.begin());
   return folded;
 }
 
@@ -144,30 +338,18 @@ ExchangeReport HostEngine::exchange(std::span<float> model, const PartStep& step
     const PhaseTimer timer(done.times.step_s);
     step_part(0, static_cast<int64_t>(model.size()));
   }
-  if (!step) {
-    sum_.clear();
-    second_row_.clear();
-  }
+  if (!step) sum_.clear();
   return done;
-}
-
-// Zeros before the client's first participation. Only on the rank that keeps it.
-std::vector<float> HostEngine::state_copy(int64_t client) const {
-  std::vector<float> state(static_cast<std::size_t>(update_.state_width()));
-  if (states_ && states_->contains(client)) {
-    const auto kept = states_->existing_row(client);
-    std::copy(kept.begin(), kept.end(), state.begin());
-  }
-  return state;
 }
 
 double HostEngine::squared_step(const RoundContext& round, int64_t client) {
   start_from(round.model);
   std::vector<float> state = state_copy(client);
   const ClientOutcome outcome = update_.train(task_of(round, client, state));
+  const bool is_update = transform(round, client, state);
   double sum = 0;
-  for (std::size_t i = 0; i < n_trainable_; ++i) {
-    const double origin = update_.tells_update() ? 0 : static_cast<double>(round.model[i]);
+  for (std::size_t i = 0; i < sent_.trained; ++i) {
+    const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
     const double moved = static_cast<double>(row_[i]) - origin;
     sum += moved * moved;
   }
@@ -190,6 +372,8 @@ Evaluator& HostEngine::own_model(const RoundContext& round, int64_t client) {
   }
   return evaluator_.at(row_);
 }
+
+}  // namespace
 
 EnginePtr make_host_engine(const EngineParts& parts, const FederatedSettings& settings) {
   return EnginePtr(new HostEngine(parts, settings));

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
@@ -69,9 +71,8 @@ class RoundAccount {
     return moved_bytes - before_bytes_ + others_bytes_;
   }
 
-  // Columns of rounds.csv, and the round's values.
-  static std::vector<std::string> columns();
-  std::vector<double> values() const;
+  // Columns of rounds.csv.
+  Metrics numbers() const;
 
   PhaseTimes times;
   int64_t broadcast_bytes = 0;
@@ -82,6 +83,36 @@ class RoundAccount {
   double comm_before_s_ = 0;
   int64_t before_bytes_ = 0;
   int64_t others_bytes_ = 0;  // what the other ranks count of the round
+};
+
+// What the rounds of a rule that works on inner products did.
+class DirectionReport {
+ public:
+  DirectionReport() { skip(); }
+
+  static constexpr int64_t kMostClients = 100;  // participants of a round in directions.csv
+
+  // Columns of rounds.csv, of the last round. squared_norm: |x|^2 of the step before
+  // `scale`; ridge: added to the Gram matrix's diagonal; scale: the share of x that was taken;
+  // dropped: participants whose update was zero; conflicts: participants whose loss x does not
+  // lower, to first order; angle_max: degrees between x and the update farthest from it.
+  Metrics numbers() const;
+
+  // A round: the Gram matrices [L, K, K], the coefficients [L, K] without `scale`, and the rates
+  // [K] or none, in the order of `clients`.
+  void add(int64_t round, std::span<const int64_t> clients, std::span<const double> gram,
+           std::span<const double> rates, const Mix& mix);
+  // Only this share of the last round's step was taken.
+  void shorten(double share) { scale_ *= share; }
+  // A round without a step.
+  void skip();
+
+  // The lines of directions.csv since the last call: round, client, weight, rate, angle.
+  std::vector<TableLines> take_lines();
+
+ private:
+  double squared_norm_, ridge_, scale_, dropped_, conflicts_, angle_max_;
+  std::string lines_;
 };
 
 }  // namespace hanse

@@ -1,13 +1,70 @@
 #include "federated/round_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "attempt.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/random.hpp"
 
 namespace hanse {
+
+int64_t StateHomes::of(int64_t client) const {
+  const auto found = homes_.find(client);
+  return found != homes_.end() ? found->second : -1;
+}
+
+bool StateHomes::keeps(int64_t client) const {
+  if (mine_ < 0) return false;
+  const int64_t home = of(client);
+  return mine_ == (home < 0 ? client % workers_ : home);
+}
+
+void StateHomes::learn() {
+  if (!store_ || known_) return;
+  known_ = true;
+  const auto mine = store_->clients();
+  auto all = comm_.gatherv(std::span<const int64_t>(mine), 0);
+  auto count = static_cast<int64_t>(all.size());
+  comm_.bcast(std::span(&count, 1), 0);
+  all.resize(static_cast<std::size_t>(count));
+  comm_.bcast(std::span(all), 0);
+  for (const int64_t client : all) homes_[client] = client % workers_;
+}
+
+void StateHomes::move(std::span<const Assignment> plan, std::exception_ptr& failure) {
+  if (!store_) return;
+  for (const Assignment& entry : plan) {
+    const auto home = homes_.emplace(entry.client, entry.worker).first;
+    if (home->second != entry.worker) move_one(entry.client, home->second, entry.worker, failure);
+    home->second = entry.worker;
+  }
+}
+
+void StateHomes::move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure) {
+  const int64_t first_rank = comm_.size() - workers_;
+  if (mine_ == from) {
+    comm_.send(state_or_zeros(client), static_cast<int>(first_rank + to));
+    if (store_->contains(client)) store_->drop(client);
+  } else if (mine_ == to) {
+    std::span<float> row;
+    attempt(failure, [&] { row = store_->row(client); });
+    std::vector<float> lost(row.empty() ? static_cast<std::size_t>(store_->width()) : 0);
+    comm_.recv(row.empty() ? std::span(lost) : row, static_cast<int>(first_rank + from));
+  }
+}
+
+// Zeros stand for a state that was not made because its rank has failed.
+std::span<const float> StateHomes::state_or_zeros(int64_t client) {
+  if (store_->contains(client)) return store_->existing_row(client);
+  zeros_.assign(static_cast<std::size_t>(store_->width()), 0.0F);
+  return zeros_;
+}
 
 // Collective: the first use of the communicator, by server.role = auto.
 bool RoundPlan::server_hosts_clients() const {
@@ -30,11 +87,8 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
       worker_(comm.rank() - (shared_ ? 0 : 1)),
       homes_(comm, engine.states(), workers_, worker_),
       byte_s_(std::numeric_limits<double>::infinity()) {
-  const Dispatch dispatch =
-      choose_dispatch({.ranks = comm_.size(),
-                       .one_host = hosts_all_ranks(),
-                       .server_trains = shared_,
-                       .planned = settings_.comm.dispatch == "planned" || !traits_.may_be_open});
+  const bool is_open = settings_.comm.dispatch != "planned" && traits_.may_be_open;
+  const Dispatch dispatch = choose_dispatch(is_open, comm_.size(), hosts_all_ranks(), shared_);
   if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
   if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);
   // A queue hands a slow rank less by itself, and nobody knows there who trained whom.
@@ -62,7 +116,8 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
   const double move_s = homes_.empty() ? 0 : static_cast<double>(homes_.bytes()) * byte_s_;
   const auto slowness = costs_.slowness();
   const bool in_groups = traits_.group > 1;
-  const auto order = in_groups ? draw_order(costs) : longest_first(costs);
+  auto order = longest_first(costs);
+  if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
   const auto worker_of = in_groups ? balance_groups(costs, traits_.group, workers_, slowness)
                                    : balance(costs, workers_, homes, move_s, slowness);
   entries_.clear();
@@ -124,6 +179,21 @@ void RoundPlan::observe(const Findings& findings) {
 void RoundPlan::observe(const ExchangeReport& exchange) {
   byte_s_ = (exchange.times.reduce_s + exchange.times.broadcast_s) /
             static_cast<double>(exchange.sum_bytes);
+}
+
+void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
+                   const FoldResult& folded, double seconds, double limit, Findings& findings) {
+  if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
+    throw TrainingError(
+        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
+                    limit, outcome.loss),
+        round.plan.entries()[entry].client, round.number,
+        "a smaller client.lr or client.clip may help");
+  }
+  findings.of(entry, Findings::kLoss) = outcome.loss;
+  findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
+  findings.of(entry, Findings::kRate) = outcome.rate;
+  findings.of(entry, Findings::kSeconds) = seconds;
 }
 
 }  // namespace hanse

@@ -2,22 +2,69 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
-#include "federated/assignment.hpp"
 #include "federated/engine.hpp"
 #include "federated/report.hpp"
-#include "federated/state_homes.hpp"
+#include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/schedule.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
+
+// One participation as all ranks know it. Trivially copyable: it travels as bytes.
+struct Assignment {
+  int64_t client;
+  int64_t position;    // in the draw
+  int64_t worker;      // that trains it, when the schedule is planned
+  double coefficient;  // of its update in the sum
+  double importance;   // lambda_i, of its second row
+};
+
+// Where the states of clients lie, and how they get to the ranks that train the clients.
+class StateHomes {
+ public:
+  // `store` null: clients have no states. Worker w is rank comm.size() - workers + w; `mine` is
+  // this rank's, -1 when it hosts nobody.
+  StateHomes(Communicator& comm, ClientStateStore* store, int64_t workers, int64_t mine)
+      : comm_(comm), store_(store), workers_(workers), mine_(mine) {}
+
+  // Before the first round: states that a checkpoint has brought lie where keeps() said.
+  // Collective.
+  void learn();
+  // Is this rank the one that has, or would have, the client's state?
+  bool keeps(int64_t client) const;
+  // The worker that has the client's state; -1: it has none yet.
+  int64_t of(int64_t client) const;
+  bool empty() const { return store_ == nullptr; }
+  // Of a state on its way.
+  int64_t bytes() const { return store_ ? 4 * store_->width() : 0; }
+
+  // Participants' states go to the ranks that train them, in the plan's order on all ranks, so that
+  // no two wait for each other. Collective.
+  void move(std::span<const Assignment> plan, std::exception_ptr& failure);
+
+ private:
+  void move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure);
+  std::span<const float> state_or_zeros(int64_t client);
+
+  Communicator& comm_;
+  ClientStateStore* store_;
+  int64_t workers_;
+  int64_t mine_;
+  bool known_ = false;
+  std::unordered_map<int64_t, int64_t> homes_;  // client that has a state: its worker
+  std::vector<float> zeros_;                    // for a state on its way that this rank lacks
+};
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
 enum class PlanMessage : int64_t {
@@ -95,5 +142,10 @@ void RoundPlan::for_mine(Work work) {
     if (entries_[entry].worker == worker_) work(entry);
   }
 }
+
+// Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
+// in range below `limit`, can enter the sum.
+void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
+                   const FoldResult& folded, double seconds, double limit, Findings& findings);
 
 }  // namespace hanse

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hanse/base/error.hpp"
+#include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
 
@@ -28,11 +29,8 @@ Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& se
     : parts_(parts),
       settings_(settings),
       needs_(parts.aggregator.needs()),
-      n_trainable_(parts.model.layout().n_trainable()),
-      participation_(*parts.sampler, parts.availability, parts.federation,
-                     {.seed = settings.seed,
-                      .equal_importance = settings.equal_importance,
-                      .regret = settings.regret}),
+      sent_(parts.model),
+      participation_(*parts.sampler, parts.availability, parts.federation, settings),
       mixed_loss_(kNothing) {}
 
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
@@ -165,6 +163,9 @@ void Server::describe_draw() {
 }
 
 ServerStep Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
+  const auto controls = static_cast<std::size_t>(parts_.update.control_width());
+  if (parts_.stage) parts_.stage->observe(second_row.subspan(controls));
+  second_row = second_row.first(controls);
   if (control.empty()) parts_.optimizer->observe(second_row);
   for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
   return {.scale = parts_.aggregator.scale(report(), squared_norms_),
@@ -174,9 +175,8 @@ ServerStep Server::prepare_step(std::span<float> control, std::span<const float>
 
 void Server::step(const ServerStep& how, int64_t begin, std::span<float> theta,
                   std::span<float> update) {
-  const auto end = begin + static_cast<int64_t>(update.size());
-  const auto trained =
-      static_cast<std::size_t>(std::clamp(n_trainable_, begin, end) - begin);  // not buffers
+  const auto first = static_cast<std::size_t>(begin);
+  const auto trained = std::clamp(sent_.trained, first, first + update.size()) - first;
   if (how.scale != 1) {
     for (float& value : update.first(trained)) value *= static_cast<float>(how.scale);
   }
@@ -188,19 +188,10 @@ bool Server::accepts(std::span<const double> losses) const {
   return parts_.aggregator.accepts(losses_, losses);
 }
 
-std::vector<std::string> Server::columns(const AggregatorNeeds& needs,
-                                         const FederatedSettings& settings) {
-  std::vector<std::string> columns;
-  if (settings.round_seconds > 0) columns.emplace_back("left_out");
-  if (!needs.gram) return columns;
-  for (auto& column : DirectionReport::columns()) columns.push_back(std::move(column));
-  return columns;
-}
-
-void Server::append_values(std::vector<double>& values) const {
-  if (settings_.round_seconds > 0) values.push_back(static_cast<double>(left_out_));
+void Server::append_numbers(Metrics& numbers) const {
+  if (settings_.round_seconds > 0) numbers.emplace_back("left_out", left_out_);
   if (!needs_.gram) return;
-  for (const double value : directions_.values()) values.push_back(value);
+  for (const auto& number : directions_.numbers()) numbers.push_back(number);
 }
 
 Metrics Server::metrics() const {

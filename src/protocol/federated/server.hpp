@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "federated/direction_report.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/state.hpp"
@@ -53,10 +52,8 @@ class Server {
   void shorten(double share) { directions_.shorten(share); }
 
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
-  // Columns of rounds.csv, and the last round's values.
-  static std::vector<std::string> columns(const AggregatorNeeds& needs,
-                                          const FederatedSettings& settings);
-  void append_values(std::vector<double>& values) const;
+  // Columns of rounds.csv, of the last round.
+  void append_numbers(Metrics& numbers) const;
   Metrics metrics() const;
   std::vector<TableLines> take_lines();
   const RoundTrace& trace() const { return trace_; }
@@ -73,7 +70,7 @@ class Server {
   const FederatedTrainer::Parts& parts_;
   const FederatedSettings& settings_;
   AggregatorNeeds needs_;
-  int64_t n_trainable_;  // entries of the model that are parameters; buffers lie behind them
+  SentRow sent_;  // the parts of the model's row
   Participation participation_;
   std::string sampling_lines_;  // of sampling.csv, not yet taken
   DirectionReport directions_;  // of rules that need the Gram matrix

@@ -20,13 +20,12 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       needs_(parts_.aggregator.needs()),
       account_(std::make_unique<RoundAccount>()) {
-  theta_.resize(static_cast<std::size_t>(parts_.model.n_params()));
+  theta_.resize(SentRow(parts_.model).size);
   if (!parts_.engine) {
     parts_.engine = make_host_engine(
-        {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_}, settings_);
+        {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_, parts_.stage},
+        settings_);
   }
-  measure_ = std::make_unique<MeasureParts>(
-      MeasureParts{parts_.comm, parts_.federation, settings_, engine()});
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.engine,
                                       settings_);
   if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
@@ -59,8 +58,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   step(findings, record);
   if (needs_.trials > 0) backtrack(before, record.failed);
   record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
-  record.more = account_->values();
-  if (server_) server_->append_values(record.more);
+  for (const auto& [name, value] : round_numbers()) record.more.push_back(value);
   ++completed_;
   record.seconds = settings_.clock() - account_->start_s();
   return record;
@@ -91,7 +89,7 @@ void FederatedTrainer::decide_participants() {
   }
   if (plan_->share(message) == PlanMessage::kParticipants) return;
   share_model();
-  auto squared = all_squared_steps(*measure_, context());
+  auto squared = all_squared_steps(parts_, context());
   if (server_) {
     attempt(failure_, [&] {
       server_->foresee(std::move(squared), completed_ + 1);
@@ -119,7 +117,7 @@ void FederatedTrainer::share_model() {
 
 // At the received model; then the rule has all it needs, unless it waits for the updates.
 void FederatedTrainer::gather_losses() {
-  auto losses = participants_losses(*measure_, context(), *account_);
+  auto losses = participants_losses(parts_, settings_, context(), *account_);
   if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
   if (needs_.gram) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
@@ -190,11 +188,11 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
 // The updates' sum to rank 0, where the server steps unless the round has failed or nobody was
 // there.
 void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
-  double second_row_s = 0;
-  if (engine().has_second_row()) {
-    const PhaseTimer timer(second_row_s);
+  std::span<const float> second_row;
+  {
+    const PhaseTimer timer(account_->times[PhaseTimes::kReduce]);
     const int64_t before = engine().bytes_moved();
-    engine().reduce_second_row();
+    second_row = engine().reduce_second_row();
     account_->reduce_bytes += engine().bytes_moved() - before;
   }
   PartStep step_part;
@@ -202,7 +200,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     plan_->observe(findings);
     record.loss = server_->observe(*plan_, findings);
     if (!plan_->empty()) {
-      const ServerStep how = server_->prepare_step(control_, engine().take_second_row());
+      const ServerStep how = server_->prepare_step(control_, second_row);
       step_part = [this, how](int64_t begin, std::span<float> update) {
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
         server_->step(how, begin, theta.first(update.size()), update);
@@ -212,14 +210,13 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   ExchangeReport done = engine().exchange(theta_, step_part);
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
-  done.times.reduce_s += second_row_s;
   account_->times.add(done.times);
   const int64_t others = parts_.comm.size() - 1;
   account_->reduce_bytes += done.sum_bytes * others;
   if (done.shares_model) {
     account_->broadcast_bytes += static_cast<int64_t>(sizeof(float) * theta_.size()) * others;
   }
-  record.comm_s += done.times.reduce_s + done.times.broadcast_s;
+  record.comm_s += account_->times[PhaseTimes::kReduce] + done.times.broadcast_s;
 }
 
 // Halves the step until the rule accepts the participants' losses behind it; when it never does,
@@ -229,7 +226,7 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
   parts_.comm.bcast(std::span(&over, 1), 0);
   for (int64_t trial = 0; !over; ++trial) {
     share_model();
-    const auto after = participants_losses(*measure_, context(), *account_);
+    const auto after = participants_losses(parts_, settings_, context(), *account_);
     over = server_ && server_->accepts(after);
     parts_.comm.bcast(std::span(&over, 1), 0);
     if (over) return;
@@ -245,13 +242,23 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
-  if (settings_.own_models) return evaluate_own_models(*measure_, context());
-  return evaluate_clients(parts_.comm, parts_.federation, engine().shared_model(theta_));
+  if (settings_.own_models) return evaluate_own_models(parts_, context());
+  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, parts_.federation)};
+  const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t) -> Evaluator& {
+    return engine().shared_model(theta_);
+  });
+  return gather_evaluations(parts_.comm, request.clients, found);
+}
+
+Metrics FederatedTrainer::round_numbers() const {
+  Metrics numbers = account_->numbers();
+  if (server_) server_->append_numbers(numbers);
+  return numbers;
 }
 
 std::vector<std::string> FederatedTrainer::round_columns() const {
-  auto columns = RoundAccount::columns();
-  for (auto& column : Server::columns(needs_, settings_)) columns.push_back(std::move(column));
+  std::vector<std::string> columns;
+  for (const auto& [name, value] : round_numbers()) columns.push_back(name);
   return columns;
 }
 

@@ -42,7 +42,9 @@ double evaluation_rate(FederatedAssembly& parts) {
   double seconds = 0;
   for (int64_t client = 0; seconds < kEvaluation_s; ++client) {
     const int64_t id = client % parts.federation.clients();
-    seconds += seconds_of([&] { evaluate_client(parts.federation, evaluator, id); });
+    seconds += seconds_of([&] {
+      evaluate(parts.federation, {{id}}, [&](std::size_t) -> Evaluator& { return evaluator; });
+    });
     samples += samples_evaluated(parts.federation, id);
   }
   return seconds / std::max(samples, 1.0);

@@ -1,0 +1,78 @@
+// A stage between training and the sum.
+#include <gtest/gtest.h>
+
+#include "hanse/protocol/update_stage.hpp"
+#include "protocol/resume.hpp"
+#include "protocol/tiny_training.hpp"
+
+namespace hanse {
+namespace {
+
+// Scales updates by 1/(1 + k `slope`), k the client's participations before, and reports how many
+// there were.
+class Shrink final : public UpdateStage {
+ public:
+  Shrink(float scale, float slope) : scale_(scale), slope_(slope) {}
+
+  std::vector<StateBlock> state_blocks() const override { return {{"none", 2}, {"count", 1}}; }
+  int64_t second_row_width() const override { return 2; }
+
+  void apply(const StagedUpdate& staged) override {
+    ASSERT_EQ(staged.state.size(), 3U);
+    ASSERT_EQ(staged.second_row.size(), 2U);
+    float& count = staged.state[2];
+    for (float& value : staged.update) value *= scale_ / (1 + slope_ * count);
+    staged.second_row[0] = 1;
+    staged.second_row[1] = count;
+    ++count;
+  }
+
+  void observe(std::span<const float> second_row) override {
+    seen.emplace_back(second_row.begin(), second_row.end());
+  }
+
+  std::vector<std::vector<float>> seen;  // by rank 0, a round
+
+ private:
+  float scale_, slope_;
+};
+
+TEST(UpdateStage, ItsUpdatesAreSummed) {
+  Shrink half(0.5F, 0);
+  for (const bool stateful : {false, true}) {
+    TinyJob plain{.stateful = stateful};
+    plain.server.lr = 0.5;
+    const auto expected = train_threads(2, plain, 5);
+    const auto found = train_threads(2, {.stateful = stateful, .stage = &half}, 5);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  }
+}
+
+TEST(UpdateStage, ItsSecondRowsAreSummedByTheClientsWeights) {
+  Shrink counts(1, 0);
+  train_threads(3, {.sampler = "full", .stage = &counts}, 4);
+  ASSERT_EQ(counts.seen.size(), 4U);
+  for (std::size_t round = 0; round < 4; ++round) {  // the weights of all clients sum to 1
+    EXPECT_NEAR(counts.seen[round][0], 1, 1e-6);
+    EXPECT_NEAR(counts.seen[round][1], static_cast<double>(round), 1e-6);
+  }
+}
+
+// Its state moves with the clients and is in checkpoints, beside the clients' own.
+TEST(UpdateStage, SameBitsOnAnyRanksAndAfterAResume) {
+  Shrink shrink(1, 0.3F);
+  for (const bool stateful : {false, true}) {
+    const TinyJob job{.stateful = stateful, .stage = &shrink};
+    const auto expected = train_threads(1, job, 9);
+    EXPECT_NE(expected, train_threads(1, {.stateful = stateful}, 9));
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+      EXPECT_EQ(train_threads(ranks, job, 9), expected) << ranks;
+      const Kept kept = train_and_keep<TinyTraining>(ranks, job, 4);
+      EXPECT_EQ(go_on<TinyTraining>(5 - ranks, job, kept, 5), expected) << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hanse
