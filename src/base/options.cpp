@@ -160,6 +160,10 @@ std::string nearest(const std::string& text, std::span<const std::string> known)
   return best == known.end() ? std::string() : *best;
 }
 
+std::string suggestion(const std::string& text, std::span<const std::string> known) {
+  return fmt::format("did you mean '{}'? known: {}", nearest(text, known), join(known, ", "));
+}
+
 Option& OptionTable::append(Option option) {
   option.default_text = option.format();
   options_.push_back(std::move(option));
@@ -215,8 +219,7 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
   option.parse = [&field, choices = std::move(choices)](std::string_view text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
       throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
-                            fmt::format("did you mean '{}'? known: {}",
-                                        nearest(std::string(text), choices), join(choices, ", ")));
+                            suggestion(std::string(text), choices));
     }
     field = text;
   };

@@ -64,7 +64,7 @@ std::string option_rows(const Option& option) {
 std::string kind_rows(const std::string& section) {
   std::string text;
   for (const KindFamily& family : catalog()) {
-    if (family.key.substr(0, family.key.find('.')) != section) continue;
+    if (family.section() != section) continue;
     text += fmt::format("\n| {} | |\n|---|---|\n", code(family.key));
     for (const auto& entry : family.rows) {
       text += fmt::format("| {} | {} |\n", code(entry.name), cell(entry.summary));

@@ -69,7 +69,7 @@ std::string shared_lines(const OptionTable& table, const std::string& section) {
 }
 
 std::string family_text(const KindFamily& family, const OptionTable& table) {
-  const std::string section = family.key.substr(0, family.key.find('.'));
+  const std::string section = family.section();
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
   std::size_t longest = 0;
   for (const auto& entry : family.rows) longest = std::max(longest, entry.name.size());
@@ -90,7 +90,7 @@ std::string list_text(const std::string& kind) {
   std::vector<std::string> names, covered;
   for (const KindFamily& family : catalog()) {
     names.push_back(family.name);
-    covered.push_back(family.key.substr(0, family.key.find('.')));
+    covered.push_back(family.section());
     const bool wanted = kind.empty() || kind == family.name || kind == covered.back();
     if (wanted) text += family_text(family, defaults.table);
   }
@@ -104,9 +104,8 @@ std::string list_text(const std::string& kind) {
     }
   }
   if (text.empty()) {
-    throw InvalidArgument(
-        fmt::format("unknown kind '{}'", kind), "hanse list",
-        fmt::format("did you mean '{}'? known: {}", nearest(kind, names), join(names, ", ")));
+    throw InvalidArgument(fmt::format("unknown kind '{}'", kind), "hanse list",
+                          suggestion(kind, names));
   }
   return text;
 }

@@ -116,7 +116,7 @@ std::shared_ptr<std::byte> together(Communicator& host,
 // Collective. The samples of all ranks of the host: read into shared memory, or the mapped file.
 std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data,
                                         const FederationSizes& sizes, Communicator& host) {
-  const bool mapped = find_data_kind(data.kind).mapped;
+  const bool mapped = find_data_kind(data.kind).traits.mapped;
   const auto memory = together(host, [&] {
     return mapped ? map_file(data.path, sizes.bytes, Access::kRead)
                   : host.allocate_shared(sizes.bytes);
@@ -189,8 +189,8 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   Found found;
   agree_on(host, [&] {
     if (!first) return;
-    found = find_data_kind(data.kind).mapped ? find_file(data, federation)
-                                             : find_source(data, federation, seed);
+    found = find_data_kind(data.kind).traits.mapped ? find_file(data, federation)
+                                                    : find_source(data, federation, seed);
   });
   share(found.sizes, host);
   Federation result;

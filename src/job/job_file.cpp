@@ -99,4 +99,17 @@ void require_writable(const KeyedJob& job) {
   }
 }
 
+std::string job_text(const KeyedJob& job) {
+  std::string text = "# Every option of the run; `hanse run` accepts this file.\n";
+  std::string section;
+  for (const Option& option : job.table.options()) {
+    if (option.section() != section) {
+      section = option.section();
+      text += fmt::format("\n[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", option.key.substr(section.size() + 1), option.format());
+  }
+  return text;
+}
+
 }  // namespace hanse

@@ -20,8 +20,7 @@ struct Reading {
   bool reads(const std::string& key) const;
 };
 
-struct ProtocolKind {
-  KindRow row;
+struct ProtocolKind : KindRow<Job> {
   Reading reading;
   // Has every client a model of its own? None: that is a matter of the clients' options.
   std::optional<bool> own_models;
@@ -30,6 +29,5 @@ struct ProtocolKind {
 
 // That of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
-KindFamily protocol_family();
 
 }  // namespace hanse

@@ -9,7 +9,6 @@
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/require_same.hpp"
-#include "hanse/kinds/families.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {

@@ -36,7 +36,7 @@ TEST(Zoo, ParameterCounts) {
 }
 
 TEST(Zoo, LayoutHasNoGaps) {
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     const auto model =
         make_model(small_options(kind.name, "cross-entropy"), small_shape(kind.name), 3);
     int64_t offset = 0;
@@ -123,7 +123,7 @@ TEST(Initialize, DependsOnTheStreamOnly) {
 }
 
 TEST(Initialize, ZerosDrawNothing) {
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     ModelOptions options = small_options(kind.name, "cross-entropy");
     options.init = "zeros";
     const auto model = make_model(options, small_shape(kind.name), 3);

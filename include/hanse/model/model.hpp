@@ -13,6 +13,9 @@
 
 namespace hanse {
 
+template <class Options>
+struct KindRow;  // base/kind.hpp
+
 // Samples of one client, borrowed from the caller.
 struct Batch {
   const float* features = nullptr;  // [rows, product of the sample shape]
@@ -120,7 +123,7 @@ class Model {
 };
 
 struct ModelOptions {
-  std::string kind = "linear";          // a name of model_kinds()
+  std::string kind = "linear";          // of model_kinds()
   std::string loss = "cross-entropy";   // cross-entropy | binary-logistic | squared-error
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   std::string init = "auto";            // auto | uniform | zeros
@@ -146,11 +149,10 @@ enum class LossKind { kCrossEntropy, kBinaryLogistic, kSquaredError };
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape, int64_t classes);
 
-// The names make_model knows, with one line on each.
-struct ModelKind {
-  std::string name;
-  std::string summary;
-};
-const std::vector<ModelKind>& model_kinds();
+// The kinds that make_model() knows.
+std::vector<KindRow<ModelOptions>> model_kinds();
+
+// The file that a model of this kind is read from; empty: it has none.
+std::string model_file(const ModelOptions& options);
 
 }  // namespace hanse
