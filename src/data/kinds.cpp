@@ -21,35 +21,6 @@ int64_t all_samples(int64_t clients, int64_t samples_per_client) {
   return samples;
 }
 
-Dataset read_idx(const DataOptions& data, int64_t, int64_t, uint64_t) {
-  return read_idx_folder(data.path);
-}
-
-Dataset read_table(const DataOptions& data, int64_t, int64_t, uint64_t) {
-  return read_csv(data.path, data);
-}
-
-Dataset read_random(const DataOptions& data, int64_t clients, int64_t samples_per_client,
-                    uint64_t seed) {
-  return make_random(data.shape, data.classes, all_samples(clients, samples_per_client), seed,
-                     data.tokens);
-}
-
-std::unique_ptr<ClientSource> stream_tff(const DataOptions& data, const FederationOptions&,
-                                         uint64_t seed) {
-  return make_tff_source(data, seed);
-}
-
-std::unique_ptr<ClientSource> stream_leaf(const DataOptions& data, const FederationOptions&,
-                                          uint64_t seed) {
-  return make_leaf_source(data, seed);
-}
-
-std::unique_ptr<ClientSource> stream_roles(const DataOptions& data,
-                                           const FederationOptions& federation, uint64_t) {
-  return make_role_source(data, federation.min_samples);
-}
-
 void check_shape(const DataOptions& data) {
   if (!data.shape.empty()) return;
   throw InvalidArgument("a sample needs a shape", "data.shape", "for example 1,28,28");
@@ -77,7 +48,11 @@ Keys<FederationOptions> samples_key(const std::string& help) {
 }
 
 const std::vector<DataKind> kDataKinds = {
-    {{{"idx", "MNIST's format, plain or gzip", kFolder}}, {}, read_idx},
+    {{{"idx", "MNIST's format, plain or gzip", kFolder}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) {
+       return read_idx_folder(data.path);
+     }},
     {{{"csv",
        "numeric columns, a label column, a client column",
        {kFile, key("label-column", &Options::label_column, "column of the label; empty: the last"),
@@ -86,7 +61,7 @@ const std::vector<DataKind> kDataKinds = {
         key.choice("task", &Options::task, {"classification", "regression"},
                    "what the label column holds")}}},
      {},
-     read_table},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
     {{{"tff",
        "TensorFlow Federated's HDF5: EMNIST, CIFAR-100, Shakespeare, Stack Overflow",
        {kFile,
@@ -100,7 +75,9 @@ const std::vector<DataKind> kDataKinds = {
             "words (Stack Overflow): so many of the most frequent ones")}}},
      {.own_clients = true},
      nullptr,
-     stream_tff},
+     [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
+       return make_tff_source(data, seed);
+     }},
     {{{"leaf",
        "LEAF's JSON folders: FEMNIST, Shakespeare, Synthetic; FLUTE's files",
        {kFolder, kCharacters,
@@ -108,7 +85,9 @@ const std::vector<DataKind> kDataKinds = {
             "shape of one sample, of those with so many numbers")}}},
      {.own_clients = true},
      nullptr,
-     stream_leaf},
+     [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
+       return make_leaf_source(data, seed);
+     }},
     {{{"text",
        "what each speaking role of a play says, to predict the next character",
        {kFile, kTexts, kCharacters}},
@@ -116,7 +95,9 @@ const std::vector<DataKind> kDataKinds = {
                      "samples of the smallest role; smaller ones are left out")},
      {.own_clients = true},
      nullptr,
-     stream_roles},
+     [](const DataOptions& data, const FederationOptions& federation, uint64_t) {
+       return make_role_source(data, federation.min_samples);
+     }},
     {{{"hanse", "Hanse's HDF5, written by hanse convert: mapped, nothing is copied", kFile}},
      {.own_clients = true, .mapped = true}},
     {{{"random",
@@ -128,7 +109,10 @@ const std::vector<DataKind> kDataKinds = {
        check_shape},
       samples_key("mean samples a client")},
      {.reads_a_file = false},
-     read_random},
+     [](const DataOptions& data, int64_t clients, int64_t samples_per_client, uint64_t seed) {
+       return make_random(data.shape, data.classes, all_samples(clients, samples_per_client), seed,
+                          data.tokens);
+     }},
     {{{"synthetic-regression",
        "linear regression on clients of unequal scale (Zhao et al. 2025)",
        {key.choice("design", &Options::design, {"dense", "support"},

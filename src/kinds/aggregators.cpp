@@ -109,7 +109,7 @@ const Family<AggregatorKind> kAggregators{
     "aggregators",
     "aggregator.kind",
     "how much each participant counts",
-    [](Job& job) -> std::string& { return job.aggregator.kind; },
+    chosen_by<&Job::aggregator, &AggregatorOptions::kind>,
     {{{"fedavg", "by samples or all the same (McMahan et al. 2017)", {kWeights, kEstimator}},
       {.plain_mean = true},
       make_mean},

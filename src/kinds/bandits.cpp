@@ -76,7 +76,7 @@ const Family<BanditKind> kBandits{
     "bandits",
     "bandit.kind",
     "how arms are chosen, and when clients synchronize",
-    [](Job& job) -> std::string& { return job.bandit.kind; },
+    chosen_by<&Job::bandit, &BanditOptions::kind>,
     {{{"fed-go-ucb",
        "a network fitted once, synchronized by event (Li, Liu and Wang 2023)",
        {trigger_key("1"), kNetwork}},

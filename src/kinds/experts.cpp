@@ -37,7 +37,7 @@ const Family<ExpertKind> kExperts{
     "online",
     "online.kind",
     "whose models a node mixes, and how",
-    [](Job& job) -> std::string& { return job.online.kind; },
+    chosen_by<&Job::online, &OnlineOptions::kind>,
     {{{"fed-exp",
        "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)",
        {kPeers,

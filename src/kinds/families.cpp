@@ -28,21 +28,19 @@ std::vector<KindRow<Job>> in_job(const std::vector<KindRow<Options>>& rows, Opti
 
 KindFamily optimizer_family() {
   return {"optimizers", "server.optimizer", "how the server steps along the mixed update",
-          [](Job& job) -> std::string& { return job.server.optimizer; },
+          chosen_by<&Job::server, &ServerOptions::optimizer>,
           in_job(server_optimizer_kinds(), &Job::server)};
 }
 
 KindFamily model_family() {
-  return {"models", "model.kind", "network",
-          [](Job& job) -> std::string& { return job.model.kind; },
+  return {"models", "model.kind", "network", chosen_by<&Job::model, &ModelOptions::kind>,
           in_job(model_kinds(), &Job::model)};
 }
 
 KindFamily data_family() {
   const std::vector<DataKindRow> kinds = data_kinds();
   KindFamily family{
-      "data", "data.kind", "source of the samples",
-      [](Job& job) -> std::string& { return job.data.kind; },
+      "data", "data.kind", "source of the samples", chosen_by<&Job::data, &DataOptions::kind>,
       in_job(std::vector<KindRow<DataOptions>>(kinds.begin(), kinds.end()), &Job::data)};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     Keys<Job>& keys = family.rows[i].keys;
@@ -53,7 +51,7 @@ KindFamily data_family() {
 
 KindFamily partition_family() {
   return {"partitions", "federation.partition", "how samples are given to clients",
-          [](Job& job) -> std::string& { return job.federation.partition; },
+          chosen_by<&Job::federation, &FederationOptions::partition>,
           in_job(partition_kinds(), &Job::federation)};
 }
 

@@ -144,7 +144,7 @@ const Family<SamplerKind> kSamplers{
     "samplers",
     "sampler.kind",
     "who takes part",
-    [](Job& job) -> std::string& { return job.sampler.kind; },
+    chosen_by<&Job::sampler, &SamplerOptions::kind>,
     {{{"uniform", "a uniform subset, without replacement", kPerRound},
       {.blind = true, .distinct = true},
       [](const SamplerCase& c) { return make_uniform_sampler(c.clients, c.options.per_round); }},

@@ -94,7 +94,7 @@ const Family<UpdateKind> kUpdates{
     "updates",
     "client.update",
     "what a participant does with the model",
-    [](Job& job) -> std::string& { return job.client.kind; },
+    chosen_by<&Job::client, &ClientOptions::kind>,
     {{{"sgd", "mini-batch SGD"}, {.separable = true}, make_sgd},
      {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
        key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2")},

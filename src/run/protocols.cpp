@@ -57,7 +57,7 @@ const Family<ProtocolKind>& protocols() {
       "protocols",
       "run.protocol",
       "how ranks work together",
-      [](Job& job) -> std::string& { return job.run.protocol; },
+      chosen_by<&Job::run, &RunOptions::protocol>,
       {{{"federated", "rounds: draw, train, mix, step"},
         federated_reading(),
         std::nullopt,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/kind.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/kind.hpp"
 #include "support.hpp"
 
 namespace hanse {

@@ -60,10 +60,6 @@ struct Option {
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
-  Option& may_change_on_resume() {
-    may_change = true;
-    return *this;
-  }
   std::string section() const { return key.substr(0, key.find('.')); }
 };
 

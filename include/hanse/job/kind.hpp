@@ -27,6 +27,12 @@ struct Family {
 
 using KindFamily = Family<KindRow<Job>>;
 
+// The field of a job that chooses: chosen_by<&Job::sampler, &SamplerOptions::kind>.
+template <auto kSection, auto kField>
+std::string& chosen_by(Job& job) {
+  return (job.*kSection).*kField;
+}
+
 // The family without what a job file does not know.
 template <class Kind>
 KindFamily listed(const Family<Kind>& family) {
