@@ -28,7 +28,7 @@ void check_sizes(const FederationOptions& options) {
   const bool negative = std::any_of(p.begin(), p.end(), [](double x) { return !(x >= 0); });
   if (negative || !(std::abs(sum - 1) <= 1e-9)) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum),
-                          "federation.size-probabilities");
+                          "federation.size-probabilities", "none is negative and their sum is 1");
   }
 }
 

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
 #include "hanse/store/model_file.hpp"
@@ -15,6 +14,7 @@
 #include "store/file_size_limit.hpp"
 #include "store/hdf5_file.hpp"
 #include "support/scratch_folder.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -132,7 +132,7 @@ TEST(Inspect, AnyOtherHdf5File) {
     const hdf5::Section section;
     hdf5::File file = hdf5::File::create(folder / "data.h5", 0);
     file.create_dataset("/a/b", hdf5::Kind::kDouble, {3, 0}).close();
-    file.create_text("/c", 0).close();
+    file.write_text("/c", "");
     file.close();
   }
   const std::string text = inspect_file(folder / "data.h5");
