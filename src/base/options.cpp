@@ -133,6 +133,10 @@ std::string nearest(const std::string& text, std::span<const std::string> known)
   return best == known.end() ? std::string() : *best;
 }
 
+std::string suggestion(const std::string& text, std::span<const std::string> known) {
+  return fmt::format("did you mean '{}'? known: {}", nearest(text, known), join(known, ", "));
+}
+
 Option& OptionTable::append(Option option) {
   option.default_text = option.format();
   options_.push_back(std::move(option));
@@ -198,8 +202,7 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
   const auto parse = [&field, choices](std::string_view text) {
     if (std::ranges::count(choices, text) == 0) {
       throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
-                            fmt::format("did you mean '{}'? known: {}",
-                                        nearest(std::string(text), choices), join(choices, ", ")));
+                            suggestion(std::string(text), choices));
     }
     field = text;
   };

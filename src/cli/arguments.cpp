@@ -34,9 +34,7 @@ const Verb& find_verb(const std::string& name) {
   if (found != std::end(kVerbs)) return *found;
   std::vector<std::string> known;
   for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
-  throw InvalidArgument(
-      fmt::format("unknown command '{}'", name), "",
-      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
+  throw InvalidArgument(fmt::format("unknown command '{}'", name), "", suggestion(name, known));
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {

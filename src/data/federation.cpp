@@ -74,8 +74,9 @@ Found find_source(const DataOptions& data, const FederationOptions& federation, 
 std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data,
                                         const FederationSizes& sizes, Communicator& host) {
   std::shared_ptr<std::byte> memory;
+  const bool mapped = find_data_kind(data.kind).traits.mapped;
   agree_on(host, [&] {
-    memory = find_data_kind(data.kind).mapped
+    memory = mapped
                  ? map_file(data.path, sizes.places.bytes, Access::kRead)
                  : host.allocate_shared(sizes.places.bytes);  // which fails on all ranks, or none
   });
@@ -158,8 +159,8 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   Found found;
   agree_on(host, [&] {
     if (!first) return;
-    found = find_data_kind(data.kind).mapped ? find_file(data, federation)
-                                             : find_source(data, federation, seed);
+    found = find_data_kind(data.kind).traits.mapped ? find_file(data, federation)
+                                                    : find_source(data, federation, seed);
   });
   share(found.sizes, host);
   Federation result;

@@ -1,11 +1,10 @@
 #include "kinds.hpp"
 
-#include <array>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
 
 namespace hanse {
 
@@ -19,75 +18,138 @@ int64_t all_samples(int64_t clients, int64_t samples_per_client) {
   return samples;
 }
 
-Dataset read_idx(const DataOptions& data, int64_t, int64_t, uint64_t) {
-  return read_idx_folder(data.path);
+void check_shape(const DataOptions& data) {
+  if (!data.shape.empty()) return;
+  throw InvalidArgument("a sample needs a shape", "data.shape", "for example 1,28,28");
 }
 
-Dataset read_table(const DataOptions& data, int64_t, int64_t, uint64_t) {
-  return read_csv(data.path, data);
+using Options = DataOptions;
+const auto key = keys_of<Options>("data");
+const auto federation_key = keys_of<FederationOptions>("federation");
+
+const Keys<Options> kFile = key("path", &Options::path, "file");
+const Keys<Options> kFolder = key("path", &Options::path, "folder");
+const Keys<Options> kTexts{
+    key("window", &Options::window, at_least(1), "tokens of a text that predict the next one"),
+    key("stride", &Options::stride, at_least(1),
+        "tokens of a text from one that is predicted to the next"),
+    key("max-samples", &Options::max_samples, at_least(0),
+        "most samples that a client makes of its training and of its test texts, the first "
+        "ones; 0: all")};
+const Keys<Options> kCharacters =
+    key.choice("vocabulary", &Options::vocabulary, {"ascii", "data"},
+               "characters: a fixed list of 97, or those the texts have");
+
+Keys<FederationOptions> samples_key(const std::string& help) {
+  return federation_key("samples", &FederationOptions::samples, at_least(1), help);
 }
 
-Dataset read_random(const DataOptions& data, int64_t clients, int64_t samples_per_client,
-                    uint64_t seed) {
-  return make_random(data.shape, data.classes, all_samples(clients, samples_per_client), seed,
-                     data.tokens);
-}
-
-std::unique_ptr<ClientSource> stream_tff(const DataOptions& data, const FederationOptions&,
-                                         uint64_t seed) {
-  return make_tff_source(data, seed);
-}
-
-std::unique_ptr<ClientSource> stream_leaf(const DataOptions& data, const FederationOptions&,
-                                          uint64_t seed) {
-  return make_leaf_source(data, seed);
-}
-
-std::unique_ptr<ClientSource> stream_roles(const DataOptions& data,
-                                           const FederationOptions& federation, uint64_t) {
-  return make_role_source(data, federation.min_samples);
-}
-
-const std::array<DataKind, 8> kKinds = {{
-    {.info = {"idx", "MNIST's format, plain or gzip"}, .read = read_idx},
-    {.info = {"csv", "numeric columns, a label column, a client column"}, .read = read_table},
-    {.info = {"tff", "TensorFlow Federated's HDF5: EMNIST, CIFAR-100, Shakespeare, Stack Overflow"},
-     .clients = OwnClients::kAlways,
-     .stream = stream_tff},
-    {.info = {"leaf", "LEAF's JSON folders: FEMNIST, Shakespeare, Synthetic; FLUTE's files"},
-     .clients = OwnClients::kAlways,
-     .stream = stream_leaf},
-    {.info = {"text", "what each speaking role of a play says, to predict the next character"},
-     .clients = OwnClients::kAlways,
-     .stream = stream_roles},
-    {.info = {"hanse", "Hanse's HDF5, written by hanse convert: mapped, nothing is copied"},
-     .clients = OwnClients::kAlways,
-     .mapped = true},
-    {.info = {"random", "random images in the shape asked for, for benchmarks", false},
-     .read = read_random},
-    {.info = {"synthetic-regression",
-              "linear regression on clients of unequal scale (Zhao et al. 2025)", false},
-     .clients = OwnClients::kAlways,
-     .read = make_synthetic_regression},
-}};
+const std::vector<DataKind> kDataKinds = {
+    {{{"idx", "MNIST's format, plain or gzip", kFolder}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) {
+       return read_idx_folder(data.path);
+     }},
+    {{{"csv",
+       "numeric columns, a label column, a client column",
+       {kFile, key("label-column", &Options::label_column, "column of the label; empty: the last"),
+        key("client-column", &Options::client_column,
+            "column that names the client, for federation.partition = by-column; empty: none"),
+        key.choice("task", &Options::task, {"classification", "regression"},
+                   "what the label column holds")}}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
+    {{{"tff",
+       "TensorFlow Federated's HDF5: EMNIST, CIFAR-100, Shakespeare, Stack Overflow",
+       {kFile,
+        key("test-path", &Options::test_path,
+            "file of the clients' test samples; empty: data.test-fraction splits the others"),
+        key("label-column", &Options::label_column, "dataset of the labels"),
+        key("feature-column", &Options::feature_column,
+            "dataset of the features; empty: pixels, image, snippets, tokens or title"),
+        kTexts, kCharacters,
+        key("vocabulary-size", &Options::vocabulary_size, between(1, 1 << 24),
+            "words (Stack Overflow): so many of the most frequent ones")}}},
+     {.own_clients = true},
+     nullptr,
+     [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
+       return make_tff_source(data, seed);
+     }},
+    {{{"leaf",
+       "LEAF's JSON folders: FEMNIST, Shakespeare, Synthetic; FLUTE's files",
+       {kFolder, kCharacters,
+        key("shape", &Options::shape, at_least(1),
+            "shape of one sample, of those with so many numbers")}}},
+     {.own_clients = true},
+     nullptr,
+     [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
+       return make_leaf_source(data, seed);
+     }},
+    {{{"text",
+       "what each speaking role of a play says, to predict the next character",
+       {kFile, kTexts, kCharacters}},
+      federation_key("min-samples", &FederationOptions::min_samples, at_least(1),
+                     "samples of the smallest role; smaller ones are left out")},
+     {.own_clients = true},
+     nullptr,
+     [](const DataOptions& data, const FederationOptions& federation, uint64_t) {
+       return make_role_source(data, federation.min_samples);
+     }},
+    {{{"hanse", "Hanse's HDF5, written by hanse convert: mapped, nothing is copied", kFile}},
+     {.own_clients = true, .mapped = true}},
+    {{{"random",
+       "random images in the shape asked for, for benchmarks",
+       {key("shape", &Options::shape, at_least(1), "shape of one sample"),
+        key("classes", &Options::classes, at_least(0), "classes; 0: regression"),
+        key("tokens", &Options::tokens, between(0, 1 << 24),
+            "make samples of whole numbers below it; 0: of numbers in [0, 1]")},
+       check_shape},
+      samples_key("mean samples a client")},
+     {.reads_a_file = false},
+     [](const DataOptions& data, int64_t clients, int64_t samples_per_client, uint64_t seed) {
+       return make_random(data.shape, data.classes, all_samples(clients, samples_per_client), seed,
+                          data.tokens);
+     }},
+    {{{"synthetic-regression",
+       "linear regression on clients of unequal scale (Zhao et al. 2025)",
+       {key.choice("design", &Options::design, {"dense", "support"},
+                   "features: all coordinates, or one of each client"),
+        key("dimension", &Options::dimension, at_least(1), "features of a sample"),
+        key("sigma", &Options::sigma, at_least(0),
+            "how unlike the clients are (dense): deviation of the logarithm of their scale"),
+        key("kappa", &Options::kappa, at_least(1),
+            "condition number of the features' scale (dense)"),
+        key.choice("scale", &Options::scale, {"covariance", "deviation"},
+                   "what the scale of the features is (dense): the paper's reading, or its "
+                   "authors' code's"),
+        key("nu", &Options::nu, between(0, 10),
+            "deviation of the logarithm of the true coefficients (support)")}},
+      samples_key("samples of a client")},
+     {.reads_a_file = false, .own_clients = true},
+     make_synthetic_regression},
+};
 
 }  // namespace
 
 const DataKind& find_data_kind(const std::string& name) {
-  std::vector<std::string> known;
-  for (const DataKind& kind : kKinds) {
-    if (kind.info.name == name) return kind;
-    known.push_back(kind.info.name);
-  }
-  throw InvalidArgument(
-      fmt::format("unknown data.kind '{}'", name), "data.kind",
-      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
+  return find_kind(kDataKinds, "data.kind", name);
 }
 
-std::vector<DataKindInfo> data_kinds() {
-  std::vector<DataKindInfo> infos;
-  for (const DataKind& kind : kKinds) infos.push_back(kind.info);
-  return infos;
+std::vector<DataKindRow> data_kinds() { return {kDataKinds.begin(), kDataKinds.end()}; }
+
+void check_data(const DataOptions& data, const FederationOptions& federation) {
+  const DataKind& kind = find_data_kind(data.kind);
+  if (kind.traits.reads_a_file && !std::filesystem::exists(data.path)) {
+    throw InvalidArgument(
+        fmt::format("no such file or folder: {}", data.path), "data.path",
+        "scripts/setup installs Fashion-MNIST; data/README.md describes the formats");
+  }
+  if (!data.test_path.empty() && !std::filesystem::exists(data.test_path)) {
+    throw InvalidArgument(fmt::format("no such file: {}", data.test_path), "data.test-path");
+  }
+  if (kind.check) kind.check(data);
+  const auto partition = find_kind(partition_kinds(), "federation.partition", federation.partition);
+  if (partition.check) partition.check(federation);
 }
 
 Dataset read_dataset(const DataOptions& options, int64_t clients, int64_t samples_per_client,

@@ -5,18 +5,17 @@
 
 #include "client_source.hpp"
 #include "hanse/data/kinds.hpp"
-#include "hanse/data/partition.hpp"
 
 namespace hanse {
 
-// Do the data say whose each sample is? csv does with data.client-column.
-enum class OwnClients { kNone, kAlways };
+struct DataTraits {
+  bool reads_a_file = true;  // or folder: data.path
+  bool own_clients = false;  // the data say whose each sample is; csv does with data.client-column
+  bool mapped = false;       // the samples stay in a file of the host (hanse_file.hpp)
+};
 
-struct DataKind {
-  DataKindInfo info;
-  OwnClients clients = OwnClients::kNone;
-  // The samples stay where they stand, in a file of the host (hanse_file.hpp).
-  bool mapped = false;
+struct DataKind : DataKindRow {
+  DataTraits traits;
   // All samples in memory, for a partition; null for the others.
   Dataset (*read)(const DataOptions& data, int64_t clients, int64_t samples_per_client,
                   uint64_t seed) = nullptr;

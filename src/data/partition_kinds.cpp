@@ -1,14 +1,12 @@
 #include "partition_kinds.hpp"
 
-#include <array>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
-#include "hanse/data/partition_names.hpp"
+#include "hanse/data/kinds.hpp"
 
 namespace hanse {
 
@@ -20,36 +18,51 @@ Partition partition_auto(const Dataset& dataset, const FederationOptions& option
   return partition(dataset, options, seed);
 }
 
-struct Kind {
-  PartitionKindInfo info;
+struct PartitionKind : KindRow<FederationOptions> {
   Partition (*partition)(const Dataset&, const FederationOptions&, uint64_t seed);
 };
 
-const std::array<Kind, 8> kKinds = {{
-    {{"auto", "by-column where the data have clients of their own, else iid"}, partition_auto},
-    {{"iid", "equal sizes, at random"}, partition_iid},
-    {{"dirichlet", "label shares of each class over clients from Dir(alpha)"}, partition_dirichlet},
-    {{"shards", "samples sorted by label, some shards a client"}, partition_shards},
-    {{"sizes", "sizes drawn from a list with probabilities"}, partition_sizes},
-    {{"power-law", "sizes from a Pareto density"}, partition_power_law},
-    {{"by-label", "one class or group of classes a client"}, partition_by_label},
-    {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
-}};
+using Options = FederationOptions;
+const auto key = keys_of<Options>("federation");
+const Keys<Options> kMinSamples =
+    key("min-samples", &Options::min_samples, at_least(1), "samples of the smallest client");
 
-bool takes_own_clients(const Dataset& dataset, const Kind& kind) {
-  return kind.partition == partition_by_column ||
-         (kind.partition == partition_auto && !dataset.groups.empty());
+Keys<Options> labels_key(const std::string& help) {
+  return key("labels-per-client", &Options::labels_per_client, at_least(1), help);
 }
 
-const Kind& find_kind(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Kind& kind : kKinds) {
-    if (kind.info.name == name) return kind;
-    known.push_back(kind.info.name);
-  }
-  throw InvalidArgument(
-      fmt::format("unknown federation.partition '{}'", name), "federation.partition",
-      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
+const std::vector<PartitionKind> kPartitions = {
+    {{"auto", "by-column where the data have clients of their own, else iid"}, partition_auto},
+    {{"iid", "equal sizes, at random"}, partition_iid},
+    {{"dirichlet",
+      "label shares of each class over clients from Dir(alpha)",
+      {key("alpha", &Options::alpha, above(0),
+           "concentration; small: few classes a client, large: all alike"),
+       kMinSamples}},
+     partition_dirichlet},
+    {{"shards", "samples sorted by label, some shards a client", labels_key("shards a client")},
+     partition_shards},
+    {{"sizes",
+      "sizes drawn from a list with probabilities",
+      {key("sizes", &Options::sizes, at_least(1), "possible sizes of a client"),
+       key("size-probabilities", &Options::size_probabilities, between(0, 1),
+           "probability of each size")},
+      check_sizes},
+     partition_sizes},
+    {{"power-law",
+      "sizes from a Pareto density",
+      {key("power", &Options::power, above(1),
+           "exponent of the density of client sizes; close to 1: most unequal"),
+       kMinSamples}},
+     partition_power_law},
+    {{"by-label", "one class or group of classes a client", labels_key("classes a group")},
+     partition_by_label},
+    {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
+};
+
+bool takes_own_clients(const Dataset& dataset, const PartitionKind& kind) {
+  return kind.partition == partition_by_column ||
+         (kind.partition == partition_auto && !dataset.groups.empty());
 }
 
 void check_clients(const Dataset& dataset, const FederationOptions& options) {
@@ -68,15 +81,13 @@ void check_clients(const Dataset& dataset, const FederationOptions& options) {
 
 Partition partition_samples(const Dataset& dataset, const FederationOptions& options,
                             uint64_t seed) {
-  const Kind& kind = find_kind(options.partition);
+  const PartitionKind& kind = find_kind(kPartitions, "federation.partition", options.partition);
   if (!takes_own_clients(dataset, kind)) check_clients(dataset, options);
   return kind.partition(dataset, options, seed);
 }
 
-std::vector<PartitionKindInfo> partition_kinds() {
-  std::vector<PartitionKindInfo> infos;
-  for (const Kind& kind : kKinds) infos.push_back(kind.info);
-  return infos;
+std::vector<KindRow<FederationOptions>> partition_kinds() {
+  return {kPartitions.begin(), kPartitions.end()};
 }
 
 }  // namespace hanse

@@ -23,6 +23,9 @@ Partition partition_power_law(const Dataset& dataset, const FederationOptions& o
 Partition partition_by_column(const Dataset& dataset, const FederationOptions& options,
                               uint64_t seed);
 
+// Are there as many sizes as probabilities, whose sum is 1? Throws InvalidArgument.
+void check_sizes(const FederationOptions& options);
+
 // ---- what they share ----
 
 // What a stream of Purpose::kPartition is for; stands in the stream's `round`. Numbers are part of

@@ -11,26 +11,26 @@
 
 namespace hanse {
 
-namespace {
-
-void check_size_list(const FederationOptions& options) {
+void check_sizes(const FederationOptions& options) {
   const auto& sizes = options.sizes;
   const auto& p = options.size_probabilities;
   if (sizes.empty() || sizes.size() != p.size()) {
-    throw InvalidArgument(fmt::format("{} sizes, but {} probabilities", sizes.size(), p.size()),
+    throw InvalidArgument(fmt::format("{} sizes but {} probabilities", sizes.size(), p.size()),
                           "federation.sizes, federation.size-probabilities",
-                          "give one probability a size");
+                          "name one probability a size");
   }
   if (*std::min_element(sizes.begin(), sizes.end()) < 1) {
     throw InvalidArgument("a size is below 1", "federation.sizes", "every client needs a sample");
   }
   const double sum = std::accumulate(p.begin(), p.end(), 0.0);
   const bool negative = std::any_of(p.begin(), p.end(), [](double x) { return !(x >= 0); });
-  if (negative || !(std::abs(sum - 1) <= 1e-6)) {
-    throw InvalidArgument(fmt::format("the probabilities sum to {}", number_text(sum)),
+  if (negative || !(std::abs(sum - 1) <= 1e-9)) {
+    throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum),
                           "federation.size-probabilities", "none is negative and their sum is 1");
   }
 }
+
+namespace {
 
 // Index of the interval of the cumulated probabilities that u in [0, 1) falls into.
 std::size_t draw_index(const std::vector<double>& probabilities, double u) {
@@ -42,7 +42,7 @@ std::size_t draw_index(const std::vector<double>& probabilities, double u) {
     cumulated += probabilities[i];
     if (u < cumulated) return i;
   }
-  return last;  // the sum may be 1 - 1e-6
+  return last;  // the sum may be 1 - 1e-9
 }
 
 // Relative sizes in ascending order: quantile (i + 1/2) / n of the density x^-power on [1, inf)
@@ -85,7 +85,7 @@ Partition partition_iid(const Dataset& dataset, const FederationOptions& options
 }
 
 Partition partition_sizes(const Dataset& dataset, const FederationOptions& options, uint64_t seed) {
-  check_size_list(options);
+  check_sizes(options);
   std::vector<int64_t> sizes;
   int64_t needed = 0;
   for (int64_t c = 0; c < options.clients; ++c) {

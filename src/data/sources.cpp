@@ -65,7 +65,7 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
 
 void check_own_clients(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
-  if (kind.clients == OwnClients::kNone) return;
+  if (!kind.traits.own_clients) return;
   // Another partition would mix what makes the clients of these data differ.
   if (federation.partition != "by-column" && federation.partition != "auto") {
     throw InvalidArgument(fmt::format("data.kind = {} has clients of its own, {} gives their "

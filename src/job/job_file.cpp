@@ -1,9 +1,7 @@
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -12,8 +10,6 @@
 namespace hanse {
 
 namespace {
-
-namespace po = boost::program_options;
 
 std::string read_text(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
@@ -29,10 +25,13 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-// Boost's parser knows no line numbers, takes a key twice and cuts values at any '#': a
-// scan of the lines beforehand finds the numbers and what it would get wrong.
-std::map<std::string, int> scan_lines(const std::string& text, const std::string& path) {
-  std::map<std::string, int> line_of;
+struct Line {
+  std::string key, value;
+  int number;
+};
+
+std::vector<Line> parse(const std::string& text, const std::string& path) {
+  std::vector<Line> parsed;
   std::istringstream lines(text);
   std::string section;
   std::string line;
@@ -55,37 +54,21 @@ std::map<std::string, int> scan_lines(const std::string& text, const std::string
                             where);
     }
     const std::string key = section + std::string(trim(content.substr(0, equals)));
-    if (!line_of.emplace(key, number).second) {
+    for (const Line& earlier : parsed) {
+      if (earlier.key != key) continue;
       throw InvalidArgument(fmt::format("key '{}' stands twice", key), where,
-                            fmt::format("first on line {}", line_of.at(key)));
+                            fmt::format("first on line {}", earlier.number));
     }
+    parsed.push_back({key, content.substr(equals + 1), number});
   }
-  return line_of;
-}
-
-po::options_description describe(const OptionTable& table) {
-  po::options_description description;
-  for (const Option& option : table.options()) {
-    description.add_options()(option.key.c_str(), po::value<std::string>());
-  }
-  return description;
+  return parsed;
 }
 
 }  // namespace
 
 void read_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
-  const std::string text = read_text(path);
-  const auto line_of = scan_lines(text, path);
-  std::istringstream stream(text);
-  try {
-    const auto parsed = po::parse_config_file(stream, describe(job.table), true);
-    for (const auto& option : parsed.options) {
-      const auto line = line_of.find(option.string_key);
-      const auto where = line == line_of.end() ? path : fmt::format("{}:{}", path, line->second);
-      job.table.set(option.string_key, option.value.empty() ? "" : option.value.front(), where);
-    }
-  } catch (const po::error& error) {
-    throw InvalidArgument(error.what(), path);
+  for (const Line& line : parse(read_text(path), path)) {
+    job.table.set(line.key, line.value, fmt::format("{}:{}", path, line.number));
   }
   for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
   job.table.resolve();
@@ -97,6 +80,19 @@ void require_writable(const KeyedJob& job) {
     throw InvalidArgument("a value with '#' or a line break cannot stand in a job file", option.key,
                           "choose another name");
   }
+}
+
+std::string job_text(const KeyedJob& job) {
+  std::string text = "# Every option of the run; `hanse run` accepts this file.\n";
+  std::string section;
+  for (const Option& option : job.table.options()) {
+    if (option.section() != section) {
+      section = option.section();
+      text += fmt::format("\n[{}]\n", section);
+    }
+    text += fmt::format("{} = {}\n", option.key.substr(section.size() + 1), option.format());
+  }
+  return text;
 }
 
 }  // namespace hanse

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "aggregator_kind.hpp"
 #include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -16,8 +15,26 @@ namespace hanse {
 
 namespace {
 
+// What an aggregator is made from.
+struct AggregatorCase {
+  const AggregatorOptions& options;
+  int64_t clients;
+  double participation;  // share of clients in a round
+  double client_lr;
+};
+
+struct AggregatorKind : KindRow<Job> {
+  AggregatorTraits traits;
+  std::unique_ptr<Aggregator> (*make)(const AggregatorCase&);
+  std::string (*notice)(const Job& job) = nullptr;  // aggregator_notice(); null: none
+};
+
 Estimator estimator(const AggregatorCase& c) { return parse_estimator(c.options.estimator); }
-bool is_reference(const AggregatorCase& c) { return c.options.variant == "reference"; }
+bool is_reference(const AggregatorOptions& options) { return options.variant == "reference"; }
+
+std::unique_ptr<Aggregator> make_mean(const AggregatorCase& c) {
+  return make_fedavg(c.options.weights, estimator(c), c.clients);
+}
 
 AaggffOptions aaggff_options(const AggregatorCase& c, double largest_response) {
   const AggregatorOptions& o = c.options;
@@ -32,118 +49,6 @@ AaggffOptions aaggff_options(const AggregatorCase& c, double largest_response) {
         "aggregator.c1", "set aggregator.c2 too");
   }
   return result;
-}
-
-// Keys that several kinds share.
-
-void weights_key(KindKeys& keys, AggregatorOptions& o) {
-  keys.add_choice("aggregator.weights", o.weights, {"samples", "uniform"},
-                  "share of a client: by its training samples, or the same for all");
-}
-
-void estimator_key(KindKeys& keys, AggregatorOptions& o) {
-  keys.add_choice("aggregator.estimator", o.estimator, {"normalized", "unbiased"},
-                  "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
-}
-
-void loss_key(KindKeys& keys, AggregatorOptions& o) {
-  keys.add("aggregator.loss", o.loss,
-           "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
-           "client.batch samples");
-}
-
-constexpr const char* kVariants = "paper: as printed; reference: as the authors ran it";
-
-void variant_key(KindKeys& keys, AggregatorOptions& o, const std::string& help = kVariants) {
-  keys.add_choice("aggregator.variant", o.variant, {"paper", "reference", "corrected"}, help);
-}
-
-void response_keys(KindKeys& keys, AggregatorOptions& o, const std::string& largest) {
-  estimator_key(keys, o);
-  loss_key(keys, o);
-  keys.add_choice("aggregator.cdf", o.cdf, cdf_names(), "transform of relative losses");
-  keys.add("aggregator.c1", o.c1, at_least(0), "smallest response");
-  keys.add("aggregator.c2", o.c2, at_least(0), "largest response; 0: " + largest);
-}
-
-void fedavg_keys(KindKeys& keys, Job& job) {
-  weights_key(keys, job.aggregator);
-  estimator_key(keys, job.aggregator);
-}
-
-void propfair_keys(KindKeys& keys, Job& job) {
-  fedavg_keys(keys, job);
-  variant_key(keys, job.aggregator);
-  keys.add("aggregator.base", job.aggregator.base, above(0), "M of the local loss -log(M - F)");
-}
-
-void afl_keys(KindKeys& keys, Job& job) {
-  estimator_key(keys, job.aggregator);
-  loss_key(keys, job.aggregator);
-  variant_key(keys, job.aggregator);
-  keys.add("aggregator.rate", job.aggregator.rate, above(0), "step size of the ascent on weights");
-}
-
-void qfedavg_keys(KindKeys& keys, Job& job) {
-  loss_key(keys, job.aggregator);
-  keys.add("aggregator.q", job.aggregator.q, at_least(0), "fairness; 0: the unweighted mean");
-  keys.add("aggregator.lipschitz", job.aggregator.lipschitz, at_least(0),
-           "L of the updates L (theta - theta_i); 0: 1 / client.lr");
-}
-
-void term_keys(KindKeys& keys, Job& job) {
-  loss_key(keys, job.aggregator);
-  keys.add("aggregator.temperature", job.aggregator.temperature, above(0), "tilt to large losses");
-}
-
-void superquantile_keys(KindKeys& keys, Job& job) {
-  loss_key(keys, job.aggregator);
-  keys.add("aggregator.tail", job.aggregator.tail, above_to(0, 1),
-           "share of the samples, those of the worst-off clients, whose mean loss is minimised; 1: "
-           "fedavg");
-}
-
-void aaggff_s_keys(KindKeys& keys, Job& job) {
-  AggregatorOptions& o = job.aggregator;
-  response_keys(keys, o, "1/clients");
-  variant_key(keys, o);
-  keys.add("aggregator.alpha", o.alpha, at_least(0), "ridge; 0: 4 K L");
-  keys.add("aggregator.beta", o.beta, at_least(0), "weight of the curvature; 0: 1/(4 L)");
-}
-
-void aaggff_d_keys(KindKeys& keys, Job& job) {
-  response_keys(keys, job.aggregator, "the participation");
-  variant_key(keys, job.aggregator,
-              std::string(kVariants) + "; corrected: what the paper's lemmas need");
-}
-
-void fedmgda_keys(KindKeys& keys, Job& job) {
-  weights_key(keys, job.aggregator);
-  keys.add("aggregator.epsilon", job.aggregator.epsilon, at_least(0),
-           "how far weights may lie from the usual ones; 0: not at all; 1: anywhere");
-}
-
-void fedlf_keys(KindKeys& keys, Job& job) {
-  loss_key(keys, job.aggregator);
-  variant_key(keys, job.aggregator);
-}
-
-void dqn_fed_keys(KindKeys& keys, Job& job) {
-  AggregatorOptions& o = job.aggregator;
-  ClientOptions& client = job.client;
-  loss_key(keys, o);
-  keys.add("aggregator.radius", o.radius, at_least(0), "longest step; 0: no limit");
-  keys.add("aggregator.backtrack", o.backtrack, between(0, 60),
-           "halvings of the step until no participant's loss rises; 0: off");
-  keys.add_choice("client.rate", client.rate, {"l-bfgs", "gradient"},
-                  "rate d of a client: of an L-BFGS step, or of a gradient step");
-  keys.add("client.pairs", client.pairs, between(1, 1000),
-           "m, pairs that client.rate = l-bfgs keeps");
-  keys.add("client.rate-limit", client.rate_limit, at_least(0),
-           "a client's rate is at most so many times its loss; 0: no limit");
-  keys.add_choice("client.gradient", client.gradient, {"last", "mean", "update"},
-                  "what a client sends after several local steps: the gradient at the last "
-                  "iterate, the mean of all, or the update, lr times their sum");
 }
 
 void check_responses(const Job& job) {
@@ -167,97 +72,148 @@ std::string afl_notice(const Job& job) {
 }
 
 void train_proportionally(const AggregatorOptions& o, ClientOptions& client) {
-  client.propfair = {.base = o.base, .reference = o.variant == "reference"};
+  client.propfair = {.base = o.base, .reference = is_reference(o)};
 }
 
-const std::vector<AggregatorKind> kAggregators{
-    {{"fedavg", "by samples or all the same (McMahan et al. 2017)", fedavg_keys},
-     {.plain_mean = true},
-     [](const AggregatorCase& c) {
-       return make_fedavg(c.options.weights, estimator(c), c.clients);
-     }},
-    {{"propfair", "fedavg of clients that minimise -log(M - F) (Zhang et al. 2022)", propfair_keys},
-     {},
-     [](const AggregatorCase& c) {
-       return make_fedavg(c.options.weights, estimator(c), c.clients);
-     },
-     nullptr,
-     train_proportionally},
-    {{"afl", "ascent on the weights of the worst-off (Mohri et al. 2019)", afl_keys},
-     {},
-     [](const AggregatorCase& c) {
-       return make_afl(c.options.rate, is_reference(c), estimator(c), c.clients);
-     },
-     nullptr,
-     nullptr,
-     afl_notice},
-    {{"qfedavg", "updates weighted by F^q (Li et al. 2020)", qfedavg_keys},
-     {},
-     [](const AggregatorCase& c) {
-       const double given = c.options.lipschitz;
-       return make_qfedavg(c.options.q, given > 0 ? given : 1 / c.client_lr);
-     }},
-    {{"term", "weights ~ exp(t F) (Li et al. 2021)", term_keys},
-     {},
-     [](const AggregatorCase& c) { return make_term(c.options.temperature); }},
-    {{"superquantile", "mean over the worst-off clients (Laguel et al. 2021)", superquantile_keys},
-     {},
-     [](const AggregatorCase& c) { return make_superquantile(c.options.tail); }},
-    {{"aaggff-s", "online Newton step on the weights, for silos (Hahn et al. 2024)", aaggff_s_keys,
-      check_responses},
-     {},
-     [](const AggregatorCase& c) {
-       return make_aaggff_s(aaggff_options(c, 1.0 / static_cast<double>(c.clients)), c.clients);
-     }},
-    {{"aaggff-d", "entropic FTRL on the weights, for devices (Hahn et al. 2024)", aaggff_d_keys,
-      check_responses},
-     {.scaled_draws = true},
-     [](const AggregatorCase& c) {
-       return make_aaggff_d(aaggff_options(c, c.participation), c.clients, c.participation);
-     }},
-    {{"fedmgda+", "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
-      fedmgda_keys},
-     {},
-     [](const AggregatorCase& c) { return make_fedmgda(c.options.epsilon, c.options.weights); }},
-    {{"fedlf", "layer-wise direction that lowers all losses, and fairly (Pan et al. 2024)",
-      fedlf_keys},
-     {},
-     [](const AggregatorCase& c) { return make_fedlf(is_reference(c)); }},
-    {{"dqn-fed",
-      "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",
-      dqn_fed_keys, check_backtracking},
-     {},
-     [](const AggregatorCase& c) {
-       return make_dqn_fed({.radius = c.options.radius, .backtrack = c.options.backtrack});
-     },
-     make_quasi_newton},
-};
+// Keys that several kinds share.
+
+using Options = AggregatorOptions;
+const auto key = keys_of<Job>("aggregator", &Job::aggregator);
+const auto client_key = keys_of<Job>("client", &Job::client);
+
+const Keys<Job> kWeights =
+    key.choice("weights", &Options::weights, {"samples", "uniform"},
+               "share of a client: by its training samples, or the same for all");
+const Keys<Job> kEstimator =
+    key.choice("estimator", &Options::estimator, {"normalized", "unbiased"},
+               "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
+const Keys<Job> kLoss =
+    key("loss", &Options::loss,
+        "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
+        "client.batch samples");
+
+Keys<Job> variant_key(const std::string& more = "") {
+  return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"},
+                    "paper: as printed; reference: as the authors ran it" + more);
+}
+
+Keys<Job> response_keys(const std::string& largest) {
+  return {kEstimator, kLoss,
+          key.choice("cdf", &Options::cdf, cdf_names(), "transform of relative losses"),
+          key("c1", &Options::c1, at_least(0), "smallest response"),
+          key("c2", &Options::c2, at_least(0), "largest response; 0: " + largest)};
+}
+
+const Family<AggregatorKind> kAggregators{
+    "aggregators",
+    "aggregator.kind",
+    "how much each participant counts",
+    chosen_by<&Job::aggregator, &AggregatorOptions::kind>,
+    {{{"fedavg", "by samples or all the same (McMahan et al. 2017)", {kWeights, kEstimator}},
+      {.plain_mean = true},
+      make_mean},
+     {{"propfair",
+       "fedavg of clients that minimise -log(M - F) (Zhang et al. 2022)",
+       {kWeights, kEstimator, variant_key(),
+        key("base", &Options::base, above(0), "M of the local loss -log(M - F)")}},
+      {.instruct = train_proportionally},
+      make_mean},
+     {{"afl",
+       "ascent on the weights of the worst-off (Mohri et al. 2019)",
+       {kEstimator, kLoss, variant_key(),
+        key("rate", &Options::rate, above(0), "step size of the ascent on weights")}},
+      {},
+      [](const AggregatorCase& c) {
+        return make_afl(c.options.rate, is_reference(c.options), estimator(c), c.clients);
+      },
+      afl_notice},
+     {{"qfedavg",
+       "updates weighted by F^q (Li et al. 2020)",
+       {kLoss, key("q", &Options::q, at_least(0), "fairness; 0: the unweighted mean"),
+        key("lipschitz", &Options::lipschitz, at_least(0),
+            "L of the updates L (theta - theta_i); 0: 1 / client.lr")}},
+      {},
+      [](const AggregatorCase& c) {
+        const double given = c.options.lipschitz;
+        return make_qfedavg(c.options.q, given > 0 ? given : 1 / c.client_lr);
+      }},
+     {{"term",
+       "weights ~ exp(t F) (Li et al. 2021)",
+       {kLoss, key("temperature", &Options::temperature, above(0), "tilt to large losses")}},
+      {},
+      [](const AggregatorCase& c) { return make_term(c.options.temperature); }},
+     {{"superquantile",
+       "mean over the worst-off clients (Laguel et al. 2021)",
+       {kLoss, key("tail", &Options::tail, above_to(0, 1),
+                   "share of the samples, those of the worst-off clients, whose mean loss is "
+                   "minimised; 1: fedavg")}},
+      {},
+      [](const AggregatorCase& c) { return make_superquantile(c.options.tail); }},
+     {{"aaggff-s",
+       "online Newton step on the weights, for silos (Hahn et al. 2024)",
+       {response_keys("1/clients"), variant_key(),
+        key("alpha", &Options::alpha, at_least(0), "ridge; 0: 4 K L"),
+        key("beta", &Options::beta, at_least(0), "weight of the curvature; 0: 1/(4 L)")},
+       check_responses},
+      {},
+      [](const AggregatorCase& c) {
+        return make_aaggff_s(aaggff_options(c, 1.0 / static_cast<double>(c.clients)), c.clients);
+      }},
+     {{"aaggff-d",
+       "entropic FTRL on the weights, for devices (Hahn et al. 2024)",
+       {response_keys("the participation"),
+        variant_key("; corrected: what the paper's lemmas need")},
+       check_responses},
+      {.scaled_draws = true},
+      [](const AggregatorCase& c) {
+        return make_aaggff_d(aaggff_options(c, c.participation), c.clients, c.participation);
+      }},
+     {{"fedmgda+",
+       "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
+       {kWeights, key("epsilon", &Options::epsilon, at_least(0),
+                      "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
+      {},
+      [](const AggregatorCase& c) { return make_fedmgda(c.options.epsilon, c.options.weights); }},
+     {{"fedlf",
+       "layer-wise direction that lowers all losses, and fairly (Pan et al. 2024)",
+       {kLoss, variant_key()}},
+      {},
+      [](const AggregatorCase& c) { return make_fedlf(is_reference(c.options)); }},
+     {{"dqn-fed",
+       "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",
+       {kLoss, key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
+        key("backtrack", &Options::backtrack, between(0, 60),
+            "halvings of the step until no participant's loss rises; 0: off"),
+        client_key.choice("rate", &ClientOptions::rate, {"l-bfgs", "gradient"},
+                          "rate d of a client: of an L-BFGS step, or of a gradient step"),
+        client_key("pairs", &ClientOptions::pairs, between(1, 1000),
+                   "m, pairs that client.rate = l-bfgs keeps"),
+        client_key("rate-limit", &ClientOptions::rate_limit, at_least(0),
+                   "a client's rate is at most so many times its loss; 0: no limit"),
+        client_key.choice("gradient", &ClientOptions::gradient, {"last", "mean", "update"},
+                          "what a client sends after several local steps: the gradient at the last "
+                          "iterate, the mean of all, or the update, lr times their sum")},
+       check_backtracking},
+      {.make_update = make_quasi_newton},
+      [](const AggregatorCase& c) {
+        return make_dqn_fed({.radius = c.options.radius, .backtrack = c.options.backtrack});
+      }}}};
 
 }  // namespace
 
-const AggregatorKind& aggregator_kind(const AggregatorOptions& options) {
-  return find_kind(kAggregators, "aggregator.kind", options.kind);
-}
+KindFamily aggregator_family() { return listed(kAggregators); }
 
-KindFamily aggregator_family() {
-  return {.name = "aggregators",
-          .key = "aggregator.kind",
-          .help = "how much each participant counts",
-          .choice = [](Job& job) -> std::string& { return job.aggregator.kind; },
-          .rows = rows_of(kAggregators)};
-}
-
-AggregatorTraits aggregator_traits(const AggregatorOptions& options) {
-  return aggregator_kind(options).traits;
+const AggregatorTraits& aggregator_traits(const AggregatorOptions& options) {
+  return kAggregators.find(options.kind).traits;
 }
 
 std::string aggregator_notice(const Job& job) {
-  const AggregatorKind& kind = aggregator_kind(job.aggregator);
+  const AggregatorKind& kind = kAggregators.find(job.aggregator.kind);
   return kind.notice ? kind.notice(job) : "";
 }
 
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
-  auto rule = aggregator_kind(job.aggregator)
+  auto rule = kAggregators.find(job.aggregator.kind)
                   .make({.options = job.aggregator,
                          .clients = clients,
                          .participation = participation,

@@ -36,77 +36,67 @@ BanditRule dis_lin_ucb(const BanditCase& c) {
       .network = false};
 }
 
-void ridge_key(KindKeys& keys, BanditOptions& o, const std::string& automatic) {
-  keys.add("bandit.lambda", o.lambda, "auto",
-           "ridge, above 0: small for wide confidence sets; auto: " + automatic);
-}
-
-void trigger_key(KindKeys& keys, BanditOptions& o, const std::string& automatic) {
-  keys.add("bandit.gamma", o.gamma, "auto",
-           "trigger, at least 0: small for frequent synchronization; auto: " + automatic);
-}
-
-// Of the three that fit a network.
-void network_keys(KindKeys& keys, Job& job) {
-  BanditOptions& o = job.bandit;
-  OracleOptions& oracle = o.oracle;
-  ridge_key(keys, o, "lambda-scale sqrt(clients horizon)");
-  keys.add("bandit.lambda-scale", o.lambda_scale, above(0), "C_lambda of bandit.lambda = auto");
-  keys.add_choice("bandit.ucb", o.ucb, {"linear", "network-mean", "ellipsoid"},
-                  "upper bound of an arm: of the linearised network; the network at the centre "
-                  "and the width; the network's largest value found in the set");
-  keys.add("bandit.explore", o.explore, at_least(0),
-           "T0, uniform pulls before round 1; 0: ceil(sqrt(clients horizon))");
-  keys.add("bandit.hidden", oracle.hidden, at_least(1), "hidden units of the network");
-  keys.add("bandit.spread", oracle.spread, above(0),
-           "deviation of the network's start; large for rough functions, 0.5 for smooth ones");
-  keys.add("bandit.steps", oracle.steps, at_least(0), "steps of the fit");
-  keys.add("bandit.step", oracle.step, above(0), "tau_1, step size of the fit");
-  keys.add("bandit.temperature", oracle.temperature, above(0),
-           "tau_2, inverse: large for little noise in the fit");
-}
-
-void fed_go_ucb_keys(KindKeys& keys, Job& job) {
-  trigger_key(keys, job.bandit, "1");
-  network_keys(keys, job);
-}
-
-void dis_lin_ucb_keys(KindKeys& keys, Job& job) {
-  trigger_key(keys, job.bandit, "horizon / (features log(clients horizon))");
-  ridge_key(keys, job.bandit, "0.1");
-}
-
-struct BanditKind {
-  KindRow row;
+struct BanditKind : KindRow<Job> {
   BanditRule (*make)(const BanditCase&);
 };
 
-const std::vector<BanditKind> kBandits{
-    {{"fed-go-ucb", "a network fitted once, synchronized by event (Li, Liu and Wang 2023)",
-      fed_go_ucb_keys},
-     [](const BanditCase& c) { return go_ucb(c, c.options.gamma.value_or(1)); }},
-    {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull", network_keys},
-     [](const BanditCase& c) { return go_ucb(c, 0); }},
-    {{"n-go-ucb", "fed-go-ucb that never synchronizes", network_keys},
-     [](const BanditCase& c) { return go_ucb(c, std::numeric_limits<double>::infinity()); }},
-    {{"dis-lin-ucb", "linear in the arms' points, synchronized by event (Wang et al. 2020)",
-      dis_lin_ucb_keys},
-     dis_lin_ucb},
-};
+using Options = BanditOptions;
+const auto key = keys_of<Job>("bandit", &Job::bandit);
+const auto oracle_key = keys_of<Job>(
+    "bandit", [](Job& job) -> auto& { return job.bandit.oracle; });
+
+Keys<Job> ridge_key(const std::string& automatic) {
+  return key("lambda", &Options::lambda, "auto",
+             "ridge, above 0: small for wide confidence sets; auto: " + automatic);
+}
+
+Keys<Job> trigger_key(const std::string& automatic) {
+  return key("gamma", &Options::gamma, "auto",
+             "trigger, at least 0: small for frequent synchronization; auto: " + automatic);
+}
+
+// Of the three that fit a network.
+const Keys<Job> kNetwork{
+    ridge_key("lambda-scale sqrt(clients horizon)"),
+    key("lambda-scale", &Options::lambda_scale, above(0), "C_lambda of bandit.lambda = auto"),
+    key.choice("ucb", &Options::ucb, {"linear", "network-mean", "ellipsoid"},
+               "upper bound of an arm: of the linearised network; the network at the centre and "
+               "the width; the network's largest value found in the set"),
+    key("explore", &Options::explore, at_least(0),
+        "T0, uniform pulls before round 1; 0: ceil(sqrt(clients horizon))"),
+    oracle_key("hidden", &OracleOptions::hidden, at_least(1), "hidden units of the network"),
+    oracle_key("spread", &OracleOptions::spread, above(0),
+               "deviation of the network's start; large for rough functions, 0.5 for smooth ones"),
+    oracle_key("steps", &OracleOptions::steps, at_least(0), "steps of the fit"),
+    oracle_key("step", &OracleOptions::step, above(0), "tau_1, step size of the fit"),
+    oracle_key("temperature", &OracleOptions::temperature, above(0),
+               "tau_2, inverse: large for little noise in the fit")};
+
+const Family<BanditKind> kBandits{
+    "bandits",
+    "bandit.kind",
+    "how arms are chosen, and when clients synchronize",
+    chosen_by<&Job::bandit, &BanditOptions::kind>,
+    {{{"fed-go-ucb",
+       "a network fitted once, synchronized by event (Li, Liu and Wang 2023)",
+       {trigger_key("1"), kNetwork}},
+      [](const BanditCase& c) { return go_ucb(c, c.options.gamma.value_or(1)); }},
+     {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull", kNetwork},
+      [](const BanditCase& c) { return go_ucb(c, 0); }},
+     {{"n-go-ucb", "fed-go-ucb that never synchronizes", kNetwork},
+      [](const BanditCase& c) { return go_ucb(c, std::numeric_limits<double>::infinity()); }},
+     {{"dis-lin-ucb",
+       "linear in the arms' points, synchronized by event (Wang et al. 2020)",
+       {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1")}},
+      dis_lin_ucb}}};
 
 }  // namespace
 
-KindFamily bandit_family() {
-  return {.name = "bandits",
-          .key = "bandit.kind",
-          .help = "how arms are chosen, and when clients synchronize",
-          .choice = [](Job& job) -> std::string& { return job.bandit.kind; },
-          .rows = rows_of(kBandits)};
-}
+KindFamily bandit_family() { return listed(kBandits); }
 
 BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
                             int64_t inputs) {
-  BanditRule rule = find_kind(kBandits, "bandit.kind", options.kind)
+  BanditRule rule = kBandits.find(options.kind)
                         .make({.options = options,
                                .clients = static_cast<double>(clients),
                                .horizon = static_cast<double>(horizon),

@@ -9,29 +9,6 @@ namespace hanse {
 
 namespace {
 
-void peers_key(KindKeys& keys, OnlineOptions& o) {
-  keys.add("online.peers", o.peers, at_least(0),
-           "nodes mixed in a round, drawn anew each time; 0: all");
-}
-
-void fed_exp_keys(KindKeys& keys, Job& job) {
-  OnlineOptions& o = job.online;
-  peers_key(keys, o);
-  keys.add("online.eta", o.eta, "auto",
-           "rate of the exponential weights, a number above 0; auto: sqrt(8 log N / horizon)");
-  keys.add("online.loss-scale", o.loss_scale, at_least(0),
-           "losses are divided by it and clipped at 1, since the weights need [0, 1]; 0: a loss "
-           "above 1 is an error");
-  keys.add_choice("online.variant", o.variant, {"paper", "corrected"},
-                  "what the weights learn from: paper: the losses of the peers' mixtures, which "
-                  "soon are alike; corrected: of the estimates that are mixed");
-  keys.add("online.c", o.c, at_least(0),
-           "a node mixes only while |sum_j p_ij (theta_j - Gamma_j) . grad| <= c / sqrt(horizon), "
-           "N gradients more a node and round; 0: always mixes");
-}
-
-void fedsgd_keys(KindKeys& keys, Job& job) { peers_key(keys, job.online); }
-
 void check_fedsgd(const Job& job) {
   if (job.online.gamma == "sgd" && job.online.steps == 1) return;
   throw InvalidArgument("fedsgd averages gradients: one step of SGD a round", "online.kind",
@@ -45,46 +22,55 @@ double exponential_rate(const OnlineOptions& o, int64_t nodes, int64_t horizon) 
                         "auto is sqrt(8 log N / horizon)");
 }
 
-struct ExpertKind {
-  KindRow row;
+struct ExpertKind : KindRow<Job> {
   Exchange exchange;
   // Rate of the weights; null: they have none.
   double (*eta)(const OnlineOptions& options, int64_t nodes, int64_t horizon) = nullptr;
 };
 
-const std::vector<ExpertKind> kExperts{
-    {{"fed-exp", "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)",
-      fed_exp_keys},
-     Exchange::kAll,
-     exponential_rate},
-    {{"local", "each node its own model"}, Exchange::kNone},
-    {{"fedsgd", "one model, the mean of the nodes' gradient steps", fedsgd_keys, check_fedsgd},
-     Exchange::kMean},
-};
+using Options = OnlineOptions;
+const auto key = keys_of<Job>("online", &Job::online);
+const Keys<Job> kPeers = key("peers", &Options::peers, at_least(0),
+                             "nodes mixed in a round, drawn anew each time; 0: all");
 
-const ExpertKind& kind_of(const OnlineOptions& options) {
-  return find_kind(kExperts, "online.kind", options.kind);
-}
+const Family<ExpertKind> kExperts{
+    "online",
+    "online.kind",
+    "whose models a node mixes, and how",
+    chosen_by<&Job::online, &OnlineOptions::kind>,
+    {{{"fed-exp",
+       "each node mixes all by exponential weights (Kesanapalli and Bharath 2021)",
+       {kPeers,
+        key("eta", &Options::eta, "auto",
+            "rate of the exponential weights, a number above 0; auto: sqrt(8 log N / horizon)"),
+        key("loss-scale", &Options::loss_scale, at_least(0),
+            "losses are divided by it and clipped at 1, since the weights need [0, 1]; 0: a loss "
+            "above 1 is an error"),
+        key.choice("variant", &Options::variant, {"paper", "corrected"},
+                   "what the weights learn from: paper: the losses of the peers' mixtures, which "
+                   "soon are alike; corrected: of the estimates that are mixed"),
+        key("c", &Options::c, at_least(0),
+            "a node mixes only while |sum_j p_ij (theta_j - Gamma_j) . grad| <= c / sqrt(horizon), "
+            "N gradients more a node and round; 0: always mixes")}},
+      Exchange::kAll,
+      exponential_rate},
+     {{"local", "each node its own model"}, Exchange::kNone},
+     {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_fedsgd},
+      Exchange::kMean}}};
 
 }  // namespace
 
-KindFamily expert_family() {
-  return {.name = "online",
-          .key = "online.kind",
-          .help = "whose models a node mixes, and how",
-          .choice = [](Job& job) -> std::string& { return job.online.kind; },
-          .rows = rows_of(kExperts)};
-}
+KindFamily expert_family() { return listed(kExperts); }
 
 double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon) {
-  const ExpertKind& kind = kind_of(options);
+  const ExpertKind& kind = kExperts.find(options.kind);
   return kind.eta ? kind.eta(options, nodes, horizon) : 0;
 }
 
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,
                                          int64_t horizon) {
   const double eta = online_eta(options, nodes, horizon);
-  return std::make_unique<ExpertRule>(kind_of(options).exchange, nodes, eta);
+  return std::make_unique<ExpertRule>(kExperts.find(options.kind).exchange, nodes, eta);
 }
 
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,

@@ -1,4 +1,4 @@
-// A family is a table of rows {KindRow row; traits; makers}, in a file of its own.
+// The families whose rows stand here, each in a file of its own.
 #pragma once
 
 #include "hanse/job/job.hpp"
@@ -9,10 +9,6 @@ namespace hanse {
 KindFamily sampler_family();
 KindFamily aggregator_family();
 KindFamily update_family();
-KindFamily optimizer_family();
-KindFamily model_family();
-KindFamily data_family();
-KindFamily partition_family();
 KindFamily expert_family();
 KindFamily bandit_family();
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "aggregator_kind.hpp"
 #include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/personal.hpp"
@@ -15,61 +14,54 @@ namespace hanse {
 
 namespace {
 
-void prox_keys(KindKeys& keys, Job& job) {
-  keys.add("client.mu", job.client.mu, at_least(0),
-           "weight of the proximal term mu/2 |w - theta|^2");
-}
+using Options = ClientOptions;
+const auto key = keys_of<Job>("client", &Job::client);
+const auto newton_key = keys_of<Job>(
+    "client", [](Job& job) -> auto& { return job.client.second_order; });
+using NewtonOptions = SecondOrderOptions;
 
-void importance_key(KindKeys& keys, Job& job) {
-  keys.add_choice("aggregator.weights", job.aggregator.weights, {"samples", "uniform"},
-                  "share of a client in what the clients send beside their updates: by its "
-                  "training samples, or the same for all");
-}
+const Keys<Job> kImportance =
+    keys_of<Job>("aggregator", &Job::aggregator)
+        .choice("weights", &AggregatorOptions::weights, {"samples", "uniform"},
+                "share of a client in what the clients send beside their updates: by its training "
+                "samples, or the same for all");
 
-void ditto_keys(KindKeys& keys, Job& job) {
-  keys.add("client.lambda", job.client.lambda, at_least(0),
-           "weight of lambda/2 |v - theta|^2 that pulls a client's own model v to the received "
-           "one");
-}
+const Keys<Job> kFedNew{
+    newton_key("alpha", &NewtonOptions::alpha, at_least(0),
+               "damping added to the Hessian, in its units"),
+    newton_key("rho", &NewtonOptions::rho, above(0),
+               "penalty that pulls the clients' directions together, in the Hessian's units; "
+               "larger is safer and slower"),
+    newton_key("tolerance", &NewtonOptions::tolerance, from_below(0, 1),
+               "residual at which conjugate gradients stop, as a share of the right-hand side"),
+    newton_key("iterations", &NewtonOptions::iterations, at_least(1),
+               "most Hessian-vector products of a client and round"),
+    kImportance};
 
-void fednew_keys(KindKeys& keys, Job& job) {
-  SecondOrderOptions& o = job.client.second_order;
-  keys.add("client.alpha", o.alpha, at_least(0), "damping added to the Hessian, in its units");
-  keys.add("client.rho", o.rho, above(0),
-           "penalty that pulls the clients' directions together, in the Hessian's units; larger "
-           "is safer and slower");
-  keys.add("client.tolerance", o.tolerance, from_below(0, 1),
-           "residual at which conjugate gradients stop, as a share of the right-hand side");
-  keys.add("client.iterations", o.iterations, at_least(1),
-           "most Hessian-vector products of a client and round");
-  importance_key(keys, job);
-}
-
-void fednl_keys(KindKeys& keys, Job& job) {
-  SecondOrderOptions& o = job.client.second_order;
-  keys.add_choice("client.compressor", o.compressor, {"rank", "top"},
-                  "what is left of a Hessian's correction: its largest eigenpairs or entries");
-  keys.add("client.rank", o.rank, at_least(1), "eigenpairs of client.compressor = rank");
-  keys.add("client.top", o.top, at_least(0),
-           "entries of the upper triangle of client.compressor = top; 0: 8 a parameter");
-  keys.add("client.hessian-rate", o.hessian_rate, above_to(0, 1),
-           "share of a correction by which the Hessian's estimate moves");
-  keys.add_choice("client.hessian-start", o.hessian_start, {"hessian", "zero"},
-                  "first estimate: the Hessian at the first model, sent whole; or zero");
-  keys.add_choice("client.safeguard", o.safeguard, {"frobenius", "projection"},
-                  "what keeps the server's matrix positive: the estimate's mean distance from the "
-                  "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue");
-  keys.add("client.least-eigenvalue", o.least_eigenvalue, above(0),
-           "of the server's matrix with client.safeguard = projection; that of the loss, such as "
-           "client.weight-decay, or below");
-  importance_key(keys, job);
-}
+const Keys<Job> kFedNl{
+    newton_key.choice("compressor", &NewtonOptions::compressor, {"rank", "top"},
+                      "what is left of a Hessian's correction: its largest eigenpairs or entries"),
+    newton_key("rank", &NewtonOptions::rank, at_least(1), "eigenpairs of client.compressor = rank"),
+    newton_key("top", &NewtonOptions::top, at_least(0),
+               "entries of the upper triangle of client.compressor = top; 0: 8 a parameter"),
+    newton_key("hessian-rate", &NewtonOptions::hessian_rate, above_to(0, 1),
+               "share of a correction by which the Hessian's estimate moves"),
+    newton_key.choice("hessian-start", &NewtonOptions::hessian_start, {"hessian", "zero"},
+                      "first estimate: the Hessian at the first model, sent whole; or zero"),
+    newton_key.choice(
+        "safeguard", &NewtonOptions::safeguard, {"frobenius", "projection"},
+        "what keeps the server's matrix positive: the estimate's mean distance from the "
+        "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue"),
+    newton_key("least-eigenvalue", &NewtonOptions::least_eigenvalue, above(0),
+               "of the server's matrix with client.safeguard = projection; that of the loss, such "
+               "as client.weight-decay, or below"),
+    kImportance};
 
 // fednew and fednl are one algorithm of clients and server together.
 void check_second_order(const Job& job) {
-  const auto require = [&](bool met, const std::string& key, const std::string& needed) {
+  const auto require = [&](bool met, const std::string& chooser, const std::string& needed) {
     if (met) return;
-    throw InvalidArgument(fmt::format("{} needs {}", job.client.kind, needed), key,
+    throw InvalidArgument(fmt::format("{} needs {}", job.client.kind, needed), chooser,
                           "or another client.update");
   };
   require(sampler_traits(job.sampler).everyone && job.sampler.availability == "always",
@@ -91,42 +83,43 @@ std::unique_ptr<ServerOptimizer> newton_optimizer(const ClientOptions& client, i
       n_params);
 }
 
-struct UpdateKind {
-  KindRow row;
+struct UpdateKind : KindRow<Job> {
   UpdateTraits traits;
   UpdateMaker make;
   // The server's step; null: that of server.optimizer.
   std::unique_ptr<ServerOptimizer> (*make_optimizer)(const ClientOptions&, int64_t) = nullptr;
 };
 
-const std::vector<UpdateKind> kUpdates{
-    {{"sgd", "mini-batch SGD"}, {.separable = true}, make_sgd},
-    {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)", prox_keys},
-     {.separable = true},
-     make_sgd},
-    {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
-      importance_key},
-     {.separable = true},
-     make_scaffold},
-    {{"ditto", "SGD, and a model of each client's own near the shared one (Li et al. 2021)",
-      ditto_keys},
-     {.own_models = true},
-     make_ditto},
-    {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", fednew_keys,
-      check_second_order},
-     {},
-     make_fednew},
-    {{"fednl",
-      "Newton steps on Hessians learned from compressed corrections (Safaryan et al. 2022)",
-      fednl_keys, check_second_order},
-     {},
-     make_fednl,
-     newton_optimizer},
-};
-
-const UpdateKind& kind_of(const ClientOptions& options) {
-  return find_kind(kUpdates, "client.update", options.kind);
-}
+const Family<UpdateKind> kUpdates{
+    "updates",
+    "client.update",
+    "what a participant does with the model",
+    chosen_by<&Job::client, &ClientOptions::kind>,
+    {{{"sgd", "mini-batch SGD"}, {.separable = true}, make_sgd},
+     {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
+       key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2")},
+      {.separable = true},
+      make_sgd},
+     {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
+       kImportance},
+      {.separable = true},
+      make_scaffold},
+     {{"ditto", "SGD, and a model of each client's own near the shared one (Li et al. 2021)",
+       key("lambda", &Options::lambda, at_least(0),
+           "weight of lambda/2 |v - theta|^2 that pulls a client's own model v to the received "
+           "one")},
+      {.own_models = true},
+      make_ditto},
+     {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", kFedNew,
+       check_second_order},
+      {},
+      make_fednew},
+     {{"fednl",
+       "Newton steps on Hessians learned from compressed corrections (Safaryan et al. 2022)",
+       kFedNl, check_second_order},
+      {},
+      make_fednl,
+      newton_optimizer}}};
 
 // Some tensors, or all, stay with the client.
 std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
@@ -146,15 +139,11 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
 
 }  // namespace
 
-KindFamily update_family() {
-  return {.name = "updates",
-          .key = "client.update",
-          .help = "what a participant does with the model",
-          .choice = [](Job& job) -> std::string& { return job.client.kind; },
-          .rows = rows_of(kUpdates)};
-}
+KindFamily update_family() { return listed(kUpdates); }
 
-UpdateTraits update_traits(const ClientOptions& options) { return kind_of(options).traits; }
+UpdateTraits update_traits(const ClientOptions& options) {
+  return kUpdates.find(options.kind).traits;
+}
 
 bool evaluates_own_models(const Job& job) {
   if (job.evaluate.view != "auto") return job.evaluate.view == "personalised";
@@ -164,15 +153,15 @@ bool evaluates_own_models(const Job& job) {
 
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
                                          Model& model) {
-  const AggregatorKind& rule = aggregator_kind(job.aggregator);
+  const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   ClientOptions options = job.client;
   if (rule.instruct) rule.instruct(job.aggregator, options);
-  const UpdateMaker make = rule.make_update ? rule.make_update : kind_of(options).make;
+  const UpdateMaker make = rule.make_update ? rule.make_update : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());
 }
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t n_params) {
-  const UpdateKind& kind = kind_of(job.client);
+  const UpdateKind& kind = kUpdates.find(job.client.kind);
   if (kind.make_optimizer) return kind.make_optimizer(job.client, n_params);
   return make_server_optimizer(job.server, n_params);
 }

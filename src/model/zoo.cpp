@@ -1,6 +1,11 @@
 #include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/kind.hpp"
+#include "hanse/model/model.hpp"
 #include "hanse/model/threads.hpp"
 #include "makers.hpp"
 
@@ -19,34 +24,80 @@ bool starts_from_zeros(const std::string& name) {
   unknown_value("model.init", name, "auto, uniform, zeros");
 }
 
-struct Row {
-  ModelKind kind;
+void check_mlp(const ModelOptions& options) {
+  if (!options.hidden.empty()) return;
+  throw InvalidArgument("an mlp needs a hidden layer", "model.hidden", "for example 200");
+}
+
+void check_torchscript(const ModelOptions& options) {
+  if (std::filesystem::exists(options.path)) return;
+  throw InvalidArgument("no such file: '" + options.path + "'", "model.path",
+                        "scripts/export-model writes one");
+}
+
+struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);
+  bool has_file = false;  // model.path
 };
 
-const std::vector<Row> kRows = {
-    {{"linear", "one dense layer: logistic or linear regression"}, make_linear},
-    {{"mlp", "dense layers with ReLU, widths model.hidden"}, make_mlp},
+using Options = ModelOptions;
+const auto key = keys_of<Options>("model");
+
+// A key of lstm and transformer that has another default in each.
+Keys<Options> sized(const std::string& name, int64_t Options::*field, int64_t value,
+                    const std::string& help) {
+  const Keys<Options> one = key(name, field, at_least(0), help);
+  return Keys<Options>([=](OptionTable& table, Options& options) {
+    const int64_t shared = std::exchange(options.*field, value);
+    one.bind(table, options);
+    options.*field = shared;
+  });
+}
+
+const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, at_least(0),
+                                      "tokens that samples are made of; 0: as many as classes");
+const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1),
+                                   "share dropped behind each layer in training");
+
+const std::vector<ModelKind> kModels = {
+    {{"linear", "one dense layer: logistic or linear regression",
+      key("bias", &Options::bias, "a bias beside the weights")},
+     make_linear},
+    {{"mlp", "dense layers with ReLU, widths model.hidden",
+      key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
+     make_mlp},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional},
     {{"lenet", "LeNet-5 with ReLU and max pooling"}, make_convolutional},
-    {{"resnet18", "ResNet-18 with group norm, for small images"}, make_resnet18},
-    {{"lstm", "token embedding, LSTM layers, one dense layer on the last output"}, make_lstm},
-    {{"transformer", "token embedding, encoder layers, one dense layer on their mean"},
+    {{"resnet18",
+      "ResNet-18 with group norm, for small images",
+      {key("channels", &Options::channels, at_least(1),
+           "channels of the first stage; doubled from stage to stage"),
+       key("groups", &Options::groups, at_least(1), "of group norm; divide model.channels")}},
+     make_resnet18},
+    {{"lstm",
+      "token embedding, LSTM layers, one dense layer on the last output",
+      {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; 0: 8"),
+       sized("units", &Options::units, 256, "units of a layer; 0: 256"),
+       sized("layers", &Options::layers, 2, "LSTM layers; 0: 2"), kDropout}},
+     make_lstm},
+    {{"transformer",
+      "token embedding, encoder layers, one dense layer on their mean",
+      {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; 0: 64"),
+       sized("units", &Options::units, 0, "units of the feed-forward layer; 0: 4 x embedding"),
+       sized("layers", &Options::layers, 1, "encoder layers; 0: 1"),
+       key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
+       kDropout}},
      make_transformer},
-    {{"torchscript", "a network of your own, model.path, saved by torch.jit"}, make_torchscript},
+    {{"torchscript", "a network of your own, model.path, saved by torch.jit",
+      key("path", &Options::path,
+          "file of the network, scripted or traced; scripts/export-model writes one"),
+      check_torchscript},
+     make_torchscript,
+     true},
 };
-
-const Row& find_row(const std::string& name) {
-  std::string known;
-  for (const Row& row : kRows) {
-    if (row.kind.name == name) return row;
-    known += (known.empty() ? "" : ", ") + row.kind.name;
-  }
-  unknown_value("model.kind", name, known);
-}
 
 }  // namespace
 
@@ -57,23 +108,20 @@ void check_extents(const std::vector<int64_t>& extents, const std::string& what,
   if (extents.empty() || !positive) throw InvalidArgument(what + " must be positive", key);
 }
 
-const std::vector<ModelKind>& model_kinds() {
-  static const std::vector<ModelKind> kinds = [] {
-    std::vector<ModelKind> all;
-    for (const Row& row : kRows) all.push_back(row.kind);
-    return all;
-  }();
-  return kinds;
+std::vector<KindRow<ModelOptions>> model_kinds() { return {kModels.begin(), kModels.end()}; }
+
+std::string model_file(const ModelOptions& options) {
+  return find_kind(kModels, "model.kind", options.kind).has_file ? options.path : "";
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape, int64_t classes) {
-  const Row& row = find_row(options.kind);
+  const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
   const ModelCase parts{options, sample_shape, make_loss(options.loss, classes)};
   const bool zeros = starts_from_zeros(options.init);
   choose_convolutions();
-  auto model = row.make(parts);
+  auto model = kind.make(parts);
   if (zeros) model->start_from_zeros();
   return model;
 }

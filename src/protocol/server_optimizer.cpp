@@ -5,9 +5,7 @@
 
 #include "hanse/base/decay.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
-#include "hanse/protocol/server_optimizer_kinds.hpp"
-#include "hanse/rules/newton/symmetric.hpp"
+#include "hanse/base/kind.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
 namespace hanse {
@@ -157,28 +155,44 @@ OptimizerPtr make_adaptive_server(const ServerOptions& options, int64_t n_params
   return std::make_unique<ServerAdaptive<kMoment>>(options, n_params);
 }
 
+struct OptimizerKind : KindRow<ServerOptions> {
+  OptimizerPtr (*make)(const ServerOptions& options, int64_t n_params);
+};
+
+using Options = ServerOptions;
+const auto key = keys_of<Options>("server");
+
+Keys<Options> velocity_key(const std::string& more = "") {
+  return key("beta", &Options::beta, from_below(0, 1), "share of the velocity that stays" + more);
+}
+
+const Keys<Options> kTau =
+    key("tau", &Options::tau, above(0), "adaptivity, added to the root of the moment");
+const Keys<Options> kMoments{
+    velocity_key(),
+    key("beta2", &Options::beta2, from_below(0, 1), "share of the second moment that stays"), kTau};
+
+const std::vector<OptimizerKind> kOptimizers{
+    {{"sgd", "theta moves by lr times the mixed update"}, make_sgd_server},
+    {{"momentum", "with a velocity that lives across rounds (FedAvgM)", velocity_key()},
+     make_momentum_server},
+    {{"adam", "FedAdam (Reddi et al. 2021)", kMoments}, make_adaptive_server<adam_moment>},
+    {{"yogi", "FedYogi (Reddi et al. 2021)", kMoments}, make_adaptive_server<yogi_moment>},
+    {{"adagrad",
+      "FedAdagrad (Reddi et al. 2021)",
+      {velocity_key(" (FedAdagrad's authors: 0)"), kTau}},
+     make_adaptive_server<adagrad_moment>},
+};
+
 }  // namespace
 
-const std::vector<ServerOptimizerKind>& server_optimizer_kinds() {
-  static const std::vector<ServerOptimizerKind> kinds = {
-      {"sgd", "theta moves by lr times the mixed update", make_sgd_server},
-      {"momentum", "with a velocity that lives across rounds (FedAvgM)", make_momentum_server},
-      {"adam", "FedAdam (Reddi et al. 2021)", make_adaptive_server<adam_moment>},
-      {"yogi", "FedYogi (Reddi et al. 2021)", make_adaptive_server<yogi_moment>},
-      {"adagrad", "FedAdagrad (Reddi et al. 2021)", make_adaptive_server<adagrad_moment>},
-  };
-  return kinds;
+std::vector<KindRow<ServerOptions>> server_optimizer_kinds() {
+  return {kOptimizers.begin(), kOptimizers.end()};
 }
 
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params) {
-  std::vector<std::string> known;
-  for (const ServerOptimizerKind& kind : server_optimizer_kinds()) {
-    if (kind.name == options.optimizer) return kind.make(options, n_params);
-    known.push_back(kind.name);
-  }
-  throw InvalidArgument("unknown value '" + options.optimizer + "'", "server.optimizer",
-                        "known: " + join(known, ", "));
+  return find_kind(kOptimizers, "server.optimizer", options.optimizer).make(options, n_params);
 }
 
 std::unique_ptr<ServerOptimizer> make_newton_optimizer(const NewtonOptions& options,

@@ -8,7 +8,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hanse_file.hpp"
-#include "hanse/kinds/families.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/atomic_file.hpp"
@@ -39,7 +39,7 @@ std::string convert_job(const std::string& job_file, const Overrides& overrides,
                         const std::string& out) {
   KeyedJob job(catalog());
   load_job(job_file, overrides, job);
-  check_data(job);
+  check_data(job.data, job.federation);
   check_target(out, job.run.overwrite);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not a death
   TemporaryFile file(out + ".tmp");

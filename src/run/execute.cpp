@@ -1,9 +1,16 @@
 #include "hanse/run/execute.hpp"
 
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
 #include "execution.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
+#include "hanse/store/checkpoint.hpp"
 
 namespace hanse {
 
@@ -19,6 +26,80 @@ ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Comm
   require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
   comm.set_timeout(job.comm.timeout_seconds);
   return Execution(job, comm, start_s, std::nullopt).run();
+}
+
+namespace {
+
+// Keys that a resumed run may change; a section whose keys all may is "checkpoint.".
+std::vector<std::string> changeable(const OptionTable& table) {
+  std::vector<std::string> names;
+  for (const Option& option : table.options()) {
+    if (!option.may_change) continue;
+    const std::string section = option.section();
+    const auto options = table.options();
+    const bool whole = std::all_of(options.begin(), options.end(), [&](const Option& other) {
+      return other.section() != section || other.may_change;
+    });
+    const std::string name = whole ? section + "." : option.key;
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  return names;
+}
+
+void check_changes(const Overrides& overrides, const OptionTable& table) {
+  for (const auto& [key, value] : overrides) {
+    if (!table.contains(key) || table.at(key).may_change) continue;
+    throw InvalidArgument(fmt::format("a resumed run cannot change {}", key), "--" + key,
+                          fmt::format("it may change {}", join(changeable(table), ", ")));
+  }
+}
+
+ResumePoint find_resume_point(const std::string& folder) {
+  const auto found = newest_checkpoint(
+      folder + "/checkpoints", [](const std::string& file, const std::string& why) {
+        warning(fmt::format("checkpoint {} is damaged ({}); trying an older one", file, why));
+      });
+  if (!found) {
+    throw InvalidArgument("no complete checkpoint", folder + "/checkpoints",
+                          "start again with `hanse run " + folder + "/job.cfg`");
+  }
+  return {.folder = folder, .file = found->file, .round = found->round};
+}
+
+}  // namespace
+
+ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
+                      Communicator& comm, double start_s) {
+  KeyedJob job(catalog());
+  ResumePoint point;
+  agree_on(comm, [&] {
+    check_changes(overrides, job.table);
+    load_job(run_directory + "/job.cfg", {}, job);
+    const int64_t rounds_before = job.run.rounds;
+    job.run.out = run_directory;
+    job.run.max_seconds = 0;
+    for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
+    job.table.resolve();
+    check_job(job);
+    if (comm.rank() != 0) return;
+    point = find_resume_point(run_directory);
+    if (job.run.rounds < point.round) {
+      throw InvalidArgument(fmt::format("the checkpoint is behind round {}", job.run.rounds),
+                            "run.rounds",
+                            fmt::format("it has completed {} of {}", point.round, rounds_before));
+    }
+    std::error_code code;  // set when run.out is not there yet
+    if (!std::filesystem::equivalent(job.run.out, run_directory, code)) {
+      check_output(job.run.out, job.run.overwrite);
+    }
+  });
+  job.run.overwrite = false;
+  point.folder = bcast_text(comm, point.folder, 0);
+  point.file = bcast_text(comm, point.file, 0);
+  comm.bcast(std::span(&point.round, 1), 0);
+  notice(fmt::format("resuming {} after round {}", run_directory, point.round));
+  comm.set_timeout(job.comm.timeout_seconds);
+  return Execution(job, comm, start_s, point).run();
 }
 
 }  // namespace hanse

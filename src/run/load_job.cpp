@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/data/kinds.hpp"
 #include "hanse/kinds/availability.hpp"
-#include "hanse/kinds/families.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
@@ -39,10 +39,7 @@ void check_kinds(const Job& job, const Reading& reading) {
   Job chosen = job;
   for (const KindFamily& family : catalog()) {
     if (!reading.reads(family.key)) continue;
-    const std::string& name = family.choice(chosen);
-    for (const KindRow& row : family.rows) {
-      if (row.name == name && row.check) row.check(job);
-    }
+    if (const auto& check = family.find(family.choice(chosen)).check) check(job);
   }
 }
 
@@ -56,7 +53,7 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),
                           "run.repeats", "only run.protocol = bandit has them");
   }
-  check_data(job);
+  check_data(job.data, job.federation);
   if (job.federation.held_out > 0 && job.run.protocol != "federated") {
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol),
                           "federation.held-out", "leave it 0");

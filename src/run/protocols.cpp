@@ -9,15 +9,12 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
 #include "hanse/kinds/experts.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/run/catalog.hpp"
 
 namespace hanse {
 
 namespace {
-
-void bandit_keys(KindKeys& keys, Job& job) {
-  keys.add("run.repeats", job.run.repeats, at_least(1),
-           "bandits played at once, of seeds run.seed, run.seed + 1, ...");
-}
 
 // Combinations that have no meaning for a bound.
 void check_bound(const Job& job) {
@@ -48,34 +45,43 @@ const Reading& bound_reading() {
   return reading;
 }
 
-const std::vector<ProtocolKind>& protocols() {
-  static const std::vector<ProtocolKind> kinds{
-      {{"federated", "rounds: draw, train, mix, step"},
-       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
-         "evaluate", "checkpoint", "report"}},
-       std::nullopt,
-       assemble_federated},
-      {{"online", "every node its own model on a stream of batches", nullptr, check_online},
-       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
-                     "report"},
-        .except = {"evaluate.view"}},
-       std::nullopt,
-       assemble_online},
-      {{"centralized", "a bound: one model on everybody's samples, as many a round", nullptr,
-        check_bound},
-       bound_reading(),
-       Bound::kCentralized,
-       assemble_federated},
-      {{"local", "a bound: every client alone, nothing is mixed", nullptr, check_bound},
-       bound_reading(),
-       Bound::kLocal,
-       assemble_federated},
-      {{"bandit", "clients pull arms and synchronize what they know", bandit_keys, check_bandit},
-       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-        .except = {"evaluate.view"}},
-       std::nullopt,
-       assemble_bandit},
-  };
+const Family<ProtocolKind>& protocols() {
+  static const Family<ProtocolKind> kinds{
+      "protocols",
+      "run.protocol",
+      "how ranks work together",
+      chosen_by<&Job::run, &RunOptions::protocol>,
+      {{{"federated", "rounds: draw, train, mix, step"},
+        {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
+          "evaluate", "checkpoint", "report"}},
+        std::nullopt,
+        assemble_federated},
+       {{"online", "every node its own model on a stream of batches", {}, check_online},
+        {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
+                      "report"},
+         .except = {"evaluate.view"}},
+        std::nullopt,
+        assemble_online},
+       {{"centralized",
+         "a bound: one model on everybody's samples, as many a round",
+         {},
+         check_bound},
+        bound_reading(),
+        Bound::kCentralized,
+        assemble_federated},
+       {{"local", "a bound: every client alone, nothing is mixed", {}, check_bound},
+        bound_reading(),
+        Bound::kLocal,
+        assemble_federated},
+       {{"bandit", "clients pull arms and synchronize what they know",
+         keys_of<Job>("run", &Job::run)(
+             "repeats", &RunOptions::repeats, at_least(1),
+             "bandits played at once, of seeds run.seed, run.seed + 1, ..."),
+         check_bandit},
+        {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
+         .except = {"evaluate.view"}},
+        std::nullopt,
+        assemble_bandit}}};
   return kinds;
 }
 
@@ -86,16 +92,15 @@ bool Reading::reads(const std::string& key) const {
   return holds(sections, key.substr(0, key.find('.'))) && !holds(except, key);
 }
 
-const ProtocolKind& protocol_kind(const Job& job) {
-  return find_kind(protocols(), "run.protocol", job.run.protocol);
-}
+const ProtocolKind& protocol_kind(const Job& job) { return protocols().find(job.run.protocol); }
 
-KindFamily protocol_family() {
-  return {.name = "protocols",
-          .key = "run.protocol",
-          .help = "how ranks work together",
-          .choice = [](Job& job) -> std::string& { return job.run.protocol; },
-          .rows = rows_of(protocols())};
+const std::vector<KindFamily>& catalog() {
+  static const std::vector<KindFamily> families = [] {
+    auto all = kind_families();
+    all.push_back(listed(protocols()));
+    return all;
+  }();
+  return families;
 }
 
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {

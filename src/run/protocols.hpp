@@ -21,8 +21,7 @@ struct Reading {
   bool reads(const std::string& key) const;
 };
 
-struct ProtocolKind {
-  KindRow row;
+struct ProtocolKind : KindRow<Job> {
   Reading reading;
   std::optional<Bound> bound;  // that the protocol is; none: it trains as its options say
   std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm);
@@ -30,6 +29,5 @@ struct ProtocolKind {
 
 // That of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
-KindFamily protocol_family();
 
 }  // namespace hanse

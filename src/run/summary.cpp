@@ -9,10 +9,10 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/progress.hpp"
-#include "hanse/model/device_communicator.hpp"
 #include "hanse/comm/mpi_communicator.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {

@@ -1,22 +1,19 @@
 #include "trace.hpp"
 
-#include <cstdio>
 #include <fstream>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr const char* kEnd = "\n]}\n";
+const std::string kEnd = "\n]}\n";
 
 std::string list(const std::vector<double>& values) {
   return fmt::format("[{:.17g}]", fmt::join(values, ", "));
@@ -100,75 +97,50 @@ std::string aggregator_line(const RoundTrace& round) {
       round.gram.empty() ? "" : ", \"gram\": " + matrices(round));
 }
 
+std::vector<std::string> read_rounds(const std::string& path, int64_t completed) {
+  std::vector<std::string> lines;
+  if (completed == 0) return lines;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);  // the header
+  while (static_cast<int64_t>(lines.size()) < completed && std::getline(file, line)) {
+    if (!line.empty() && line.back() == ',') line.pop_back();
+    lines.push_back(line);
+  }
+  if (static_cast<int64_t>(lines.size()) == completed) return lines;
+  throw IoError(fmt::format("the trace has {} rounds, not {}", lines.size(), completed), path,
+                "resume with the run directory as the run left it");
+}
+
+// With the first `completed` rounds of the file in the folder `from`, if there are any.
+TraceFile begin(const KeyedJob& job, const std::string& name, const std::string& header,
+                const std::string& from, int64_t completed) {
+  const auto lines = read_rounds(from + "/" + name, completed);
+  const std::string path = job.run.out + "/" + name;
+  write_file(path, header + (lines.empty() ? "" : "\n") + join(lines, ",\n") + kEnd);
+  return {GrowingFile(path, "r+e"), lines.empty()};
+}
+
+void append(TraceFile& trace, const std::string& line) {
+  trace.file.append_over(kEnd.size(), (trace.empty ? "\n" : ",\n") + line + kEnd);
+  trace.file.flush();
+  trace.empty = false;
+}
+
 }  // namespace
-
-// A header, a line a round, and an end that every further line is written over.
-class Traces::File {
- public:
-  // With the first `completed` rounds of the file `from`, if there are any.
-  File(const std::string& path, const std::string& header, const std::string& from,
-       int64_t completed)
-      : path_(path) {
-    const auto lines = read_rounds(from, completed);
-    empty_ = lines.empty();
-    TemporaryFile file(path + ".tmp");
-    Descriptor(file.path(), O_WRONLY)
-        .write_at(0, header + (empty_ ? "" : "\n") + join(lines, ",\n") + kEnd);
-    file.publish(path);
-    file_.reset(std::fopen(path.c_str(), "r+e"));
-    if (!file_) throw IoError("cannot write: " + errno_text(), path);
-  }
-
-  void append(const std::string& line) {
-    const std::string text = (empty_ ? "\n" : ",\n") + line + kEnd;
-    empty_ = false;
-    const auto end = static_cast<long>(std::char_traits<char>::length(kEnd));
-    const bool written = std::fseek(file_.get(), -end, SEEK_END) == 0 &&
-                         std::fputs(text.c_str(), file_.get()) >= 0 &&
-                         std::fflush(file_.get()) == 0;
-    if (!written) throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
-  }
-
- private:
-  static std::vector<std::string> read_rounds(const std::string& path, int64_t completed) {
-    std::vector<std::string> lines;
-    if (completed == 0) return lines;
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);  // the header
-    while (static_cast<int64_t>(lines.size()) < completed && std::getline(file, line)) {
-      if (!line.empty() && line.back() == ',') line.pop_back();
-      lines.push_back(line);
-    }
-    if (static_cast<int64_t>(lines.size()) == completed) return lines;
-    throw IoError(fmt::format("the trace has {} rounds, not {}", lines.size(), completed), path,
-                  "resume with the run directory as the run left it");
-  }
-
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
-  bool empty_ = true;
-};
 
 Traces::Traces(const KeyedJob& job, const FederatedAssembly& parts, const std::string& from,
                int64_t completed)
-    : parts_(parts) {
-  const auto open = [&](const char* name, const std::string& header) {
-    return std::make_unique<File>(job.run.out + "/" + name, header, from + "/" + name, completed);
-  };
-  sampler_ = open(kNames[0], sampler_header(job, *parts.sampler));
-  aggregator_ = open(kNames[1], aggregator_header(job, parts.federation, parts.participation));
-}
-
-Traces::~Traces() = default;
+    : parts_(parts),
+      sampler_(begin(job, kNames[0], sampler_header(job, *parts.sampler), from, completed)),
+      aggregator_(begin(job, kNames[1],
+                        aggregator_header(job, parts.federation, parts.participation), from,
+                        completed)) {}
 
 void Traces::append_round() {
   const RoundTrace& round = parts_.trainer->trace();
-  sampler_->append(sampler_line(round));
-  aggregator_->append(aggregator_line(round));
+  append(sampler_, sampler_line(round));
+  append(aggregator_, aggregator_line(round));
 }
 
 }  // namespace hanse

@@ -2,13 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "assemble.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
+
+// A header, a line a round, and an end that every further line is written over.
+struct TraceFile {
+  GrowingFile file;
+  bool empty;  // no line of a round
+};
 
 // Two traces that `hanse replay` accepts, whole after every round. Rank 0.
 class Traces final : public RoundWriter {
@@ -19,15 +25,13 @@ class Traces final : public RoundWriter {
   // rounds are cut. `parts` must outlive the object. Throws IoError.
   Traces(const KeyedJob& job, const FederatedAssembly& parts, const std::string& from,
          int64_t completed);
-  ~Traces() override;
 
   void append_round() override;
 
  private:
-  class File;
   const FederatedAssembly& parts_;
-  std::unique_ptr<File> sampler_;
-  std::unique_ptr<File> aggregator_;
+  TraceFile sampler_;
+  TraceFile aggregator_;
 };
 
 }  // namespace hanse

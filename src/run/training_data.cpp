@@ -7,7 +7,6 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/kinds/families.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {

@@ -109,6 +109,37 @@ void TemporaryFile::publish(const std::string& name) {
   sync_folder(folder_of(name));
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  TemporaryFile file(path + ".tmp");
+  Descriptor(file.path(), O_WRONLY).write_at(0, text);
+  file.publish(path);
+}
+
 void sync_file(const std::string& path) { Descriptor(path, O_RDWR).sync(); }
+
+GrowingFile::GrowingFile(const std::string& path, const char* mode)
+    : path_(path), file_(std::fopen(path.c_str(), mode)) {
+  if (!file_) hanse::fail("cannot write", path);
+  std::fseek(file_.get(), 0, SEEK_END);
+}
+
+void GrowingFile::append(const std::string& bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) fail();
+}
+
+void GrowingFile::append_over(std::size_t last_bytes, const std::string& bytes) {
+  if (std::fseek(file_.get(), -static_cast<long>(last_bytes), SEEK_END) != 0) fail();
+  append(bytes);
+}
+
+void GrowingFile::flush() {
+  if (std::fflush(file_.get()) != 0 || std::ferror(file_.get())) fail();
+}
+
+bool GrowingFile::empty() const { return std::ftell(file_.get()) == 0; }
+
+void GrowingFile::fail() const {
+  throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
+}
 
 }  // namespace hanse

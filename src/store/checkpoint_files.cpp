@@ -1,9 +1,9 @@
 // The files of checkpoints: names, seal, which is the newest.
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -59,37 +59,17 @@ void remove_file(const std::string& file) {
   if (code) throw IoError("cannot remove the file: " + code.message(), file);
 }
 
-// Takes "KEY VALUE\n" off the front of `text`; nothing when it is not there.
-std::optional<std::string> take_line(std::string& text, const std::string& key) {
-  const auto end = text.find('\n');
-  if (end == std::string::npos || !text.starts_with(key + " ")) return std::nullopt;
-  std::string value = text.substr(key.size() + 1, end - key.size() - 1);
-  text.erase(0, end + 1);
-  return value;
-}
-
-std::optional<int64_t> whole_number(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// What is wrong with the block itself.
+// What is wrong with the block itself; fills `seal`.
 std::optional<std::string> parse_seal(const std::string& block, Seal& seal) {
-  std::string rest = block;
-  const auto version = take_line(rest, kMagic);
-  if (!version) return "not a checkpoint: it does not begin with " + kMagic;
-  if (*version != std::to_string(kCheckpointVersion)) {
+  if (!block.starts_with(kMagic + " ")) return "not a checkpoint: it does not begin with " + kMagic;
+  std::istringstream text(block.substr(kMagic.size()));
+  int64_t version = 0;
+  std::string word;
+  text >> version >> word >> seal.bytes >> word >> seal.digest;
+  if (version != kCheckpointVersion) {
     return fmt::format("format version is not {}", kCheckpointVersion);
   }
-  const auto bytes = take_line(rest, "bytes");
-  const auto digest = take_line(rest, "xxh3");
-  const auto length = bytes ? whole_number(*bytes) : std::nullopt;
-  if (!length || !digest) return "its header is damaged";
-  seal = {*length, *digest};
-  if (seal.text() != block) return "its header is damaged";
-  return std::nullopt;
+  return seal.text() == block ? std::nullopt : std::optional<std::string>("its header is damaged");
 }
 
 }  // namespace
@@ -145,9 +125,11 @@ std::optional<int64_t> round_of_name(const std::string& file_name) {
   if (!has_ends(file_name, kPrefix, kSuffix)) return std::nullopt;
   const std::string digits =
       file_name.substr(kPrefix.size(), file_name.size() - kPrefix.size() - kSuffix.size());
-  const bool all_digits =
-      std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c); });
-  return digits.size() >= 6 && all_digits ? whole_number(digits) : std::nullopt;
+  int64_t round = 0;
+  const auto code = std::from_chars(digits.data(), digits.data() + digits.size(), round).ec;
+  const bool is_round = digits.size() >= 6 && code == std::errc() &&
+                        digits.find_first_not_of("0123456789") == std::string::npos;
+  return is_round ? std::optional(round) : std::nullopt;
 }
 
 void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round) {

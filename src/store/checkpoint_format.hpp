@@ -1,4 +1,4 @@
-// What the writer and the reader of checkpoints share. Private to run/.
+// What the writer and the reader of checkpoints share.
 #pragma once
 
 #include <cstdint>

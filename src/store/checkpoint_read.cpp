@@ -17,23 +17,12 @@ namespace {
   throw IoError("the checkpoint cannot be used: " + damage, file);
 }
 
-template <class T>
-std::vector<T> read_values(const hdf5::Dataset& dataset) {
-  std::vector<T> values(static_cast<std::size_t>(dataset.size()));
-  dataset.read(values.data());
-  return values;
-}
-
 StateArray read_array(const hdf5::Dataset& dataset, const std::string& file) {
   switch (dataset.kind()) {
-    case hdf5::Kind::kInt64: return read_values<int64_t>(dataset);
-    case hdf5::Kind::kDouble: return read_values<double>(dataset);
-    case hdf5::Kind::kFloat: return read_values<float>(dataset);
-    case hdf5::Kind::kText: {
-      std::string text(static_cast<std::size_t>(dataset.size()), '\0');
-      dataset.read(text.data());
-      return text;
-    }
+    case hdf5::Kind::kInt64: return dataset.values<int64_t>();
+    case hdf5::Kind::kDouble: return dataset.values<double>();
+    case hdf5::Kind::kFloat: return dataset.values<float>();
+    case hdf5::Kind::kText: return dataset.text();
     case hdf5::Kind::kOther: break;
   }
   refuse(file, dataset.name() + " has a type that no state has");
@@ -47,7 +36,7 @@ struct ClientRows {
 };
 
 ClientRows open_rows(const hdf5::File& file, const std::string& path) {
-  std::vector<int64_t> ids = read_values<int64_t>(file.dataset(kClientIds));
+  std::vector<int64_t> ids = file.dataset(kClientIds).values<int64_t>();
   hdf5::Dataset values = file.dataset(kClientRows);
   if (values.shape().size() != 2 || values.shape()[0] != static_cast<int64_t>(ids.size())) {
     refuse(path, kClientIds + " and " + kClientRows + " have different lengths");
@@ -56,40 +45,29 @@ ClientRows open_rows(const hdf5::File& file, const std::string& path) {
   return {std::move(ids), std::move(values), width};
 }
 
-void read_row(const ClientRows& rows, int64_t row, std::span<float> out) {
-  for (int64_t column = 0; column < rows.width; column += kPieceFloats) {
-    const int64_t columns = std::min(kPieceFloats, rows.width - column);
-    rows.values.read_block({row, 1, column, columns}, out.data() + column);
-  }
-}
-
-// Rows [begin, end), all at once.
-void read_short_rows(const ClientRows& rows, int64_t begin, int64_t end,
-                     const std::vector<bool>& wanted, ClientStateStore& clients) {
-  std::vector<float> piece(static_cast<std::size_t>((end - begin) * rows.width));
-  rows.values.read_block({begin, end - begin, 0, rows.width}, piece.data());
-  for (int64_t row = begin; row < end; ++row) {
-    const auto index = static_cast<std::size_t>(row);
-    if (!wanted[index]) continue;
-    const auto out = clients.row(rows.ids[index]);
-    std::copy_n(piece.begin() + (row - begin) * rows.width, rows.width, out.begin());
-  }
-}
-
+// Reads the wanted rows: long ones one by one, short ones with their neighbours, in pieces.
 void read_rows(const ClientRows& rows, const std::vector<bool>& wanted, ClientStateStore& clients) {
   const auto count = static_cast<int64_t>(rows.ids.size());
   const bool is_short = rows.width > 0 && rows.width < kShortRowFloats;
   const int64_t step = is_short ? kPieceFloats / rows.width : 1;
-  for (int64_t row = 0; row < count; row += step) {
-    const int64_t end = std::min(row + step, count);
-    if (std::find(wanted.begin() + row, wanted.begin() + end, true) == wanted.begin() + end) {
+  std::vector<float> piece;
+  for (int64_t begin = 0; begin < count; begin += step) {
+    const int64_t end = std::min(begin + step, count);
+    if (std::find(wanted.begin() + begin, wanted.begin() + end, true) == wanted.begin() + end) {
       continue;
     }
-    if (is_short) {
-      read_short_rows(rows, row, end, wanted, clients);
-    } else {
-      read_row(rows, row, clients.row(rows.ids[static_cast<std::size_t>(row)]));
-    }
+    int64_t column = 0;
+    do {
+      const int64_t columns = std::min(kPieceFloats, rows.width - column);
+      piece.resize(static_cast<std::size_t>((end - begin) * columns));
+      rows.values.read_block({begin, end - begin, column, columns}, piece.data());
+      for (int64_t row = begin; row < end; ++row) {
+        if (!wanted[static_cast<std::size_t>(row)]) continue;
+        const auto out = clients.row(rows.ids[static_cast<std::size_t>(row)]);
+        std::copy_n(piece.begin() + (row - begin) * columns, columns, out.begin() + column);
+      }
+      column += columns;
+    } while (column < rows.width);
   }
 }
 

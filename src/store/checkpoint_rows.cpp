@@ -9,10 +9,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include "hanse/store/atomic_file.hpp"
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hdf5_file.hpp"
 
 namespace hanse {
@@ -91,49 +91,42 @@ std::span<const float> row_of(const Directory& directory, const ClientStateStore
   return clients.existing_row(directory.ids[static_cast<std::size_t>(row)]);
 }
 
-// One row, however long, without a copy.
-void write_row(hdf5::Dataset& rows, int64_t row, std::span<const float> values) {
-  const auto width = static_cast<int64_t>(values.size());
-  for (int64_t column = 0; column < width; column += kPieceFloats) {
-    const int64_t columns = std::min(kPieceFloats, width - column);
-    rows.write_block({row, 1, column, columns}, values.data() + column);
+// This rank's values of the block, row after row.
+std::vector<float> pack(const Block& block, const Directory& directory,
+                        const ClientStateStore* clients) {
+  std::vector<float> values;
+  for (int64_t row = block.row; clients && row < block.row + block.rows; ++row) {
+    if (!clients->contains(directory.ids[static_cast<std::size_t>(row)])) continue;
+    const auto part = row_of(directory, *clients, row)
+                          .subspan(static_cast<std::size_t>(block.column),
+                                   static_cast<std::size_t>(block.columns));
+    values.insert(values.end(), part.begin(), part.end());
   }
+  return values;
 }
 
-// Neighbouring rows in one piece.
-void write_run(hdf5::Dataset& rows, const Directory& directory, const ClientStateStore& clients,
-               int64_t first, int64_t count) {
-  if (count == 1) return write_row(rows, first, row_of(directory, clients, first));
-  std::vector<float> piece;
-  piece.reserve(static_cast<std::size_t>(count * directory.width));
-  for (int64_t row = first; row < first + count; ++row) {
-    const auto values = row_of(directory, clients, row);
-    piece.insert(piece.end(), values.begin(), values.end());
-  }
-  rows.write_block({first, count, 0, directory.width}, piece.data());
-}
-
+// Neighbouring rows in one piece; one row, however long, without a copy.
 void write_own_rows(hdf5::File& file, const Directory& directory, const ClientStateStore* clients) {
   hdf5::Dataset rows = file.dataset(kClientRows);
   const std::vector<int64_t> own = own_rows(directory, clients);
-  for (std::size_t begin = 0; begin < own.size();) {
-    std::size_t end = begin + 1;
+  for (std::size_t begin = 0, end = 0; begin < own.size(); begin = end) {
+    end = begin + 1;
     while (end < own.size() && own[end] == own[end - 1] + 1 &&
            static_cast<int64_t>(end - begin) < rows_a_piece(directory)) {
       ++end;
     }
-    write_run(rows, directory, *clients, own[begin], static_cast<int64_t>(end - begin));
-    begin = end;
+    const Block run{own[begin], static_cast<int64_t>(end - begin), 0, directory.width};
+    if (run.rows > 1) {
+      rows.write_block(run, pack(run, directory, clients).data());
+      continue;
+    }
+    const auto values = row_of(directory, *clients, run.row);
+    for (int64_t column = 0; column < directory.width; column += kPieceFloats) {
+      const int64_t columns = std::min(kPieceFloats, directory.width - column);
+      rows.write_block({run.row, 1, column, columns}, values.data() + column);
+    }
   }
   rows.close();
-}
-
-void write_rows_alone(const std::string& path, const Directory& directory,
-                      const ClientStateStore* clients) {
-  const hdf5::Section section;
-  hdf5::File file = hdf5::File::open_to_write(path);
-  write_own_rows(file, directory, clients);
-  file.close();
 }
 
 // Opening through MPI-IO is collective and cannot be left by one rank: what can fail on a single
@@ -152,32 +145,19 @@ void require_visible(const std::string& path, int64_t bytes) {
                 "run.out must be on a file system that all hosts share");
 }
 
-void write_rows_parallel(const std::string& path, int64_t file_bytes, const Directory& directory,
-                         const ClientStateStore* clients, Communicator& comm) {
+// Every rank its own rows at once.
+void write_rows_at_once(const std::string& path, int64_t file_bytes, const Directory& directory,
+                        const ClientStateStore* clients, Communicator& comm) {
   agree_on(comm, [&] { require_visible(path, file_bytes); });
   agree_on(comm, [&] {
     {
       const hdf5::Section section;
-      hdf5::File file = hdf5::File::open_parallel(path, comm.native());
+      hdf5::File file = hdf5::File::open_to_write(path, comm.size() > 1 ? comm.native() : nullptr);
       write_own_rows(file, directory, clients);
       file.close();
     }
     sync_file(path);
   });
-}
-
-// This rank's values of the block, row after row.
-std::vector<float> pack(const Block& block, const Directory& directory,
-                        const ClientStateStore* clients) {
-  std::vector<float> values;
-  for (int64_t row = block.row; clients && row < block.row + block.rows; ++row) {
-    if (!clients->contains(directory.ids[static_cast<std::size_t>(row)])) continue;
-    const auto part = row_of(directory, *clients, row)
-                          .subspan(static_cast<std::size_t>(block.column),
-                                   static_cast<std::size_t>(block.columns));
-    values.insert(values.end(), part.begin(), part.end());
-  }
-  return values;
 }
 
 // On rank 0: from rank after rank to row after row.
@@ -236,11 +216,9 @@ void write_rows_through_root(const std::string& path, const Directory& directory
 void write_rows(const std::string& path, int64_t file_bytes, const Directory& directory,
                 const ClientStateStore* clients, Communicator& comm) {
   if (directory.rows() == 0 || directory.width <= 0) return;
-  if (comm.size() == 1) {
-    agree_on(comm, [&] { write_rows_alone(path, directory, clients); });
-  } else if (comm.native() && directory.width >= kShortRowFloats) {
+  if (comm.size() == 1 || (comm.native() && directory.width >= kShortRowFloats)) {
     comm.bcast(std::span(&file_bytes, 1), 0);
-    write_rows_parallel(path, file_bytes, directory, clients, comm);
+    write_rows_at_once(path, file_bytes, directory, clients, comm);
   } else {
     write_rows_through_root(path, directory, clients, comm);
   }

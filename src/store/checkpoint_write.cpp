@@ -9,12 +9,12 @@
 
 #include <fcntl.h>
 
-#include "hanse/store/atomic_file.hpp"
 #include "checkpoint_format.hpp"
 #include "checkpoint_rows.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hdf5_file.hpp"
 
@@ -22,26 +22,14 @@ namespace hanse {
 
 namespace {
 
-struct ArrayWriter {
-  hdf5::File& file;
-  const std::string& name;
+void write_array(hdf5::File& file, const std::string& name, const std::string& text) {
+  file.write_text(name, text);
+}
 
-  void operator()(const std::vector<int64_t>& values) const { put(hdf5::Kind::kInt64, values); }
-  void operator()(const std::vector<double>& values) const { put(hdf5::Kind::kDouble, values); }
-  void operator()(const std::vector<float>& values) const { put(hdf5::Kind::kFloat, values); }
-  void operator()(const std::string& text) const {
-    finish(file.create_text(name, static_cast<int64_t>(text.size())), text.data());
-  }
-
-  template <class T>
-  void put(hdf5::Kind kind, const std::vector<T>& values) const {
-    finish(file.create_dataset(name, kind, {static_cast<int64_t>(values.size())}), values.data());
-  }
-  static void finish(hdf5::Dataset dataset, const void* data) {
-    dataset.write(data);
-    dataset.close();
-  }
-};
+template <class T>
+void write_array(hdf5::File& file, const std::string& name, const std::vector<T>& values) {
+  file.write(name, {static_cast<int64_t>(values.size())}, values.data());
+}
 
 int64_t bytes_of(const StateArray& array) {
   return std::visit(
@@ -58,13 +46,6 @@ int64_t estimated_bytes(const State& server, const Directory& directory) {
   return bytes;
 }
 
-void create_client_datasets(hdf5::File& file, const Directory& directory) {
-  hdf5::Dataset ids = file.create_dataset(kClientIds, hdf5::Kind::kInt64, {directory.rows()});
-  ids.write(directory.ids.data());
-  ids.close();
-  file.create_dataset(kClientRows, hdf5::Kind::kFloat, {directory.rows(), directory.width}).close();
-}
-
 // Writes everything but the clients' rows, whose place is reserved on the disk, and returns the
 // file's length. A full disk shows here, before HDF5 has anything in flight: it does not report
 // every failed write.
@@ -78,9 +59,13 @@ int64_t write_server_part(TemporaryFile& temporary, int64_t round, const State& 
     file.write_attribute("round", round);
     for (const auto& [name, array] : server.arrays()) {
       const std::string path = kStateGroup + "/" + name;
-      std::visit(ArrayWriter{file, path}, array);
+      std::visit([&](const auto& values) { write_array(file, path, values); }, array);
     }
-    if (directory.width >= 0) create_client_datasets(file, directory);
+    if (directory.width >= 0) {
+      file.write(kClientIds, {directory.rows()}, directory.ids.data());
+      file.create_dataset(kClientRows, hdf5::Kind::kFloat, {directory.rows(), directory.width})
+          .close();
+    }
     file.close();
   }
   Descriptor file(temporary.path(), O_RDWR);

@@ -4,11 +4,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include <boost/crc.hpp>
 #include <fmt/format.h>
-
-#include "hanse/base/error.hpp"
 
 namespace hanse {
 
@@ -78,22 +77,20 @@ uint32_t masked_crc(const std::string& bytes) {
   return std::rotr(static_cast<uint32_t>(crc.checksum()), 15) + 0xa282ead8U;
 }
 
-std::string next_path(const std::string& folder) {
+// The folder's next file.
+GrowingFile open_next(const std::string& folder) {
+  fs::create_directories(folder);
   for (int number = 1;; ++number) {
     const auto path = fs::path(folder) / fmt::format("events.out.tfevents.{:04}", number);
-    if (!fs::exists(path)) return path.string();
+    if (!fs::exists(path)) return {path.string(), "wbe"};
   }
 }
 
 }  // namespace
 
-EventFile::EventFile(const std::string& folder, int64_t completed) {
-  fs::create_directories(folder);
-  const bool goes_on = !fs::is_empty(folder);
-  path_ = next_path(folder);
-  file_.reset(std::fopen(path_.c_str(), "wbe"));
-  if (!file_) throw IoError("cannot write: " + errno_text(), path_);
+EventFile::EventFile(const std::string& folder, int64_t completed) : file_(open_next(folder)) {
   append_record(version_event());
+  const bool goes_on = std::next(fs::directory_iterator(folder)) != fs::directory_iterator();
   if (goes_on) append_record(start_event(completed + 1));
 }
 
@@ -114,15 +111,7 @@ void EventFile::append_record(const std::string& event) {
   put_little_endian(record, masked_crc(length));
   record += event;
   put_little_endian(record, masked_crc(event));
-  if (std::fwrite(record.data(), 1, record.size(), file_.get()) != record.size()) {
-    throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
-  }
-}
-
-void EventFile::flush() {
-  if (std::fflush(file_.get()) != 0) {
-    throw IoError("cannot write: " + errno_text(), path_, "is the disk full?");
-  }
+  file_.append(record);
 }
 
 }  // namespace hanse

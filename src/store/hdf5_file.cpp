@@ -155,18 +155,14 @@ File File::open_to_read(const std::string& path) {
       path};
 }
 
-File File::open_to_write(const std::string& path) {
+File File::open_to_write(const std::string& path, const void* mpi_comm) {
   const Handle access = access_properties(path);
-  return {Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose, "open the file", path),
-          path};
-}
-
-File File::open_parallel(const std::string& path, const void* mpi_comm) {
-  const Handle access = access_properties(path);
-  check(H5Pset_fapl_mpio(access.id(), *static_cast<const MPI_Comm*>(mpi_comm), MPI_INFO_NULL),
-        "set MPI-IO up", path);
+  if (mpi_comm) {
+    check(H5Pset_fapl_mpio(access.id(), *static_cast<const MPI_Comm*>(mpi_comm), MPI_INFO_NULL),
+          "set MPI-IO up", path);
+  }
   return {Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose,
-                 "open the file through MPI-IO", path),
+                 mpi_comm ? "open the file through MPI-IO" : "open the file", path),
           path};
 }
 
@@ -190,11 +186,16 @@ Dataset File::create_dataset(const std::string& name, Kind kind,
   return create(name, file_type(kind, path_), simple_space(shape, path_));
 }
 
+void File::write(Dataset dataset, const void* data) {
+  dataset.write(data);
+  dataset.close();
+}
+
 // A string of length zero does not exist in HDF5: an empty text has a null dataspace.
-Dataset File::create_text(const std::string& name, int64_t bytes) {
-  const Handle space(H5Screate(bytes > 0 ? H5S_SCALAR : H5S_NULL), H5Sclose, "make a dataspace",
+void File::write_text(const std::string& name, const std::string& text) {
+  const Handle space(H5Screate(text.empty() ? H5S_NULL : H5S_SCALAR), H5Sclose, "make a dataspace",
                      path_);
-  return create(name, text_type(static_cast<std::size_t>(bytes), path_), space);
+  write(create(name, text_type(text.size(), path_), space), text.data());
 }
 
 Dataset File::dataset(const std::string& name) const {

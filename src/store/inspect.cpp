@@ -12,7 +12,6 @@
 
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hdf5_file.hpp"
 
@@ -22,10 +21,6 @@ namespace {
 
 constexpr int64_t kShownElements = 4;
 constexpr int64_t kShownCharacters = 60;
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 std::string size_text(int64_t bytes) {
   static const std::vector<std::string> units = {"KiB", "MiB", "GiB", "TiB"};
@@ -38,22 +33,11 @@ std::string size_text(int64_t bytes) {
 
 template <class T>
 std::string values_text(const hdf5::Dataset& dataset) {
-  std::vector<T> values(static_cast<std::size_t>(dataset.size()));
-  dataset.read(values.data());
-  std::vector<std::string> texts;
-  for (const T value : values) {
-    if constexpr (std::is_same_v<T, double>) {
-      texts.push_back(number_text(value));
-    } else {
-      texts.push_back(fmt::format("{}", value));
-    }
-  }
-  return join(texts, " ");
+  return fmt::format("{}", fmt::join(dataset.values<T>(), " "));
 }
 
 std::string quoted_text(const hdf5::Dataset& dataset) {
-  std::string text(static_cast<std::size_t>(dataset.size()), '\0');
-  dataset.read(text.data());
+  const std::string text = dataset.text();
   const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= ' '; });
   return printable ? "\"" + text + "\"" : "";
 }
@@ -82,7 +66,7 @@ std::string dataset_lines(const hdf5::File& file, const std::vector<std::string>
     const hdf5::Dataset dataset = file.dataset(name);
     const bool is_text = dataset.kind() == hdf5::Kind::kText;
     const std::string extent =
-        is_text ? fmt::format("{} bytes", dataset.size()) : shape_text(dataset.shape());
+        is_text ? fmt::format("{} bytes", dataset.size()) : fmt::format("{}", dataset.shape());
     std::string line = fmt::format("  {:<{}}  {:<7}  {:<12}  {}", name.substr(skip), width,
                                    kind_name(dataset.kind()), extent, value_text(dataset));
     line.erase(line.find_last_not_of(' ') + 1);

@@ -6,13 +6,12 @@
 #include <fstream>
 #include <numeric>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "hanse/store/atomic_file.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -20,28 +19,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The files of every protocol; those of one alone stay among them.
+// The files of every protocol; those of one alone stay among them. The first are tables, which a
+// resume cuts behind its round.
 constexpr const char* kResults[] = {
-    "job.cfg",       "rounds.csv",   "sampling.csv", "evaluations.csv", "decisions.csv",
-    "online.csv",    "weights.csv",  "bandit.csv",   "directions.csv",  "clients.csv",
-    "partition.csv", "summary.json", "model.h5",     "state_dict.pt",   "checkpoints",
+    "rounds.csv",    "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv",   "bandit.csv",   "directions.csv",  "clients.csv",   "job.cfg",
+    "partition.csv", "summary.json", "model.h5",        "state_dict.pt", "checkpoints",
     "plots",         "tensorboard"};
-// Cut behind the round of a resume.
-constexpr const char* kTables[] = {"rounds.csv",    "sampling.csv",  "evaluations.csv",
-                                   "decisions.csv", "online.csv",    "weights.csv",
-                                   "bandit.csv",    "directions.csv"};
-constexpr const char* kRoundsHeader =
-    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
-    "seconds_evaluate";
+constexpr auto kTables = std::span(kResults).first<8>();
+// What a resume takes along.
+constexpr auto kCarried = std::span(kResults).first<9>();
 
 // Clients in partition.csv: beyond, nobody tells the rows of a picture apart.
 constexpr int64_t kMostPartitionClients = 1000;
 
-void write_text(const std::string& path, const std::string& text) {
-  TemporaryFile file(path + ".tmp");
-  Descriptor(file.path(), O_WRONLY).write_at(0, text);
-  file.publish(path);
-}
+int64_t round_of(const std::string& line) { return parse_integer(line.substr(0, line.find(','))); }
 
 // Keeps the header and the lines whose first field is at most `last`; a torn last line goes.
 void cut_csv(const std::string& path, int64_t last) {
@@ -52,7 +44,7 @@ void cut_csv(const std::string& path, int64_t last) {
   for (bool header = true; std::getline(file, line) && !file.eof(); header = false) {
     if (!header) {
       try {
-        if (parse_integer(line.substr(0, line.find(','))) > last) break;
+        if (round_of(line) > last) break;
       } catch (const InvalidArgument&) {
         break;
       }
@@ -60,25 +52,17 @@ void cut_csv(const std::string& path, int64_t last) {
     kept += line + "\n";
   }
   file.close();
-  write_text(path, kept);
+  write_file(path, kept);
 }
 
-std::FILE* open_append(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "ae");
-  if (!file) throw IoError("cannot write: " + errno_text(), path);
-  return file;
-}
-
-void append(std::FILE* file, const std::string& path, const std::string& text) {
-  if (std::fputs(text.c_str(), file) < 0) {
-    throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
-  }
-}
-
-std::string decision_header(std::size_t clients) {
-  std::string header = "round";
-  for (std::size_t c = 0; c < clients; ++c) header += fmt::format(",p_{}", c);
-  return header;
+// The lines behind a table's header.
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) lines.push_back(line);
+  return lines;
 }
 
 Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>& columns) {
@@ -97,10 +81,11 @@ Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>&
   return scalars;
 }
 
-void check_written(std::FILE* file, const std::string& path) {
-  if (std::fflush(file) != 0 || std::ferror(file)) {
-    throw IoError("cannot write: " + errno_text(), path, "is the disk full?");
-  }
+// "round,loss,accuracy"
+std::string header_of(const Metrics& columns) {
+  std::string header = "round";
+  for (const auto& [name, value] : columns) header += "," + name;
+  return header;
 }
 
 }  // namespace
@@ -130,65 +115,54 @@ void check_output(const std::string& path, bool overwrite) {
 RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,
                                   const std::vector<std::string>& round_columns) {
   for (const char* name : kResults) fs::remove_all(fs::path(path) / name);
-  RunDirectory directory(path);
-  fs::create_directories(directory.checkpoints());
-  write_text(directory.file("job.cfg"), job_text);
-  directory.open_logs(round_columns);
-  return directory;
+  return RunDirectory(path, job_text, round_columns);
 }
 
 RunDirectory RunDirectory::reopen(const std::string& path, const std::string& from,
                                   int64_t completed, const std::string& job_text,
                                   const std::vector<std::string>& round_columns) {
-  RunDirectory directory(path);
-  fs::create_directories(directory.checkpoints());
+  fs::create_directories(path);
   if (!fs::equivalent(path, from)) {
-    const auto copy = [&](const char* name) {
+    for (const char* name : kCarried) {
       const auto source = fs::path(from) / name;
       if (fs::exists(source)) {
         fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
       }
-    };
-    for (const char* name : kTables) copy(name);
-    copy("clients.csv");
-    fs::remove_all(directory.file("tensorboard"));
-    if (const auto events = fs::path(from) / "tensorboard"; fs::exists(events)) {
-      fs::copy(events, directory.file("tensorboard"));
     }
+    const auto events = fs::path(path) / "tensorboard";
+    fs::remove_all(events);
+    if (fs::exists(fs::path(from) / "tensorboard"))
+      fs::copy(fs::path(from) / "tensorboard", events);
   }
-  fs::remove(directory.file("summary.json"));
-  for (const char* name : kTables) cut_csv(directory.file(name), completed);
-  write_text(directory.file("job.cfg"), job_text);
-  directory.read_rounds();
-  directory.open_logs(round_columns);
-  return directory;
+  fs::remove(fs::path(path) / "summary.json");
+  for (const char* name : kTables) cut_csv(fs::path(path) / name, completed);
+  return RunDirectory(path, job_text, round_columns);
 }
 
-void RunDirectory::open_logs(const std::vector<std::string>& round_columns) {
-  std::string header = kRoundsHeader;
-  round_columns_ = round_columns;
-  for (const std::string& column : round_columns) header += "," + column;
-  if (!fs::exists(file("rounds.csv"))) write_text(file("rounds.csv"), header + "\n");
-  rounds_.reset(open_append(file("rounds.csv")));
-  std::ifstream lines(file("evaluations.csv"));
-  for (std::string line; std::getline(lines, line);) {
-    if (!evaluations_empty_) last_evaluation_ = parse_integer(line.substr(0, line.find(',')));
-    evaluations_empty_ = false;
-  }
-  evaluations_.reset(open_append(file("evaluations.csv")));
-}
-
-// Seconds and bytes of the rounds before a resume.
-void RunDirectory::read_rounds() {
-  std::ifstream lines(file("rounds.csv"));
-  std::string line;
-  std::getline(lines, line);
-  while (std::getline(lines, line)) {
+RunDirectory::RunDirectory(std::string path, const std::string& job_text,
+                           const std::vector<std::string>& round_columns)
+    : path_(std::move(path)), round_columns_(round_columns) {
+  fs::create_directories(checkpoints());
+  write_file(file("job.cfg"), job_text);
+  for (const std::string& line : lines_of(file("rounds.csv"))) {
     const auto fields = split_list(line);
     if (fields.size() < 8) continue;
     round_seconds_.push_back(static_cast<float>(parse_number(fields[2])));
     bytes_ += parse_number(fields[6]);
   }
+  const auto evaluations = lines_of(file("evaluations.csv"));
+  if (!evaluations.empty()) last_evaluation_ = round_of(evaluations.back());
+  const std::vector<double> nothing(round_columns.size());
+  table("rounds.csv", header_of(round_scalars({.more = nothing}, round_columns)));
+  table("evaluations.csv", "");
+  flush();
+}
+
+GrowingFile& RunDirectory::table(const std::string& name, const std::string& header) {
+  const auto [entry, is_new] = tables_.try_emplace(name, file(name), "ae");
+  GrowingFile& table = entry->second;
+  if (table.empty() && !header.empty()) table.append(header + "\n");
+  return table;
 }
 
 void RunDirectory::write_events(int64_t completed) {
@@ -201,48 +175,34 @@ void RunDirectory::append_round(const RoundRecord& record) {
                                  record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
                                  number_or_nothing(record.mixed_loss), record.evaluate_s);
   for (const double value : record.more) line += "," + number_or_nothing(value);
-  append(rounds_.get(), file("rounds.csv"), line + "\n");
+  table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
   if (events_) events_->append(record.round, "round", round_scalars(record, round_columns_));
 }
 
 void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
-  std::string header = "round";
   std::string line = fmt::format("{}", round);
-  for (const auto& [name, value] : metrics) {
-    header += "," + name;
-    line += fmt::format(",{}", number_or_nothing(value));
-  }
-  const std::string text = evaluations_empty_ ? header + "\n" + line : line;
-  evaluations_empty_ = false;
-  append(evaluations_.get(), file("evaluations.csv"), text + "\n");
+  for (const auto& [name, value] : metrics) line += "," + number_or_nothing(value);
+  table("evaluations.csv", header_of(metrics)).append(line + "\n");
   if (events_) events_->append(round, "evaluation", metrics);
   flush();
 }
 
 void RunDirectory::append_decision(int64_t round, std::span<const double> decision) {
-  const std::string path = file("decisions.csv");
-  if (!decisions_) {
-    const bool is_new = !fs::exists(path);
-    decisions_.reset(open_append(path));
-    if (is_new) append(decisions_.get(), path, decision_header(decision.size()) + "\n");
-  }
+  std::string header = "round";
   std::string line = fmt::format("{}", round);
-  for (const double p : decision) line += fmt::format(",{:.9g}", p);
-  append(decisions_.get(), path, line + "\n");
-  check_written(decisions_.get(), path);
+  for (std::size_t c = 0; c < decision.size(); ++c) {
+    header += fmt::format(",p_{}", c);
+    line += fmt::format(",{:.9g}", decision[c]);
+  }
+  GrowingFile& decisions = table("decisions.csv", header);
+  decisions.append(line + "\n");
+  decisions.flush();
 }
 
-void RunDirectory::append_lines(const TableLines& table) {
-  const std::string path = file(table.file);
-  File& open = tables_[table.file];
-  if (!open) {
-    const bool is_new = !fs::exists(path);
-    open.reset(open_append(path));
-    if (is_new) append(open.get(), path, table.header + "\n");
-  }
-  append(open.get(), path, table.lines);
+void RunDirectory::append_lines(const TableLines& lines) {
+  table(lines.file, lines.header).append(lines.lines);
 }
 
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {
@@ -252,7 +212,7 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool
                         clients[c].loss,
                         classification ? fmt::format("{:.9g}", clients[c].accuracy) : "");
   }
-  write_text(file("clients.csv"), text);
+  write_file(file("clients.csv"), text);
 }
 
 void RunDirectory::write_partition(const Federation& federation) {
@@ -276,17 +236,15 @@ void RunDirectory::write_partition(const Federation& federation) {
       text += fmt::format("{},{},{},{}\n", client, label, count.first, count.second);
     }
   }
-  write_text(file("partition.csv"), text);
+  write_file(file("partition.csv"), text);
 }
 
 void RunDirectory::write_summary(const std::string& json) {
-  write_text(file("summary.json"), json);
+  write_file(file("summary.json"), json);
 }
 
 void RunDirectory::flush() {
-  check_written(rounds_.get(), file("rounds.csv"));
-  check_written(evaluations_.get(), file("evaluations.csv"));
-  for (const auto& [name, table] : tables_) check_written(table.get(), file(name));
+  for (auto& [name, table] : tables_) table.flush();
   if (events_) events_->flush();
 }
 

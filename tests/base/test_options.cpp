@@ -110,10 +110,12 @@ struct Fields {
     table.add("run.name", name, "name");
     table.add_choice("sampler.kind", kind, {"uniform", "osmd", "full"}, "who");
     table.add("sampler.shares", shares, between(0, 1), "shares");
-    KindKeys uniform(table, "sampler.kind", "uniform"), osmd(table, "sampler.kind", "osmd");
+    OptionTable uniform, osmd;
     uniform.add("sampler.sizes", sizes, at_least(1), "sizes");
     osmd.add("sampler.rate", rate, above_to(0, 1), "rate");
     osmd.add("sampler.sizes", sizes, at_least(1), "sizes");
+    table.add_uses(uniform, "sampler.kind", "uniform");
+    table.add_uses(osmd, "sampler.kind", "osmd");
   }
 };
 
@@ -219,17 +221,19 @@ struct SharedFields {
   SharedFields() {
     table.add_choice("sampler.kind", kind, {"uniform", "osmd", "mabs"}, "who");
     table.add_choice("rule.kind", rule, {"mean", "median"}, "how");
-    KindKeys osmd(table, "sampler.kind", "osmd"), mabs(table, "sampler.kind", "mabs");
-    KindKeys median(table, "rule.kind", "median");
+    OptionTable osmd, mabs, median;
     osmd.add("sampler.rate", rate, above_to(0, 1), "rate of osmd");
     rate = 4;
     mabs.add("sampler.rate", rate, at_least(2), "rate of mabs");
     rate = 0.5;
     median.add("sampler.depth", depth, at_least(0), "depth of the median");
+    table.add_uses(osmd, "sampler.kind", "osmd");
+    table.add_uses(mabs, "sampler.kind", "mabs");
+    table.add_uses(median, "rule.kind", "median");
   }
 };
 
-TEST(KindKeys, EachKindHasItsOwnDefaultRangeAndHelp) {
+TEST(KindUse, EachKindHasItsOwnDefaultRangeAndHelp) {
   SharedFields f;
   const auto& uses = f.table.at("sampler.rate").uses;
   ASSERT_EQ(uses.size(), 2U);
@@ -247,7 +251,7 @@ TEST(KindKeys, EachKindHasItsOwnDefaultRangeAndHelp) {
 }
 
 // The kind may be named behind its keys: what one kind accepts is a value until it is chosen.
-TEST(KindKeys, TheRangeIsThatOfTheChosenKind) {
+TEST(KindUse, TheRangeIsThatOfTheChosenKind) {
   SharedFields f;
   EXPECT_THROW(f.table.set("sampler.rate", "1.5", ""), InvalidArgument);
   f.table.set("sampler.rate", "3", "job.cfg:7");
@@ -260,7 +264,7 @@ TEST(KindKeys, TheRangeIsThatOfTheChosenKind) {
                                 {"sampler.rate", "3 is out of range (0, 1]", "osmd", "job.cfg:7"});
 }
 
-TEST(KindKeys, UseFollowsTheKindsOfEverySection) {
+TEST(KindUse, UseFollowsTheKindsOfEverySection) {
   SharedFields f;
   f.table.set("sampler.depth", "2", "");
   f.table.set("sampler.rate", "1", "");

@@ -142,7 +142,7 @@ TEST(PartitionSizes, BadArguments) {
   };
   expect_bad({"40 clients need 120 samples, there are 100", "federation.sizes"});
   options.size_probabilities = {0.5, 0.5};
-  expect_bad({"1 sizes, but 2 probabilities"});
+  expect_bad({"1 sizes but 2 probabilities"});
   options.sizes = {0, 1};
   expect_bad({"a size is below 1"});
   options.sizes = {1, 2};

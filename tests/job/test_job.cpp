@@ -201,7 +201,7 @@ TEST(Job, NamesAreThoseOfTheCatalog) {
   KeyedJob job(catalog());
   for (const KindFamily& family : catalog()) {
     ASSERT_TRUE(job.table.contains(family.key));
-    EXPECT_EQ(job.table.at(family.key).choices, known_names(family.key));
+    EXPECT_EQ(job.table.at(family.key).choices, names_of(family.rows));
     EXPECT_EQ(job.table.selector(job.table.at(family.key).section())->key, family.key);
     for (const auto& entry : family.rows) job.table.set(family.key, entry.name, "");
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/kind.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -32,7 +33,7 @@ TEST(Bias, WithoutItARegressionHasAParameterAFeature) {
 }
 
 TEST(Bias, OtherKindsKeepTheirs) {
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     if (kind.name == "linear") continue;
     const std::vector<int64_t> shape = small_shape(kind.name);
     const auto with = make_model(small_options(kind.name, "cross-entropy"), shape, 3);

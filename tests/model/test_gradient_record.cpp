@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/kind.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/model.hpp"
 #include "support.hpp"
@@ -31,7 +32,7 @@ GradientRecord record_of(Model& model, const std::vector<float>& row, const Batc
 
 TEST(GradientRecord, ModelsThatHaveFactors) {
   std::vector<std::string> found;
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     const auto model = small_model(kind.name);
     if (model->record_product_cost(2) > 0) {
       found.push_back(kind.name);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/kind.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -36,7 +37,7 @@ TEST(Zoo, ParameterCounts) {
 }
 
 TEST(Zoo, LayoutHasNoGaps) {
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     const auto model =
         make_model(small_options(kind.name, "cross-entropy"), small_shape(kind.name), 3);
     int64_t offset = 0;
@@ -123,7 +124,7 @@ TEST(Initialize, DependsOnTheStreamOnly) {
 }
 
 TEST(Initialize, ZerosDrawNothing) {
-  for (const ModelKind& kind : model_kinds()) {
+  for (const auto& kind : model_kinds()) {
     ModelOptions options = small_options(kind.name, "cross-entropy");
     options.init = "zeros";
     const auto model = make_model(options, small_shape(kind.name), 3);

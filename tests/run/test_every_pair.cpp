@@ -103,6 +103,13 @@ bool lacks_newton_steps(const Choice& choice) {
          (choice.sampler != "full" || choice.aggregator != "fedavg" || choice.optimizer != "sgd");
 }
 
+std::vector<std::string> known_names(const std::string& key) {
+  for (const KindFamily& family : catalog()) {
+    if (family.key == key) return names_of(family.rows);
+  }
+  return {};
+}
+
 TEST(EveryPair, TrainsOrIsRefused) {
   const auto single = make_single_communicator();
   int trained = 0;

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace hanse {
@@ -61,10 +60,6 @@ struct Option {
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
-  Option& may_change_on_resume() {
-    may_change = true;
-    return *this;
-  }
   std::string section() const { return key.substr(0, key.find('.')); }
 };
 
@@ -124,34 +119,6 @@ class OptionTable {
   std::vector<Option> options_;
 };
 
-// The keys of one kind, added to a table one after another.
-class KindKeys {
- public:
-  KindKeys(OptionTable& table, std::string selector, std::string kind)
-      : table_(table), selector_(std::move(selector)), kind_(std::move(kind)) {}
-
-  // As OptionTable's.
-  template <class... Arguments>
-  KindKeys& add(const std::string& key, Arguments&&... arguments) {
-    OptionTable one;
-    one.add(key, std::forward<Arguments>(arguments)...);
-    table_.add_uses(one, selector_, kind_);
-    return *this;
-  }
-  KindKeys& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
-                       const std::string& help) {
-    OptionTable one;
-    one.add_choice(key, field, std::move(choices), help);
-    table_.add_uses(one, selector_, kind_);
-    return *this;
-  }
-
- private:
-  OptionTable& table_;
-  std::string selector_;
-  std::string kind_;
-};
-
 // Strict parsers: the whole text is one value. Throw InvalidArgument.
 int64_t parse_integer(std::string_view text);
 double parse_number(std::string_view text);
@@ -163,6 +130,8 @@ std::string number_text(double value);
 
 // Element of `known` with the smallest edit distance to `text`; empty when `known` is.
 std::string nearest(const std::string& text, std::span<const std::string> known);
+// "did you mean 'osmd'? known: uniform, osmd"
+std::string suggestion(const std::string& text, std::span<const std::string> known);
 
 std::string join(std::span<const std::string> items, const std::string& separator);
 std::string_view trim(std::string_view text);

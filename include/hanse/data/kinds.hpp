@@ -1,22 +1,25 @@
-// The kinds of data: data.kind.
+// The kinds of data, data.kind, and of partitions, federation.partition.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "hanse/base/kind.hpp"
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/partition.hpp"
 
 namespace hanse {
 
-struct DataKindInfo {
-  std::string name;
-  std::string summary;       // one line
-  bool reads_a_file = true;  // or folder: data.path
+struct DataKindRow : KindRow<DataOptions> {
+  Keys<FederationOptions> federation_keys;  // those of [federation]
 };
 
 // In the order of data/README.md.
-std::vector<DataKindInfo> data_kinds();
+std::vector<DataKindRow> data_kinds();
+std::vector<KindRow<FederationOptions>> partition_kinds();
+
+// Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
+void check_data(const DataOptions& data, const FederationOptions& federation);
 
 // Reads the samples of `options`, of a kind that has no clients of its own. `clients` and
 // `samples_per_client` say how many the made up kinds make: random their product,

@@ -6,15 +6,30 @@
 #include <string>
 
 #include "hanse/job/aggregator_options.hpp"
-#include "hanse/kinds/aggregator_traits.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
+struct ClientOptions;
 struct Job;
+class Federation;
+class LocalUpdate;
+class Model;
+
+using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
+                                                     const Federation& federation, Model& model);
+
+// What a job needs to know of an aggregator before it is made.
+struct AggregatorTraits {
+  bool plain_mean = false;    // weights clients by their shares alone
+  bool scaled_draws = false;  // a draw counts as one of uniform draws where a trace has no weights
+  UpdateMaker make_update = nullptr;  // of clients of its own; null: those of client.update
+  // Changes what clients train; null: nothing.
+  void (*instruct)(const AggregatorOptions& options, ClientOptions& client) = nullptr;
+};
 
 // Throws InvalidArgument for an unknown kind.
-AggregatorTraits aggregator_traits(const AggregatorOptions& options);
+const AggregatorTraits& aggregator_traits(const AggregatorOptions& options);
 
 // `participation` is the share of clients in a round, in (0, 1]. Throws InvalidArgument when
 // options and clients do not fit together.

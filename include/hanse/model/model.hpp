@@ -13,6 +13,9 @@
 
 namespace hanse {
 
+template <class Options>
+struct KindRow;  // base/kind.hpp
+
 // Samples of one client, borrowed from the caller.
 struct Batch {
   const float* features = nullptr;  // [rows, product of the sample shape]
@@ -116,7 +119,7 @@ class Model {
 };
 
 struct ModelOptions {
-  std::string kind = "linear";  // a name of model_kinds()
+  std::string kind = "linear";  // of model_kinds()
   // Outputs a sample: classes (cross-entropy), 1 (the others). cross-entropy: -log softmax(z)_y.
   // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
   // squared-error: (z - y)^2 / 2, for regression.
@@ -140,11 +143,10 @@ struct ModelOptions {
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape, int64_t classes);
 
-// The names make_model knows, with one line on each.
-struct ModelKind {
-  std::string name;
-  std::string summary;
-};
-const std::vector<ModelKind>& model_kinds();
+// The kinds that make_model() knows.
+std::vector<KindRow<ModelOptions>> model_kinds();
+
+// The file that a model of this kind is read from; empty: it has none.
+std::string model_file(const ModelOptions& options);
 
 }  // namespace hanse

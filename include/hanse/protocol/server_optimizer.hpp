@@ -5,10 +5,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hanse/base/state.hpp"
 
 namespace hanse {
+
+template <class Options>
+struct KindRow;  // base/kind.hpp
 
 struct ServerOptions {
   std::string optimizer = "sgd";  // sgd | momentum | adam | yogi | adagrad
@@ -46,8 +50,10 @@ double server_rate(const ServerOptions& options, int64_t round);
 //   adagrad: v <- v + u^2
 //   adam:    v <- beta2 v + (1 - beta2) u^2
 //   yogi:    v <- v - (1 - beta2) u^2 sign(v - u^2)
+// Throws InvalidArgument for an unknown one.
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params);
+std::vector<KindRow<ServerOptions>> server_optimizer_kinds();
 
 struct NewtonOptions {
   bool starts_from_hessian = true;  // the first sum is H itself, not its correction

@@ -1,7 +1,9 @@
-// A file that appears under its name complete and on the disk, or not at all. Private to run/.
+// A file that appears under its name complete and on the disk, or not at all.
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 
 namespace hanse {
@@ -49,7 +51,34 @@ class TemporaryFile {
   bool published_ = false;
 };
 
+// Replaces the file by one with this text.
+void write_file(const std::string& path, const std::string& text);
+
 // Flushes what this host holds of the file to the disk.
 void sync_file(const std::string& path);
+
+// A file that grows. Every failure is an IoError with the path.
+class GrowingFile {
+ public:
+  // `mode` as fopen's.
+  GrowingFile(const std::string& path, const char* mode);
+
+  void append(const std::string& bytes);
+  // Writes over the last bytes of the file.
+  void append_over(std::size_t last_bytes, const std::string& bytes);
+  // Brings what is buffered to the file.
+  void flush();
+  bool empty() const;  // nothing was ever written
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
 
 }  // namespace hanse

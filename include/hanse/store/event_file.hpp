@@ -8,11 +8,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
 
 #include "hanse/protocol/evaluation.hpp"
+#include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
 
@@ -26,17 +25,12 @@ class EventFile {
   // One event with a scalar PREFIX/NAME for each finite value.
   void append(int64_t round, const std::string& prefix, const Metrics& values);
   // Throws IoError on a full disk.
-  void flush();
+  void flush() { file_.flush(); }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   void append_record(const std::string& event);
 
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  GrowingFile file_;
 };
 
 }  // namespace hanse

@@ -4,10 +4,8 @@
 // Integers that the model carries are datasets of int64, and no part of the row.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "hanse/model/layout.hpp"
 
@@ -22,9 +20,5 @@ void write_model(const std::string& path, const ParameterLayout& layout,
 // The same for the file of state_dict() (model/state_dict.hpp).
 void write_state_dict(const std::string& path, const ParameterLayout& layout,
                       std::span<const float> row);
-
-// /row of a model file. Throws InvalidArgument when there is no such file, when it holds no /row of
-// float32, or when that has another length than `n_params`.
-std::vector<float> read_model_row(const std::string& path, int64_t n_params);
 
 }  // namespace hanse

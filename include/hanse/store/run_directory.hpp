@@ -4,15 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/protocol/protocol.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/store/event_file.hpp"
 
 namespace hanse {
@@ -62,23 +61,16 @@ class RunDirectory {
   int64_t last_evaluation() const { return last_evaluation_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  using File = std::unique_ptr<std::FILE, Close>;
-
-  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
-  void open_logs(const std::vector<std::string>& round_columns);
-  void read_rounds();
+  // Goes on with what is there.
+  RunDirectory(std::string path, const std::string& job_text,
+               const std::vector<std::string>& round_columns);
+  // Open at its end; an empty one begins with the header.
+  GrowingFile& table(const std::string& name, const std::string& header = "");
 
   std::string path_;
-  File rounds_;
-  File evaluations_;
-  File decisions_;                          // null until there is a decision
-  std::map<std::string, File> tables_;      // of the protocol, by name
-  std::vector<std::string> round_columns_;  // of rounds.csv, behind those of every protocol
+  std::map<std::string, GrowingFile> tables_;  // by name
+  std::vector<std::string> round_columns_;     // of rounds.csv, behind those of every protocol
   std::optional<EventFile> events_;
-  bool evaluations_empty_ = true;
   int64_t last_evaluation_ = 0;
   std::vector<float> round_seconds_;
   double bytes_ = 0;

@@ -1,0 +1,284 @@
+// The keys of a job, section by section: unit, range and help of each, bound to its field. Keys
+// that only some kinds read stand with those kinds.
+#include <fmt/format.h>
+
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/rules/bandit/problem.hpp"
+
+namespace hanse {
+
+namespace {
+
+// When the run is resumed.
+void may_change(Option& option) { option.may_change = true; }
+
+void bind_run(OptionTable& table, Job& job) {
+  RunOptions& run = job.run;
+  table.add("run.name", run.name, "name of the run; default: the job file's name");
+  table.add("run.seed", run.seed, at_least(0), "seed of every random stream");
+  may_change(table.add("run.out", run.out, "run directory; default: runs/NAME"));
+  may_change(table.add("run.rounds", run.rounds, at_least(1), "rounds in all"));
+  table.add("run.threads", run.threads, between(1, 1024),
+            "threads of each rank's kernels; part of what fixes the bits of a result");
+  table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"},
+                   "where clients are trained; auto: on GPUs where build, host and job allow it");
+  may_change(table.add(
+      "run.ranks-per-gpu", run.ranks_per_gpu, between(1, 64),
+      "ranks of a host that may have the same GPU; above 1, where they do, sums go through "
+      "the host's memory and not through NCCL"));
+  table.add("run.device-cohort", run.device_cohort, between(1, 1024),
+            "participants that a GPU trains side by side, neighbours in the draw; part of what "
+            "fixes the bits of a result");
+  may_change(
+      table.add("run.max-seconds", run.max_seconds, at_least(0),
+                "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));
+  table.add("run.round-seconds", run.round_seconds, at_least(0),
+            "seconds after which a round starts no further participant; the others' updates are "
+            "scaled so that none is favoured; the result then depends on times and ranks; 0: no "
+            "limit");
+  table.add("run.trace", run.trace,
+            "write what the rules were given, for `hanse replay`: trace-sampler.json and "
+            "trace-aggregator.json (protocol federated)");
+  table.add("run.state-dict", run.state_dict,
+            "write the trained model as state_dict.pt too, which Python's torch.load reads");
+  may_change(
+      table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out"));
+}
+
+void bind_data(OptionTable& table, Job& job) {
+  DataOptions& data = job.data;
+  table.add("data.labels", data.labels, at_least(0),
+            "classes to keep, renumbered 0, 1, ... in this order; empty: all");
+  table.add("data.test-fraction", data.test_fraction, from_below(0, 1),
+            "share of each client's samples kept for testing, stratified by label (texts: the end "
+            "of each); 0: evaluate on the training samples; not used where the data have test "
+            "samples");
+  table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
+                   "centre and scale the features of a csv by the training samples of each "
+                   "client, or of all clients");
+}
+
+void bind_federation(OptionTable& table, Job& job) {
+  FederationOptions& federation = job.federation;
+  table.add("federation.clients", federation.clients, at_least(1),
+            "number of clients; by-column: taken from the data");
+  table.add("federation.held-out", federation.held_out, at_least(0),
+            "clients that are evaluated and never trained on: a share below 1, or a number");
+}
+
+void bind_model(OptionTable& table, Job& job) {
+  ModelOptions& model = job.model;
+  table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
+                   "loss of one sample; the mean over a batch is minimised");
+  table.add_choice("model.init", model.init, {"auto", "uniform", "zeros"},
+                   "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
+                   "torchscript: the file's; uniform: the same, not for torchscript");
+}
+
+void bind_client(OptionTable& table, Job& job) {
+  ClientOptions& client = job.client;
+  table.add("client.epochs", client.epochs, at_least(1),
+            "passes over the client's samples a round; not used when client.steps > 0");
+  table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
+  table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
+  table.add("client.lr", client.lr, above(0), "step size in the first round");
+  table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
+  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1),
+            "... every so many rounds");
+  table.add("client.momentum", client.momentum, from_below(0, 1),
+            "heavy ball, from rest each round");
+  table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
+  table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
+  table.add("client.personal", client.personal,
+            "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
+            "fc3.* (FedPer) or *norm* (FedBN); empty: none");
+  table.add(
+      "client.state-memory", client.state_memory, at_least(0),
+      "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
+}
+
+void bind_sampler(OptionTable& table, Job& job) {
+  table.add("sampler.availability", job.sampler.availability,
+            "who is there: always; a probability in (0, 1]; blocks(n) or blocks(n, rounds), one of "
+            "n blocks of clients at a time; or a file of lines client,first round,last round");
+}
+
+void bind_server(OptionTable& table, Job& job) {
+  ServerOptions& server = job.server;
+  table.add("server.lr", server.lr, above(0), "step size of the server in the first round");
+  table.add("server.lr-decay", server.lr_decay, above(0), "factor on server.lr ...");
+  table.add("server.lr-decay-every", server.lr_decay_every, at_least(1),
+            "... every so many rounds");
+  may_change(
+      table.add_choice("server.role", server.role, {"auto", "dedicated", "shared"},
+                       "does rank 0 train clients too? auto: when it runs alone or on one host"));
+}
+
+void bind_comm(OptionTable& table, Job& job) {
+  CommOptions& comm = job.comm;
+  may_change(table.add_choice(
+      "comm.reduction", comm.reduction, {"exact", "fast"},
+      "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
+      "half the bytes"));
+  may_change(table.add_choice(
+      "comm.dispatch", comm.dispatch, {"auto", "planned", "shared"},
+      "planned: longest first from measured cost; shared: free ranks take the next "
+      "client, on one host or from a server that trains none (auto, where it can)"));
+  may_change(table.add(
+      "comm.timeout-seconds", comm.timeout_seconds, at_least(0),
+      "seconds that ranks wait for one that does not come before they name it and end; longer "
+      "than any rank trains in a round; 0: forever"));
+}
+
+void bind_evaluate(OptionTable& table, Job& job) {
+  EvaluateOptions& evaluate = job.evaluate;
+  may_change(table.add("evaluate.every", evaluate.every, at_least(0),
+                       "rounds between evaluations of all clients; 0: after the last round only"));
+  may_change(table.add_choice(
+      "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
+      "global: the shared model; personalised: every client's own, or what a round of "
+      "training makes of the shared one; auto: own where clients have one"));
+  may_change(table.add(
+      "evaluate.regret", evaluate.regret,
+      "measure the sampler's variance and regret, for studies: all clients train in every "
+      "round"));
+}
+
+void bind_checkpoint(OptionTable& table, Job& job) {
+  CheckpointOptions& checkpoint = job.checkpoint;
+  may_change(table.add("checkpoint.every", checkpoint.every, at_least(0),
+                       "rounds between checkpoints; 0: after the last round and when stopped"));
+  may_change(table.add("checkpoint.keep", checkpoint.keep, at_least(0), "newest kept; 0: all"));
+  may_change(table.add_choice("checkpoint.on-error", checkpoint.on_error, {"continue", "stop"},
+                              "when a checkpoint cannot be written"));
+}
+
+void bind_report(OptionTable& table, Job& job) {
+  ReportOptions& report = job.report;
+  may_change(
+      table.add("report.tensorboard", report.tensorboard,
+                "also write rounds and evaluations as TensorBoard's event files, in tensorboard/"));
+}
+
+std::vector<std::string> arm_sources() {
+  std::vector<std::string> names;
+  for (const auto& function : test_functions()) names.push_back(function.name);
+  names.insert(names.end(), {"file", "clusters"});
+  return names;
+}
+
+void bind_bandit(OptionTable& table, Job& job) {
+  BanditOptions& bandit = job.bandit;
+  table.add_choice("bandit.arms", bandit.arms, arm_sources(),
+                   "a test function at random points; file: bandit.path; clusters: of the samples "
+                   "of a csv (data.path, data.label-column), rewarded by class");
+  table.add("bandit.count", bandit.count, at_least(2), "arms drawn, or clusters made");
+  table.add("bandit.inputs", bandit.inputs, at_least(1), "arguments of ackley and rastrigin");
+  table.add("bandit.negate", bandit.negate,
+            "the reward is minus the test function, as in the paper; cosine-8 is then minimised, "
+            "the others too");
+  table.add("bandit.path", bandit.path,
+            "arms = file: a csv of a line an arm, features and then its value");
+  table.add("bandit.positive", bandit.positive, at_least(0),
+            "arms = clusters: the class whose share is an arm's value, in sorted order from 0");
+  table.add("bandit.noise", bandit.noise, at_least(0), "deviation of a reward");
+  table.add("bandit.horizon", bandit.horizon, at_least(0),
+            "rounds that the automatic options are set for; 0: run.rounds of the first start");
+  table.add("bandit.sqrt-beta", bandit.sqrt_beta, "auto",
+            "radius of the confidence sets; auto: sigma sqrt(log det ratio + 2 log(1/delta)) + "
+            "sqrt(lambda) radius");
+  table.add("bandit.sigma", bandit.sigma, at_least(0), "sub-Gaussian constant in sqrt-beta");
+  table.add("bandit.delta", bandit.delta, Range{0, 1, true, true},
+            "chance that a confidence set misses the truth");
+  table.add("bandit.radius", bandit.radius, at_least(0), "bound of |w* - w0| in sqrt-beta");
+  table.add_choice("bandit.statistics", bandit.statistics, {"auto", "packed", "per-arm"},
+                   "what a synchronization sends: a matrix of the features, or two numbers an arm; "
+                   "the arms pulled are the same; auto: the smaller");
+}
+
+void bind_online(OptionTable& table, Job& job) {
+  OnlineOptions& online = job.online;
+  table.add_choice("online.order", online.order, {"train-then-predict", "predict-then-train"},
+                   "train-then-predict: as in the paper, a model is scored on the batch it has "
+                   "learnt from; predict-then-train: before");
+  table.add_choice("online.gamma", online.gamma, {"sgd", "ridge-batch", "ridge-all"},
+                   "a node's own estimate: SGD on the batch from the node's model, or, for "
+                   "model.kind = linear, ridge regression on the batch or on all batches so far");
+  table.add("online.steps", online.steps, at_least(1), "sgd: steps on each batch");
+  table.add("online.lr", online.lr, above(0), "sgd: step size");
+  table.add("online.ridge", online.ridge, above(0),
+            "ridge-batch: weight of |Gamma - theta|^2; ridge-all: of |Gamma|^2");
+  table.add("online.horizon", online.horizon, at_least(0),
+            "batches that each node's samples are cut into; 0: run.rounds at the first start");
+  table.add_choice("online.drift", online.drift, {"none", "labels", "swap"},
+                   "none: each node's samples in random order; labels: class after class; swap: "
+                   "after half of the horizon every node receives the next node's stream");
+}
+
+struct Section {
+  const char* name;
+  void (*bind)(OptionTable& table, Job& job);  // null: all keys are those of kinds
+};
+
+// In the order of job.cfg.
+constexpr Section kSections[] = {{"run", bind_run},
+                                 {"data", bind_data},
+                                 {"federation", bind_federation},
+                                 {"model", bind_model},
+                                 {"client", bind_client},
+                                 {"sampler", bind_sampler},
+                                 {"aggregator", nullptr},
+                                 {"server", bind_server},
+                                 {"comm", bind_comm},
+                                 {"evaluate", bind_evaluate},
+                                 {"checkpoint", bind_checkpoint},
+                                 {"report", bind_report},
+                                 {"bandit", bind_bandit},
+                                 {"online", bind_online}};
+
+}  // namespace
+
+KeyedJob::KeyedJob(std::span<const KindFamily> families) {
+  for (const Section& section : kSections) {
+    for (const KindFamily& family : families) {
+      if (family.section() != section.name) continue;
+      table.add_choice(family.key, family.choice(*this), names_of(family.rows), family.help);
+    }
+    if (section.bind) section.bind(table, *this);
+  }
+  for (const KindFamily& family : families) {
+    for (const auto& row : family.rows) {
+      OptionTable keys;
+      row.keys.bind(keys, *this);
+      table.add_uses(keys, family.key, row.name);
+    }
+  }
+}
+
+std::optional<double> given_bound(const std::string& text) {
+  if (text == "auto" || text == "first-round" || text == "running") return std::nullopt;
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const InvalidArgument&) {
+  }
+  if (value > 0) return value;
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), "sampler.a-max",
+                        "known: auto, first-round, running, or a number above 0");
+}
+
+int64_t loss_batches(const std::string& text) {
+  if (text == "full") return 0;
+  const std::string open = "batches(";
+  try {
+    if (text.rfind(open, 0) == 0 && text.back() == ')') {
+      const int64_t n = parse_integer(text.substr(open.size(), text.size() - open.size() - 1));
+      if (n >= 1) return n;
+    }
+  } catch (const InvalidArgument&) {
+  }
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), "aggregator.loss",
+                        "known: full, batches(n) with n >= 1");
+}
+
+}  // namespace hanse
