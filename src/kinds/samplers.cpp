@@ -189,11 +189,7 @@ const Family<SamplerKind> kSamplers{
             "successive models differ by O(round^-delta)")}},
       {},
       [](const SamplerCase& c) {
-        const SamplerOptions& o = c.options;
-        return make_avare_sampler({.replacement = o.replacement,
-                                   .c = o.c > 0 ? o.c : AvareOptions::kAuto,
-                                   .delta = o.delta},
-                                  c.clients, o.per_round);
+        return make_avare_sampler(learning_options(c), c.clients, c.options.per_round);
       }},
      {{"optimal", "by the norms of all clients' updates, an oracle for studies", kLearning},
       {},
