@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/data/kinds.hpp"
 
 namespace hanse {
 

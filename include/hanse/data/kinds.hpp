@@ -1,4 +1,4 @@
-// The kinds of data, data.kind, and of partitions, federation.partition.
+// The kinds of data, data.kind.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@ struct DataKindRow : KindRow<DataOptions> {
 
 // In the order of data/README.md.
 std::vector<DataKindRow> data_kinds();
-std::vector<KindRow<FederationOptions>> partition_kinds();
 
 // Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
 void check_data(const DataOptions& data, const FederationOptions& federation);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/kind.hpp"
 #include "hanse/data/dataset.hpp"
 
 namespace hanse {
@@ -34,6 +35,9 @@ struct Partition {
 
   int64_t clients() const { return static_cast<int64_t>(offsets.size()) - 1; }
 };
+
+// The kinds of partition, in the order of data/README.md.
+std::vector<KindRow<FederationOptions>> partition_kinds();
 
 // Assigns samples to clients; a pure function of labels, groups, options and seed. train_end is
 // offsets[c+1]. by-column takes the number of clients from the data.
