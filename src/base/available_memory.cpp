@@ -45,11 +45,11 @@ int64_t group_limit(const std::filesystem::path& root) {
 }  // namespace
 
 int64_t available_memory(const std::filesystem::path& root) {
-  return std::min(bytes_told(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
+  return std::min(bytes_stated(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
                   group_limit(root));
 }
 
-std::optional<int64_t> bytes_told(const std::filesystem::path& file, const std::string& name) {
+std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1)) << 10;

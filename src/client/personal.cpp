@@ -82,7 +82,7 @@ class Personal final : public LocalUpdate {
       std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(at), part.size(), part.begin());
     });
   }
-  // What scaffold keeps and tells ends before the buffers.
+  // What scaffold keeps and sends ends before the buffers.
   void clear(std::span<float> row) const {
     for (const RowPart& part : parts_) {
       const auto end = std::min(part.end, static_cast<int64_t>(row.size()));

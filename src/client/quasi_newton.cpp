@@ -55,7 +55,7 @@ class QuasiNewton final : public LocalUpdate {
     state_.push_back({"known", 1});
   }
 
-  bool tells_update() const override { return true; }
+  bool sends_direction() const override { return true; }
 
   ClientOutcome train(const ClientTask& task) override {
     Memory memory = memory_of(task.state);
@@ -123,13 +123,13 @@ class QuasiNewton final : public LocalUpdate {
       return loss;
     });
     const GradientRecord sum{std::span(sum_)};
-    const GradientRecord& told = sum_.empty() ? *gradient : sum;
-    const auto own = pairs.rate(told);
-    outcome.rate = own ? *own : lr * squared_norm(told);
+    const GradientRecord& sent = sum_.empty() ? *gradient : sum;
+    const auto own = pairs.rate(sent);
+    outcome.rate = own ? *own : lr * squared_norm(sent);
     if (options_.rate_limit > 0) {
       outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
     }
-    told.write_to(task.row, -1);
+    sent.write_to(task.row, -1);
     return outcome;
   }
 
@@ -213,7 +213,7 @@ class QuasiNewton final : public LocalUpdate {
   bool in_factors_;
   RoundPairs round_pairs_;  // where no client keeps them
   AlignedFloats loose_;     // [P] a gradient that no pair keeps, when they are rows
-  std::vector<float> sum_;  // [P] of the round's gradients, when it is told
+  std::vector<float> sum_;  // [P] of the round's gradients, when it is sent
 };
 
 void refuse(bool given, const std::string& key) {

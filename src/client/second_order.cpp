@@ -63,11 +63,10 @@ LocalObjective::LocalObjective(const ClientOptions& options, const Federation& f
       direction_(product_.size()) {
   if (model.has_hessian()) return;
   throw InvalidArgument(fmt::format("{} needs the Hessian of the loss, which this model does not "
-                                    "tell",
+                                    "compute",
                                     update),
                         "client.update",
-                        "model.kind = linear, mlp, cnn-leaf and lenet do; so do other updates "
-                        "without it");
+                        "use model.kind = linear, mlp, cnn-leaf or lenet, or another update");
 }
 
 void LocalObjective::move_to(int64_t client, std::span<const float> row) {
@@ -124,7 +123,7 @@ class FedNew final : public LocalUpdate {
         direction_(objective_.size()) {}
 
   int64_t control_width() const override { return static_cast<int64_t>(wanted_.size()); }
-  bool tells_update() const override { return true; }
+  bool sends_direction() const override { return true; }
 
   ClientOutcome train(const ClientTask& task) override {
     const std::span<const float> mean = task.control;  // y
@@ -177,7 +176,7 @@ class FedNl final : public LocalUpdate {
 
   int64_t control_width() const override { return packed_size(d_) + 1; }
   bool control_returns() const override { return false; }
-  bool tells_update() const override { return true; }
+  bool sends_direction() const override { return true; }
 
   ClientOutcome train(const ClientTask& task) override {
     objective_.move_to(task.client, task.row);

@@ -127,10 +127,10 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                                            const ParameterLayout& layout) {
   if (options.alone) return make_personal(std::move(update), {{0, layout.n_params()}});
   if (options.personal.empty()) return update;
-  if (!update_traits(options).separable || update->tells_update()) {
+  if (!update_traits(options).separable || update->sends_direction()) {
     throw InvalidArgument(fmt::format("{} train all tensors together",
-                                      update->tells_update() ? "clients that send directions"
-                                                             : "clients of " + options.kind),
+                                      update->sends_direction() ? "clients that send directions"
+                                                                : "clients of " + options.kind),
                           "client.personal",
                           "use client.update = sgd, prox or scaffold, and no aggregator dqn-fed");
   }

@@ -15,7 +15,7 @@ at::Tensor tensor_of(const T* values, const std::vector<int64_t>& shape) {
 }
 
 // What torch.save writes: one pickle, in which tensors are named by number, and the bytes of each.
-// LibTorch's own pickle_save tells the dictionary's type too, which weights_only refuses.
+// LibTorch's own pickle_save writes the dictionary's type too, which weights_only refuses.
 std::string saved(const at::IValue& value) {
   std::string pickle;
   torch::jit::Pickler pickler(

@@ -17,7 +17,7 @@ namespace hanse {
 
 namespace {
 
-// LibTorch's messages have many lines. What the interpreter tells ends with the error itself, as in
+// LibTorch's messages have many lines. The interpreter's message ends with the error itself, as in
 // "builtins.ValueError: Expected more"; other messages begin with it.
 std::string one_line(const std::exception& error) {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);

@@ -14,7 +14,7 @@ namespace {
 constexpr double kUnit = 0x1p-36;
 constexpr double kLargest = 0x1p26;  // of a sum: 2^62 units
 
-// Adds the client's part of grad L and of L, in units; false when one cannot be told in them.
+// Adds the client's part of grad L and of L, in units; false when one cannot be written in them.
 bool add_gradient(const RewardNetwork& network, const Exploration& client, int64_t pulls,
                   std::span<const double> w, std::span<int64_t> sum) {
   const auto inputs = static_cast<std::size_t>(network.inputs());

@@ -27,10 +27,10 @@ double Participation::importance(int64_t client) const {
                                     : share(client);
 }
 
-void Participation::foresee(std::vector<double> a) {
-  sampler_asked_ = sampler_.needs_foresight();
-  if (sampler_asked_) sampler_.foresee(a);
-  foreseen_ = std::move(a);
+void Participation::observe_all(std::vector<double> a) {
+  sampler_asked_ = sampler_.needs_all_clients();
+  if (sampler_asked_) sampler_.observe_all(a);
+  a_of_all_ = std::move(a);
 }
 
 const Draw& Participation::draw(int64_t round) {
@@ -52,7 +52,7 @@ void Participation::measure() {
   double ratios = 0;           // sum a/p
   double roots = 0;            // sum sqrt(a)
   for (int64_t client = 0; client < sampler_.clients(); ++client) {
-    const double a = foreseen_[static_cast<std::size_t>(client)];
+    const double a = a_of_all_[static_cast<std::size_t>(client)];
     if (!sampler_.available().contains(client)) continue;
     const double p = sampler_.probability(client);
     probability += p;
@@ -69,12 +69,12 @@ void Participation::measure() {
 void Participation::observe(const Feedback& feedback) {
   if (draw_.size() > 0) record_.estimate = variance_estimate(draw_, feedback.a);
   sampler_.observe(draw_, feedback);
-  foreseen_.clear();
+  a_of_all_.clear();
   sampler_asked_ = false;
 }
 
-std::span<const double> Participation::sampler_foresaw() const {
-  return sampler_asked_ ? foreseen_ : std::span<const double>();
+std::span<const double> Participation::a_of_all() const {
+  return sampler_asked_ ? a_of_all_ : std::span<const double>();
 }
 
 std::string Participation::line(int64_t round) const {

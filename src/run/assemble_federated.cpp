@@ -56,7 +56,7 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
   if (needs.norms || needs.gram || needs.rates || needs.trials > 0) {
     refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
   }
-  if (update.state_width() > 0 || update.tells_update()) {
+  if (update.state_width() > 0 || update.sends_direction()) {
     refuse(job.client.kind, "client.update", "use sgd or prox");
   }
   if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
@@ -67,7 +67,7 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
 }
 
 void check_view(const Job& job, const LocalUpdate& update) {
-  if (!evaluates_own_models(job) || !update.tells_update()) return;
+  if (!evaluates_own_models(job) || !update.sends_direction()) return;
   throw InvalidArgument("clients of this job send directions and have no models of their own",
                         "evaluate.view", "use evaluate.view = global");
 }
@@ -96,12 +96,12 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     parts.aggregator = make_aggregator(job, federation.clients(), parts.participation);
     check_time_limit(job, *parts.update, parts.aggregator->needs(), model.layout());
     check_buffers(job, model.layout(),
-                  parts.aggregator->needs().gram || parts.update->tells_update());
+                  parts.aggregator->needs().gram || parts.update->sends_direction());
   });
   const auto settings = trainer_settings(job, max_participants);
   const RoundNeeds needs{.update = *parts.update,
                          .rule = parts.aggregator->needs(),
-                         .foresight = parts.sampler && parts.sampler->needs_foresight(),
+                         .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
                          .settings = settings,
                          .model_kind = job.model.kind,
                          .update_kind = job.client.kind,

@@ -70,7 +70,7 @@ std::string sampler_line(const RoundTrace& round) {
   return fmt::format("{{\"draws\": {}, \"feedback\": {}, \"losses\": {}{}{}}}", list(draws),
                      list(feedback), list(losses),
                      round.everyone_there ? "" : ", \"available\": " + list(round.available),
-                     round.foreseen.empty() ? "" : ", \"foreseen\": " + list(round.foreseen));
+                     round.a_of_all.empty() ? "" : ", \"foreseen\": " + list(round.a_of_all));
 }
 
 // [[K x K]], or a list of one such matrix a layer.

@@ -30,7 +30,7 @@ constexpr auto kTables = std::span(kResults).first<8>();
 // What a resume takes along.
 constexpr auto kCarried = std::span(kResults).first<9>();
 
-// Clients in partition.csv: beyond, nobody tells the rows of a picture apart.
+// Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
 
 int64_t round_of(const std::string& line) { return parse_integer(line.substr(0, line.find(','))); }

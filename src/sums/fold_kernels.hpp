@@ -14,7 +14,7 @@ struct FoldSums {
 
 // For n entries: fixed += round(scale * (row - theta)), to nearest even; row = theta. Without theta
 // (null), fixed += round(scale * row), and the row stays. Addends with |scale * delta| > limit are
-// left out and told. REQUIRES: limit < 2^63.
+// left out and reported. REQUIRES: limit < 2^63.
 using FoldKernel = FoldSums (*)(float* row, const float* theta, int64_t* fixed, std::size_t n,
                                 double scale, double limit);
 

@@ -134,7 +134,7 @@ TEST(QuasiNewton, SendsTheGradientAndItsRate) {
       for (const std::size_t pairs : {1U, 2U, 3U, 8U}) {
         Client fast(problem, options_of(batch, steps, static_cast<int64_t>(pairs)));
         Slow slow(problem, 2, pairs);
-        EXPECT_TRUE(fast.update->tells_update());
+        EXPECT_TRUE(fast.update->sends_direction());
         for (int round = 1; round <= 7; ++round) {
           Row row = model_of_round(round);
           const auto told = slow.participate(vector_of(row), steps);

@@ -50,7 +50,7 @@ TEST(SamplersOfJobs, NoMoreThanTheClientsWithoutReplacement) {
 TEST(SamplersOfJobs, BoundSaysWhoIsAsked) {
   const auto asks = [](const std::string& a_max, int64_t clients) {
     const SamplerOptions options{.kind = "adaptive-osmd", .a_max = a_max, .horizon = 9};
-    return make(options, clients)->needs_foresight();
+    return make(options, clients)->needs_all_clients();
   };
   EXPECT_TRUE(asks("auto", 100000));
   EXPECT_FALSE(asks("auto", 100001));
@@ -58,7 +58,7 @@ TEST(SamplersOfJobs, BoundSaysWhoIsAsked) {
   EXPECT_FALSE(asks("running", 20));
   EXPECT_FALSE(asks("0.5", 20));
   const SamplerOptions fixed{.kind = "osmd", .eta = 0.01};
-  EXPECT_FALSE(make(fixed, 20)->needs_foresight());  // eta is known: no bound is needed
+  EXPECT_FALSE(make(fixed, 20)->needs_all_clients());  // eta is known: no bound is needed
 }
 
 TEST(SamplersOfJobs, LipschitzIsForLinearModels) {

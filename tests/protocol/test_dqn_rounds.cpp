@@ -236,7 +236,7 @@ class OneFails final : public LocalUpdate {
     if (task.client == 2 && task.round == 2) task.row[1] = NAN;
     return outcome;
   }
-  bool tells_update() const override { return inner_.tells_update(); }
+  bool sends_direction() const override { return inner_.sends_direction(); }
 
  private:
   LocalUpdate& inner_;

@@ -48,7 +48,7 @@ Numbers of_drawn(const Numbers& all, const Draw& draw) {
 // One round, as the trainer drives it.
 const Draw& play(Participation& participation, int64_t round) {
   const Numbers a = true_a(round);
-  if (participation.needs_foresight()) participation.foresee(a);
+  if (participation.needs_all_clients()) participation.observe_all(a);
   const Draw& draw = participation.draw(round);
   const Numbers mine = of_drawn(a, draw);
   participation.observe({.a = mine, .losses = mine});
@@ -67,11 +67,11 @@ class Spy final : public ClientSampler {
     toggled.emplace_back(changed.begin(), changed.end());
     inner_->toggle(changed);
   }
-  bool needs_foresight() const override { return asks_; }
-  void foresee(std::span<const double> a) override { foreseen.assign(a.begin(), a.end()); }
+  bool needs_all_clients() const override { return asks_; }
+  void observe_all(std::span<const double> a) override { a_of_all.assign(a.begin(), a.end()); }
 
   std::vector<Ids> toggled;
-  Numbers foreseen;
+  Numbers a_of_all;
 
  private:
   bool asks_;
@@ -83,10 +83,10 @@ TEST(Participation, AsksForAllClientsOnlyWhenSomebodyNeedsIt) {
     for (const bool regret : {false, true}) {
       Spy spy(asks);
       Participation participation(spy, nullptr, federation(), {.regret = regret});
-      EXPECT_EQ(participation.needs_foresight(), asks || regret);
-      if (participation.needs_foresight()) participation.foresee(true_a(1));
+      EXPECT_EQ(participation.needs_all_clients(), asks || regret);
+      if (participation.needs_all_clients()) participation.observe_all(true_a(1));
       // A sampler that did not ask is not told: evaluate.regret must not change the run.
-      EXPECT_EQ(spy.foreseen, asks ? true_a(1) : Numbers());
+      EXPECT_EQ(spy.a_of_all, asks ? true_a(1) : Numbers());
     }
   }
 }

@@ -68,7 +68,7 @@ TEST(RoundRecord, CountsWhatEveryRankSends) {
   jobs[2].stateful = true;
   jobs[3] = jobs[2];
   jobs[3].server.role = "dedicated";
-  jobs[4].sampler = "optimal";  // foresight
+  jobs[4].sampler = "optimal";  // asks all clients before each draw
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {

@@ -56,7 +56,7 @@ std::string name_of(const TinyJob& job) {
 
 TEST(Sampling, SameBitsOnAnyNumberOfRanksAndAfterAResume) {
   for (TinyJob job : jobs()) {
-    job.stateful = true;  // what a foresight could spoil
+    job.stateful = true;  // what training before the draw could spoil
     for (const bool all : {true, false}) {
       job.availability = nullptr;
       if (!all) job.availability = [] { return make_independent_availability(kClients, 0.7); };
@@ -178,7 +178,7 @@ TEST(Sampling, TheFewWhoAreThereAllTakePart) {
   }
 }
 
-TEST(Foresight, LeavesNoTrace) {
+TEST(AllClientsFirst, LeavesNoTrace) {
   for (TinyJob job : jobs()) {
     for (const bool stateful : {false, true}) {
       job.stateful = stateful;
@@ -228,7 +228,7 @@ std::vector<double> slow_a(TinyTraining& training, int64_t round) {
 }
 
 // p ~ sqrt(a) of this round's model, states and random streams, not of the last round's.
-TEST(Foresight, OptimalKnowsThisRoundsUpdates) {
+TEST(AllClientsFirst, OptimalKnowsThisRoundsUpdates) {
   for (const bool stateful : {false, true}) {
     TinyJob job;
     job.sampler = "optimal";
@@ -252,7 +252,7 @@ TEST(Foresight, OptimalKnowsThisRoundsUpdates) {
   }
 }
 
-TEST(Foresight, AFailureNamesTheClientAndEndsTheRoundOnAllRanks) {
+TEST(AllClientsFirst, AFailureNamesTheClientAndEndsTheRoundOnAllRanks) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     for (const char* role : {"shared", "dedicated"}) {
       TinyJob job;

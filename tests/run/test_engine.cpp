@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/model/device_communicator.hpp"
 #include "hanse/config.hpp"
-#include "hanse/model/device.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/device.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/run/engine.hpp"
 #include "run/bounds.hpp"
 #include "support/errors.hpp"
@@ -44,7 +44,7 @@ struct MadeJob {
   RoundNeeds needs(const Job& job) const {
     return {.update = *update,
             .rule = rule,
-            .foresight = sampler->needs_foresight(),
+            .all_clients_first = sampler->needs_all_clients(),
             .settings = settings,
             .model_kind = job.model.kind,
             .update_kind = job.client.kind,

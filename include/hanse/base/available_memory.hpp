@@ -15,6 +15,6 @@ int64_t available_memory(const std::filesystem::path& root = "/");
 
 // Bytes behind a name in lines "NAME: N kB", as in /proc/meminfo and /proc/self/status; nothing
 // where it is not.
-std::optional<int64_t> bytes_told(const std::filesystem::path& file, const std::string& name);
+std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name);
 
 }  // namespace hanse

@@ -104,7 +104,7 @@ class LocalUpdate {
   virtual bool control_returns() const { return true; }
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
   // of a large model keeps all its digits then.
-  virtual bool tells_update() const { return false; }
+  virtual bool sends_direction() const { return false; }
   // Is train() plain mini-batch SGD of each client's own loss on its own samples, with a proximal
   // term or without? Then CohortTraining of the same options does the same.
   virtual bool is_sgd() const { return false; }
@@ -114,7 +114,7 @@ class LocalUpdate {
   virtual void receive(std::span<const float> /*state*/, std::span<float> /*row*/) const {}
   // Turns the received model in task.row into the client's own, the one it would use for itself.
   // What else it leaves in the task counts for nothing. Here: the model after a round of training,
-  // for clients that keep none. REQUIRES: not tells_update().
+  // for clients that keep none. REQUIRES: not sends_direction().
   virtual void own_model(const ClientTask& task) { train(task); }
   // Does own_model() take the model that train() left in the state? A client that never took part
   // has none until it trains for the first time.

@@ -56,7 +56,7 @@ class Handle {
 
   Id id() const { return id_; }
 
-  // Closes now; the status tells what the destructor cannot.
+  // Closes now; the status says what the destructor cannot.
   Status reset() {
     const Id id = id_;
     id_ = -1;

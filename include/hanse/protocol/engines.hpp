@@ -12,8 +12,8 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/model/device_communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/model/device_communicator.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -53,7 +53,7 @@ EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& 
 struct RoundNeeds {
   const LocalUpdate& update;
   AggregatorNeeds rule;
-  bool foresight;  // the sampler needs to know what every client would report. Rank 0
+  bool all_clients_first;  // the sampler needs to know what every client would report. Rank 0
   const FederatedSettings& settings;
   // What the user called them, for messages; the model's decides whether cohorts can train it.
   std::string model_kind, update_kind, rule_kind, protocol;

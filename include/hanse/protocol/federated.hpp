@@ -41,7 +41,7 @@ struct RoundContext;
 struct RoundTrace {
   bool everyone_there = true;
   std::vector<int64_t> available;  // unless everyone was there
-  std::vector<double> foreseen;    // [M] a_m, when the sampler asked for them
+  std::vector<double> a_of_all;    // [M] a_m, when the sampler asked for them
   Draw draw;
   std::vector<double> a;              // the sampler's feedback
   std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too

@@ -33,9 +33,9 @@ class Participation {
   Participation(ClientSampler& sampler, Availability* availability, const Federation& federation,
                 FederatedSettings settings);
 
-  // Must foresee() be told the a_m of all clients, [M], before the next draw?
-  bool needs_foresight() const { return settings_.regret || sampler_.needs_foresight(); }
-  void foresee(std::vector<double> a);
+  // Does the next draw need observe_all() with the a_m of all clients, [M], first?
+  bool needs_all_clients() const { return settings_.regret || sampler_.needs_all_clients(); }
+  void observe_all(std::vector<double> a);
 
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
@@ -55,7 +55,7 @@ class Participation {
   std::string line(int64_t round) const;
 
   // The a_m of all clients, when the sampler asked for them in the round in progress; else empty.
-  std::span<const double> sampler_foresaw() const;
+  std::span<const double> a_of_all() const;
 
   const ClientSampler& sampler() const { return sampler_; }
 
@@ -73,7 +73,7 @@ class Participation {
   double regret_ = 0;
 
   // Of the round in progress.
-  std::vector<double> foreseen_;  // [M] a_m; empty: not asked for
+  std::vector<double> a_of_all_;  // [M] a_m; empty: not asked for
   bool sampler_asked_ = false;    // the sampler did, not the regret alone
   Draw draw_;
   std::vector<double> shares_;

@@ -64,7 +64,7 @@ class Protocol {
   // What rounds and evaluations since the last call have to say, on rank 0.
   virtual std::vector<TableLines> take_lines() { return {}; }
 
-  // Brings to rank 0 what model_row() and save() tell there.
+  // Brings to rank 0 what model_row() and save() need there.
   virtual void collect() {}
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
   virtual std::span<const float> model_row() const = 0;

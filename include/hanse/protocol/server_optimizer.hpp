@@ -28,11 +28,11 @@ struct ServerOptions {
 class ServerOptimizer {
  public:
   virtual ~ServerOptimizer() = default;
-  // Before step(): the weighted sum of what the clients told beside their updates (control_change),
+  // Before step(): the weighted sum of what the clients sent beside their updates (control_change),
   // when nothing returns to them.
   virtual void observe(std::span<const float> /*sum*/) {}
   // theta moves by the mixed update at rate `lr`; state lives across rounds. Both are all P
-  // entries, or, where clients tell their updates alone, those from `begin` on, each once a round.
+  // entries, or, where clients send their updates alone, those from `begin` on, each once a round.
   // Cost: of the entries.
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
@@ -60,7 +60,7 @@ struct NewtonOptions {
   double least_eigenvalue = 0;      // mu of option 1; 0: option 2
 };
 
-// FedNL's server (Safaryan et al. 2022, Algorithm 1) for rows of n_params values. It is told the
+// FedNL's server (Safaryan et al. 2022, Algorithm 1) for rows of n_params values. It receives the
 // clients' mean Hessian correction S, packed (rules/newton/symmetric.hpp), and behind it their mean
 // distance l; the update is -g. Its estimate H of the clients' mean Hessian is float64.
 //   option 1: x <- x - lr [H]_mu^-1 g     (eigenvalues of H below mu raised to it)

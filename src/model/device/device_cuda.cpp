@@ -17,7 +17,7 @@ cudaDeviceProp properties(int64_t index) {
   const cudaError_t code = cudaGetDeviceProperties(&found, static_cast<int>(index));
   if (code == cudaSuccess) return found;
   throw InvalidArgument(fmt::format("GPU {} does not answer: {}", index, cudaGetErrorString(code)),
-                        "run.device", "nvidia-smi tells its state; run.device = cpu needs none");
+                        "run.device", "nvidia-smi shows its state; run.device = cpu needs none");
 }
 
 }  // namespace

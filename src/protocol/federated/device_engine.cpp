@@ -25,7 +25,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const std::string of_rule = "the client of " + needs.rule_kind + cannot;
   const std::string of_all = "what all clients would report is not found out on GPUs";
   const bool has_states = update.state_width() > 0;
-  const bool sends_more = update.control_width() > 0 || update.tells_update();
+  const bool sends_more = update.control_width() > 0 || update.sends_direction();
   const std::pair<bool, Refusal> refusals[] = {
       {client.pooled || client.alone,
        {fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol", "use federated"}},
@@ -42,7 +42,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {settings.round_seconds > 0,
        {"clients that are trained side by side end together", "run.round-seconds", "use 0"}},
       {settings.regret, {of_all, "evaluate.regret", "use false"}},
-      {needs.foresight, {of_all, "sampler.kind", "use another"}},
+      {needs.all_clients_first, {of_all, "sampler.kind", "use another"}},
       {settings.own_models,
        {"clients' own models are not made on GPUs", "evaluate.view", "use evaluate.view = global"}},
   };

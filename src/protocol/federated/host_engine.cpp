@@ -279,8 +279,8 @@ void HostEngine::train_one(const RoundContext& round, std::size_t entry, Deadlin
 
 // The stage's work on what train() left in row_. Does row_ hold the update itself then?
 bool HostEngine::transform(const RoundContext& round, int64_t client, std::span<float> state) {
-  if (!stage_) return update_.tells_update();
-  for (std::size_t i = 0; !update_.tells_update() && i < row_.size(); ++i) {
+  if (!stage_) return update_.sends_direction();
+  for (std::size_t i = 0; !update_.sends_direction() && i < row_.size(); ++i) {
     row_[i] -= round.model[i];
   }
   stage_->apply({.client = client,

@@ -1,4 +1,4 @@
-// What a round tells: the ranks' findings, its times and bytes, and the columns made of them.
+// What a round reports: the ranks' findings, its times and bytes, and the columns made of them.
 #pragma once
 
 #include <cstddef>

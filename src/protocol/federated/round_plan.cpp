@@ -155,10 +155,10 @@ void RoundPlan::weigh(std::span<const double> coefficients) {
 }
 
 PlanMessage RoundPlan::share(PlanMessage message) {
-  auto head = message == PlanMessage::kForesee ? static_cast<int64_t>(message)
-                                               : static_cast<int64_t>(entries_.size());
+  auto head = message == PlanMessage::kMeasureAll ? static_cast<int64_t>(message)
+                                                  : static_cast<int64_t>(entries_.size());
   comm_.bcast(std::span(&head, 1), 0);
-  if (head == static_cast<int64_t>(PlanMessage::kForesee)) return PlanMessage::kForesee;
+  if (head == static_cast<int64_t>(PlanMessage::kMeasureAll)) return PlanMessage::kMeasureAll;
   entries_.resize(static_cast<std::size_t>(head));
   comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);
   return PlanMessage::kParticipants;

@@ -68,7 +68,7 @@ class StateHomes {
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.
 enum class PlanMessage : int64_t {
-  kForesee = -1,     // every rank first finds out what each of its clients would report
+  kMeasureAll = -1,  // every rank first finds out what each of its clients would report
   kParticipants = 0  // and more: their number; the assignments follow
 };
 

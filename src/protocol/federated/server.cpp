@@ -36,19 +36,19 @@ Server::Server(const FederatedTrainer::Parts& parts, const FederatedSettings& se
 // a_i = lambda_i^2 |g_i|^2 from |theta_i - theta|^2.
 double Server::feedback(int64_t client, double importance, double squared_norm) const {
   const int64_t samples = parts_.federation.train(client).size();
-  const double scale = parts_.update.tells_update()  // |g_i|^2 itself
+  const double scale = parts_.update.sends_direction()  // |g_i|^2 itself
                            ? 1
                            : feedback_scale(settings_.client, round_, samples);
   return importance * importance * squared_norm * scale;
 }
 
-void Server::foresee(std::vector<double> squared_steps, int64_t round) {
+void Server::observe_all(std::vector<double> squared_steps, int64_t round) {
   round_ = round;
   for (std::size_t client = 0; client < squared_steps.size(); ++client) {
     const auto id = static_cast<int64_t>(client);
     squared_steps[client] = feedback(id, participation_.importance(id), squared_steps[client]);
   }
-  participation_.foresee(std::move(squared_steps));
+  participation_.observe_all(std::move(squared_steps));
 }
 
 const Draw& Server::draw(int64_t round) {
@@ -148,9 +148,9 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
 // The draw's part of the trace.
 void Server::describe_draw() {
   const ClientSet& there = participation_.sampler().available();
-  const auto foreseen = participation_.sampler_foresaw();
+  const auto a_of_all = participation_.a_of_all();
   trace_.draw = participation_.drawn();
-  trace_.foreseen.assign(foreseen.begin(), foreseen.end());
+  trace_.a_of_all.assign(a_of_all.begin(), a_of_all.end());
   trace_.samples.clear();
   for (const int64_t client : trace_.draw.clients) {
     trace_.samples.push_back(static_cast<double>(parts_.federation.train(client).size()));

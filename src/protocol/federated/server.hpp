@@ -26,9 +26,9 @@ class Server {
   // `parts` and `settings` must outlive it. REQUIRES: rank 0's.
   Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings);
 
-  // Of the next draw: must foresee() have been told |theta_i - theta|^2 of all clients, [M]?
-  bool needs_foresight() const { return participation_.needs_foresight(); }
-  void foresee(std::vector<double> squared_steps, int64_t round);
+  // Does the next draw need observe_all() with |theta_i - theta|^2 of all clients, [M], first?
+  bool needs_all_clients() const { return participation_.needs_all_clients(); }
+  void observe_all(std::vector<double> squared_steps, int64_t round);
   const Draw& draw(int64_t round);
   std::vector<double> importances() const;  // [K] of the drawn
 
@@ -41,7 +41,7 @@ class Server {
   std::vector<double> mix(std::span<const double> gram, std::span<const double> rates);
   // The rules learn what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
-  // The step along the sum of a round that observe() was told of; moves `control`, unless it is
+  // The step along the sum of a round that observe() has seen; moves `control`, unless it is
   // empty, by the sum of the clients' second rows. REQUIRES: participants.
   ServerStep prepare_step(std::span<float> control, std::span<const float> second_row);
   // Entries from `begin` on of the model, whose mixed update is there.

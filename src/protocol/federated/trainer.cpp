@@ -73,15 +73,15 @@ RoundContext FederatedTrainer::context() {
           .failure = failure_};
 }
 
-// Who takes part, told to all ranks; before that, when the sampler must know what every client
+// Who takes part, sent to all ranks; before that, when the sampler must know what every client
 // would report, that they find it out.
 void FederatedTrainer::decide_participants() {
   plan_->clear();
   auto message = PlanMessage::kParticipants;
   if (server_) {
     attempt(failure_, [&] {
-      if (server_->needs_foresight()) {
-        message = PlanMessage::kForesee;
+      if (server_->needs_all_clients()) {
+        message = PlanMessage::kMeasureAll;
       } else {
         draw_participants();
       }
@@ -92,7 +92,7 @@ void FederatedTrainer::decide_participants() {
   auto squared = all_squared_steps(parts_, context());
   if (server_) {
     attempt(failure_, [&] {
-      server_->foresee(std::move(squared), completed_ + 1);
+      server_->observe_all(std::move(squared), completed_ + 1);
       draw_participants();
     });
   }

@@ -43,9 +43,9 @@ struct MinNorm {
 // (more of them than their length, or parallel ones), a ridge from 1e-10 on, tenfold until the form
 // is well posed, makes the answer unique: of combinations equally long, the one that spreads its
 // weight most evenly. Scaling all vectors changes nothing. Zero is what is below 3e-6 (with a ridge
-// 1.4e-5) of the length that its terms have without cancelling: float32 vectors tell no more.
-// Throws InvalidArgument when `gram` is no Gram matrix. REQUIRES: K >= 1, and with a box no zero
-// vector. Cost: O(K^3).
+// 1.4e-5) of the length that its terms have without cancelling: float32 vectors have no more
+// digits. Throws InvalidArgument when `gram` is no Gram matrix. REQUIRES: K >= 1, and with a box no
+// zero vector. Cost: O(K^3).
 MinNorm min_norm(std::span<const double> gram, int64_t k, const Box& box = {});
 
 }  // namespace hanse

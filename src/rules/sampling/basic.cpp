@@ -119,8 +119,8 @@ class OptimalSampler final : public ShareSampler {
  public:
   using ShareSampler::ShareSampler;
 
-  bool needs_foresight() const override { return true; }
-  void foresee(std::span<const double> a) override {
+  bool needs_all_clients() const override { return true; }
+  void observe_all(std::span<const double> a) override {
     const bool nothing = std::all_of(a.begin(), a.end(), [](double x) { return x == 0; });
     set_shares([&](int64_t client) {
       return nothing ? 1 : std::sqrt(a[static_cast<std::size_t>(client)]);

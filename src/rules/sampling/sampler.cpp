@@ -12,7 +12,7 @@ namespace hanse {
 int64_t Draw::draws() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 void ClientSampler::observe(const Draw&, const Feedback&) {}
-void ClientSampler::foresee(std::span<const double>) {}
+void ClientSampler::observe_all(std::span<const double>) {}
 
 double variance_estimate(const Draw& draw, std::span<const double> a) {
   const auto k = static_cast<double>(draw.draws());

@@ -124,7 +124,7 @@ double BoundedSampler::bound_of(std::span<const double> a) const {
   return a.empty() ? 0 : *std::max_element(a.begin(), a.end());
 }
 
-void BoundedSampler::foresee(std::span<const double> a) {
+void BoundedSampler::observe_all(std::span<const double> a) {
   set_bound(bound_of(a));
   awaits_bound_ = false;
 }

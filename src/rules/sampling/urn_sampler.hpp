@@ -40,8 +40,8 @@ class UrnSampler : public ClientSampler {
 // and what it adds.
 class BoundedSampler : public UrnSampler {
  public:
-  bool needs_foresight() const override { return awaits_bound_; }
-  void foresee(std::span<const double> a) override;
+  bool needs_all_clients() const override { return awaits_bound_; }
+  void observe_all(std::span<const double> a) override;
 
  protected:
   // The bound is kept as the field `name` of the state.

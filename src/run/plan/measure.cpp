@@ -141,7 +141,7 @@ double checkpoint_bytes(const Protocol& protocol) {
 }  // namespace
 
 double resident_bytes() {
-  return static_cast<double>(bytes_told("/proc/self/status", "VmRSS").value_or(0));
+  return static_cast<double>(bytes_stated("/proc/self/status", "VmRSS").value_or(0));
 }
 
 RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm) {

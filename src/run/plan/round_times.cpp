@@ -93,8 +93,9 @@ Workload::Workload(const Job& job, const Federation& federation, bool has_losses
       {.seed = static_cast<uint64_t>(job.run.seed), .regret = job.evaluate.regret});
   rounds.resize(static_cast<std::size_t>(std::clamp<int64_t>(job.run.rounds, 1, kDraws)));
   for (std::size_t round = 0; round < rounds.size(); ++round) {
-    if (participation.needs_foresight()) {
-      participation.foresee(std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
+    if (participation.needs_all_clients()) {
+      participation.observe_all(
+          std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
     }
     for (const int64_t client : participation.draw(static_cast<int64_t>(round) + 1).clients) {
       rounds[round].push_back(of_client(client));
@@ -102,7 +103,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool has_losses
     participants += static_cast<double>(rounds[round].size());
   }
   participants /= static_cast<double>(rounds.size());
-  all_clients_first = participation.needs_foresight();
+  all_clients_first = participation.needs_all_clients();
 }
 
 double Workload::drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const {

@@ -15,7 +15,7 @@ namespace hanse {
 
 namespace {
 
-// Tells the sampler who is there: everyone when a round does not say.
+// Gives the sampler who is there: everyone when a round does not say.
 void set_available(const Json& round, const std::string& where, ClientSampler& sampler) {
   std::vector<bool> there(to_index(sampler.clients()));
   for (const int64_t client : clients_in(round, "available", sampler.clients(), where)) {
@@ -60,13 +60,13 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
 Json replay_round(const Json& round, const std::string& where, bool has_experts,
                   ClientSampler& sampler) {
   set_available(round, where, sampler);
-  if (sampler.needs_foresight()) {
+  if (sampler.needs_all_clients()) {
     if (!round.contains("foreseen")) {
       throw InvalidArgument("the rule looks at all clients before this round", where,
                             "give \"foreseen\", a of each client, or set sampler.a-max to a "
                             "number or to running where it is a matter of the bound");
     }
-    sampler.foresee(numbers(round, "foreseen", to_index(sampler.clients()), 0, where));
+    sampler.observe_all(numbers(round, "foreseen", to_index(sampler.clients()), 0, where));
   }
   const auto draws = ids(field(round, "draws", where), sampler.clients(), true, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);

@@ -64,7 +64,7 @@ std::vector<double> round_gradients(int64_t clients, int64_t round) {
 }
 
 Draw draw_round(ClientSampler& sampler, int64_t round) {
-  if (sampler.needs_foresight()) sampler.foresee(round_gradients(sampler.clients(), round));
+  if (sampler.needs_all_clients()) sampler.observe_all(round_gradients(sampler.clients(), round));
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(round));
   return sampler.draw(round, stream);
 }

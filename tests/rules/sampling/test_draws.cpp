@@ -43,7 +43,7 @@ TEST(Draws, FirstDrawnFollowTheProbabilities) {
     for (const auto& away : aways) {
       SCOPED_TRACE(kind.name + ", " + std::to_string(away.size()) + " away");
       const auto sampler = sampler_of(kind, 13, 3);
-      if (sampler->needs_foresight()) sampler->foresee(round_gradients(13, 3));
+      if (sampler->needs_all_clients()) sampler->observe_all(round_gradients(13, 3));
       sampler->toggle(away);
       const auto share = share_of(*sampler, away);
       std::vector<int64_t> seen(13);
@@ -74,7 +74,7 @@ TEST(Draws, CountsWithReplacementFollowTheProbabilities) {
     if (!kind.replacement) continue;
     SCOPED_TRACE(kind.name);
     const auto sampler = sampler_of(kind, 6, 4);
-    if (sampler->needs_foresight()) sampler->foresee(round_gradients(6, 3));
+    if (sampler->needs_all_clients()) sampler->observe_all(round_gradients(6, 3));
     std::vector<int64_t> seen(6);
     for (int64_t round = 1; round <= 10000; ++round) {
       RandomStream stream(9, Purpose::kSampling, static_cast<uint64_t>(round));
@@ -93,7 +93,7 @@ TEST(Draws, OrdersWithoutReplacement) {
     if (kind.replacement || is_full(kind)) continue;
     SCOPED_TRACE(kind.name);
     const auto sampler = sampler_of(kind, 5, 4);
-    if (sampler->needs_foresight()) sampler->foresee(round_gradients(5, 3));
+    if (sampler->needs_all_clients()) sampler->observe_all(round_gradients(5, 3));
     const auto p = probabilities_of(*sampler);
     std::vector<int64_t> order{0, 1, 2, 3, 4};  // the last is left out
     std::vector<std::vector<int64_t>> orders;
@@ -122,14 +122,14 @@ TEST(Draws, NobodyIsThere) {
   for (const SamplerCase& kind : sampler_roster()) {
     SCOPED_TRACE(kind.name);
     const auto sampler = sampler_of(kind, 4, 2);
-    if (sampler->needs_foresight()) sampler->foresee(round_gradients(4, 3));
+    if (sampler->needs_all_clients()) sampler->observe_all(round_gradients(4, 3));
     const auto before = probabilities_of(*sampler);
     sampler->toggle(std::vector<int64_t>{2, 0, 3, 1});
     const Draw draw = play_round(*sampler, 3);
     EXPECT_EQ(draw.size(), 0U);
     EXPECT_EQ(draw.draws(), 0);
     EXPECT_TRUE(draw.probabilities.empty() && draw.weights.empty());
-    if (sampler->needs_foresight()) continue;
+    if (sampler->needs_all_clients()) continue;
     EXPECT_EQ(probabilities_of(*sampler), before);
   }
 }
@@ -139,7 +139,7 @@ TEST(Draws, NotMoreThanDrawnAllTakePartAndNothingIsLearnt) {
     for (const auto& away : std::vector<std::vector<int64_t>>{{0, 4}, {1, 2, 5}, {0, 1, 2, 3, 4}}) {
       SCOPED_TRACE(kind.name + ", " + std::to_string(away.size()) + " away");
       const auto sampler = sampler_of(kind, 6, 4);
-      if (sampler->needs_foresight()) sampler->foresee(round_gradients(6, 3));
+      if (sampler->needs_all_clients()) sampler->observe_all(round_gradients(6, 3));
       const auto before = probabilities_of(*sampler);
       const auto theta = sampler->expert_weights();
       const auto share = share_of(*sampler, away);
@@ -156,7 +156,7 @@ TEST(Draws, NotMoreThanDrawnAllTakePartAndNothingIsLearnt) {
         EXPECT_NEAR(draw.probabilities[i], share[index(draw.clients[i])], 1e-15);
       }
       EXPECT_EQ(sampler->expert_weights(), theta);
-      if (sampler->needs_foresight()) continue;
+      if (sampler->needs_all_clients()) continue;
       EXPECT_EQ(probabilities_of(*sampler), before);
     }
   }
@@ -215,7 +215,7 @@ TEST(Draws, ClientsWithoutMassAreNeverDrawn) {
   for (std::size_t m = 0; m < 70; m += 10) a[m] = 1e-30 * std::pow(10.0, static_cast<double>(m));
   for (const bool replacement : {true, false}) {
     const auto optimal = make_optimal_sampler(70, 4, replacement);
-    optimal->foresee(a);
+    optimal->observe_all(a);
     const auto weighted = make_weighted_sampler(a, 4, replacement);
     for (ClientSampler* sampler : {optimal.get(), weighted.get()}) {
       for (int64_t round = 1; round <= 3000; ++round) {
@@ -258,9 +258,9 @@ TEST(Draws, NobodyWithMassIsThere) {
 TEST(Draws, OptimalIsUniformWhereEveryGradientIsZero) {
   const auto sampler = make_optimal_sampler(4, 2);
   EXPECT_EQ(probabilities_of(*sampler), std::vector<double>(4, 0.25));  // before the first
-  sampler->foresee(std::vector<double>{1, 4, 0, 0});
+  sampler->observe_all(std::vector<double>{1, 4, 0, 0});
   EXPECT_DOUBLE_EQ(sampler->probability(1), 2.0 / 3);
-  sampler->foresee(std::vector<double>(4));
+  sampler->observe_all(std::vector<double>(4));
   EXPECT_EQ(probabilities_of(*sampler), std::vector<double>(4, 0.25));
 }
 

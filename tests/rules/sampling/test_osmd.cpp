@@ -84,8 +84,8 @@ class Pair {
 void Pair::play(int64_t round) {
   if (setting_.availability) change_availability();
   const std::vector<double> a = gradients();
-  if (sampler_->needs_foresight()) {
-    sampler_->foresee(a);
+  if (sampler_->needs_all_clients()) {
+    sampler_->observe_all(a);
     slow_.set_bound(*std::max_element(a.begin(), a.end()));
   }
   const Draw draw = this->draw(round);
@@ -315,9 +315,9 @@ TEST(Osmd, WithoutAnyGradientNothingIsLearnt) {
     options.bound = bound;
     const auto sampler = make_osmd_sampler(options, 5, 2);
     const auto theta = sampler->expert_weights();
-    EXPECT_EQ(sampler->needs_foresight(), bound == BoundSource::kFirstRound);
-    sampler->foresee(std::vector<double>(5));
-    EXPECT_FALSE(sampler->needs_foresight());
+    EXPECT_EQ(sampler->needs_all_clients(), bound == BoundSource::kFirstRound);
+    sampler->observe_all(std::vector<double>(5));
+    EXPECT_FALSE(sampler->needs_all_clients());
     sampler->observe(sampler->impose(std::vector<int64_t>{3, 1}),
                      {.a = std::vector<double>(2), .losses = {}});
     EXPECT_EQ(sampler->expert_weights(), theta);

@@ -70,9 +70,9 @@ TEST(Mabs, DeltaIsFromTheGradientsBeforeTheFirstRound) {
     options.horizon = 50;
     options.rate_scale = 3;
     const auto sampler = make_mabs_sampler(options, 4, 2);
-    ASSERT_TRUE(sampler->needs_foresight());
-    sampler->foresee(all);
-    EXPECT_FALSE(sampler->needs_foresight());
+    ASSERT_TRUE(sampler->needs_all_clients());
+    sampler->observe_all(all);
+    EXPECT_FALSE(sampler->needs_all_clients());
     const std::vector<double> a{0.5};
     sampler->observe(sampler->impose(std::vector<int64_t>{1, 1}), {a, {}});
     const double delta = std::sqrt(std::pow(0.4, 4) * std::log(4) / (50 * std::pow(4, 5) * mean));
@@ -123,7 +123,7 @@ TEST(Vrb, TheReferenceGoesByTheLosses) {
       options.variant = Variant::kReference;
       options.horizon = 0;
       const auto sampler = make_vrb_sampler(options, size.clients, size.per_round);
-      EXPECT_FALSE(sampler->needs_foresight());
+      EXPECT_FALSE(sampler->needs_all_clients());
       SlowVrb slow(size.clients, 0.4, given ? 0.5 : 0);
       slow.by_losses = true;
       slow.running = !given;
@@ -136,9 +136,9 @@ TEST(Vrb, LIsTheLargestGradientBeforeTheFirstRound) {
   LearningOptions options;
   options.mixing = 0.2;
   const auto sampler = make_vrb_sampler(options, 3, 2);
-  ASSERT_TRUE(sampler->needs_foresight());
-  sampler->foresee(std::vector<double>{1, 6, 2});
-  EXPECT_FALSE(sampler->needs_foresight());
+  ASSERT_TRUE(sampler->needs_all_clients());
+  sampler->observe_all(std::vector<double>{1, 6, 2});
+  EXPECT_FALSE(sampler->needs_all_clients());
   const std::vector<double> a{10, 5};
   sampler->observe(sampler->impose(std::vector<int64_t>{2, 0}), {a, {}});
   // gamma = 6 * 3/0.2 = 90; w = 15, 0, 30.
@@ -279,13 +279,13 @@ TEST(Baselines, KeepTheBoundOfTheFirstRoundAfterALoad) {
   options.horizon = 100;
   for (const auto& make : {make_mabs_sampler, make_vrb_sampler}) {
     const auto sampler = make(options, 5, 2);
-    sampler->foresee(std::vector<double>{1, 2, 3, 4, 5});
+    sampler->observe_all(std::vector<double>{1, 2, 3, 4, 5});
     State state;
     sampler->save(state);
     const auto other = make(options, 5, 2);
-    EXPECT_TRUE(other->needs_foresight());
+    EXPECT_TRUE(other->needs_all_clients());
     other->load(state);
-    EXPECT_FALSE(other->needs_foresight());
+    EXPECT_FALSE(other->needs_all_clients());
     play(*sampler, 1);
     play(*other, 1);
     EXPECT_EQ(probabilities(*sampler), probabilities(*other));

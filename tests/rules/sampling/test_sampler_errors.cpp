@@ -96,7 +96,7 @@ TEST(SamplerErrors, FeedbackThatOverflowsLeavesADistribution) {
     if (!learns(kind)) continue;
     SCOPED_TRACE(kind.name);
     const auto sampler = kind.make(6, 2);
-    sampler->foresee(std::vector<double>(6, 1));
+    sampler->observe_all(std::vector<double>(6, 1));
     for (int64_t round = 1; round <= 4; ++round) {
       const Draw draw = sampler->impose(std::vector<int64_t>{round, 0});
       sampler->observe(draw, {.a = std::vector<double>(2, 1e308), .losses = {}});
@@ -115,7 +115,7 @@ TEST(SamplerErrors, DrawsThatCannotHaveHappened) {
     if (kind.name == "full") continue;
     SCOPED_TRACE(kind.name);
     const auto sampler = kind.make(6, 2);
-    if (sampler->needs_foresight()) sampler->foresee(std::vector<double>{1, 1, 0, 1, 1, 1});
+    if (sampler->needs_all_clients()) sampler->observe_all(std::vector<double>{1, 1, 0, 1, 1, 1});
     sampler->toggle(std::vector<int64_t>{5});
     const auto refuse = [&](const std::vector<int64_t>& draws, const std::string& what) {
       expect_error<InvalidArgument>([&] { sampler->impose(draws); }, {what, "draws"});
@@ -127,7 +127,7 @@ TEST(SamplerErrors, DrawsThatCannotHaveHappened) {
     refuse({6, 1}, "client 6");
     refuse({1, -1}, "client -1");
     refuse({1, int64_t{1} << 40}, "client 1099511627776");
-    if (sampler->needs_foresight()) refuse({1, 2}, "client 2");
+    if (sampler->needs_all_clients()) refuse({1, 2}, "client 2");
     if (kind.replacement) {
       EXPECT_EQ(sampler->impose(std::vector<int64_t>{3, 3}).counts, std::vector<int64_t>{2});
     } else {

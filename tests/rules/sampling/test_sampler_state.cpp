@@ -39,7 +39,7 @@ void impose_one(ClientSampler& sampler, int64_t round, bool replacement) {
   for (int64_t k = 0; k < sampler.per_round(); ++k) {
     draws.push_back((round / 7 + (replacement ? 0 : k)) % m);
   }
-  if (sampler.needs_foresight()) sampler.foresee(round_gradients(m, round));
+  if (sampler.needs_all_clients()) sampler.observe_all(round_gradients(m, round));
   const Draw draw = sampler.impose(draws);
   const auto all = round_gradients(m, round);
   std::vector<double> a;
@@ -115,9 +115,9 @@ TEST(SamplerState, ResumesBeforeTheBoundIsKnown) {
   fresh->save(state);
   const auto used = make_osmd_sampler({.horizon = 10}, 5, 2);
   play_round(*used, 1);
-  EXPECT_FALSE(used->needs_foresight());
+  EXPECT_FALSE(used->needs_all_clients());
   used->load(state);
-  EXPECT_TRUE(used->needs_foresight());
+  EXPECT_TRUE(used->needs_all_clients());
 }
 
 // Peak resident memory so far, in MB.

@@ -49,7 +49,8 @@ Scene scene_of(const SamplerCase& kind, int64_t clients, int64_t per_round, int6
   Scene scene{
       kind.make(clients, per_round), std::vector<bool>(index(clients), true), {}, kind.replacement};
   for (int64_t round = 1; round <= rounds; ++round) play_round(*scene.sampler, round);
-  if (scene.sampler->needs_foresight()) scene.sampler->foresee(round_gradients(clients, rounds));
+  if (scene.sampler->needs_all_clients())
+    scene.sampler->observe_all(round_gradients(clients, rounds));
   scene.sampler->toggle(away);
   scene.mass = probabilities_of(*scene.sampler);
   EXPECT_NEAR(std::accumulate(scene.mass.begin(), scene.mass.end(), 0.0), 1, 1e-13);
@@ -137,7 +138,7 @@ TEST(Unbiased, OptimalWithZeros) {
   for (const bool replacement : {true, false}) {
     Scene scene{
         make_optimal_sampler(5, 3, replacement), std::vector<bool>(5, true), {}, replacement};
-    scene.sampler->foresee(std::vector<double>{4, 0, 1, 9, 0});
+    scene.sampler->observe_all(std::vector<double>{4, 0, 1, 9, 0});
     scene.mass = probabilities_of(*scene.sampler);
     EXPECT_EQ(scene.mass[1], 0);
     EXPECT_DOUBLE_EQ(scene.mass[0], 2.0 / 6);

@@ -12,13 +12,13 @@
 
 namespace hanse {
 
-// What a rule must be told about the participants before it can mix.
+// What a rule needs to know of the participants before it can mix.
 struct AggregatorNeeds {
   bool sizes = false;   // lambda of RoundReport; the others may be given any
   bool losses = false;  // F_i at the received model, on the client's training samples
   bool norms = false;   // |theta_i - theta|^2, after training, for scale()
   bool full = false;    // every client in every round
-  bool gram = false;    // inner products of the updates: coefficients are told after training
+  bool gram = false;    // inner products of the updates: coefficients follow after training
   bool layers = false;  // with gram: one Gram matrix a layer of the model
   bool rates = false;   // d_i, the rate at which the client's own step would lower its loss
   int64_t trials = 0;   // with losses: shorter steps to try until accepts()

@@ -58,7 +58,7 @@ class BanditClient {
   //   (own pulls since the last synchronization, this one counted)
   //     x (log det Sigma after it - log det Sigma at the last synchronization) > gamma
   // (Algorithm 1, lines 3 and 6). It needs no reward: one pull of x adds log(1 + phi_x . Sigma^{-1}
-  // phi_x). Changes nothing, so that a turn told in vain costs nothing to take back.
+  // phi_x). Changes nothing, so that a speculative turn that is discarded costs nothing.
   Turn next() const;
   // Makes it, with the reward y. Cost: ConfidenceSet::observe.
   void play(const Turn& turn, double reward);

@@ -1,4 +1,4 @@
-// What pulls of a finite set of arms tell about a linearised reward function.
+// What pulls of a finite set of arms say about a linearised reward function.
 //
 // Arm x has the feature phi_x = grad_w f_x(w0), in R^d, and the base f_x(w0). A pull that gives y
 // has the residual r = y - f_x(w0). With n_x pulls of x whose residuals sum to s_x,
@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// How statistics travel. Both tell the same.
+// How statistics travel. Both carry the same information.
 enum class StatisticsForm {
   kPacked,  // the lower triangle of Sigma - lambda I, and v: d (d + 1) / 2 + d numbers
   kPerArm,  // n_x and s_x: two numbers an arm

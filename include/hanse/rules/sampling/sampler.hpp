@@ -53,17 +53,17 @@ class ClientSampler : public Stateful {
   // Is every client as likely as any other, in every round?
   virtual bool even() const { return false; }
 
-  // Told after every round what its participants reported. Throws InvalidArgument, naming the
-  // client, when an a_i is negative or not finite and the sampler uses it.
+  // Called after every round with what its participants reported. Throws InvalidArgument, naming
+  // the client, when an a_i is negative or not finite and the sampler uses it.
   virtual void observe(const Draw& draw, const Feedback& feedback);
 
   // These clients came or went; all are available at first, and after load(). Each stands once.
   virtual void toggle(std::span<const int64_t> clients) = 0;
   virtual const ClientSet& available() const = 0;
 
-  // Does the next draw need a_i of all clients? Then foresee() is called first, with a [M].
-  virtual bool needs_foresight() const { return false; }
-  virtual void foresee(std::span<const double> a);
+  // Does the next draw need a_i of all clients? Then observe_all() is called first, with a [M].
+  virtual bool needs_all_clients() const { return false; }
+  virtual void observe_all(std::span<const double> a);
 
   // Weights of the rule's experts, when it has some.
   virtual std::vector<double> expert_weights() const { return {}; }
