@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kFormat = "data/README.md has the format";
+constexpr const char* kFormatHint = "data/README.md has the format";
 constexpr const char* kParts[] = {"train", "test"};
 
 // A sample or a label of a user.
@@ -150,7 +150,7 @@ class LeafFile final : public nlohmann::json_sax<json> {
     item_.has_text = false;
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument(what, fmt::format("{}, user '{}'", path_, user_), kFormat);
+    throw InvalidArgument(what, fmt::format("{}, user '{}'", path_, user_), kFormatHint);
   }
 
   const std::string& path_;
@@ -235,7 +235,7 @@ class LeafSource final : public ClientSource {
   void learn_label(const LeafItem& item, Count& count);
   std::string where() const { return fmt::format("{}, user '{}'", reading_, users_[last_].name); }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument(what, where(), kFormat);
+    throw InvalidArgument(what, where(), kFormatHint);
   }
   void check_counts() const;
   void describe_samples(const DataOptions& data);
@@ -277,7 +277,7 @@ void LeafSource::survey() {
       const auto& numbers = read.num_samples();
       if (names.size() != numbers.size()) {
         const auto what = fmt::format("{} users but {} num_samples", names.size(), numbers.size());
-        throw InvalidArgument(what, file, kFormat);
+        throw InvalidArgument(what, file, kFormatHint);
       }
       for (std::size_t i = 0; i < names.size(); ++i) {
         Count& count = user(names[i]).parts[part];
@@ -338,10 +338,10 @@ void LeafSource::check_counts() const {
 }
 
 void LeafSource::describe_samples(const DataOptions& data) {
-  if (values_ < 0) throw InvalidArgument("there is no sample", folder_, kFormat);
+  if (values_ < 0) throw InvalidArgument("there is no sample", folder_, kFormatHint);
   if (text_labels_ && (!text_features_ || classes_ > 0)) {
     throw InvalidArgument("labels are texts where samples or other labels are numbers", folder_,
-                          kFormat);
+                          kFormatHint);
   }
   layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
   const bool tokens = text_features_ && vocabulary_->size() <= 256;
@@ -359,7 +359,7 @@ void LeafSource::lay_users_out() {
   }
   const auto order = lay_out(layout_, train, test, test_fraction_);
   if (std::ssize(order) == layout_.held_out) {
-    throw InvalidArgument("no user has a training sample", folder_, kFormat);
+    throw InvalidArgument("no user has a training sample", folder_, kFormatHint);
   }
   int64_t no_test = 0;
   for (std::size_t c = 0; c < order.size(); ++c) {

@@ -150,7 +150,7 @@ void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
 
 // ---- plays: who speaks is a client ----
 
-constexpr const char* kFormat = "before each speech, after an empty line, stands a line NAME:";
+constexpr const char* kSpeechFormat = "before each speech, after an empty line, stands a line NAME:";
 
 std::string_view strip(std::string_view line) {
   const std::size_t end = line.find_last_not_of(" \t\r");
@@ -162,7 +162,7 @@ class RoleReader final : public TextReader {
   explicit RoleReader(const std::string& path) : path_(path), file_(path), text_(file_.view()) {
     check_encoding();
     find_speeches();
-    if (speeches_.empty()) throw InvalidArgument("no role speaks", path_, kFormat);
+    if (speeches_.empty()) throw InvalidArgument("no role speaks", path_, kSpeechFormat);
   }
 
   int64_t clients() const override { return static_cast<int64_t>(speeches_.size()); }

@@ -202,8 +202,8 @@ VectorXd active_set(const Problem& problem, VectorXd p) {
 }
 
 constexpr double kWorstCondition = 1e-13;  // reciprocal
-constexpr double kFirstRidge = 1e-10;      // far above the rounding of inner products
-constexpr double kLastRidge = 1e-3;        // rounding never needs as much
+constexpr double kLeastRidge = 1e-10;      // far above the rounding of inner products
+constexpr double kMostRidge = 1e-3;         // rounding never needs as much
 constexpr double kZero = 1e-11;            // a squared length, relative
 
 // Scaled to a unit diagonal: how long the vectors are says nothing about the form.
@@ -217,7 +217,7 @@ bool well_posed(const Matrix& h) {
 // sum p = 1, and makes the form definite for affinely independent vectors.
 Matrix definite_form(const Matrix& g, double& ridge) {
   const Matrix shifted = (g / g.diagonal().minCoeff()).array() + 1;
-  for (ridge = 0; ridge <= kLastRidge; ridge = std::max(kFirstRidge, 10 * ridge)) {
+  for (ridge = 0; ridge <= kMostRidge; ridge = std::max(kLeastRidge, 10 * ridge)) {
     Matrix h = shifted;
     h.diagonal() += ridge * (shifted.diagonal().array() - 1).matrix();
     if (well_posed(h)) return h;
