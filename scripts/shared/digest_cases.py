@@ -41,7 +41,7 @@ JOBS = {
     "fashion-500": {"run.rounds": 5, "evaluate.every": 5},
     "fashion-mnist": {"run.rounds": 4},
     "fed-exp-fashion": {"run.rounds": 4},
-    "fed-exp-mnist": {"run.rounds": 4},
+    "fed-exp-mnist": {"run.rounds": 4, "federation.samples": 5600},  # what its nodes need
     "fmnist-dqn-fed": {"run.rounds": 4},
     "mnist-silos": {"run.rounds": 4},
     "osmd-fashion": {"run.rounds": 30, "evaluate.every": 0},
