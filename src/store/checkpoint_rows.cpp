@@ -12,8 +12,8 @@
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 

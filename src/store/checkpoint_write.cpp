@@ -14,9 +14,9 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -63,8 +63,8 @@ int64_t write_server_part(TemporaryFile& temporary, int64_t round, const State& 
     }
     if (directory.width >= 0) {
       file.write(kClientIds, {directory.rows()}, directory.ids.data());
-      file.create_dataset(kClientRows, hdf5::Kind::kFloat, {directory.rows(), directory.width})
-          .close();
+      const std::vector<int64_t> shape = {directory.rows(), directory.width};
+      file.create_dataset(kClientRows, hdf5::kTypeOf<float>, shape).close();
     }
     file.close();
   }

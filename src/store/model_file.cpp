@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/model/state_dict.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -38,7 +38,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
   temporary.require_room(estimated_bytes(layout));
   {
     const hdf5::Section section;
-    hdf5::File file = hdf5::File::create(temporary.path(), 0);
+    hdf5::File file = hdf5::File::create(temporary.path());
     for (const auto& slot : layout.slots()) {
       file.write("/" + slot.name, slot.shape, row.data() + slot.offset);
     }
