@@ -55,8 +55,8 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
     offsets.push_back(own.end);
     train_end.push_back(own.train_end);
   }
-  file.write("offsets", {std::ssize(offsets)}, offsets.data());
-  file.write("train_end", {std::ssize(train_end)}, train_end.data());
+  file.write("offsets", offsets);
+  file.write("train_end", train_end);
   digest = add("digest", hdf5::kTypeOf<int64_t>, {1});
   SamplePlaces places;
   if (layout.classes > 0) {

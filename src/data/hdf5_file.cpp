@@ -94,12 +94,7 @@ herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
 
 }  // namespace
 
-Section::Section() : lock_(library_mutex()) {
-  H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-}
-
-Section::~Section() { H5Eset_auto2(H5E_DEFAULT, print_, print_data_); }
+Section::Section() : lock_(library_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
 void check(Id status, const std::string& what, const std::string& file) {
   if (status >= 0) return;
@@ -139,9 +134,11 @@ int64_t Dataset::offset() const {
 }
 
 void Dataset::write(const void* data) {
-  if (size_ == 0) return;
-  check(H5Dwrite(handle_.id(), stored_type().id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
-        "write " + name_, file_);
+  if (size_ > 0) {
+    check(H5Dwrite(handle_.id(), stored_type().id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
+          "write " + name_, file_);
+  }
+  close();
 }
 
 void Dataset::read(const Type& type, void* data) const { read(number_type(type), data); }
@@ -252,19 +249,14 @@ Dataset File::create_dataset(const std::string& name, const Type& type,
   return create(name, number_type(type), simple_space(shape, path_));
 }
 
-void File::write(Dataset dataset, const void* data) {
-  dataset.write(data);
-  dataset.close();
-}
-
 // A string of length zero does not exist in HDF5: an empty text has a null dataspace.
-void File::write_text(const std::string& name, const std::string& text) {
+void File::write(const std::string& name, const std::string& text) {
   const Handle space(H5Screate(text.empty() ? H5S_NULL : H5S_SCALAR), H5Sclose, "make a dataspace",
                      path_);
   const Handle type = text_type(text.size(), path_);
   check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text", path_);
   check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "encode a text", path_);
-  write(create(name, type.id(), space), text.data());
+  create(name, type.id(), space).write(text.data());
 }
 
 Dataset File::dataset(const std::string& name) const {

@@ -98,8 +98,6 @@ class ArraySource final : public ClientSource {
     read_input([&] { survey(); });
   }
 
-  const ClientLayout& layout() const override { return layout_; }
-
   void write(const SampleArrays& out) override {
     std::copy(labels_.begin(), labels_.end(), out.labels);
     read_input([&] { write_features(out); });
@@ -122,7 +120,6 @@ class ArraySource final : public ClientSource {
   std::string label_;
   double test_fraction_;
   uint64_t seed_;
-  ClientLayout layout_;
   std::vector<int64_t> extents_;  // of one sample, in the file
   std::vector<int32_t> labels_;   // of all samples, in the layout's order
   std::vector<std::byte> scratch_;

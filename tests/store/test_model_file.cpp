@@ -132,7 +132,7 @@ TEST(Inspect, AnyOtherHdf5File) {
     const hdf5::Section section;
     hdf5::File file = hdf5::File::create(folder / "data.h5");
     file.create_dataset("/a/b", hdf5::kTypeOf<double>, {3, 0}).close();
-    file.write_text("/c", "");
+    file.write("/c", std::string());
     file.close();
   }
   const std::string text = inspect_file(folder / "data.h5");

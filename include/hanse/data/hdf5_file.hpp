@@ -20,14 +20,9 @@ using Status = int;  // herr_t: negative when it failed
 class Section {
  public:
   Section();
-  ~Section();
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
 
  private:
   std::lock_guard<std::recursive_mutex> lock_;
-  Status (*print_)(Id stack, void* data) = nullptr;
-  void* print_data_ = nullptr;
 };
 
 // When the status, or an identifier, is negative: throws IoError "cannot WHAT: reason (FILE)"; the
@@ -99,7 +94,7 @@ class Dataset {
   // Where the elements stand in the file, one after another; -1: they do not.
   int64_t offset() const;
 
-  // The whole dataset; `data` holds size() elements of type().
+  // Writes the whole dataset and closes it; `data` holds size() elements of type().
   void write(const void* data);
   // The whole dataset, converted to T; a number that T cannot hold becomes its nearest.
   // REQUIRES: numbers; room for size() of them.
@@ -159,12 +154,16 @@ class File {
   // Files with the same datasets are equal byte by byte: no time is stored.
   Dataset create_dataset(const std::string& name, const Type& type,
                          const std::vector<int64_t>& shape);
-  // A whole dataset, and a text.
+  // A whole dataset: of a shape, of one extent, and a text.
   template <class T>
   void write(const std::string& name, const std::vector<int64_t>& shape, const T* data) {
-    write(create_dataset(name, kTypeOf<T>, shape), data);
+    create_dataset(name, kTypeOf<T>, shape).write(data);
   }
-  void write_text(const std::string& name, const std::string& text);
+  template <class T>
+  void write(const std::string& name, const std::vector<T>& values) {
+    write(name, {static_cast<int64_t>(values.size())}, values.data());
+  }
+  void write(const std::string& name, const std::string& text);
   Dataset dataset(const std::string& name) const;
 
   bool contains(const std::string& name) const;
@@ -184,7 +183,6 @@ class File {
  private:
   File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
   Dataset create(const std::string& name, Id type, const Handle& space);
-  static void write(Dataset dataset, const void* data);
   void write_attribute(const std::string& name, Id type, const void* value);
   Handle attribute(const std::string& name) const;
 
