@@ -47,7 +47,7 @@ TffFile::TffFile(const std::string& path) : file_(open_file(path)) {
 
 TffFile::~TffFile() {
   const hdf5::Section section;
-  hdf5::File(std::move(file_));
+  hdf5::File(std::move(file_));  // closes inside the section
 }
 
 std::string TffFile::where(int64_t client) const {

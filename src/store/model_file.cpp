@@ -6,7 +6,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/hdf5_file.hpp"
-#include "hanse/model/state_dict.hpp"
 #include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
@@ -22,11 +21,6 @@ int64_t estimated_bytes(const ParameterLayout& layout) {
 }
 
 }  // namespace
-
-void write_state_dict(const std::string& path, const ParameterLayout& layout,
-                      std::span<const float> row) {
-  write_file(path, state_dict(layout, row));
-}
 
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row) {
