@@ -50,10 +50,12 @@ void copy_ordered(std::byte* out, const void* in, std::span<const int64_t> order
 class ClientSource {
  public:
   virtual ~ClientSource() = default;
-  // Of all samples; valid as long as the source.
-  virtual const ClientLayout& layout() const = 0;
+  const ClientLayout& layout() const { return layout_; }  // of all samples
   // Writes every sample. Called once at most. Throws InvalidArgument: what layout() did not see.
   virtual void write(const SampleArrays& out) = 0;
+
+ protected:
+  ClientLayout layout_;  // filled by the constructor
 };
 
 // Lays clients of these numbers of training and test samples one after another: those with training

@@ -71,18 +71,17 @@ Found find_source(const DataOptions& data, const FederationOptions& federation, 
 }
 
 // Collective. The samples of all ranks of the host: read into shared memory, or the mapped file.
-std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data,
-                                        const FederationSizes& sizes, Communicator& host) {
+std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, Communicator& host) {
+  const SamplePlaces& places = found.sizes.places;
   std::shared_ptr<std::byte> memory;
   const bool mapped = find_data_kind(data.kind).traits.mapped;
   agree_on(host, [&] {
-    memory = mapped
-                 ? map_file(data.path, sizes.places.bytes, Access::kRead)
-                 : host.allocate_shared(sizes.places.bytes);  // which fails on all ranks, or none
+    memory = mapped ? map_file(data.path, places.bytes, Access::kRead)
+                    : host.allocate_shared(places.bytes);  // which fails on all ranks, or none
   });
   agree_on(host, [&] {
     if (!found.source) return;
-    const SampleArrays arrays = arrays_at(sizes.places, memory.get());
+    const SampleArrays arrays = arrays_at(places, memory.get());
     found.source->write(arrays);
     found.sizes.digest = static_cast<int64_t>(digest_of(found.layout, arrays));
     found.source.reset();
@@ -167,7 +166,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.shape_ = found.layout.shape;
   result.shape_.resize(static_cast<std::size_t>(found.sizes.extents));
   host.bcast(std::span<int64_t>(result.shape_), 0);
-  result.samples_memory_ = hold_samples(found, data, found.sizes, host);
+  result.samples_memory_ = hold_samples(found, data, host);
   agree_on(host, [&] {
     if (first) hold_out_clients(found, federation, seed);
   });

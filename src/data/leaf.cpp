@@ -10,7 +10,7 @@
 
 #include "client_source.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/mapped_file.hpp"
+#include "input_file.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {
@@ -43,11 +43,9 @@ class LeafFile final : public nlohmann::json_sax<json> {
   // Reads the file. Throws InvalidArgument with its path: not JSON, cut off, none of these.
   // Cost: one pass; the file is mapped, and only the lists beside the data are kept.
   LeafFile(const std::string& path, const Visitor& visitor) : path_(path), visitor_(visitor) {
-    const auto bytes = static_cast<int64_t>(fs::file_size(path));
-    if (bytes == 0) throw InvalidArgument("the file is empty", path, "make it again");
-    const auto memory = map_file(path, bytes, Access::kRead);
-    const char* text = reinterpret_cast<const char*>(memory.get());
-    json::sax_parse(text, text + bytes, this);
+    const InputText text(path);
+    if (text.view().empty()) throw InvalidArgument("the file is empty", path, "make it again");
+    json::sax_parse(text.view(), this);
     if (!found_data_) {
       throw InvalidArgument("there is no \"user_data\" with a user", path,
                             "expected LEAF's JSON; data/README.md has the format");
@@ -194,8 +192,6 @@ class LeafSource final : public ClientSource {
     lay_users_out();
   }
 
-  const ClientLayout& layout() const override { return layout_; }
-
   void write(const SampleArrays& out) override {
     for (int part = 0; part < 2; ++part) {
       for (const std::string& file : files_[part]) {
@@ -260,7 +256,6 @@ class LeafSource final : public ClientSource {
   bool text_features_ = false;
   bool text_labels_ = false;
   int64_t classes_ = 0;  // of numeric labels
-  ClientLayout layout_;
   std::vector<int32_t> tokens_;
 };
 

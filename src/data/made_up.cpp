@@ -42,9 +42,7 @@ void check_number(const std::string& key, double value, const Range& range) {
 void check_name(const std::string& key, const std::string& name,
                 const std::array<std::string, 2>& known) {
   if (name == known[0] || name == known[1]) return;
-  throw InvalidArgument(
-      fmt::format("unknown {} '{}'", key, name), key,
-      fmt::format("did you mean '{}'? known: {}", nearest(name, known), join(known, ", ")));
+  throw InvalidArgument(fmt::format("unknown {} '{}'", key, name), key, suggestion(name, known));
 }
 
 // exp of nu times the largest normal a stream can give, 8.6, is a finite float up to nu = 10.

@@ -1,6 +1,5 @@
 #include "sources.hpp"
 
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,22 +25,18 @@ class PartitionedSource final : public ClientSource {
     }
   }
 
-  const ClientLayout& layout() const override { return layout_; }
-
   void write(const SampleArrays& out) override {
-    const auto used =
-        std::span(partition_.order).first(static_cast<std::size_t>(layout_.samples()));
-    copy_ordered(out.features, dataset_.features.data(), used, 0, dataset_.sample_bytes());
+    const std::vector<int64_t>& order = partition_.order;
+    copy_ordered(out.features, dataset_.features.data(), order, 0, dataset_.sample_bytes());
     auto* labels = reinterpret_cast<std::byte*>(out.labels);
     auto* targets = reinterpret_cast<std::byte*>(out.targets);
-    if (labels) copy_ordered(labels, dataset_.labels.data(), used, 0, sizeof(int32_t));
-    if (targets) copy_ordered(targets, dataset_.targets.data(), used, 0, sizeof(float));
+    if (labels) copy_ordered(labels, dataset_.labels.data(), order, 0, sizeof(int32_t));
+    if (targets) copy_ordered(targets, dataset_.targets.data(), order, 0, sizeof(float));
   }
 
  private:
   Dataset dataset_;
   Partition partition_;
-  ClientLayout layout_;
 };
 
 void check_counts(const FederationOptions& federation) {

@@ -29,8 +29,6 @@ class TokenSource final : public ClientSource {
     survey();
   }
 
-  const ClientLayout& layout() const override { return layout_; }
-
   void write(const SampleArrays& out) override {
     std::vector<int32_t> tokens;
     for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -88,7 +86,6 @@ class TokenSource final : public ClientSource {
   std::unique_ptr<Vocabulary> vocabulary_;
   DataOptions data_;
   int64_t min_samples_;
-  ClientLayout layout_;
   std::vector<std::size_t> kept_;  // the reader's clients, in the layout's order
 };
 

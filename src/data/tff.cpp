@@ -33,7 +33,7 @@ class TffPair {
 
   // A dataset of a client in the train file (0) or the test file (1); nothing where that does not
   // have the client.
-  std::optional<TffDataset> dataset(int part, int64_t client, const std::string& name) const {
+  std::optional<hdf5::Dataset> dataset(int part, int64_t client, const std::string& name) const {
     const int64_t at = clients_[static_cast<std::size_t>(client)][static_cast<std::size_t>(part)];
     if (at < 0) return std::nullopt;
     return (part == 0 ? train_ : *test_).dataset(at, name);
@@ -63,10 +63,18 @@ class TffPair {
   std::vector<std::array<int64_t, 2>> clients_;  // where each file has it; -1: it has not
 };
 
-[[noreturn]] void refuse(const std::string& what, const TffDataset& dataset,
+[[noreturn]] void refuse(const std::string& what, const hdf5::Dataset& dataset,
                          const std::string& hint) {
-  throw InvalidArgument(what, dataset.where(), hint);
+  throw InvalidArgument(what, dataset.file(), hint);
 }
+
+bool has_bytes(const hdf5::Dataset& dataset) { return dataset.type() == hdf5::kTypeOf<uint8_t>; }
+
+bool has_numbers(const hdf5::Dataset& dataset) {
+  return dataset.type().kind == hdf5::Kind::kInteger || dataset.type().kind == hdf5::Kind::kFloat;
+}
+
+bool has_texts(const hdf5::Dataset& dataset) { return dataset.type().kind == hdf5::Kind::kText; }
 
 // ---- arrays with labels ----
 
@@ -90,8 +98,6 @@ class ArraySource final : public ClientSource {
     read_input([&] { survey(); });
   }
 
-  const ClientLayout& layout() const override { return layout_; }
-
   void write(const SampleArrays& out) override {
     std::copy(labels_.begin(), labels_.end(), out.labels);
     read_input([&] { write_features(out); });
@@ -100,32 +106,31 @@ class ArraySource final : public ClientSource {
 
  private:
   void survey();
-  int64_t read_labels(const std::optional<TffDataset>& found);
-  void learn_layout(const TffDataset& dataset);
+  int64_t read_labels(const std::optional<hdf5::Dataset>& found);
+  void learn_layout(const hdf5::Dataset& dataset);
   void write_features(const SampleArrays& out);
-  void write_part(const std::optional<TffDataset>& dataset, int64_t begin, int64_t end,
+  void write_part(const std::optional<hdf5::Dataset>& dataset, int64_t begin, int64_t end,
                   const SampleArrays& out);
-  void check_features(const TffDataset& dataset, int64_t samples) const;
+  void check_features(const hdf5::Dataset& dataset, int64_t samples) const;
   template <class T>
-  void read_samples(const TffDataset& dataset, T* out);
+  void read_samples(const hdf5::Dataset& dataset, T* out);
 
   std::unique_ptr<TffPair> files_;
   std::string features_;
   std::string label_;
   double test_fraction_;
   uint64_t seed_;
-  ClientLayout layout_;
   std::vector<int64_t> extents_;  // of one sample, in the file
   std::vector<int32_t> labels_;   // of all samples, in the layout's order
   std::vector<std::byte> scratch_;
 };
 
 // Appends a part's labels and returns their number.
-int64_t ArraySource::read_labels(const std::optional<TffDataset>& found) {
+int64_t ArraySource::read_labels(const std::optional<hdf5::Dataset>& found) {
   if (!found) return 0;
-  const TffDataset& dataset = *found;
+  const hdf5::Dataset& dataset = *found;
   const auto& shape = dataset.shape();
-  if (dataset.type() != TffType::kInteger && dataset.type() != TffType::kByte) {
+  if (dataset.type().kind != hdf5::Kind::kInteger) {
     refuse("labels are integers, these are not", dataset, "set data.label-column");
   }
   if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1)) {
@@ -144,14 +149,14 @@ int64_t ArraySource::read_labels(const std::optional<TffDataset>& found) {
   return dataset.size();
 }
 
-void ArraySource::learn_layout(const TffDataset& dataset) {
-  if (dataset.type() == TffType::kText || dataset.type() == TffType::kOther) {
+void ArraySource::learn_layout(const hdf5::Dataset& dataset) {
+  if (!has_numbers(dataset)) {
     refuse("features are numbers, these are not", dataset, "set data.feature-column");
   }
   if (dataset.shape().empty()) refuse("the features have no extent", dataset, "[n, ...] expected");
   extents_.assign(dataset.shape().begin() + 1, dataset.shape().end());
   layout_.shape = sample_shape(extents_);
-  layout_.storage = dataset.type() == TffType::kByte ? Storage::kByte : Storage::kFloat;
+  layout_.storage = has_bytes(dataset) ? Storage::kByte : Storage::kFloat;
 }
 
 void ArraySource::survey() {
@@ -169,19 +174,17 @@ void ArraySource::survey() {
   lay_out(layout_, train, test, test_fraction_);
 }
 
-void ArraySource::check_features(const TffDataset& dataset, int64_t samples) const {
+void ArraySource::check_features(const hdf5::Dataset& dataset, int64_t samples) const {
   const auto& shape = dataset.shape();
   if (shape.empty() || shape.front() != samples) {
-    refuse(fmt::format("{} samples but {} labels", dataset.samples(), samples), dataset,
-           "every sample needs a label");
+    refuse(fmt::format("{} samples but {} labels", shape.empty() ? 1 : shape.front(), samples),
+           dataset, "every sample needs a label");
   }
   if (!std::equal(shape.begin() + 1, shape.end(), extents_.begin(), extents_.end())) {
     refuse("the samples have another shape than those of the first client", dataset,
            "ragged arrays cannot be trained on");
   }
-  const bool bytes = dataset.type() == TffType::kByte;
-  const bool numbers = dataset.type() == TffType::kFloat || dataset.type() == TffType::kInteger;
-  if (layout_.storage == Storage::kByte ? !bytes : !(numbers || bytes)) {
+  if (layout_.storage == Storage::kByte ? !has_bytes(dataset) : !has_numbers(dataset)) {
     refuse("the samples have another type than those of the first client", dataset,
            "store all clients' features in one type");
   }
@@ -189,14 +192,14 @@ void ArraySource::check_features(const TffDataset& dataset, int64_t samples) con
 
 // Channels last becomes channels first.
 template <class T>
-void ArraySource::read_samples(const TffDataset& dataset, T* out) {
+void ArraySource::read_samples(const hdf5::Dataset& dataset, T* out) {
   if (extents_.size() != 3 || extents_[2] == 1) return dataset.read(out);
   scratch_.resize(static_cast<std::size_t>(dataset.size()) * sizeof(T));
   T* in = reinterpret_cast<T*>(scratch_.data());
   dataset.read(in);
   const int64_t channels = extents_[2];
   const int64_t pixels = extents_[0] * extents_[1];
-  for (int64_t i = 0; i < dataset.samples(); ++i) {
+  for (int64_t i = 0; i < dataset.shape().front(); ++i) {
     for (int64_t p = 0; p < pixels; ++p) {
       for (int64_t k = 0; k < channels; ++k) out[k * pixels + p] = *in++;
     }
@@ -204,8 +207,8 @@ void ArraySource::read_samples(const TffDataset& dataset, T* out) {
   }
 }
 
-void ArraySource::write_part(const std::optional<TffDataset>& dataset, int64_t begin, int64_t end,
-                             const SampleArrays& out) {
+void ArraySource::write_part(const std::optional<hdf5::Dataset>& dataset, int64_t begin,
+                             int64_t end, const SampleArrays& out) {
   if (!dataset) return;
   check_features(*dataset, end - begin);
   std::byte* place = out.features + begin * layout_.sample_bytes();
@@ -252,14 +255,14 @@ class TffTexts final : public TextReader {
   }
 
  private:
-  static std::vector<std::string> read_part(const std::optional<TffDataset>& dataset,
+  static std::vector<std::string> read_part(const std::optional<hdf5::Dataset>& dataset,
                                             std::string& where) {
     if (!dataset) return {};
-    where = dataset->where();
-    if (dataset->type() != TffType::kText) {
+    where = dataset->file();
+    if (!has_texts(*dataset)) {
       refuse("texts are expected, these are none", *dataset, "set data.feature-column");
     }
-    return dataset->read_texts();
+    return dataset->texts();
   }
 
   std::unique_ptr<TffPair> files_;
@@ -274,13 +277,13 @@ constexpr const char* kWords[] = {"tokens", "title"};
 
 std::string find_features(const TffFile& file, const std::string& given) {
   if (!given.empty()) return given;
+  const std::vector<std::string> names = file.names(0);
   for (const char* name : kLayouts) {
-    if (file.has(0, name)) return name;
+    if (std::ranges::count(names, name) > 0) return name;
   }
-  throw InvalidArgument(fmt::format("unknown layout: no client has {}", fmt::join(kLayouts, ", ")),
-                        "data.path",
-                        fmt::format("set data.feature-column; the first client has: {}",
-                                    fmt::join(file.names(0), ", ")));
+  throw InvalidArgument(
+      fmt::format("unknown layout: no client has {}", fmt::join(kLayouts, ", ")), "data.path",
+      fmt::format("set data.feature-column; the first client has: {}", fmt::join(names, ", ")));
 }
 
 void check_no_labels(const DataOptions& data, const std::string& features) {
@@ -302,7 +305,7 @@ std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t 
   read_input([&] {
     files = std::make_unique<TffPair>(data.path, data.test_path);
     features = find_features(files->train_file(), data.feature_column);
-    text = files->train_file().dataset(0, features).type() == TffType::kText;
+    text = has_texts(files->train_file().dataset(0, features));
   });
   if (!text) return std::make_unique<ArraySource>(std::move(files), features, data, seed);
   check_no_labels(data, features);

@@ -1,9 +1,9 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
+#include <boost/locale/utf.hpp>
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
@@ -119,21 +119,11 @@ class WordVocabulary final : public Vocabulary {
 }  // namespace
 
 char32_t next_character(std::string_view text, std::size_t& at) {
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const std::size_t start = at;
-  const auto first = static_cast<unsigned char>(text[start]);
-  const int ones = std::countl_one(first);  // as many bytes; none: one byte
-  const std::size_t length = ones == 0 ? 1 : static_cast<std::size_t>(ones);
-  if (ones == 1 || ones > 4 || start + length > text.size()) return kNotUtf8;
-  char32_t code = length == 1 ? first : first & (0x7FU >> length);
-  for (std::size_t i = start + 1; i < start + length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0U) != 0x80) return kNotUtf8;
-    code = code << 6 | (byte & 0x3FU);
-  }
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < kLeast[length] || code > 0x10FFFF || surrogate) return kNotUtf8;
-  at = start + length;
+  using Utf8 = boost::locale::utf::utf_traits<char>;
+  const char* next = text.data() + at;
+  const char32_t code = Utf8::decode(next, text.data() + text.size());
+  if (!boost::locale::utf::is_valid_codepoint(code)) return kNotUtf8;
+  at = static_cast<std::size_t>(next - text.data());
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/model/state_dict.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
@@ -202,8 +203,8 @@ void Execution::finish() {
     directory_->write_clients(clients_, parts_->federation.classes() > 0);
     write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
     if (job_.run.state_dict) {
-      write_state_dict(directory_->file("state_dict.pt"), protocol().model_layout(),
-                       protocol().model_row());
+      write_file(directory_->file("state_dict.pt"),
+                 state_dict(protocol().model_layout(), protocol().model_row()));
     }
     const Summary summary{.name = job_.run.name,
                           .seed = job_.run.seed,

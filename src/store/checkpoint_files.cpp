@@ -1,8 +1,8 @@
 // The files of checkpoints: names, seal, which is the newest.
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -23,11 +23,6 @@ namespace {
 const std::string kPrefix = "round-";
 const std::string kSuffix = ".h5";
 const std::string kTemporarySuffix = ".h5.tmp";
-
-bool has_ends(const std::string& text, const std::string& prefix, const std::string& suffix) {
-  return text.size() > prefix.size() + suffix.size() && text.starts_with(prefix) &&
-         text.ends_with(suffix);
-}
 
 // File names in the folder; none when it is not there.
 std::vector<std::string> names_in(const std::string& folder) {
@@ -117,19 +112,16 @@ std::string temporary_path(const std::string& folder, int64_t round) {
 
 void remove_temporaries(const std::string& folder) {
   for (const auto& name : names_in(folder)) {
-    if (has_ends(name, "." + kPrefix, kTemporarySuffix)) remove_file(folder + "/" + name);
+    const bool is_temporary = name.starts_with("." + kPrefix) && name.ends_with(kTemporarySuffix);
+    if (is_temporary) remove_file(folder + "/" + name);
   }
 }
 
 std::optional<int64_t> round_of_name(const std::string& file_name) {
-  if (!has_ends(file_name, kPrefix, kSuffix)) return std::nullopt;
-  const std::string digits =
-      file_name.substr(kPrefix.size(), file_name.size() - kPrefix.size() - kSuffix.size());
-  int64_t round = 0;
-  const auto code = std::from_chars(digits.data(), digits.data() + digits.size(), round).ec;
-  const bool is_round = digits.size() >= 6 && code == std::errc() &&
-                        digits.find_first_not_of("0123456789") == std::string::npos;
-  return is_round ? std::optional(round) : std::nullopt;
+  static const std::regex pattern(kPrefix + "([0-9]{6,18})\\.h5");
+  std::smatch match;
+  if (!std::regex_match(file_name, match, pattern)) return std::nullopt;
+  return std::stoll(match[1]);
 }
 
 void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round) {

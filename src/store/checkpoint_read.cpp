@@ -6,8 +6,8 @@
 
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/checkpoint.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -18,13 +18,10 @@ namespace {
 }
 
 StateArray read_array(const hdf5::Dataset& dataset, const std::string& file) {
-  switch (dataset.kind()) {
-    case hdf5::Kind::kInt64: return dataset.values<int64_t>();
-    case hdf5::Kind::kDouble: return dataset.values<double>();
-    case hdf5::Kind::kFloat: return dataset.values<float>();
-    case hdf5::Kind::kText: return dataset.text();
-    case hdf5::Kind::kOther: break;
-  }
+  if (dataset.type() == hdf5::kTypeOf<int64_t>) return dataset.values<int64_t>();
+  if (dataset.type() == hdf5::kTypeOf<double>) return dataset.values<double>();
+  if (dataset.type() == hdf5::kTypeOf<float>) return dataset.values<float>();
+  if (dataset.is_text()) return dataset.text();
   refuse(file, dataset.name() + " has a type that no state has");
 }
 

@@ -12,8 +12,8 @@
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -86,26 +86,21 @@ std::vector<int64_t> own_rows(const Directory& directory, const ClientStateStore
   return rows;
 }
 
-std::span<const float> row_of(const Directory& directory, const ClientStateStore& clients,
-                              int64_t row) {
-  return clients.existing_row(directory.ids[static_cast<std::size_t>(row)]);
-}
-
 // This rank's values of the block, row after row.
 std::vector<float> pack(const Block& block, const Directory& directory,
                         const ClientStateStore* clients) {
   std::vector<float> values;
   for (int64_t row = block.row; clients && row < block.row + block.rows; ++row) {
-    if (!clients->contains(directory.ids[static_cast<std::size_t>(row)])) continue;
-    const auto part = row_of(directory, *clients, row)
-                          .subspan(static_cast<std::size_t>(block.column),
-                                   static_cast<std::size_t>(block.columns));
+    const int64_t id = directory.ids[static_cast<std::size_t>(row)];
+    if (!clients->contains(id)) continue;
+    const auto part = clients->existing_row(id).subspan(static_cast<std::size_t>(block.column),
+                                                        static_cast<std::size_t>(block.columns));
     values.insert(values.end(), part.begin(), part.end());
   }
   return values;
 }
 
-// Neighbouring rows in one piece; one row, however long, without a copy.
+// Neighbouring rows in one piece, a long row in several.
 void write_own_rows(hdf5::File& file, const Directory& directory, const ClientStateStore* clients) {
   hdf5::Dataset rows = file.dataset(kClientRows);
   const std::vector<int64_t> own = own_rows(directory, clients);
@@ -115,15 +110,10 @@ void write_own_rows(hdf5::File& file, const Directory& directory, const ClientSt
            static_cast<int64_t>(end - begin) < rows_a_piece(directory)) {
       ++end;
     }
-    const Block run{own[begin], static_cast<int64_t>(end - begin), 0, directory.width};
-    if (run.rows > 1) {
-      rows.write_block(run, pack(run, directory, clients).data());
-      continue;
-    }
-    const auto values = row_of(directory, *clients, run.row);
     for (int64_t column = 0; column < directory.width; column += kPieceFloats) {
-      const int64_t columns = std::min(kPieceFloats, directory.width - column);
-      rows.write_block({run.row, 1, column, columns}, values.data() + column);
+      const Block block{own[begin], static_cast<int64_t>(end - begin), column,
+                        std::min(kPieceFloats, directory.width - column)};
+      rows.write_block(block, pack(block, directory, clients).data());
     }
   }
   rows.close();

@@ -14,22 +14,13 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
 namespace {
-
-void write_array(hdf5::File& file, const std::string& name, const std::string& text) {
-  file.write_text(name, text);
-}
-
-template <class T>
-void write_array(hdf5::File& file, const std::string& name, const std::vector<T>& values) {
-  file.write(name, {static_cast<int64_t>(values.size())}, values.data());
-}
 
 int64_t bytes_of(const StateArray& array) {
   return std::visit(
@@ -59,12 +50,12 @@ int64_t write_server_part(TemporaryFile& temporary, int64_t round, const State& 
     file.write_attribute("round", round);
     for (const auto& [name, array] : server.arrays()) {
       const std::string path = kStateGroup + "/" + name;
-      std::visit([&](const auto& values) { write_array(file, path, values); }, array);
+      std::visit([&](const auto& values) { file.write(path, values); }, array);
     }
     if (directory.width >= 0) {
-      file.write(kClientIds, {directory.rows()}, directory.ids.data());
-      file.create_dataset(kClientRows, hdf5::Kind::kFloat, {directory.rows(), directory.width})
-          .close();
+      file.write(kClientIds, directory.ids);
+      const std::vector<int64_t> shape = {directory.rows(), directory.width};
+      file.create_dataset(kClientRows, hdf5::kTypeOf<float>, shape).close();
     }
     file.close();
   }

@@ -18,9 +18,11 @@ namespace {
 // Wire types of protocol buffers.
 enum class Wire : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-template <typename Integer>
-void put_little_endian(std::string& out, Integer value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+// The bytes of a number, little-endian as the processor has them.
+template <class T>
+void put_number(std::string& out, T value) {
+  static_assert(std::endian::native == std::endian::little);
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 void put_varint(std::string& out, uint64_t value) {
@@ -38,28 +40,15 @@ void put_bytes(std::string& out, uint32_t field, const std::string& bytes) {
   out += bytes;
 }
 
-std::string event(int64_t step) {
+// An event whose field `field` has these contents.
+std::string event(int64_t step, uint32_t field, const std::string& contents) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   std::string out;
   put_tag(out, 1, Wire::kFixed64);
-  put_little_endian(out, std::bit_cast<uint64_t>(now.count()));
+  put_number(out, now.count());
   put_tag(out, 2, Wire::kVarint);
   put_varint(out, static_cast<uint64_t>(step));
-  return out;
-}
-
-std::string version_event() {
-  std::string out = event(0);
-  put_bytes(out, 3, "brain.Event:2");
-  return out;
-}
-
-std::string start_event(int64_t step) {
-  std::string log;
-  put_tag(log, 1, Wire::kVarint);
-  put_varint(log, 1);
-  std::string out = event(step);
-  put_bytes(out, 7, log);
+  put_bytes(out, field, contents);
   return out;
 }
 
@@ -67,7 +56,7 @@ std::string scalar(const std::string& tag, double number) {
   std::string out;
   put_bytes(out, 1, tag);
   put_tag(out, 2, Wire::kFixed32);
-  put_little_endian(out, std::bit_cast<uint32_t>(static_cast<float>(number)));
+  put_number(out, static_cast<float>(number));
   return out;
 }
 
@@ -89,9 +78,13 @@ GrowingFile open_next(const std::string& folder) {
 }  // namespace
 
 EventFile::EventFile(const std::string& folder, int64_t completed) : file_(open_next(folder)) {
-  append_record(version_event());
+  append_record(event(0, 3, "brain.Event:2"));
   const bool goes_on = std::next(fs::directory_iterator(folder)) != fs::directory_iterator();
-  if (goes_on) append_record(start_event(completed + 1));
+  if (!goes_on) return;
+  std::string log;
+  put_tag(log, 1, Wire::kVarint);
+  put_varint(log, 1);
+  append_record(event(completed + 1, 7, log));
 }
 
 void EventFile::append(int64_t round, const std::string& prefix, const Metrics& values) {
@@ -99,18 +92,15 @@ void EventFile::append(int64_t round, const std::string& prefix, const Metrics& 
   for (const auto& [name, value] : values) {
     if (std::isfinite(value)) put_bytes(summary, 1, scalar(prefix + "/" + name, value));
   }
-  std::string out = event(round);
-  put_bytes(out, 5, summary);
-  append_record(out);
+  append_record(event(round, 5, summary));
 }
 
 void EventFile::append_record(const std::string& event) {
-  std::string length;
-  put_little_endian(length, static_cast<uint64_t>(event.size()));
-  std::string record = length;
-  put_little_endian(record, masked_crc(length));
+  std::string record;
+  put_number(record, uint64_t{event.size()});
+  put_number(record, masked_crc(record));
   record += event;
-  put_little_endian(record, masked_crc(event));
+  put_number(record, masked_crc(event));
   file_.append(record);
 }
 

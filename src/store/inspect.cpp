@@ -12,8 +12,8 @@
 
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/checkpoint.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -31,28 +31,30 @@ std::string size_text(int64_t bytes) {
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+std::string type_name(const hdf5::Dataset& dataset) {
+  if (dataset.type() == hdf5::kTypeOf<int64_t>) return "int64";
+  if (dataset.type() == hdf5::kTypeOf<double>) return "float64";
+  if (dataset.type() == hdf5::kTypeOf<float>) return "float32";
+  return dataset.is_text() ? "text" : "other";
+}
+
 template <class T>
 std::string values_text(const hdf5::Dataset& dataset) {
   return fmt::format("{}", fmt::join(dataset.values<T>(), " "));
 }
 
-std::string quoted_text(const hdf5::Dataset& dataset) {
-  const std::string text = dataset.text();
+std::string quoted(const std::string& text) {
   const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c >= ' '; });
-  return printable ? "\"" + text + "\"" : "";
+  return printable && std::ssize(text) <= kShownCharacters ? "\"" + text + "\"" : "";
 }
 
 // The value, when it is small enough to be shown.
 std::string value_text(const hdf5::Dataset& dataset) {
-  const bool is_text = dataset.kind() == hdf5::Kind::kText;
-  if (dataset.size() > (is_text ? kShownCharacters : kShownElements)) return "";
-  switch (dataset.kind()) {
-    case hdf5::Kind::kInt64: return values_text<int64_t>(dataset);
-    case hdf5::Kind::kDouble: return values_text<double>(dataset);
-    case hdf5::Kind::kFloat: return values_text<float>(dataset);
-    case hdf5::Kind::kText: return quoted_text(dataset);
-    case hdf5::Kind::kOther: break;
-  }
+  if (dataset.is_text()) return quoted(dataset.text());
+  if (dataset.size() > kShownElements) return "";
+  if (dataset.type() == hdf5::kTypeOf<int64_t>) return values_text<int64_t>(dataset);
+  if (dataset.type() == hdf5::kTypeOf<double>) return values_text<double>(dataset);
+  if (dataset.type() == hdf5::kTypeOf<float>) return values_text<float>(dataset);
   return "";
 }
 
@@ -64,11 +66,10 @@ std::string dataset_lines(const hdf5::File& file, const std::vector<std::string>
   std::string lines;
   for (const auto& name : names) {
     const hdf5::Dataset dataset = file.dataset(name);
-    const bool is_text = dataset.kind() == hdf5::Kind::kText;
-    const std::string extent =
-        is_text ? fmt::format("{} bytes", dataset.size()) : fmt::format("{}", dataset.shape());
+    const std::string extent = dataset.is_text() ? fmt::format("{} bytes", dataset.text().size())
+                                                 : fmt::format("{}", dataset.shape());
     std::string line = fmt::format("  {:<{}}  {:<7}  {:<12}  {}", name.substr(skip), width,
-                                   kind_name(dataset.kind()), extent, value_text(dataset));
+                                   type_name(dataset), extent, value_text(dataset));
     line.erase(line.find_last_not_of(' ') + 1);
     lines += line + "\n";
   }
@@ -106,7 +107,7 @@ std::string inspect_checkpoint(const std::string& path) {
 bool is_model(const hdf5::File& file) {
   if (!file.contains("/row")) return false;
   const hdf5::Dataset row = file.dataset("/row");
-  return row.kind() == hdf5::Kind::kFloat && row.shape().size() == 1;
+  return row.type() == hdf5::kTypeOf<float> && row.shape().size() == 1;
 }
 
 std::string inspect_model(const hdf5::File& file, const std::string& path) {

@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/model/state_dict.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "hdf5_file.hpp"
 
 namespace hanse {
 
@@ -23,11 +22,6 @@ int64_t estimated_bytes(const ParameterLayout& layout) {
 
 }  // namespace
 
-void write_state_dict(const std::string& path, const ParameterLayout& layout,
-                      std::span<const float> row) {
-  write_file(path, state_dict(layout, row));
-}
-
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row) {
   if (static_cast<int64_t>(row.size()) != layout.n_params()) {
@@ -38,7 +32,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
   temporary.require_room(estimated_bytes(layout));
   {
     const hdf5::Section section;
-    hdf5::File file = hdf5::File::create(temporary.path(), 0);
+    hdf5::File file = hdf5::File::create(temporary.path());
     for (const auto& slot : layout.slots()) {
       file.write("/" + slot.name, slot.shape, row.data() + slot.offset);
     }

@@ -22,13 +22,13 @@ namespace {
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
 constexpr const char* kResults[] = {
-    "rounds.csv",    "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv",   "bandit.csv",   "directions.csv",  "clients.csv",   "job.cfg",
-    "partition.csv", "summary.json", "model.h5",        "state_dict.pt", "checkpoints",
-    "plots",         "tensorboard"};
+    "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv", "bandit.csv",    "directions.csv",  "clients.csv",   "tensorboard",
+    "job.cfg",     "partition.csv", "summary.json",    "model.h5",      "state_dict.pt",
+    "checkpoints", "plots"};
 constexpr auto kTables = std::span(kResults).first<8>();
 // What a resume takes along.
-constexpr auto kCarried = std::span(kResults).first<9>();
+constexpr auto kCarried = std::span(kResults).first<10>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -123,16 +123,12 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
                                   const std::vector<std::string>& round_columns) {
   fs::create_directories(path);
   if (!fs::equivalent(path, from)) {
+    fs::remove_all(fs::path(path) / "tensorboard");
     for (const char* name : kCarried) {
       const auto source = fs::path(from) / name;
-      if (fs::exists(source)) {
-        fs::copy_file(source, fs::path(path) / name, fs::copy_options::overwrite_existing);
-      }
+      constexpr auto kHow = fs::copy_options::overwrite_existing | fs::copy_options::recursive;
+      if (fs::exists(source)) fs::copy(source, fs::path(path) / name, kHow);
     }
-    const auto events = fs::path(path) / "tensorboard";
-    fs::remove_all(events);
-    if (fs::exists(fs::path(from) / "tensorboard"))
-      fs::copy(fs::path(from) / "tensorboard", events);
   }
   fs::remove(fs::path(path) / "summary.json");
   for (const char* name : kTables) cut_csv(fs::path(path) / name, completed);

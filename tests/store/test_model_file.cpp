@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
 #include "hanse/store/model_file.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "store/file_size_limit.hpp"
-#include "store/hdf5_file.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -130,9 +130,9 @@ TEST(Inspect, AnyOtherHdf5File) {
   const ScratchFolder folder;
   {
     const hdf5::Section section;
-    hdf5::File file = hdf5::File::create(folder / "data.h5", 0);
-    file.create_dataset("/a/b", hdf5::Kind::kDouble, {3, 0}).close();
-    file.write_text("/c", "");
+    hdf5::File file = hdf5::File::create(folder / "data.h5");
+    file.create_dataset("/a/b", hdf5::kTypeOf<double>, {3, 0}).close();
+    file.write("/c", std::string());
     file.close();
   }
   const std::string text = inspect_file(folder / "data.h5");

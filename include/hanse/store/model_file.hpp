@@ -17,8 +17,4 @@ namespace hanse {
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row);
 
-// The same for the file of state_dict() (model/state_dict.hpp).
-void write_state_dict(const std::string& path, const ParameterLayout& layout,
-                      std::span<const float> row);
-
 }  // namespace hanse

@@ -1,0 +1,193 @@
+// HDF5 files with every return value checked, in the few shapes Hanse uses. Every failure is a
+// one-line IoError with the file's path. <hdf5.h> stays in the files that use it.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace hanse::hdf5 {
+
+using Id = int64_t;  // hid_t
+using Status = int;  // herr_t: negative when it failed
+
+// While one lives, this thread has the library to itself (it is not thread-safe) and the library
+// prints nothing. All other types here are used, and destroyed, inside a Section.
+class Section {
+ public:
+  Section();
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+// When the status, or an identifier, is negative: throws IoError "cannot WHAT: reason (FILE)"; the
+// reason is the library's innermost.
+void check(Id status, const std::string& what, const std::string& file);
+
+// Owns an identifier of any type.
+class Handle {
+ public:
+  using Close = Status (*)(Id);
+
+  Handle() = default;
+  // Checks the identifier.
+  Handle(Id id, Close close, const std::string& what, const std::string& file)
+      : id_(id), close_(close) {
+    check(id, what, file);
+  }
+  ~Handle() { reset(); }
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+
+  Id id() const { return id_; }
+
+  // Closes now; the status says what the destructor cannot.
+  Status reset() {
+    const Id id = std::exchange(id_, -1);
+    return id >= 0 ? close_(id) : 0;
+  }
+
+ private:
+  Id id_ = -1;
+  Close close_ = nullptr;
+};
+
+enum class Kind { kInteger, kFloat, kText, kOther };
+
+// What a dataset's elements are, in whatever order of bytes.
+struct Type {
+  Kind kind = Kind::kOther;
+  int64_t bytes = 0;      // of an element; 0: of a text of any length
+  bool is_signed = true;  // of an integer
+
+  bool operator==(const Type&) const = default;
+};
+
+// The numbers that are read and written: uint8_t, int32_t, int64_t, float, double.
+template <class T>
+constexpr Type kTypeOf = {std::is_integral_v<T> ? Kind::kInteger : Kind::kFloat, sizeof(T),
+                          std::is_signed_v<T>};
+
+class Dataset {
+ public:
+  // `name` and `file` are what messages call them.
+  Dataset(Handle handle, std::string name, std::string file);
+
+  const std::string& name() const { return name_; }
+  const std::string& file() const { return file_; }
+  const Type& type() const { return type_; }
+  // One text of fixed length, or none.
+  bool is_text() const { return type_.kind == Kind::kText && type_.bytes > 0 && size_ <= 1; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t size() const { return size_; }  // elements
+  // Are the elements, bit by bit, such as the processor has them in memory?
+  bool is_stored_as(const Type& type) const;
+  // Where the elements stand in the file, one after another; -1: they do not.
+  int64_t offset() const;
+
+  // Writes the whole dataset and closes it; `data` holds size() elements of type().
+  void write(const void* data);
+  // The whole dataset, converted to T; a number that T cannot hold becomes its nearest.
+  // REQUIRES: numbers; room for size() of them.
+  template <class T>
+  void read(T* data) const {
+    read(kTypeOf<T>, data);
+  }
+  template <class T>
+  std::vector<T> values() const {
+    std::vector<T> values(static_cast<std::size_t>(size_));
+    read(values.data());
+    return values;
+  }
+  // The bytes of all texts, which are of fixed length.
+  std::string text() const;
+  // Texts of any length, each up to its first zero byte.
+  std::vector<std::string> texts() const;
+
+  // Rows and columns of a matrix of floats: [row, row + rows) x [column, column + columns).
+  struct Block {
+    int64_t row, rows, column, columns;
+  };
+  void write_block(const Block& block, const float* data);
+  void read_block(const Block& block, float* data) const;
+
+  // Closes now, so that a failure is reported.
+  void close();
+
+ private:
+  void read(const Type& type, void* data) const;
+  void read(Id memory_type, void* data) const;
+  Handle stored_type() const;
+  Handle space() const;
+  Handle select(const Block& block) const;
+
+  Handle handle_;
+  std::string name_;
+  std::string file_;
+  Type type_;
+  std::vector<int64_t> shape_;
+  int64_t size_ = 0;
+};
+
+class File {
+ public:
+  // A new file in place of `path`, with a user block of that many bytes (0, or 512). Datasets
+  // start at multiples of `alignment` bytes.
+  static File create(const std::string& path, int64_t user_block_bytes = 0, int64_t alignment = 1);
+  static File open_to_read(const std::string& path);
+  // With `mpi_comm`, which points to an MPI_Comm, through MPI-IO: collective.
+  static File open_to_write(const std::string& path, const void* mpi_comm = nullptr);
+
+  Id id() const { return handle_.id(); }
+  const std::string& path() const { return path_; }
+
+  // A dataset with its space assigned and its contents undefined; groups on the way are made.
+  // Files with the same datasets are equal byte by byte: no time is stored.
+  Dataset create_dataset(const std::string& name, const Type& type,
+                         const std::vector<int64_t>& shape);
+  // A whole dataset: of a shape, of one extent, and a text.
+  template <class T>
+  void write(const std::string& name, const std::vector<int64_t>& shape, const T* data) {
+    create_dataset(name, kTypeOf<T>, shape).write(data);
+  }
+  template <class T>
+  void write(const std::string& name, const std::vector<T>& values) {
+    write(name, {static_cast<int64_t>(values.size())}, values.data());
+  }
+  void write(const std::string& name, const std::string& text);
+  Dataset dataset(const std::string& name) const;
+
+  bool contains(const std::string& name) const;
+  // Full names of the datasets below a group, sorted.
+  std::vector<std::string> dataset_names(const std::string& group) const;
+
+  void write_attribute(const std::string& name, int64_t value);
+  void write_attribute(const std::string& name, const std::string& text);
+  bool has_attribute(const std::string& name) const;
+  int64_t read_attribute(const std::string& name) const;
+  // Nothing when it is no text of fixed length.
+  std::optional<std::string> read_text_attribute(const std::string& name) const;
+
+  // Closes now, so that a failure is reported. Collective when opened so.
+  void close();
+
+ private:
+  File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
+  Dataset create(const std::string& name, Id type, const Handle& space);
+  void write_attribute(const std::string& name, Id type, const void* value);
+  Handle attribute(const std::string& name) const;
+
+  Handle handle_;
+  std::string path_;
+};
+
+}  // namespace hanse::hdf5
