@@ -76,6 +76,13 @@ State State::part(const std::string& name) const {
   return result;
 }
 
+void StateFields::part(const std::string& name, Stateful& component) {
+  if (read_) return component.load(read_->part(name));
+  State own;
+  component.save(own);
+  written_->put_part(name, own);
+}
+
 void Stateful::save(State& state) const {
   StateFields fields(state);
   const_cast<Stateful*>(this)->visit(fields);  // which only reads the fields that it writes out

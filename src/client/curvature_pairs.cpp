@@ -6,6 +6,7 @@
 
 #include <Eigen/Core>
 
+#include "hanse/base/index.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 
@@ -15,9 +16,7 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using Eigen::Index;
 
 RoundPairs::RoundPairs(int64_t n_params, int64_t most, bool in_factors)
-    : n_params_(static_cast<std::size_t>(n_params)),
-      in_factors_(in_factors),
-      pairs_(static_cast<std::size_t>(most)) {
+    : n_params_(to_index(n_params)), in_factors_(in_factors), pairs_(to_index(most)) {
   if (in_factors) return;
   rows_.resize(2 * pairs_.size() * whole_lines(n_params_));
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
@@ -31,9 +30,8 @@ std::span<float> RoundPairs::row(std::size_t pair, std::size_t part) {
 }
 
 FreshPair RoundPairs::begin(float factor) {
-  Pair& pair = pairs_[count_++];
+  Pair& pair = pairs_[begun_++];
   pair.factor = factor;
-  pair.gradient = nullptr;
   return {.step = &pair.step, .change = &pair.change};
 }
 
@@ -46,11 +44,9 @@ FreshPair RoundPairs::begin_with_row() {
   return pair;
 }
 
-void RoundPairs::end(const GradientRecord& gradient) { end_first_open(pairs_, &gradient); }
-
 std::optional<double> RoundPairs::rate(const GradientRecord& gradient) {
-  const std::span<const Pair> pairs = std::span(pairs_).first(count_);
-  count_ = 0;
+  const std::span<const Pair> pairs = std::span(pairs_).first(begun_);
+  begun_ = ended_ = 0;
   // Every gradient once: where a step ends, the next one goes along it.
   std::vector<const GradientRecord*> all = {&gradient};
   const auto place = [&](const GradientRecord* record) {
@@ -63,7 +59,7 @@ std::optional<double> RoundPairs::rate(const GradientRecord& gradient) {
   const auto n = static_cast<Index>(pairs.size());
   Matrix terms = Matrix::Zero(2 * n + 1, 3 * n + 1);
   for (Index i = 0; i < n; ++i) {
-    const Pair& pair = pairs[static_cast<std::size_t>(i)];
+    const Pair& pair = pairs[to_index(i)];
     terms(2 * i, place(&pair.step)) = pair.factor;
     terms(2 * i + 1, place(pair.gradient)) = 1;
     terms(2 * i + 1, place(&pair.change)) = -1;
@@ -112,14 +108,13 @@ Rows from(const Rows& rows, std::size_t begin) {
 }  // namespace
 
 int64_t KeptPairs::width(int64_t n_params, int64_t slots) {
-  return 2 * slots * whole_lines(n_params) +
-         static_cast<int64_t>(notes_width(static_cast<std::size_t>(slots)));
+  return 2 * slots * whole_lines(n_params) + static_cast<int64_t>(notes_width(to_index(slots)));
 }
 
 KeptPairs::KeptPairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots)
-    : n_params_(static_cast<std::size_t>(n_params)),
-      most_(static_cast<std::size_t>(most)),
-      slots_(static_cast<std::size_t>(slots)),
+    : n_params_(to_index(n_params)),
+      most_(to_index(most)),
+      slots_(to_index(slots)),
       rows_(state),
       notes_(state.subspan(2 * slots_ * whole_lines(n_params_))) {
   const auto count = static_cast<std::size_t>(notes_[0]);
@@ -151,15 +146,10 @@ FreshPair KeptPairs::begin(float factor) {
   std::vector<bool> used(slots_);
   for (const std::size_t slot : pairs_) used[slot] = true;
   for (const Fresh& pair : fresh_) used[pair.slot] = true;
-  const auto slot =
-      static_cast<std::size_t>(std::find(used.begin(), used.end(), false) - used.begin());
+  const auto slot = to_index(std::find(used.begin(), used.end(), false) - used.begin());
   scale(slot) = factor;
   fresh_.push_back({.slot = slot});
   return {.step = &views_[2 * slot + kStep], .change = &views_[2 * slot + kChange]};
-}
-
-void KeptPairs::end(const GradientRecord& gradient) {
-  end_first_open(fresh_, gradient.row().data());
 }
 
 // The last m of the pairs and the fresh ones.

@@ -2,7 +2,6 @@
 // the curvature: those of one round, and those that are kept between rounds.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,15 +18,6 @@ struct FreshPair {
   GradientRecord* change;  // the gradient where the step began
 };
 
-// Of pairs that end in the order in which they began, each at its `gradient`: the first that has
-// none yet ends there. REQUIRES: one that has none.
-template <class Pairs, class Gradient>
-void end_first_open(Pairs& pairs, Gradient gradient) {
-  std::find_if(pairs.begin(), pairs.end(), [](const auto& pair) {
-    return pair.gradient == nullptr;
-  })->gradient = gradient;
-}
-
 // Up to m pairs, as gradients that stay until rate(), which makes their inner products at once: y
 // itself, a difference of gradients, is never written.
 class RoundPairs {
@@ -40,9 +30,9 @@ class RoundPairs {
   // The same with factor 1 and a row for s, which is no gradient then.
   FreshPair begin_with_row();
 
-  // Ends the pair that was begun first of those that have no end. The gradient must stay until
-  // rate(); it may be the step of another pair.
-  void end(const GradientRecord& gradient);
+  // Ends the pair that was begun first of those that have no end. REQUIRES: there is one. The
+  // gradient must stay until rate(); it may be the step of another pair.
+  void end(const GradientRecord& gradient) { pairs_[ended_++].gradient = &gradient; }
 
   // lbfgs_rate of `gradient` with the pairs that have curvature (has_curvature), nothing when there
   // is none; then all pairs are gone. Cost: GradientRecord::gram of 2 m + 1 gradients.
@@ -61,7 +51,8 @@ class RoundPairs {
   bool in_factors_;
   AlignedFloats rows_;       // [m, 2, P] in whole lines, or the one of begin_with_row()
   std::vector<Pair> pairs_;  // [m]
-  std::size_t count_ = 0;    // of those that were begun
+  std::size_t begun_ = 0;    // of these
+  std::size_t ended_ = 0;
 };
 
 // The last m pairs (s, y) of P values, and those of their inner products that a rate needs. A view
@@ -82,7 +73,7 @@ class KeptPairs {
   // As of RoundPairs; all gradients are rows. REQUIRES: a slot without a pair, old or fresh.
   FreshPair begin(float factor);
   FreshPair begin_with_row() { return begin(1); }
-  void end(const GradientRecord& gradient);
+  void end(const GradientRecord& gradient) { fresh_[ended_++].gradient = gradient.row().data(); }
 
   // Takes the pairs that ended, but for those that lack curvature (has_curvature); the oldest of
   // more than m leave. Returns lbfgs_rate of `gradient`, nothing when there is no pair. Cost: one
@@ -118,6 +109,7 @@ class KeptPairs {
   std::vector<std::size_t> pairs_;     // slots, oldest first
   std::vector<GradientRecord> views_;  // of every slot's two rows
   std::vector<Fresh> fresh_;
+  std::size_t ended_ = 0;        // of these
   std::vector<double> squares_;  // s.s of the fresh ones
 };
 

@@ -10,6 +10,7 @@
 
 #include "conjugate_gradients.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/client/gathered_batch.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
@@ -27,22 +28,70 @@ class LocalObjective {
   // Throws InvalidArgument, naming `update`, when the model has no Hessian. `federation` and
   // `model` must outlive the object.
   LocalObjective(const ClientOptions& options, const Federation& federation, Model& model,
-                 const std::string& update);
+                 const std::string& update)
+      : weight_decay_(options.weight_decay),
+        federation_(federation),
+        model_(model),
+        product_(to_index(model.n_params())),
+        direction_(product_.size()) {
+    if (model.has_hessian()) return;
+    throw InvalidArgument(fmt::format("{} needs the Hessian of the loss, which this model does not "
+                                      "compute",
+                                      update),
+                          "client.update",
+                          "use model.kind = linear, mlp, cnn-leaf or lenet, or another update");
+  }
 
   // Everything below is about this client at this row [P], which must stay where it is.
-  void move_to(int64_t client, std::span<const float> row);
+  void move_to(int64_t client, std::span<const float> row) {
+    row_ = row;
+    range_ = federation_.train(client);
+    features_.resize(to_index(samples() * federation_.sample_values()));
+    federation_.copy(range_, features_.data());
+  }
 
   int64_t samples() const { return range_.size(); }
   std::size_t size() const { return product_.size(); }  // P
+
   // gradient [P] <- grad f; returns the mean loss, without the penalty.
-  double gradient(std::span<double> gradient);
+  double gradient(std::span<double> gradient) {
+    std::copy(row_.begin(), row_.end(), gradient.begin());
+    RandomStream no_dropout(0, Purpose::kDropout);
+    double loss = 0;
+    sum_over_chunks(gradient, [&](const Batch& batch, double share) {
+      loss += share * model_.loss_and_gradient(row_, batch, no_dropout, product_);
+    });
+    return loss;
+  }
+
   // out [P] <- hess f v
-  void hessian_vector(std::span<const double> v, std::span<double> out);
+  void hessian_vector(std::span<const double> v, std::span<double> out) {
+    std::transform(v.begin(), v.end(), direction_.begin(),
+                   [](double value) { return static_cast<float>(value); });
+    std::copy(v.begin(), v.end(), out.begin());
+    sum_over_chunks(out, [&](const Batch& batch, double) {
+      model_.hessian_vector(row_, batch, direction_, product_);
+    });
+  }
 
  private:
+  // out <- the penalty's share of it, weight_decay out, + sum over chunks of their share of the
+  // samples times derivative(batch, share), which leaves its mean over the batch in product_.
   template <class Derivative>
-  void sum_over_chunks(double penalty, std::span<const double> of, std::span<double> out,
-                       Derivative derivative);
+  void sum_over_chunks(std::span<double> out, Derivative derivative) {
+    for (double& value : out) value *= weight_decay_;
+    const float* features = features_.data();
+    for (int64_t begin = range_.begin; begin < range_.end; begin += kChunk) {
+      const SampleRange chunk{begin, std::min(begin + kChunk, range_.end)};
+      const Batch batch = batch_of(federation_, chunk, features);
+      features += chunk.size() * federation_.sample_values();
+      const double share = static_cast<double>(batch.rows) / static_cast<double>(samples());
+      derivative(batch, share);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] += share * static_cast<double>(product_[i]);
+      }
+    }
+  }
 
   double weight_decay_;
   const Federation& federation_;
@@ -53,65 +102,6 @@ class LocalObjective {
   std::vector<float> product_;    // [P] of a chunk
   std::vector<float> direction_;  // [P]
 };
-
-LocalObjective::LocalObjective(const ClientOptions& options, const Federation& federation,
-                               Model& model, const std::string& update)
-    : weight_decay_(options.weight_decay),
-      federation_(federation),
-      model_(model),
-      product_(static_cast<std::size_t>(model.n_params())),
-      direction_(product_.size()) {
-  if (model.has_hessian()) return;
-  throw InvalidArgument(fmt::format("{} needs the Hessian of the loss, which this model does not "
-                                    "compute",
-                                    update),
-                        "client.update",
-                        "use model.kind = linear, mlp, cnn-leaf or lenet, or another update");
-}
-
-void LocalObjective::move_to(int64_t client, std::span<const float> row) {
-  row_ = row;
-  range_ = federation_.train(client);
-  features_.resize(static_cast<std::size_t>(samples() * federation_.sample_values()));
-  federation_.copy(range_, features_.data());
-}
-
-// out <- sum over chunks of their share of the samples times derivative(batch), which leaves its
-// mean over the batch in product_, + penalty `of`
-template <class Derivative>
-void LocalObjective::sum_over_chunks(double penalty, std::span<const double> of,
-                                     std::span<double> out, Derivative derivative) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = penalty * of[i];
-  const float* features = features_.data();
-  for (int64_t begin = range_.begin; begin < range_.end; begin += kChunk) {
-    const SampleRange chunk{begin, std::min(begin + kChunk, range_.end)};
-    const Batch batch = batch_of(federation_, chunk, features);
-    features += chunk.size() * federation_.sample_values();
-    const double share = static_cast<double>(batch.rows) / static_cast<double>(samples());
-    derivative(batch, share);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] += share * static_cast<double>(product_[i]);
-    }
-  }
-}
-
-double LocalObjective::gradient(std::span<double> gradient) {
-  const std::vector<double> x(row_.begin(), row_.end());
-  RandomStream no_dropout(0, Purpose::kDropout);
-  double loss = 0;
-  sum_over_chunks(weight_decay_, x, gradient, [&](const Batch& batch, double share) {
-    loss += share * model_.loss_and_gradient(row_, batch, no_dropout, product_);
-  });
-  return loss;
-}
-
-void LocalObjective::hessian_vector(std::span<const double> v, std::span<double> out) {
-  std::transform(v.begin(), v.end(), direction_.begin(),
-                 [](double value) { return static_cast<float>(value); });
-  sum_over_chunks(weight_decay_, v, out, [&](const Batch& batch, double) {
-    model_.hessian_vector(row_, batch, direction_, product_);
-  });
-}
 
 class FedNew final : public LocalUpdate {
  public:
@@ -172,7 +162,7 @@ class FedNl final : public LocalUpdate {
         d_(model.n_params()),
         gradient_(objective_.size()),
         columns_(gradient_.size() * gradient_.size()),
-        packed_(static_cast<std::size_t>(packed_size(d_))) {}
+        packed_(to_index(packed_size(d_))) {}
 
   int64_t control_width() const override { return packed_size(d_) + 1; }
   bool control_returns() const override { return false; }

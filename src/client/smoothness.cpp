@@ -48,41 +48,35 @@ double normalize(std::span<double> v) {
   return norm;
 }
 
-// The second moment of a client's samples, S = 1/n sum_i x_i x_i^T, as an operator.
-struct SecondMoment {
-  std::span<const float> samples;  // [n, d]
-  std::size_t d;
-  bool bias;  // every x_i ends with a 1 that is not stored
-
-  std::size_t size() const { return d + (bias ? 1 : 0); }
-
-  // out <- S v, both [size()]
-  void apply(std::span<const double> v, std::span<double> out) const {
-    std::fill(out.begin(), out.end(), 0.0);
-    for (std::size_t begin = 0; begin < samples.size(); begin += d) {
-      const std::span<const float> x = samples.subspan(begin, d);
-      const double product = dot(x, v.data()) + (bias ? v[d] : 0);
-      for (std::size_t j = 0; j < d; ++j) out[j] += product * static_cast<double>(x[j]);
-      if (bias) out[d] += product;
-    }
-    const double inverse = static_cast<double>(d) / static_cast<double>(samples.size());  // 1/n
-    for (double& value : out) value *= inverse;
+// out <- S v with S = 1/n sum_i x_i x_i^T, the second moment of samples [n, d]. Where v and out
+// have d + 1 entries, every x_i ends with a 1 that is not stored.
+void apply_moment(std::span<const float> samples, std::size_t d, std::span<const double> v,
+                  std::span<double> out) {
+  const bool bias = v.size() > d;
+  std::fill(out.begin(), out.end(), 0.0);
+  for (std::size_t begin = 0; begin < samples.size(); begin += d) {
+    const std::span<const float> x = samples.subspan(begin, d);
+    const double product = dot(x, v.data()) + (bias ? v[d] : 0);
+    for (std::size_t j = 0; j < d; ++j) out[j] += product * static_cast<double>(x[j]);
+    if (bias) out[d] += product;
   }
-};
+  const double inverse = static_cast<double>(d) / static_cast<double>(samples.size());  // 1/n
+  for (double& value : out) value *= inverse;
+}
 
-// Of a positive semidefinite operator, from below. |S v| of the normalized iterates grows towards
+// Of S, from below; with a bias it has a row more. |S v| of the normalized iterates grows towards
 // the eigenvalue, in the end by a geometric series whose rest is gain * ratio / (1 - ratio).
-double largest_eigenvalue(const SecondMoment& moment) {
+double largest_eigenvalue(std::span<const float> samples, std::size_t d, bool bias) {
   // Normal numbers: no structure of the data is orthogonal to them, unlike to a simple pattern.
   RandomStream random(0, Purpose::kInitialize);
-  std::vector<double> v(moment.size());
+  std::vector<double> v(d + (bias ? 1 : 0));
   for (double& value : v) value = random.normal();
   normalize(v);
   std::vector<double> image(v.size());
   double eigenvalue = 0;
   double gain = 0;
   for (int64_t iteration = 0; iteration < kMaxIterations; ++iteration) {
-    moment.apply(v, image);
+    apply_moment(samples, d, v, image);
     const double estimate = normalize(image);
     v.swap(image);
     const double ratio = (estimate - eigenvalue) / gain;
@@ -104,15 +98,15 @@ std::vector<double> smoothness_constants(const Federation& federation,
                     options.kind),
         "sampler.kind", "lipschitz needs model.kind = linear; osmd learns its probabilities");
   }
-  const int64_t d = federation.sample_values();
+  const auto d = static_cast<std::size_t>(federation.sample_values());
   std::vector<double> constants;
   std::vector<float> samples;
   for (int64_t client = 0; client < federation.clients(); ++client) {
     const SampleRange range = federation.train(client);
-    samples.resize(static_cast<std::size_t>(range.size() * d));
+    samples.resize(static_cast<std::size_t>(range.size()) * d);
     federation.copy(range, samples.data());
-    const SecondMoment moment{samples, static_cast<std::size_t>(d), options.bias};
-    constants.push_back(loss_curvature(options.loss) * largest_eigenvalue(moment));
+    const double eigenvalue = largest_eigenvalue(samples, d, options.bias);
+    constants.push_back(loss_curvature(options.loss) * eigenvalue);
   }
   return constants;
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
 
@@ -17,22 +18,33 @@ namespace {
 
 constexpr int64_t kSlabBytes = int64_t{4} << 20;
 
-// Every row starts at a multiple of 64 bytes: kernels that peel up to an aligned address then see
-// the same alignment, and give the same bits, wherever a client's row lies.
-constexpr int64_t kRowAlignment = 64;
-
-int64_t row_stride_bytes(int64_t width) {
-  const int64_t bytes = width * static_cast<int64_t>(sizeof(float));
-  return (bytes + kRowAlignment - 1) / kRowAlignment * kRowAlignment;
+// From a row to the next. Every row starts on a line: kernels that peel up to an aligned address
+// then see the same alignment, and give the same bits, wherever a client's row lies.
+int64_t stride_bytes(int64_t width) {
+  return whole_lines(width) * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t rows_below(int64_t limit_bytes, int64_t width) {
-  return width > 0 ? std::max<int64_t>(limit_bytes, 0) / row_stride_bytes(width) : 0;
+  return width > 0 ? std::max<int64_t>(limit_bytes, 0) / stride_bytes(width) : 0;
 }
 
 int64_t whole_pages(int64_t bytes) {
   const int64_t page = sysconf(_SC_PAGESIZE);
   return (bytes + page - 1) / page * page;
+}
+
+// Zeros: of `file` from `offset` on, or without a file (-1) in anonymous memory.
+std::shared_ptr<std::byte> map_zeros(int64_t bytes, int file, int64_t offset) {
+  const auto length = static_cast<std::size_t>(bytes);
+  const bool in_file = file >= 0;
+  const int flags = in_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* start = mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, file, offset);
+  if (start == MAP_FAILED) {
+    throw IoError(fmt::format("cannot map {} bytes for client states: {}", bytes, errno_text()));
+  }
+  // A request: fewer pages to make, and to look up in passes over long rows.
+  if (!in_file) madvise(start, length, MADV_HUGEPAGE);
+  return {static_cast<std::byte*>(start), [length](std::byte* p) { munmap(p, length); }};
 }
 
 }  // namespace
@@ -42,34 +54,6 @@ int64_t width_of(const std::vector<StateBlock>& blocks) {
   for (const StateBlock& block : blocks) width += block.width;
   return width;
 }
-
-struct ClientStateStore::Slab {
-  Slab(int64_t row_capacity, int64_t stride_bytes, int64_t mapped_bytes, int file, int64_t offset)
-      : capacity(row_capacity), stride(stride_bytes), bytes(mapped_bytes) {
-    const bool in_file = file >= 0;
-    const int flags = in_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void* address =
-        mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, flags, file, offset);
-    if (address == MAP_FAILED) {
-      throw IoError(fmt::format("cannot map {} bytes for client states: {}", bytes, errno_text()));
-    }
-    // A request: fewer pages to make, and to look up in passes over long rows.
-    if (!in_file) madvise(address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-    data = static_cast<std::byte*>(address);
-  }
-  ~Slab() { munmap(data, static_cast<std::size_t>(bytes)); }
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-
-  bool full() const { return used == capacity; }
-  float* next_row() { return reinterpret_cast<float*>(data + used++ * stride); }
-
-  int64_t capacity;  // rows
-  int64_t stride;    // bytes from a row to the next
-  int64_t bytes;
-  int64_t used = 0;  // rows
-  std::byte* data = nullptr;
-};
 
 ClientStateStore::ClientStateStore(int64_t width, int64_t memory_limit_bytes, std::string folder)
     : width_(width),
@@ -90,11 +74,15 @@ std::span<float> ClientStateStore::row(int64_t client) {
 }
 
 float* ClientStateStore::new_row() {
-  if (free_.empty()) return slab_with_room().next_row();
-  float* data = free_.back();
-  free_.pop_back();
-  std::fill_n(data, width_, 0.0F);
-  return data;
+  if (!free_.empty()) {
+    float* data = free_.back();
+    free_.pop_back();
+    std::fill_n(data, width_, 0.0F);
+    return data;
+  }
+  if (rows_left_ == 0) add_slab();
+  --rows_left_;
+  return std::exchange(next_row_, next_row_ + whole_lines(width_));
 }
 
 void ClientStateStore::drop(int64_t client) {
@@ -107,29 +95,25 @@ std::span<const float> ClientStateStore::existing_row(int64_t client) const {
   return {index_.at(client), static_cast<std::size_t>(width_)};
 }
 
-ClientStateStore::Slab& ClientStateStore::slab_with_room() {
-  if (!slabs_.empty() && !slabs_.back()->full()) return *slabs_.back();
-  const int64_t stride = row_stride_bytes(width_);
-  int64_t rows = std::max<int64_t>(1, kSlabBytes / stride);
-  const auto rows_so_far = static_cast<int64_t>(index_.size());
-  if (rows_so_far < rows_in_memory_) {
-    rows = std::min(rows, rows_in_memory_ - rows_so_far);
-    slabs_.push_back(std::make_unique<Slab>(rows, stride, whole_pages(rows * stride), -1, 0));
-    return *slabs_.back();
+void ClientStateStore::add_slab() {
+  int64_t rows = std::max<int64_t>(1, kSlabBytes / stride_bytes(width_));
+  const int64_t more_in_memory = rows_in_memory_ - static_cast<int64_t>(index_.size());
+  if (more_in_memory > 0) rows = std::min(rows, more_in_memory);
+  const int64_t bytes = whole_pages(rows * stride_bytes(width_));
+  if (more_in_memory > 0) {
+    slabs_.push_back(map_zeros(bytes, -1, 0));
+  } else {
+    if (file_ < 0) file_ = open_unnamed_file(folder_, "a file for client states");
+    if (!reserve_blocks(file_, file_bytes_, bytes)) {
+      throw IoError(fmt::format("no room for client states: {} bytes needed beyond {}: {}", bytes,
+                                file_bytes_, errno_text()),
+                    folder_, "raise client.state-memory or make room on the disk");
+    }
+    slabs_.push_back(map_zeros(bytes, file_, file_bytes_));
+    file_bytes_ += bytes;
   }
-  const int64_t bytes = whole_pages(rows * stride);
-  grow_file(bytes);
-  slabs_.push_back(std::make_unique<Slab>(rows, stride, bytes, file_, file_bytes_));
-  file_bytes_ += bytes;
-  return *slabs_.back();
-}
-
-void ClientStateStore::grow_file(int64_t bytes) {
-  if (file_ < 0) file_ = open_unnamed_file(folder_, "a file for client states");
-  if (reserve_blocks(file_, file_bytes_, bytes)) return;
-  throw IoError(fmt::format("no room for client states: {} bytes needed beyond {}: {}", bytes,
-                            file_bytes_, errno_text()),
-                folder_, "raise client.state-memory or make room on the disk");
+  rows_left_ = rows;
+  next_row_ = reinterpret_cast<float*>(slabs_.back().get());
 }
 
 std::vector<int64_t> ClientStateStore::clients() const {

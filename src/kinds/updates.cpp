@@ -75,14 +75,6 @@ void check_second_order(const Job& job) {
           "server.optimizer = sgd: its step is a step of Newton's");
 }
 
-std::unique_ptr<ServerOptimizer> newton_optimizer(const ClientOptions& client, int64_t n_params) {
-  const SecondOrderOptions& options = client.second_order;
-  return make_newton_optimizer(
-      {.starts_from_hessian = options.hessian_start == "hessian",
-       .least_eigenvalue = options.safeguard == "projection" ? options.least_eigenvalue : 0},
-      n_params);
-}
-
 struct UpdateKind : KindRow<Job> {
   UpdateTraits traits;
   UpdateMaker make;
@@ -119,7 +111,7 @@ const Family<UpdateKind> kUpdates{
        kFedNl, check_second_order},
       {},
       make_fednl,
-      newton_optimizer}}};
+      make_newton_optimizer}}};
 
 // Some tensors, or all, stay with the client.
 std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,

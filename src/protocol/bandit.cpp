@@ -8,30 +8,11 @@
 #include "attempt.hpp"
 #include "bandit_run.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 
 namespace hanse {
 
 namespace {
-
-// Mean and deviation of a sample.
-struct Spread {
-  double mean = 0;
-  double deviation = 0;  // 0 of one number
-};
-
-Spread spread_of(const std::vector<double>& values) {
-  Spread spread;
-  const auto n = static_cast<double>(values.size());
-  for (const double value : values) spread.mean += value / n;
-  if (values.size() < 2) return spread;
-  for (const double value : values) {
-    spread.deviation += (value - spread.mean) * (value - spread.mean) / (n - 1);
-  }
-  spread.deviation = std::sqrt(spread.deviation);
-  return spread;
-}
 
 std::string part_name(std::size_t repeat) { return fmt::format("repeat{}", repeat); }
 
@@ -132,12 +113,17 @@ std::vector<ClientEvaluation> BanditProtocol::evaluate() {
 
 Metrics BanditProtocol::metrics() const {
   Metrics metrics;
+  const auto n = static_cast<double>(runs_.size());
   const auto add = [&](const std::string& name, const auto& number_of) {
-    std::vector<double> values;
-    for (const auto& run : runs_) values.push_back(static_cast<double>(number_of(*run)));
-    const Spread spread = spread_of(values);
-    metrics.emplace_back(name, spread.mean);
-    if (runs_.size() > 1) metrics.emplace_back(name + "_std", spread.deviation);
+    double mean = 0, variance = 0;
+    for (const auto& run : runs_) mean += static_cast<double>(number_of(*run)) / n;
+    metrics.emplace_back(name, mean);
+    if (runs_.size() == 1) return;
+    for (const auto& run : runs_) {
+      const double distance = static_cast<double>(number_of(*run)) - mean;
+      variance += distance * distance / (n - 1);
+    }
+    metrics.emplace_back(name + "_std", std::sqrt(variance));
   };
   add("regret", [](const BanditRun& run) { return run.numbers().regret; });
   add("regret_explore", [](const BanditRun& run) { return run.numbers().explore_regret; });

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/protocol/bandit_options.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 #include "hanse/rules/bandit/network.hpp"
 
 namespace hanse {

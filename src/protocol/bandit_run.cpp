@@ -1,23 +1,20 @@
 #include "bandit_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "attempt.hpp"
-#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 
 namespace hanse {
 
 namespace {
 
-std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
-
 template <class T>
 void bcast_vector(Communicator& comm, std::vector<T>& values) {
   auto size = static_cast<int64_t>(values.size());
   comm.bcast(std::span(&size, 1), 0);
-  values.resize(index(size));
+  values.resize(to_index(size));
   comm.bcast(std::span(values), 0);
 }
 
@@ -35,12 +32,14 @@ BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
       best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
       network_(setup_.arms.inputs, setup_.oracle.hidden) {
   check_options(setup_.ucb);
-  numbers_.regret_of.resize(index(setup_.clients));
-  numbers_.best_of.resize(index(setup_.clients));
+  numbers_.regret_of.resize(to_index(setup_.clients));
+  numbers_.best_of.resize(to_index(setup_.clients));
 }
 
 // Of a pull, beside the best arm's.
-double BanditRun::regret(int64_t arm) const { return best_value_ - setup_.arms.values[index(arm)]; }
+double BanditRun::regret(int64_t arm) const {
+  return best_value_ - setup_.arms.values[to_index(arm)];
+}
 
 StatisticsForm BanditRun::form() const {
   return statistics_form(setup_.statistics, setup_.arms.size(), dimension());
@@ -48,7 +47,7 @@ StatisticsForm BanditRun::form() const {
 
 void BanditRun::explore() {
   const auto seen = pull_uniformly();
-  w0_.assign(index(dimension()), 0.0);
+  w0_.assign(to_index(dimension()), 0.0);
   if (setup_.network) {
     auto fit = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
     w0_ = std::move(fit.w);
@@ -60,17 +59,17 @@ void BanditRun::explore() {
 
 // Every rank knows all arms and rewards of this phase from their streams; it keeps its clients'.
 std::vector<Exploration> BanditRun::pull_uniformly() {
-  std::vector<Exploration> seen(index(end_ - begin_));
+  std::vector<Exploration> seen(to_index(end_ - begin_));
   RandomStream arms(setup_.seed, Purpose::kExploration);
   RandomStream noise(setup_.seed, Purpose::kReward);
-  const auto inputs = index(setup_.arms.inputs);
+  const auto inputs = to_index(setup_.arms.inputs);
   for (int64_t t = 0; t < setup_.exploration; ++t) {
-    const auto arm = index(arms.below(setup_.arms.size()));
+    const auto arm = to_index(arms.below(setup_.arms.size()));
     const double reward = setup_.arms.values[arm] + setup_.noise * noise.normal();
     numbers_.explore_regret += regret(static_cast<int64_t>(arm));
     const int64_t c = t % setup_.clients;
     if (!is_mine(c)) continue;
-    Exploration& mine = seen[index(c - begin_)];
+    Exploration& mine = seen[to_index(c - begin_)];
     const auto x = std::span(setup_.arms.points).subspan(arm * inputs, inputs);
     mine.points.insert(mine.points.end(), x.begin(), x.end());
     mine.rewards.push_back(reward);
@@ -81,12 +80,12 @@ std::vector<Exploration> BanditRun::pull_uniformly() {
 // The arms' features at w0, and the optimism that goes with them.
 void BanditRun::linearise() {
   const int64_t arms = setup_.arms.size();
-  std::vector<double> base(index(arms));
+  std::vector<double> base(to_index(arms));
   auto features = setup_.arms.points;
   if (setup_.network) {
-    const auto inputs = index(setup_.arms.inputs);
-    const auto d = index(dimension());
-    features.assign(index(arms) * d, 0.0);
+    const auto inputs = to_index(setup_.arms.inputs);
+    const auto d = to_index(dimension());
+    features.assign(to_index(arms) * d, 0.0);
     for (std::size_t a = 0; a < base.size(); ++a) {
       base[a] = network_.gradient(std::span(setup_.arms.points).subspan(a * inputs, inputs), w0_,
                                   std::span(features).subspan(a * d, d));
@@ -135,7 +134,7 @@ void BanditRun::play_round() {
 // returns that client; the number of clients when none does.
 int64_t BanditRun::propose_turns(int64_t from) {
   for (proposed_until_ = std::max(from, begin_); proposed_until_ < end_;) {
-    Turn& turn = turns_[index(proposed_until_ - begin_)];
+    Turn& turn = turns_[to_index(proposed_until_ - begin_)];
     turn = {};  // after a failure
     attempt(failure_, [&] { turn = client(proposed_until_).next(); });
     if (turn.triggers) return proposed_until_++;
@@ -147,17 +146,17 @@ int64_t BanditRun::propose_turns(int64_t from) {
 void BanditRun::commit_turns(int64_t from, int64_t to) {
   const int64_t stop = std::min(to, end_);
   for (int64_t c = std::max(from, begin_); c < stop; ++c) {
-    const Turn& turn = turns_[index(c - begin_)];
+    const Turn& turn = turns_[to_index(c - begin_)];
     RandomStream noise(setup_.seed, Purpose::kReward, static_cast<uint64_t>(round_),
                        static_cast<uint64_t>(c));
-    const double reward = setup_.arms.values[index(turn.arm)] + setup_.noise * noise.normal();
+    const double reward = setup_.arms.values[to_index(turn.arm)] + setup_.noise * noise.normal();
     attempt(failure_, [&] { client(c).play(turn, reward); });
   }
   discarded_here_ += std::max<int64_t>(0, proposed_until_ - std::max(to, begin_));
 }
 
 void BanditRun::synchronize() {
-  const auto width = index(features_->row_width());
+  const auto width = to_index(features_->row_width());
   std::vector<double> news;
   for (const auto& one : clients_) {
     if (one.own_arms().empty()) continue;
@@ -278,7 +277,7 @@ void BanditRun::load(const State& state) {
   start_clients();
   std::size_t at = 0;
   for (int64_t c = 0; c < setup_.clients; ++c) {
-    const auto own = index(own_.counts[index(c)]);
+    const auto own = to_index(own_.counts[to_index(c)]);
     if (is_mine(c)) {
       client(c).replay(std::span(own_.arms).subspan(at, own),
                        std::span(own_.residuals).subspan(at, own));

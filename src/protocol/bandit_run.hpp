@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "bandit_oracle.hpp"

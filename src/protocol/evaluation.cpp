@@ -6,24 +6,21 @@
 #include <numbers>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "hanse/base/index.hpp"
 #include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 
 namespace {
 
-// Positions by rising score.
-std::vector<std::size_t> ascending(std::span<const float> scores) {
-  std::vector<std::size_t> order(scores.size());
+// Twice the sum of the ranks (from 1) of class 1: a whole number even with shared ranks, so exact.
+double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> labels) {
+  std::vector<std::size_t> order(scores.size());  // by rising score
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
-  return order;
-}
-
-// Twice the sum of the ranks (from 1) of class 1: a whole number even with shared ranks, so exact.
-double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> labels) {
-  const auto order = ascending(scores);
   double sum = 0;
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
@@ -37,35 +34,19 @@ double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> 
   return sum;
 }
 
-}  // namespace
-
-double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels) {
-  const bool has_nan =
-      std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
-  const auto n_1 = static_cast<double>(std::count(labels.begin(), labels.end(), 1));
-  const double n_0 = static_cast<double>(labels.size()) - n_1;
-  if (has_nan || n_1 == 0 || n_0 == 0) return std::numeric_limits<double>::quiet_NaN();
-  return (doubled_rank_sum(scores, labels) - n_1 * (n_1 + 1)) / (2 * n_1 * n_0);
-}
-
-namespace {
-
 ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
                               Split split) {
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
   std::vector<float> scores;
   std::span<const int32_t> labels;
-  if (federation.classes() == 2 && split != Split::kTrain) {
-    scores.resize(static_cast<std::size_t>(test.size()));
-    labels = federation.labels().subspan(static_cast<std::size_t>(test.begin), scores.size());
+  if (federation.classes() == 2) {
+    scores.resize(to_index(test.size()));
+    labels = federation.labels().subspan(to_index(test.begin), scores.size());
   }
-  EvaluationSums on_test, on_train;
-  if (split != Split::kTrain) on_test = model.range(test, scores.empty() ? nullptr : scores.data());
-  if (split != Split::kTest) {
-    const bool same = split == Split::kBoth && test.begin == train.begin;
-    on_train = same ? on_test : model.range(train);
-  }
+  const EvaluationSums on_test = model.range(test, scores.empty() ? nullptr : scores.data());
+  EvaluationSums on_train;
+  if (split == Split::kBoth) on_train = test.begin == train.begin ? on_test : model.range(train);
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
   return {.samples = n_test,
@@ -76,56 +57,13 @@ ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, in
           .auroc = area_under_roc(scores, labels)};
 }
 
-}  // namespace
-
-std::vector<ClientEvaluation> evaluate(const Federation& federation,
-                                       const EvaluationRequest& request,
-                                       const std::function<Evaluator&(std::size_t i)>& model_of) {
-  std::vector<ClientEvaluation> found;
-  for (std::size_t i = 0; i < request.clients.size(); ++i) {
-    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request.split));
-  }
-  return found;
-}
-
-std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
-                                                 std::span<const int64_t> clients,
-                                                 std::span<const ClientEvaluation> found) {
-  const auto places = comm.gatherv(clients, 0);
-  const auto unordered = comm.gatherv(found, 0);
-  std::vector<ClientEvaluation> all(unordered.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[static_cast<std::size_t>(places[i])] = unordered[i];
-  }
-  return all;
-}
-
-std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation) {
-  std::vector<int64_t> sizes;
-  for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
-    sizes.push_back(federation.train(c).size() + federation.test(c).size());
-  }
-  const auto borders = cut_evenly(sizes, comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
-  std::vector<int64_t> share(static_cast<std::size_t>(borders[rank + 1] - borders[rank]));
-  std::iota(share.begin(), share.end(), borders[rank]);
-  return share;
-}
-
-namespace {
-
 double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 double weighted_mean(std::span<const double> values, std::span<const double> weights) {
-  double sum = 0;
-  double total = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum += weights[i] * values[i];
-    total += weights[i];
-  }
-  return sum / total;
+  const double sum = std::inner_product(values.begin(), values.end(), weights.begin(), 0.0);
+  return sum / std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
 // Unweighted mean of the max(1, floor(share n)) first values.
@@ -160,12 +98,8 @@ double entropy(std::span<const double> values) {
 
 // Degrees between the vector and all-ones: acos(sum x / (|x| sqrt n)).
 double angle_to_ones(std::span<const double> values) {
-  double sum = 0;
-  double squares = 0;
-  for (const double x : values) {
-    sum += x;
-    squares += x * x;
-  }
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
   if (!(squares > 0)) return 0;
   const double cosine = sum / std::sqrt(squares * static_cast<double>(values.size()));
   return std::acos(std::clamp(cosine, -1.0, 1.0)) * 180.0 / std::numbers::pi;
@@ -178,20 +112,15 @@ double deviation(std::span<const double> values) {
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-std::vector<double> sorted_copy(std::span<const double> values, bool falling) {
-  std::vector<double> sorted(values.begin(), values.end());
-  if (falling) {
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  } else {
-    std::sort(sorted.begin(), sorted.end());
-  }
-  return sorted;
+std::vector<double> rising(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values;
 }
 
-void add_accuracy(std::span<const double> accuracy, std::span<const double> samples,
+void add_accuracy(const std::vector<double>& accuracy, std::span<const double> samples,
                   Metrics& metrics) {
-  const auto low = sorted_copy(accuracy, false);
-  const auto high = sorted_copy(accuracy, true);
+  const auto low = rising(accuracy);
+  const std::vector<double> high(low.rbegin(), low.rend());
   const double h = entropy(accuracy);
   const double worst10 = head_mean(low, 0.10);
   const double best10 = head_mean(high, 0.10);
@@ -228,6 +157,53 @@ double improved_share(std::span<const double> now, std::span<const double> befor
 
 }  // namespace
 
+double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels) {
+  const bool has_nan =
+      std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
+  const auto n_1 = static_cast<double>(std::count(labels.begin(), labels.end(), 1));
+  const double n_0 = static_cast<double>(labels.size()) - n_1;
+  if (has_nan || n_1 == 0 || n_0 == 0) return std::numeric_limits<double>::quiet_NaN();
+  return (doubled_rank_sum(scores, labels) - n_1 * (n_1 + 1)) / (2 * n_1 * n_0);
+}
+
+std::vector<ClientEvaluation> evaluate(const Federation& federation,
+                                       const EvaluationRequest& request,
+                                       const std::function<Evaluator&(std::size_t i)>& model_of) {
+  std::vector<ClientEvaluation> found;
+  for (std::size_t i = 0; i < request.clients.size(); ++i) {
+    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request.split));
+  }
+  return found;
+}
+
+std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
+                                                 std::span<const int64_t> clients,
+                                                 std::span<const ClientEvaluation> found) {
+  const auto places = comm.gatherv(clients, 0);
+  const auto unordered = comm.gatherv(found, 0);
+  std::vector<ClientEvaluation> all(unordered.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[to_index(places[i])] = unordered[i];
+  }
+  return all;
+}
+
+std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation) {
+  std::vector<int64_t> sizes;
+  for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
+    sizes.push_back(federation.train(c).size() + federation.test(c).size());
+  }
+  const auto borders = cut_evenly(sizes, comm.size());
+  const auto rank = to_index(comm.rank());
+  std::vector<int64_t> share(to_index(borders[rank + 1] - borders[rank]));
+  std::iota(share.begin(), share.end(), borders[rank]);
+  return share;
+}
+
+std::string number_or_nothing(double value) {
+  return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
+}
+
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes) {
   std::vector<double> loss, accuracy, samples, train_loss, train_samples;
@@ -238,8 +214,8 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
     train_loss.push_back(client.train_loss);
     train_samples.push_back(client.train_samples);
   }
-  const auto low = sorted_copy(loss, false);
-  const auto high = sorted_copy(loss, true);
+  const auto low = rising(loss);
+  const std::vector<double> high(low.rbegin(), low.rend());
   Metrics metrics{{"loss_mean", mean(loss)},
                   {"loss_weighted", weighted_mean(loss, samples)},
                   {"loss_std", deviation(loss)},

@@ -8,6 +8,7 @@
 #include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/evaluator.hpp"
 #include "hanse/rules/experts/experts.hpp"
 #include "online_scores.hpp"
 #include "peer_mixture.hpp"
@@ -56,8 +57,7 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
     : parts_(parts),
       settings_(std::move(settings)),
       stream_(parts.federation, settings_.stream, settings_.seed),
-      nodes_(parts.federation.clients()),
-      evaluator_(parts.federation, parts.model) {
+      nodes_(parts.federation.clients()) {
   settings_.peers = checked_peers(settings_.peers, nodes_);
   const int64_t ranks = parts_.comm.size();
   begin_ = first_node(parts_.comm.rank(), ranks, nodes_);
@@ -147,11 +147,18 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
     train();
     mix();
   }
-  RankReport mine{};
-  mine.stop = stop_requested ? 1 : 0;
-  mine.bytes = static_cast<double>(parts_.comm.bytes_moved() - bytes_before);
-  mine.comm_s = parts_.comm.seconds() - comm_before_s - wait_s_;
-  return report(mine, start_s);
+  const std::vector<NodeReport> own = score();
+  RoundRecord record =
+      report({.train_s = train_s_,
+              .comm_s = parts_.comm.seconds() - comm_before_s - wait_s_,
+              .wait_s = wait_s_,
+              .stop = stop_requested ? 1.0 : 0.0,
+              .failed = failure_ ? 1.0 : 0.0,
+              .bytes = static_cast<double>(parts_.comm.bytes_moved() - bytes_before)},
+             own);
+  ++completed_;
+  record.seconds = monotonic_seconds() - start_s;
+  return record;
 }
 
 // Gamma_i of this rank's nodes, and everybody's for rules that mix.
@@ -246,7 +253,7 @@ void OnlineTrainer::predict_all() {
 
 // sum_j p_ij (theta_j - Gamma_j) . grad L_i(Gamma_j)
 double OnlineTrainer::mixing_gap(int64_t node) {
-  gradient_.resize(static_cast<std::size_t>(parts_.model.n_params()));
+  std::vector<float> gradient(static_cast<std::size_t>(parts_.model.n_params()));
   const Batch batch = batches_[static_cast<std::size_t>(node - begin_)].view();
   double gap = 0;
   for (int64_t j = 0; j < nodes_; ++j) {
@@ -255,11 +262,11 @@ double OnlineTrainer::mixing_gap(int64_t node) {
     const auto mixed = row_of(theta_, j);
     const auto own = row_of(gamma_, j);
     RandomStream noise = noise_of(settings_.seed, node, round_number());
-    parts_.model.loss_and_gradient(own, batch, noise, gradient_);
+    parts_.model.loss_and_gradient(own, batch, noise, gradient);
     double product = 0;
-    for (std::size_t k = 0; k < gradient_.size(); ++k) {
+    for (std::size_t k = 0; k < gradient.size(); ++k) {
       product += (static_cast<double>(mixed[k]) - static_cast<double>(own[k])) *
-                 static_cast<double>(gradient_[k]);
+                 static_cast<double>(gradient[k]);
     }
     gap += weight * product;
   }
@@ -283,13 +290,9 @@ std::vector<NodeReport> OnlineTrainer::score() {
   return reports;
 }
 
-RoundRecord OnlineTrainer::report(RankReport mine, double start_s) {
-  const std::vector<NodeReport> own = score();
-  mine.train_s = train_s_;
-  mine.wait_s = wait_s_;
-  mine.failed = failure_ ? 1 : 0;
+RoundRecord OnlineTrainer::report(const RankReport& mine, std::span<const NodeReport> own) {
   const int64_t bytes_before = parts_.comm.bytes_moved();
-  const auto nodes = parts_.comm.gatherv(std::span<const NodeReport>(own), 0);
+  const auto nodes = parts_.comm.gatherv(own, 0);
   const auto ranks = parts_.comm.gatherv(std::span<const RankReport>(&mine, 1), 0);
   RoundRecord record{.round = round_number(), .participants = nodes_};
   record.mixed_loss = scores_->mixed_loss();
@@ -305,8 +308,6 @@ RoundRecord OnlineTrainer::report(RankReport mine, double start_s) {
   record.bytes_sent = static_cast<int64_t>(bytes);
   for (const NodeReport& node : nodes) record.loss += node.loss / static_cast<double>(nodes_);
   if (!record.failed) scores_->add_round(round_number(), nodes, mixture_->mixed());
-  ++completed_;
-  record.seconds = monotonic_seconds() - start_s;
   return record;
 }
 
@@ -317,6 +318,7 @@ Metrics OnlineTrainer::metrics() const {
 }
 
 std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
+  RowEvaluator evaluator(parts_.federation, parts_.model);
   std::vector<int64_t> nodes;
   EvaluationRequest request;
   for (int64_t node = begin_; node < end_; ++node) {
@@ -324,7 +326,7 @@ std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
     request.clients.push_back(stream_.source(node, std::max<int64_t>(completed_, 1)));
   }
   const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t i) -> Evaluator& {
-    return evaluator_.at(row_of(theta_, nodes[i]));
+    return evaluator.at(row_of(theta_, nodes[i]));
   });
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
   return gather_evaluations(parts_.comm, nodes, found);

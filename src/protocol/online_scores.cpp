@@ -104,20 +104,11 @@ Metrics OnlineScores::metrics(int64_t completed, double eta) const {
   return metrics;
 }
 
-void OnlineScores::save(State& state) const {
-  state.put("loss_sums", std::span(loss_sums_));
-  state.put("accuracy_sums", std::span(accuracy_sums_));
-  state.put("scored", std::span(scored_));
-  State book;
-  book_.save(book);
-  state.put_part("regret", book);
-}
-
-void OnlineScores::load(const State& state) {
-  state.get_into<double>("loss_sums", loss_sums_);
-  state.get_into<double>("accuracy_sums", accuracy_sums_);
-  state.get_into<double>("scored", scored_);
-  book_.load(state.part("regret"));
+void OnlineScores::visit(StateFields& fields) {
+  fields.fixed("loss_sums", loss_sums_);
+  fields.fixed("accuracy_sums", accuracy_sums_);
+  fields.fixed("scored", scored_);
+  fields.part("regret", book_);
 }
 
 }  // namespace hanse

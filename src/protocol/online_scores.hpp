@@ -26,7 +26,7 @@ struct NodeReport {
   double samples;  // in its test batch
 };
 
-class OnlineScores {
+class OnlineScores : public Stateful {
  public:
   // `exchange` of the rule; only nodes with a mixture of their own have peers to regret.
   // `classifies`: the nodes' labels are classes. `loss_scale` as OnlineTrainer::Settings has it.
@@ -48,10 +48,9 @@ class OnlineScores {
   // After so many rounds; `eta` of Fed-Exp, 0: there is no bound of its regret.
   Metrics metrics(int64_t rounds, double eta) const;
 
-  void save(State& state) const;
-  void load(const State& state);
-
  private:
+  void visit(StateFields& fields) override;
+
   std::size_t nodes_;
   bool has_peers_;
   bool classifies_;

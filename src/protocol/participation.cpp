@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "hanse/protocol/protocol.hpp"
-
 namespace hanse {
 
 Participation::Participation(ClientSampler& sampler, Availability* availability,
@@ -83,16 +81,9 @@ std::string Participation::line(int64_t round) const {
                      number_or_nothing(record_.best), number_or_nothing(record_.regret));
 }
 
-void Participation::save(State& state) const {
-  State sampler;
-  sampler_.save(sampler);
-  state.put_part("sampler", sampler);
-  state.put("regret", regret_);
-}
-
-void Participation::load(const State& state) {
-  sampler_.load(state.part("sampler"));
-  regret_ = state.get_one<double>("regret");
+void Participation::visit(StateFields& fields) {
+  fields.part("sampler", sampler_);
+  fields.one("regret", regret_);
 }
 
 Metrics summarize_probabilities(const ClientSampler& sampler) {

@@ -55,20 +55,14 @@ void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
   }
 }
 
-void PeerMixture::save(State& state) const {
-  state.put("memory", std::span<const double>(rule_.memory()));
-  state.put("weights", std::span(weights_));
-  state.put("mixes", std::span(mixes_));
-}
-
-void PeerMixture::load(const State& state) {
-  state.get_into<double>("memory", rule_.memory());
-  state.get_into<double>("weights", weights_);
-  state.get_into<int64_t>("mixes", mixes_);
+void PeerMixture::visit(StateFields& fields) {
+  fields.fixed("memory", rule_.memory());
+  fields.fixed("weights", weights_);
+  fields.fixed("mixes", mixes_);
 }
 
 void PeerMixture::share(Communicator& comm) {
-  comm.bcast(rule_.memory(), 0);
+  comm.bcast(std::span(rule_.memory()), 0);
   comm.bcast(std::span(weights_), 0);
   comm.bcast(std::span(mixes_), 0);
 }

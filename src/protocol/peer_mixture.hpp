@@ -12,7 +12,7 @@
 namespace hanse {
 
 // A copy a rank, which all learn the same.
-class PeerMixture {
+class PeerMixture : public Stateful {
  public:
   // Before the first round the weights are those of all nodes. `rule` must outlive the object.
   PeerMixture(ExpertRule& rule, int64_t nodes);
@@ -30,12 +30,12 @@ class PeerMixture {
 
   void observe(std::span<const double> losses) { rule_.observe(losses); }
 
-  void save(State& state) const;
-  // `state` counts on rank 0. share() then brings it to the others.
-  void load(const State& state);
+  // Brings what rank 0 has loaded to the others.
   void share(Communicator& comm);
 
  private:
+  void visit(StateFields& fields) override;
+
   ExpertRule& rule_;
   std::size_t nodes_;
   std::vector<double> weights_;  // [N, N] of the last mixture

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "hanse/base/index.hpp"
+
 namespace hanse {
 
 bool server_trains(const std::string& role, int64_t ranks, bool one_host) {
@@ -28,9 +30,8 @@ int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t sampl
 std::vector<int64_t> longest_first(std::span<const double> costs) {
   std::vector<int64_t> order(costs.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return costs[static_cast<std::size_t>(a)] > costs[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return costs[to_index(a)] > costs[to_index(b)]; });
   return order;
 }
 
@@ -40,13 +41,13 @@ namespace {
 class Loads {
  public:
   Loads(int64_t workers, std::span<const double> slowness)
-      : slowness_(slowness.begin(), slowness.end()), loads_(static_cast<std::size_t>(workers)) {
+      : slowness_(slowness.begin(), slowness.end()), loads_(to_index(workers)) {
     slowness_.resize(loads_.size(), 1.0);
-    for (int64_t w = 0; w < workers; ++w) by_load_[slowness_[index(w)]].emplace(0.0, w);
+    for (int64_t w = 0; w < workers; ++w) by_load_[slowness_[to_index(w)]].emplace(0.0, w);
   }
 
   double end(int64_t worker, double cost) const {
-    return loads_[index(worker)] + cost * slowness_[index(worker)];
+    return loads_[to_index(worker)] + cost * slowness_[to_index(worker)];
   }
 
   // Where an item of this cost ends first: of workers of one speed, on the least loaded. Ties go to
@@ -61,15 +62,13 @@ class Loads {
   }
 
   void add(int64_t worker, double cost, double move) {
-    auto& workers = by_load_[slowness_[index(worker)]];
-    workers.erase({loads_[index(worker)], worker});
-    loads_[index(worker)] = end(worker, cost) + move;
-    workers.emplace(loads_[index(worker)], worker);
+    auto& workers = by_load_[slowness_[to_index(worker)]];
+    workers.erase({loads_[to_index(worker)], worker});
+    loads_[to_index(worker)] = end(worker, cost) + move;
+    workers.emplace(loads_[to_index(worker)], worker);
   }
 
  private:
-  static std::size_t index(int64_t worker) { return static_cast<std::size_t>(worker); }
-
   std::vector<double> slowness_;
   std::vector<double> loads_;
   std::map<double, std::set<std::pair<double, int64_t>>> by_load_;  // of each slowness
@@ -90,7 +89,7 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
   Loads loads(workers, slowness);
   std::vector<int64_t> worker_of(costs.size());
   for (const int64_t item : longest_first(costs)) {
-    const auto i = static_cast<std::size_t>(item);
+    const auto i = to_index(item);
     const int64_t home = homes.empty() ? -1 : homes[i];
     const int64_t first = loads.first(costs[i]);
     const bool stays = home >= 0 && loads.end(home, costs[i]) <= loads.end(first, costs[i]) + move;
@@ -102,7 +101,7 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
 
 std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,
                                     std::span<const double> slowness) {
-  const auto size = static_cast<std::size_t>(group);
+  const auto size = to_index(group);
   std::vector<double> sums((costs.size() + size - 1) / size);
   for (std::size_t i = 0; i < costs.size(); ++i) sums[i / size] += costs[i];
   const auto worker_of_group = balance(sums, workers, {}, 0, slowness);
@@ -142,7 +141,7 @@ std::vector<double> CostModel::slowness() const {
 void CostModel::observe(std::span<const Measurement> round) {
   observe_workers(round);
   for (const Measurement& one : round) {
-    const double slowness = slowness_.empty() ? 1 : slowness_[static_cast<std::size_t>(one.worker)];
+    const double slowness = slowness_.empty() ? 1 : slowness_[to_index(one.worker)];
     seconds_of_[one.client] = one.seconds / slowness;
     units_ += one.units;
     seconds_ += one.seconds / slowness;
@@ -166,7 +165,7 @@ void CostModel::observe_workers(std::span<const Measurement> round) {
   std::vector<double> surprise(slowness_.size());  // sum of logarithms
   std::vector<double> trained(slowness_.size());
   for (const Measurement& one : round) {
-    const auto w = static_cast<std::size_t>(one.worker);
+    const auto w = to_index(one.worker);
     const double predicted = scale * predict(one.client, one.units) * slowness_[w];
     if (predicted <= 0 || one.seconds <= 0) continue;
     surprise[w] += std::log(one.seconds / predicted);
@@ -188,7 +187,7 @@ std::vector<int64_t> cut_evenly(std::span<const int64_t> sizes, int64_t parts) {
   for (int64_t part = 1; part <= parts; ++part) {
     const int64_t goal = total * part / parts;
     while (at < static_cast<int64_t>(sizes.size()) && (part == parts || sum < goal)) {
-      sum += sizes[static_cast<std::size_t>(at++)];
+      sum += sizes[to_index(at++)];
     }
     borders.push_back(at);
   }

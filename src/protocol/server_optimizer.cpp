@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "hanse/base/decay.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
+#include "hanse/client/local_update.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
 namespace hanse {
@@ -14,13 +14,12 @@ double server_rate(const ServerOptions& options, int64_t round) {
   return stepwise_decay(options.lr, options.lr_decay, options.lr_decay_every, round);
 }
 
-void ServerOptimizer::save(State&) const {}
-void ServerOptimizer::load(const State&) {}
-
 namespace {
 
 class ServerSgd final : public ServerOptimizer {
  public:
+  ServerSgd(const ServerOptions&, int64_t) {}
+
   void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
     const auto rate = static_cast<float>(lr);
     for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += rate * update[i];
@@ -29,8 +28,8 @@ class ServerSgd final : public ServerOptimizer {
 
 class ServerMomentum final : public ServerOptimizer {
  public:
-  ServerMomentum(double beta, int64_t n_params)
-      : beta_(static_cast<float>(beta)), velocity_(static_cast<std::size_t>(n_params)) {}
+  ServerMomentum(const ServerOptions& options, int64_t n_params)
+      : beta_(static_cast<float>(options.beta)), velocity_(static_cast<std::size_t>(n_params)) {}
 
   void step(std::span<float> theta, std::span<const float> update, double lr,
             int64_t begin) override {
@@ -41,10 +40,10 @@ class ServerMomentum final : public ServerOptimizer {
       theta[i] += rate * velocity[i];
     }
   }
-  void save(State& state) const override { state.put("velocity", std::span(velocity_)); }
-  void load(const State& state) override { state.get_into<float>("velocity", velocity_); }
 
  private:
+  void visit(StateFields& fields) override { fields.fixed("velocity", velocity_); }
+
   float beta_;
   std::vector<float> velocity_;  // [P]
 };
@@ -81,16 +80,13 @@ class ServerAdaptive final : public ServerOptimizer {
       theta[i] += rate * first[i] / (std::sqrt(second[i]) + tau_);
     }
   }
-  void save(State& state) const override {
-    state.put("first_moment", std::span(first_));
-    state.put("second_moment", std::span(second_));
-  }
-  void load(const State& state) override {
-    state.get_into<float>("first_moment", first_);
-    state.get_into<float>("second_moment", second_);
-  }
 
  private:
+  void visit(StateFields& fields) override {
+    fields.fixed("first_moment", first_);
+    fields.fixed("second_moment", second_);
+  }
+
   float beta_;
   float beta2_;
   float tau_;
@@ -100,59 +96,47 @@ class ServerAdaptive final : public ServerOptimizer {
 
 class NewtonOptimizer final : public ServerOptimizer {
  public:
-  NewtonOptimizer(const NewtonOptions& options, int64_t n_params)
+  NewtonOptimizer(const SecondOrderOptions& options, int64_t n_params)
       : options_(options), hessian_(static_cast<std::size_t>(packed_size(n_params))) {}
 
-  void observe(std::span<const float> sum) override { told_.assign(sum.begin(), sum.end()); }
+  void observe(std::span<const float> sum) override { correction_.assign(sum.begin(), sum.end()); }
 
   void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
-    const bool first_is_hessian = started_ == 0 && options_.starts_from_hessian;
-    started_ = 1;
+    const bool first_is_hessian = !started_ && options_.hessian_start == "hessian";
+    started_ = true;
     if (first_is_hessian) correct();
     const std::vector<double> descent(update.begin(), update.end());
     const std::vector<double> direction =
-        options_.least_eigenvalue > 0
+        options_.safeguard == "projection"
             ? projected_newton_direction(hessian_, options_.least_eigenvalue, descent)
-            : shifted_newton_direction(hessian_, told_.back(), descent);
+            : shifted_newton_direction(hessian_, correction_.back(), descent);
     for (std::size_t i = 0; i < theta.size(); ++i) {
       theta[i] = static_cast<float>(static_cast<double>(theta[i]) + lr * direction[i]);
     }
     if (!first_is_hessian) correct();
   }
 
-  void save(State& state) const override {
-    state.put("hessian", std::span(hessian_));
-    state.put("started", started_);
-  }
-  void load(const State& state) override {
-    state.get_into<double>("hessian", hessian_);
-    started_ = state.get_one<int64_t>("started");
-  }
-
  private:
-  void correct() {
-    for (std::size_t i = 0; i < hessian_.size(); ++i) hessian_[i] += told_[i];
+  void visit(StateFields& fields) override {
+    fields.fixed("hessian", hessian_);
+    fields.one("started", started_);
   }
 
-  NewtonOptions options_;
+  void correct() {
+    for (std::size_t i = 0; i < hessian_.size(); ++i) hessian_[i] += correction_[i];
+  }
+
+  SecondOrderOptions options_;
   std::vector<double> hessian_;  // [P (P + 1)/2] H
-  int64_t started_ = 0;
-  std::vector<double> told_;  // [P (P + 1)/2 + 1] S and l of the round
+  bool started_ = false;
+  std::vector<double> correction_;  // [P (P + 1)/2 + 1] S and l of the round
 };
 
 using OptimizerPtr = std::unique_ptr<ServerOptimizer>;
 
-OptimizerPtr make_sgd_server(const ServerOptions&, int64_t) {
-  return std::make_unique<ServerSgd>();
-}
-
-OptimizerPtr make_momentum_server(const ServerOptions& options, int64_t n_params) {
-  return std::make_unique<ServerMomentum>(options.beta, n_params);
-}
-
-template <SecondMoment kMoment>
-OptimizerPtr make_adaptive_server(const ServerOptions& options, int64_t n_params) {
-  return std::make_unique<ServerAdaptive<kMoment>>(options, n_params);
+template <class Optimizer>
+OptimizerPtr make(const ServerOptions& options, int64_t n_params) {
+  return std::make_unique<Optimizer>(options, n_params);
 }
 
 struct OptimizerKind : KindRow<ServerOptions> {
@@ -173,15 +157,15 @@ const Keys<Options> kMoments{
     key("beta2", &Options::beta2, from_below(0, 1), "share of the second moment that stays"), kTau};
 
 const std::vector<OptimizerKind> kOptimizers{
-    {{"sgd", "theta moves by lr times the mixed update"}, make_sgd_server},
+    {{"sgd", "theta moves by lr times the mixed update"}, make<ServerSgd>},
     {{"momentum", "with a velocity that lives across rounds (FedAvgM)", velocity_key()},
-     make_momentum_server},
-    {{"adam", "FedAdam (Reddi et al. 2021)", kMoments}, make_adaptive_server<adam_moment>},
-    {{"yogi", "FedYogi (Reddi et al. 2021)", kMoments}, make_adaptive_server<yogi_moment>},
+     make<ServerMomentum>},
+    {{"adam", "FedAdam (Reddi et al. 2021)", kMoments}, make<ServerAdaptive<adam_moment>>},
+    {{"yogi", "FedYogi (Reddi et al. 2021)", kMoments}, make<ServerAdaptive<yogi_moment>>},
     {{"adagrad",
       "FedAdagrad (Reddi et al. 2021)",
       {velocity_key(" (FedAdagrad's authors: 0)"), kTau}},
-     make_adaptive_server<adagrad_moment>},
+     make<ServerAdaptive<adagrad_moment>>},
 };
 
 }  // namespace
@@ -195,9 +179,9 @@ std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& opti
   return find_kind(kOptimizers, "server.optimizer", options.optimizer).make(options, n_params);
 }
 
-std::unique_ptr<ServerOptimizer> make_newton_optimizer(const NewtonOptions& options,
+std::unique_ptr<ServerOptimizer> make_newton_optimizer(const ClientOptions& client,
                                                        int64_t n_params) {
-  return std::make_unique<NewtonOptimizer>(options, n_params);
+  return std::make_unique<NewtonOptimizer>(client.second_order, n_params);
 }
 
 }  // namespace hanse

@@ -6,13 +6,14 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 
 namespace hanse {
 
 Stream::Stream(const Federation& federation, const StreamOptions& options, uint64_t seed)
     : federation_(federation), options_(options) {
-  order_.resize(static_cast<std::size_t>(federation.samples()));
+  order_.resize(to_index(federation.samples()));
   for (int64_t client = 0; client < federation.clients(); ++client) {
     const SampleRange train = federation.train(client);
     const SampleRange test = federation.test(client);
@@ -29,16 +30,15 @@ Stream::Stream(const Federation& federation, const StreamOptions& options, uint6
 }
 
 void Stream::order_samples(SampleRange range, uint64_t seed, int64_t client) {
-  const auto begin = static_cast<std::size_t>(range.begin);
-  const std::span<int32_t> order(order_.data() + begin, static_cast<std::size_t>(range.size()));
+  const auto begin = to_index(range.begin);
+  const std::span<int32_t> order(order_.data() + begin, to_index(range.size()));
   std::iota(order.begin(), order.end(), 0);
   // Round 0 is the stream; the federated protocol's shuffles start at round 1.
   RandomStream(seed, Purpose::kShuffle, 0, static_cast<uint64_t>(client)).shuffle(order);
   if (options_.drift != "labels") return;
   const auto by = [&](const auto& values) {
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return values[begin + static_cast<std::size_t>(a)] <
-             values[begin + static_cast<std::size_t>(b)];
+      return values[begin + to_index(a)] < values[begin + to_index(b)];
     });
   };
   if (federation_.labels().empty()) {
@@ -69,8 +69,7 @@ bool Stream::tests_on_training(int64_t node, int64_t t) const {
 void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) const {
   const int64_t begin = range.size() * (t - 1) / options_.horizon;
   const int64_t end = range.size() * t / options_.horizon;
-  const std::span<const int32_t> chosen(order_.data() + range.begin + begin,
-                                        static_cast<std::size_t>(end - begin));
+  const std::span<const int32_t> chosen(order_.data() + range.begin + begin, to_index(end - begin));
   batch.gather(federation_, range.begin, chosen);
 }
 

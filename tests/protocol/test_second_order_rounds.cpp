@@ -53,11 +53,7 @@ std::unique_ptr<LocalUpdate> make_update(const NewtonJob& job, const Federation&
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const NewtonJob& job, int64_t n_params) {
   if (job.client.kind != "fednl") return make_server_optimizer({}, n_params);
-  const SecondOrderOptions& o = job.client.second_order;
-  return make_newton_optimizer(
-      {.starts_from_hessian = o.hessian_start == "hessian",
-       .least_eigenvalue = o.safeguard == "projection" ? o.least_eigenvalue : 0},
-      n_params);
+  return make_newton_optimizer(job.client, n_params);
 }
 
 // One rank's objects.

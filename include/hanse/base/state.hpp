@@ -57,6 +57,8 @@ class State {
   std::map<std::string, StateArray> arrays_;
 };
 
+class Stateful;
+
 // Names the fields of a component, to write them to a state or to read them from it.
 class StateFields {
  public:
@@ -84,6 +86,8 @@ class StateFields {
     if (read_) read_->get_into<T>(name, values);
     if (written_) written_->put(name, std::span<const T>(values));
   }
+  // A component within this one.
+  void part(const std::string& name, Stateful& component);
 
  private:
   State* written_ = nullptr;

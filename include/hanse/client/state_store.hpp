@@ -1,6 +1,7 @@
 // What clients keep between rounds: control variates, personal models, curvature pairs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,17 +58,17 @@ class ClientStateStore {
   std::vector<int64_t> clients() const;
 
  private:
-  struct Slab;
   float* new_row();
-  Slab& slab_with_room();
-  void grow_file(int64_t bytes);
+  void add_slab();
 
   int64_t width_;
   int64_t rows_in_memory_;  // rows that fit below the limit
   std::string folder_;
   int file_ = -1;
   int64_t file_bytes_ = 0;
-  std::vector<std::unique_ptr<Slab>> slabs_;
+  std::vector<std::shared_ptr<std::byte>> slabs_;
+  float* next_row_ = nullptr;  // of the last slab's rows that nobody has
+  int64_t rows_left_ = 0;      // so many
   std::unordered_map<int64_t, float*> index_;
   std::vector<float*> free_;  // rows of clients that were dropped
 };

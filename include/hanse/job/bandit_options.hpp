@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "hanse/protocol/bandit_options.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 
 namespace hanse {
 

@@ -22,10 +22,7 @@ namespace hanse {
 class Engine;
 class UpdateStage;
 
-struct DeleteEngine {
-  void operator()(Engine* engine) const;
-};
-using EnginePtr = std::unique_ptr<Engine, DeleteEngine>;
+using EnginePtr = std::shared_ptr<Engine>;  // which deletes what is incomplete here
 
 // What an engine works on; all that is referred to must outlive it.
 struct EngineParts {
@@ -69,6 +66,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not where the step
 // may be taken back, nor where the server's optimizer needs all of it at once.
-bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update);
+inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update) {
+  return needs.trials == 0 && !update.sends_direction();
+}
 
 }  // namespace hanse

@@ -43,13 +43,13 @@ struct ClientEvaluation {
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
 
 // Whom to evaluate, and on which of each one's own samples.
-enum class Split { kTest, kTrain, kBoth };
+enum class Split { kTest, kBoth };
 struct EvaluationRequest {
   std::vector<int64_t> clients;
   Split split = Split::kBoth;
 };
 
-// In the request's order; fields of the split that was not asked for are NaN, its samples 0.
+// In the request's order; with kTest the fields of training are NaN, its samples 0.
 // `model_of` gives the model of the request's i-th client. Cost: one forward pass over the samples.
 std::vector<ClientEvaluation> evaluate(const Federation& federation,
                                        const EvaluationRequest& request,
@@ -66,6 +66,8 @@ std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
 std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation);
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
+// A number for a CSV field, nothing for NaN.
+std::string number_or_nothing(double value);
 
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`; empty: NaN. Accuracies are

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,7 +16,6 @@
 #include "hanse/base/state.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
-#include "hanse/comm/comm_options.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/engines.hpp"

@@ -21,12 +21,10 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <string>
+#include <span>
 #include <vector>
 
-#include "hanse/client/evaluator.hpp"
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/footprint.hpp"
@@ -107,7 +105,7 @@ class OnlineTrainer final : public Protocol {
   void predict_all();
   double mixing_gap(int64_t node);
   std::vector<NodeReport> score();
-  RoundRecord report(RankReport mine, double start_s);
+  RoundRecord report(const RankReport& mine, std::span<const NodeReport> own);
   void replay_stream();
 
   int64_t round_number() const { return completed_ + 1; }
@@ -133,11 +131,7 @@ class OnlineTrainer final : public Protocol {
   std::vector<double> numbers_;       // [N, N + kNumbers]: all models' losses, then those
   double train_s_ = 0;
   double wait_s_ = 0;
-
-  // Buffers.
   StreamBatch test_batch_;
-  RowEvaluator evaluator_;
-  std::vector<float> gradient_;  // [P]
 };
 
 }  // namespace hanse

@@ -27,7 +27,7 @@ struct SamplingRecord {
   double regret = kNotMeasured;    // sum over rounds of l(q) - the least l
 };
 
-class Participation {
+class Participation : public Stateful {
  public:
   // `availability` null: everyone is always there. All must outlive the object.
   Participation(ClientSampler& sampler, Availability* availability, const Federation& federation,
@@ -59,10 +59,8 @@ class Participation {
 
   const ClientSampler& sampler() const { return sampler_; }
 
-  void save(State& state) const;
-  void load(const State& state);
-
  private:
+  void visit(StateFields& fields) override;
   double share(int64_t client) const;
   void measure();
 

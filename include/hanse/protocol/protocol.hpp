@@ -38,9 +38,6 @@ struct TableLines {
   std::string lines;
 };
 
-// A number for a CSV field, nothing for NaN.
-std::string number_or_nothing(double value);
-
 // All ranks build the same object and call its methods together; only the const ones are local.
 class Protocol {
  public:

@@ -11,6 +11,7 @@
 
 namespace hanse {
 
+struct ClientOptions;  // client/local_update.hpp
 template <class Options>
 struct KindRow;  // base/kind.hpp
 
@@ -25,9 +26,8 @@ struct ServerOptions {
   std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
 };
 
-class ServerOptimizer {
+class ServerOptimizer : public Stateful {
  public:
-  virtual ~ServerOptimizer() = default;
   // Before step(): the weighted sum of what the clients sent beside their updates (control_change),
   // when nothing returns to them.
   virtual void observe(std::span<const float> /*sum*/) {}
@@ -36,8 +36,6 @@ class ServerOptimizer {
   // Cost: of the entries.
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
-  virtual void save(State& state) const;
-  virtual void load(const State& state);
 };
 
 // The server's learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
@@ -55,21 +53,17 @@ std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& opti
                                                        int64_t n_params);
 std::vector<KindRow<ServerOptions>> server_optimizer_kinds();
 
-struct NewtonOptions {
-  bool starts_from_hessian = true;  // the first sum is H itself, not its correction
-  double least_eigenvalue = 0;      // mu of option 1; 0: option 2
-};
-
 // FedNL's server (Safaryan et al. 2022, Algorithm 1) for rows of n_params values. It receives the
 // clients' mean Hessian correction S, packed (rules/newton/symmetric.hpp), and behind it their mean
-// distance l; the update is -g. Its estimate H of the clients' mean Hessian is float64.
-//   option 1: x <- x - lr [H]_mu^-1 g     (eigenvalues of H below mu raised to it)
-//   option 2: x <- x - lr (H + l I)^-1 g
-//   H <- H + S, behind the step; before it where S is the first H.
+// distance l; the update is -g. Its estimate H of the clients' mean Hessian is float64. By
+// `client`.second_order:
+//   projection, option 1: x <- x - lr [H]_mu^-1 g (eigenvalues below mu = least_eigenvalue raised)
+//   frobenius, option 2:  x <- x - lr (H + l I)^-1 g
+//   H <- H + S, behind the step; before it where S is the first H, with hessian_start = "hessian".
 // step() throws InvalidArgument when H + l I is not positive definite, which losses that are convex
 // rule out: l bounds how far H is from the Hessian.
 // Cost: option 1 10 P^3 flops, option 2 P^3/3. Memory: P^2 + P (P + 1)/2 float64.
-std::unique_ptr<ServerOptimizer> make_newton_optimizer(const NewtonOptions& options,
+std::unique_ptr<ServerOptimizer> make_newton_optimizer(const ClientOptions& client,
                                                        int64_t n_params);
 
 }  // namespace hanse

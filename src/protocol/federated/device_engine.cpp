@@ -153,7 +153,7 @@ class DeviceEngine final : public Engine {
 EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
                              std::unique_ptr<DeviceCommunicator> devices) {
-  return EnginePtr(new DeviceEngine(parts, settings, std::move(cohorts), std::move(devices)));
+  return std::make_shared<DeviceEngine>(parts, settings, std::move(cohorts), std::move(devices));
 }
 
 }  // namespace hanse

@@ -1,5 +1,4 @@
 // What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
-#include <algorithm>
 #include <cmath>
 
 #include "federated/report.hpp"
@@ -23,23 +22,14 @@ double sum_entry(const FederatedFacts& facts) {
   return static_cast<double>(facts.exact ? sizeof(int64_t) : sizeof(float));
 }
 
-int64_t workers_of(const FederatedFacts& facts, int64_t ranks, int64_t hosts) {
-  return server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1;
-}
-
-// Participants of the busiest rank.
-double most_on_rank(const FederatedFacts& facts, int64_t workers) {
-  if (facts.most_on_rank > 0) return facts.most_on_rank;
-  return std::ceil(facts.participants / number(workers));
-}
-
 // Of RoundPlan::for_mine().
 void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                 RoundFootprint& footprint) {
   const bool is_open =
       !facts.planned && facts.exact && facts.state_width == 0 && !facts.has_deadline;
-  const bool server_trains = workers_of(facts, ranks, hosts) == ranks;
-  const Dispatch dispatch = choose_dispatch(is_open, ranks, hosts == 1, server_trains);
+  const bool one_host = hosts == 1;
+  const Dispatch dispatch =
+      choose_dispatch(is_open, ranks, one_host, server_trains(facts.role, ranks, one_host));
   if (dispatch != Dispatch::kServedQueue) return;
   const QueueTraffic queue = served_queue_traffic(std::ceil(facts.participants), ranks - 1);
   footprint.add("queue", queue.bytes, queue.messages, 0);
@@ -59,18 +49,20 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                RoundFootprint& footprint) {
   const auto p = number(facts.n_params);
   const auto controls = number(facts.control_width);
-  const int64_t workers = workers_of(facts, ranks, hosts);
+  const auto workers = number(server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1);
   footprint.keep("model rows",
                  3 * kValue * p);  // the model, the row in training, the server's step
   footprint.keep("sums", sum_entry(facts) * (p + controls));
   footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
   if (facts.needs.gram) {
-    footprint.keep("kept updates",
-                   kValue * p * most_on_rank(facts, workers) +
-                       gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
+    const double most =
+        facts.most_on_rank > 0 ? facts.most_on_rank : std::ceil(facts.participants / workers);
+    footprint.keep(
+        "kept updates",
+        kValue * p * most + gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
   }
-  footprint.keep("client states", kValue * number(facts.state_width) *
-                                      std::ceil(number(facts.clients) / number(workers)));
+  footprint.keep("client states",
+                 kValue * number(facts.state_width) * std::ceil(number(facts.clients) / workers));
 }
 
 }  // namespace

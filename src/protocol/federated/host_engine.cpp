@@ -14,6 +14,7 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/protocol/update_stage.hpp"
@@ -32,18 +33,55 @@ constexpr std::size_t kBlock = 4096;  // values that stay in the cache until the
 class KeptUpdates {
  public:
   // `layers`: the parts of a row that are weighed apart, all of the row together.
-  KeptUpdates(Communicator& comm, std::vector<RowPart> layers);
+  KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
+      : layers_(std::move(layers)), exchange_(comm, layers_) {}
 
   // Keeps row - theta, or the row itself when it is the update already, for `position` in the
   // draw, and sets row = theta. Returns the update's squared norm.
-  double keep(int64_t position, AlignedFloats& row, std::span<const float> theta, bool is_update);
+  double keep(int64_t position, AlignedFloats& row, std::span<const float> theta, bool is_update) {
+    const std::size_t used = positions_.size();
+    if (used == rows_.size()) rows_.emplace_back(row.size());
+    AlignedFloats& kept = rows_[used];
+    std::swap(row, kept);
+    double squared_norm = 0;
+    for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {
+      const std::size_t length = std::min(kBlock, kept.size() - begin);
+      const auto update = std::span(kept).subspan(begin, length);
+      for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= theta[begin + i];
+      squared_norm += inner_product(update, update);
+      std::copy_n(&theta[begin], length, &row[begin]);
+    }
+    positions_.push_back(position);
+    return squared_norm;
+  }
 
   // Collective: GramExchange::gram of the k updates of the round.
-  std::vector<double> gram(int64_t k);
+  std::vector<double> gram(int64_t k) {
+    std::vector<OwnedRow> mine;
+    for (std::size_t i = 0; i < positions_.size(); ++i) mine.push_back({positions_[i], rows_[i]});
+    return exchange_.gram(mine, k);
+  }
 
-  // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the
-  // position of one that is out of range, else -1.
-  int64_t fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum);
+  // Folds the kept updates by coefficients [layers, k] into `sum`, block by block of the sum, which
+  // is wider than the rows, and forgets them. Returns the position of one that is out of range,
+  // else -1.
+  int64_t fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum) {
+    constexpr auto kLength = static_cast<int64_t>(kBlock);
+    int64_t broken = -1;
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      const auto weights = coefficients.subspan(layer * to_index(k), to_index(k));
+      for (int64_t begin = layers_[layer].begin; begin < layers_[layer].end; begin += kLength) {
+        const int64_t length = std::min(kLength, layers_[layer].end - begin);
+        for (std::size_t i = 0; i < positions_.size(); ++i) {
+          const auto part = std::span(rows_[i]).subspan(to_index(begin), to_index(length));
+          const double weight = weights[to_index(positions_[i])];
+          if (!sum.fold(part, {}, weight, begin).in_range) broken = positions_[i];
+        }
+      }
+    }
+    clear();
+    return broken;
+  }
   void clear() { positions_.clear(); }
 
  private:
@@ -53,61 +91,13 @@ class KeptUpdates {
   std::vector<int64_t> positions_;
 };
 
-KeptUpdates::KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
-    : layers_(std::move(layers)), exchange_(comm, layers_) {}
-
-double KeptUpdates::keep(int64_t position, AlignedFloats& row, std::span<const float> theta,
-                         bool is_update) {
-  const std::size_t used = positions_.size();
-  if (used == rows_.size()) rows_.emplace_back(row.size());
-  AlignedFloats& kept = rows_[used];
-  std::swap(row, kept);
-  double squared_norm = 0;
-  for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {
-    const std::size_t length = std::min(kBlock, kept.size() - begin);
-    const auto update = std::span(kept).subspan(begin, length);
-    for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= theta[begin + i];
-    squared_norm += inner_product(update, update);
-    std::copy_n(&theta[begin], length, &row[begin]);
-  }
-  positions_.push_back(position);
-  return squared_norm;
-}
-
-std::vector<double> KeptUpdates::gram(int64_t k) {
-  std::vector<OwnedRow> mine;
-  for (std::size_t i = 0; i < positions_.size(); ++i) mine.push_back({positions_[i], rows_[i]});
-  return exchange_.gram(mine, k);
-}
-
-// Block by block of the sum, which is wider than the rows.
-int64_t KeptUpdates::fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum) {
-  int64_t broken = -1;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const std::span<const double> weights =
-        coefficients.subspan(layer * static_cast<std::size_t>(k), static_cast<std::size_t>(k));
-    constexpr auto kLength = static_cast<int64_t>(kBlock);
-    for (int64_t begin = layers_[layer].begin; begin < layers_[layer].end; begin += kLength) {
-      const int64_t length = std::min(kLength, layers_[layer].end - begin);
-      for (std::size_t i = 0; i < positions_.size(); ++i) {
-        const auto part = std::span(rows_[i]).subspan(static_cast<std::size_t>(begin),
-                                                      static_cast<std::size_t>(length));
-        const double weight = weights[static_cast<std::size_t>(positions_[i])];
-        if (!sum.fold(part, {}, weight, begin).in_range) broken = positions_[i];
-      }
-    }
-  }
-  clear();
-  return broken;
-}
-
 // The row that clients send beside their updates, the change of a control variate and what a stage
 // adds: its weighted sum over clients and ranks.
 class SecondRow {
  public:
   // `width` 0: clients send none. REQUIRES: as UpdateSum.
   SecondRow(int64_t width, int64_t addends, Reduction reduction)
-      : row_(static_cast<std::size_t>(width)), sum_(width, addends, reduction) {}
+      : row_(to_index(width)), sum_(width, addends, reduction) {}
 
   // [width] of the client in training; zeros before it.
   std::span<float> row() { return row_; }
@@ -202,18 +192,116 @@ class HostEngine final : public Engine, private SoloTraining {
   void drop_kept() override { kept_->clear(); }
 
   std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
-  ExchangeReport exchange(std::span<float> model, const PartStep& step) override;
+
+  ExchangeReport exchange(std::span<float> model, const PartStep& step) override {
+    const auto step_part = [&](int64_t begin, int64_t end) {
+      if (!step) return;
+      const auto update = std::span(step_).subspan(to_index(begin), to_index(end - begin));
+      sum_.take(update, begin);
+      step(begin, update);
+    };
+    ExchangeReport done{.sum_bytes = sum_.bytes(), .shares_model = overlaps_};
+    if (overlaps_) {
+      done.times = sum_.exchange(comm_, model, step_part);
+    } else {
+      {
+        const PhaseTimer timer(done.times.reduce_s);
+        sum_.reduce(comm_, 0);
+      }
+      const PhaseTimer timer(done.times.step_s);
+      step_part(0, static_cast<int64_t>(model.size()));
+    }
+    if (!step) sum_.clear();
+    return done;
+  }
+
   int64_t bytes_moved() const override { return comm_.bytes_moved(); }
 
  private:
-  double squared_step(const RoundContext& round, int64_t client) override;
-  Evaluator& own_model(const RoundContext& round, int64_t client) override;
+  double squared_step(const RoundContext& round, int64_t client) override {
+    start_from(round.model);
+    std::vector<float> state = state_copy(client);
+    const ClientOutcome outcome = update_.train(task_of(round, client, state));
+    const bool is_update = transform(round, client, state);
+    double sum = 0;
+    for (std::size_t i = 0; i < sent_.trained; ++i) {
+      const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
+      const double moved = static_cast<double>(row_[i]) - origin;
+      sum += moved * moved;
+    }
+    if (!std::isfinite(sum) || !std::isfinite(outcome.loss)) {
+      throw TrainingError(
+          fmt::format("an update of norm {} and loss {}", std::sqrt(sum), outcome.loss), client,
+          round.number, "a smaller client.lr or client.clip may help");
+    }
+    return sum;
+  }
+
+  Evaluator& own_model(const RoundContext& round, int64_t client) override {
+    start_from(round.model);
+    std::vector<float> state = state_copy(client);
+    const ClientTask task = task_of(round, client, state);
+    const bool held_out = client >= federation_.clients();
+    if (!held_out || federation_.train(client).size() > 0) {
+      if (held_out && update_.keeps_own_model()) update_.train(task);
+      update_.own_model(task);
+    }
+    return evaluator_.at(row_);
+  }
 
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
-                 Findings& findings);
-  bool transform(const RoundContext& round, int64_t client, std::span<float> state);
-  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update);
-  FoldResult fold(std::span<const float> model, bool is_update, double coefficient);
+                 Findings& findings) {
+    const Assignment& mine = round.plan.entries()[entry];
+    const double start_s = settings_.clock();
+    const auto state = states_ ? states_->row(mine.client) : std::span<float>();
+    const ClientOutcome outcome = update_.train(task_of(round, mine.client, state));
+    if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
+    const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state));
+    note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(),
+                  findings);
+  }
+
+  // The stage's work on what train() left in row_. Does row_ hold the update itself then?
+  bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
+    if (!stage_) return update_.sends_direction();
+    for (std::size_t i = 0; !update_.sends_direction() && i < row_.size(); ++i) {
+      row_[i] -= round.model[i];
+    }
+    stage_->apply({.client = client,
+                   .round = round.number,
+                   .seed = settings_.seed,
+                   .update = row_,
+                   .state = state.subspan(own_state()),
+                   .second_row = second_row_.row().subspan(controls())});
+    return true;
+  }
+
+  // The update in row_, and the second row; the next client starts from the model.
+  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update) {
+    FoldResult folded;
+    if (kept_) {
+      folded.squared_norm = kept_->keep(mine.position, row_, round.model, is_update);
+      folded.in_range = std::isfinite(folded.squared_norm);
+    } else {
+      folded = fold(round.model, is_update, mine.coefficient);
+    }
+    folded.in_range = second_row_.fold(mine.importance).in_range && folded.in_range;
+    return folded;
+  }
+
+  // Buffers are in the sum, but not in the norm that rules learn from.
+  FoldResult fold(std::span<const float> model, bool is_update, double coefficient) {
+    const auto fold_part = [&](std::size_t begin, std::size_t length) {
+      const auto origin = is_update ? std::span<const float>() : model.subspan(begin, length);
+      return sum_.fold(std::span(row_).subspan(begin, length), origin, coefficient,
+                       static_cast<int64_t>(begin));
+    };
+    const FoldResult buffers = fold_part(sent_.trained, sent_.size - sent_.trained);
+    FoldResult folded = fold_part(0, sent_.trained);
+    folded.in_range = folded.in_range && buffers.in_range;
+    if (is_update) std::copy(model.begin(), model.end(), row_.begin());
+    return folded;
+  }
 
   Reduction reduction() const {
     return settings_.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
@@ -235,8 +323,8 @@ class HostEngine final : public Engine, private SoloTraining {
   }
 
   // The client's own state stands before the stage's, its control variate before the stage's row.
-  std::size_t own_state() const { return static_cast<std::size_t>(update_.state_width()); }
-  std::size_t controls() const { return static_cast<std::size_t>(update_.control_width()); }
+  std::size_t own_state() const { return to_index(update_.state_width()); }
+  std::size_t controls() const { return to_index(update_.control_width()); }
   int64_t state_width() const {
     return update_.state_width() + (stage_ ? width_of(stage_->state_blocks()) : 0);
   }
@@ -244,7 +332,7 @@ class HostEngine final : public Engine, private SoloTraining {
   // Zeros before the client's first participation. Only on the rank that keeps it.
   std::vector<float> state_copy(int64_t client) const {
     if (!states_ || !states_->contains(client)) {
-      return std::vector<float>(static_cast<std::size_t>(state_width()));
+      return std::vector<float>(to_index(state_width()));
     }
     const auto kept = states_->existing_row(client);
     return {kept.begin(), kept.end()};
@@ -266,117 +354,10 @@ class HostEngine final : public Engine, private SoloTraining {
   RowEvaluator evaluator_;
 };
 
-void HostEngine::train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
-                           Findings& findings) {
-  const Assignment& mine = round.plan.entries()[entry];
-  const double start_s = settings_.clock();
-  const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-  const ClientOutcome outcome = update_.train(task_of(round, mine.client, state));
-  if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
-  const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state));
-  note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(), findings);
-}
-
-// The stage's work on what train() left in row_. Does row_ hold the update itself then?
-bool HostEngine::transform(const RoundContext& round, int64_t client, std::span<float> state) {
-  if (!stage_) return update_.sends_direction();
-  for (std::size_t i = 0; !update_.sends_direction() && i < row_.size(); ++i) {
-    row_[i] -= round.model[i];
-  }
-  stage_->apply({.client = client,
-                 .round = round.number,
-                 .seed = settings_.seed,
-                 .update = row_,
-                 .state = state.subspan(own_state()),
-                 .second_row = second_row_.row().subspan(controls())});
-  return true;
-}
-
-// The update in row_, and the second row; the next client starts from the model.
-FoldResult HostEngine::hand_in(const RoundContext& round, const Assignment& mine, bool is_update) {
-  FoldResult folded;
-  if (kept_) {
-    folded.squared_norm = kept_->keep(mine.position, row_, round.model, is_update);
-    folded.in_range = std::isfinite(folded.squared_norm);
-  } else {
-    folded = fold(round.model, is_update, mine.coefficient);
-  }
-  folded.in_range = second_row_.fold(mine.importance).in_range && folded.in_range;
-  return folded;
-}
-
-// Buffers are in the sum, but not in the norm that rules learn from.
-FoldResult HostEngine::fold(std::span<const float> model, bool is_update, double coefficient) {
-  const auto fold_part = [&](std::size_t begin, std::size_t length) {
-    const auto origin = is_update ? std::span<const float>() : model.subspan(begin, length);
-    return sum_.fold(std::span(row_).subspan(begin, length), origin, coefficient,
-                     static_cast<int64_t>(begin));
-  };
-  const FoldResult buffers = fold_part(sent_.trained, sent_.size - sent_.trained);
-  FoldResult folded = fold_part(0, sent_.trained);
-  folded.in_range = folded.in_range && buffers.in_range;
-  if (is_update) std::copy(model.begin(), model.end(), row_.begin());
-  return folded;
-}
-
-ExchangeReport HostEngine::exchange(std::span<float> model, const PartStep& step) {
-  const auto step_part = [&](int64_t begin, int64_t end) {
-    if (!step) return;
-    const auto update = std::span(step_).subspan(static_cast<std::size_t>(begin),
-                                                 static_cast<std::size_t>(end - begin));
-    sum_.take(update, begin);
-    step(begin, update);
-  };
-  ExchangeReport done{.sum_bytes = sum_.bytes(), .shares_model = overlaps_};
-  if (overlaps_) {
-    done.times = sum_.exchange(comm_, model, step_part);
-  } else {
-    {
-      const PhaseTimer timer(done.times.reduce_s);
-      sum_.reduce(comm_, 0);
-    }
-    const PhaseTimer timer(done.times.step_s);
-    step_part(0, static_cast<int64_t>(model.size()));
-  }
-  if (!step) sum_.clear();
-  return done;
-}
-
-double HostEngine::squared_step(const RoundContext& round, int64_t client) {
-  start_from(round.model);
-  std::vector<float> state = state_copy(client);
-  const ClientOutcome outcome = update_.train(task_of(round, client, state));
-  const bool is_update = transform(round, client, state);
-  double sum = 0;
-  for (std::size_t i = 0; i < sent_.trained; ++i) {
-    const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
-    const double moved = static_cast<double>(row_[i]) - origin;
-    sum += moved * moved;
-  }
-  if (!std::isfinite(sum) || !std::isfinite(outcome.loss)) {
-    throw TrainingError(
-        fmt::format("an update of norm {} and loss {}", std::sqrt(sum), outcome.loss), client,
-        round.number, "a smaller client.lr or client.clip may help");
-  }
-  return sum;
-}
-
-Evaluator& HostEngine::own_model(const RoundContext& round, int64_t client) {
-  start_from(round.model);
-  std::vector<float> state = state_copy(client);
-  const ClientTask task = task_of(round, client, state);
-  const bool held_out = client >= federation_.clients();
-  if (!held_out || federation_.train(client).size() > 0) {
-    if (held_out && update_.keeps_own_model()) update_.train(task);
-    update_.own_model(task);
-  }
-  return evaluator_.at(row_);
-}
-
 }  // namespace
 
 EnginePtr make_host_engine(const EngineParts& parts, const FederatedSettings& settings) {
-  return EnginePtr(new HostEngine(parts, settings));
+  return std::make_shared<HostEngine>(parts, settings);
 }
 
 }  // namespace hanse

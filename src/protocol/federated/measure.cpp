@@ -17,12 +17,7 @@ double training_loss(MeasureParts parts, const FederatedSettings& settings,
   const SampleRange range = parts.federation.train(client);
   const int64_t count = loss_samples(settings.loss_batches, settings.client, range.size());
   Evaluator& model = parts.engine->received_model(client, round.model);
-  if (count >= range.size()) {
-    return evaluate(parts.federation, {{client}, Split::kTrain},
-                    [&](std::size_t) -> Evaluator& { return model; })
-        .front()
-        .train_loss;
-  }
+  if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
   RandomStream(settings.seed, Purpose::kLoss, static_cast<uint64_t>(round.number),

@@ -10,12 +10,6 @@
 
 namespace hanse {
 
-void PhaseTimes::add(const ExchangeTimes& times) {
-  seconds_[kReduce] += times.reduce_s;
-  seconds_[kStep] += times.step_s;
-  seconds_[kBroadcast] += times.broadcast_s;
-}
-
 void RoundAccount::merge(Communicator& comm, std::vector<double>& table, int64_t moved_bytes) {
   const auto entries = static_cast<std::ptrdiff_t>(table.size());
   table.resize(table.size() + static_cast<std::size_t>(comm.size()), Findings::kElsewhere);
@@ -28,9 +22,9 @@ void RoundAccount::merge(Communicator& comm, std::vector<double>& table, int64_t
 }
 
 Metrics RoundAccount::numbers() const {
-  return {{"seconds_broadcast", times[PhaseTimes::kBroadcast]},
-          {"seconds_reduce", times[PhaseTimes::kReduce]},
-          {"seconds_step", times[PhaseTimes::kStep]},
+  return {{"seconds_broadcast", broadcast_s},
+          {"seconds_reduce", reduce_s},
+          {"seconds_step", step_s},
           {"bytes_broadcast", static_cast<double>(broadcast_bytes)},
           {"bytes_reduce", static_cast<double>(reduce_bytes)}};
 }

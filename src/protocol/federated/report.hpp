@@ -38,19 +38,6 @@ class Findings {
   std::vector<double> table_;
 };
 
-// Seconds of a round's phases on this rank.
-class PhaseTimes {
- public:
-  enum Phase { kBroadcast, kReduce, kStep, kTraining, kWait, kPhases };
-
-  double& operator[](Phase phase) { return seconds_[phase]; }
-  double operator[](Phase phase) const { return seconds_[phase]; }
-  void add(const ExchangeTimes& times);
-
- private:
-  double seconds_[kPhases] = {};
-};
-
 // Time and bytes of a round.
 class RoundAccount {
  public:
@@ -61,7 +48,7 @@ class RoundAccount {
 
   double start_s() const { return start_s_; }
   // Seconds of communication since the start, without waiting for others to end their training.
-  double comm_s(double comm_s) const { return comm_s - comm_before_s_ - times[PhaseTimes::kWait]; }
+  double comm_s(double comm_s) const { return comm_s - comm_before_s_ - wait_s; }
 
   // Brings the greatest of the ranks' entries to rank 0, and with them the bytes that each has
   // counted of the round so far. A round's last call counts: what follows it is rooted at rank 0.
@@ -74,7 +61,12 @@ class RoundAccount {
   // Columns of rounds.csv.
   Metrics numbers() const;
 
-  PhaseTimes times;
+  // Of this rank.
+  double broadcast_s = 0;
+  double training_s = 0;
+  double wait_s = 0;
+  double reduce_s = 0;
+  double step_s = 0;
   int64_t broadcast_bytes = 0;
   int64_t reduce_bytes = 0;
 

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "attempt.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 
 namespace hanse {
@@ -32,7 +32,7 @@ void StateHomes::learn() {
   auto all = comm_.gatherv(std::span<const int64_t>(mine), 0);
   auto count = static_cast<int64_t>(all.size());
   comm_.bcast(std::span(&count, 1), 0);
-  all.resize(static_cast<std::size_t>(count));
+  all.resize(to_index(count));
   comm_.bcast(std::span(all), 0);
   for (const int64_t client : all) homes_[client] = client % workers_;
 }
@@ -46,24 +46,22 @@ void StateHomes::move(std::span<const Assignment> plan, std::exception_ptr& fail
   }
 }
 
-void StateHomes::move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure) {
-  const int64_t first_rank = comm_.size() - workers_;
-  if (mine_ == from) {
-    comm_.send(state_or_zeros(client), static_cast<int>(first_rank + to));
-    if (store_->contains(client)) store_->drop(client);
-  } else if (mine_ == to) {
-    std::span<float> row;
-    attempt(failure, [&] { row = store_->row(client); });
-    std::vector<float> lost(row.empty() ? static_cast<std::size_t>(store_->width()) : 0);
-    comm_.recv(row.empty() ? std::span(lost) : row, static_cast<int>(first_rank + from));
-  }
-}
-
 // Zeros stand for a state that was not made because its rank has failed.
-std::span<const float> StateHomes::state_or_zeros(int64_t client) {
-  if (store_->contains(client)) return store_->existing_row(client);
-  zeros_.assign(static_cast<std::size_t>(store_->width()), 0.0F);
-  return zeros_;
+void StateHomes::move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure) {
+  if (mine_ != from && mine_ != to) return;
+  const int64_t first_rank = comm_.size() - workers_;
+  const bool has_state = store_->contains(client);
+  std::span<float> row;
+  if (has_state) row = store_->row(client);
+  if (mine_ == to) attempt(failure, [&] { row = store_->row(client); });
+  std::vector<float> zeros(row.empty() ? to_index(store_->width()) : 0);
+  if (row.empty()) row = zeros;
+  if (mine_ == to) {
+    comm_.recv(row, static_cast<int>(first_rank + from));
+  } else {
+    comm_.send(std::span<const float>(row), static_cast<int>(first_rank + to));
+    if (has_state) store_->drop(client);
+  }
 }
 
 // Collective: the first use of the communicator, by server.role = auto.
@@ -122,7 +120,7 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
                                    : balance(costs, workers_, homes, move_s, slowness);
   entries_.clear();
   for (const int64_t position : order) {
-    const auto i = static_cast<std::size_t>(position);
+    const auto i = to_index(position);
     entries_.push_back({.client = draw.clients[i],
                         .position = position,
                         .worker = worker_of[i],
@@ -134,23 +132,18 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
 
 // For a round with a time limit: who is left out must not depend on what it would have cost.
 void RoundPlan::order_at_random(int64_t round) {
-  std::vector<int64_t> order(entries_.size());
-  std::iota(order.begin(), order.end(), 0);
-  RandomStream(settings_.seed, Purpose::kDeadline, static_cast<uint64_t>(round))
-      .shuffle(std::span(order));
   std::sort(entries_.begin(), entries_.end(),
             [](const Assignment& a, const Assignment& b) { return a.position < b.position; });
-  std::vector<Assignment> shuffled;
-  for (const int64_t position : order) {
-    shuffled.push_back(entries_[static_cast<std::size_t>(position)]);
-    shuffled.back().worker = static_cast<int64_t>(shuffled.size() - 1) % workers_;
+  RandomStream(settings_.seed, Purpose::kDeadline, static_cast<uint64_t>(round))
+      .shuffle(std::span(entries_));
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].worker = static_cast<int64_t>(i) % workers_;
   }
-  entries_ = std::move(shuffled);
 }
 
 void RoundPlan::weigh(std::span<const double> coefficients) {
   for (auto& entry : entries_) {
-    entry.coefficient = coefficients[static_cast<std::size_t>(entry.position)];
+    entry.coefficient = coefficients[to_index(entry.position)];
   }
 }
 
@@ -159,7 +152,7 @@ PlanMessage RoundPlan::share(PlanMessage message) {
                                                   : static_cast<int64_t>(entries_.size());
   comm_.bcast(std::span(&head, 1), 0);
   if (head == static_cast<int64_t>(PlanMessage::kMeasureAll)) return PlanMessage::kMeasureAll;
-  entries_.resize(static_cast<std::size_t>(head));
+  entries_.resize(to_index(head));
   comm_.bcast(std::as_writable_bytes(std::span(entries_)), 0);
   return PlanMessage::kParticipants;
 }

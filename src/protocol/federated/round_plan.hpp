@@ -55,7 +55,6 @@ class StateHomes {
 
  private:
   void move_one(int64_t client, int64_t from, int64_t to, std::exception_ptr& failure);
-  std::span<const float> state_or_zeros(int64_t client);
 
   Communicator& comm_;
   ClientStateStore* store_;
@@ -63,7 +62,6 @@ class StateHomes {
   int64_t mine_;
   bool known_ = false;
   std::unordered_map<int64_t, int64_t> homes_;  // client that has a state: its worker
-  std::vector<float> zeros_;                    // for a state on its way that this rank lacks
 };
 
 // What rank 0 says of a round before it, in 8 bytes, or 8 and 40 a participant.

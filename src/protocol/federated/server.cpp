@@ -162,26 +162,24 @@ void Server::describe_draw() {
   }
 }
 
-ServerStep Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
+void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
   if (parts_.stage) parts_.stage->observe(second_row.subspan(controls));
   second_row = second_row.first(controls);
   if (control.empty()) parts_.optimizer->observe(second_row);
   for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];
-  return {.scale = parts_.aggregator.scale(report(), squared_norms_),
-          .rate = server_rate(settings_.server, round_),
-          .coefficients = coefficients_};
+  scale_ = parts_.aggregator.scale(report(), squared_norms_);
 }
 
-void Server::step(const ServerStep& how, int64_t begin, std::span<float> theta,
-                  std::span<float> update) {
+void Server::step(int64_t begin, std::span<float> theta, std::span<float> update) {
   const auto first = static_cast<std::size_t>(begin);
   const auto trained = std::clamp(sent_.trained, first, first + update.size()) - first;
-  if (how.scale != 1) {
-    for (float& value : update.first(trained)) value *= static_cast<float>(how.scale);
+  if (scale_ != 1) {
+    for (float& value : update.first(trained)) value *= static_cast<float>(scale_);
   }
-  parts_.optimizer->step(theta.first(trained), update.first(trained), how.rate, begin);
-  average_buffers(theta.subspan(trained), update.subspan(trained), how.coefficients);
+  const double rate = server_rate(settings_.server, round_);
+  parts_.optimizer->step(theta.first(trained), update.first(trained), rate, begin);
+  average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
 }
 
 bool Server::accepts(std::span<const double> losses) const {
@@ -207,21 +205,10 @@ std::vector<TableLines> Server::take_lines() {
   return tables;
 }
 
-void Server::save(State& state) const {
-  const auto put = [&](const char* name, const auto& part) {
-    State own;
-    part.save(own);
-    state.put_part(name, own);
-  };
-  put("participation", participation_);
-  put("aggregator", parts_.aggregator);
-  put("optimizer", *parts_.optimizer);
-}
-
-void Server::load(const State& state) {
-  participation_.load(state.part("participation"));
-  parts_.aggregator.load(state.part("aggregator"));
-  parts_.optimizer->load(state.part("optimizer"));
+void Server::visit(StateFields& fields) {
+  fields.part("participation", participation_);
+  fields.part("aggregator", parts_.aggregator);
+  fields.part("optimizer", *parts_.optimizer);
 }
 
 }  // namespace hanse

@@ -14,14 +14,7 @@
 
 namespace hanse {
 
-// How the server moves along the sum of a round.
-struct ServerStep {
-  double scale = 1;         // of the sum, by the rule
-  double rate = 1;          // of the optimizer
-  double coefficients = 1;  // their sum
-};
-
-class Server {
+class Server : public Stateful {
  public:
   // `parts` and `settings` must outlive it. REQUIRES: rank 0's.
   Server(const FederatedTrainer::Parts& parts, const FederatedSettings& settings);
@@ -41,11 +34,11 @@ class Server {
   std::vector<double> mix(std::span<const double> gram, std::span<const double> rates);
   // The rules learn what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
-  // The step along the sum of a round that observe() has seen; moves `control`, unless it is
-  // empty, by the sum of the clients' second rows. REQUIRES: participants.
-  ServerStep prepare_step(std::span<float> control, std::span<const float> second_row);
+  // Before the steps along the sum of a round that observe() has seen; moves `control`, unless it
+  // is empty, by the sum of the clients' second rows. REQUIRES: participants.
+  void prepare_step(std::span<float> control, std::span<const float> second_row);
   // Entries from `begin` on of the model, whose mixed update is there.
-  void step(const ServerStep& how, int64_t begin, std::span<float> theta, std::span<float> update);
+  void step(int64_t begin, std::span<float> theta, std::span<float> update);
 
   // Are the participants' losses behind the step low enough? If not, only `share` of it is taken.
   bool accepts(std::span<const double> losses) const;
@@ -58,10 +51,8 @@ class Server {
   std::vector<TableLines> take_lines();
   const RoundTrace& trace() const { return trace_; }
 
-  void save(State& state) const;
-  void load(const State& state);
-
  private:
+  void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;
   double feedback(int64_t client, double importance, double squared_norm) const;
@@ -81,6 +72,7 @@ class Server {
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
   double coefficients_ = 0;            // their sum
+  double scale_ = 1;                   // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
 };

@@ -107,7 +107,7 @@ void FederatedTrainer::draw_participants() {
 }
 
 void FederatedTrainer::share_model() {
-  const PhaseTimer timer(account_->times[PhaseTimes::kBroadcast]);
+  const PhaseTimer timer(account_->broadcast_s);
   const int64_t before = engine().bytes_moved();
   if (!model_is_shared_) engine().receive(theta_);
   model_is_shared_ = true;
@@ -129,13 +129,12 @@ void FederatedTrainer::gather_losses() {
 
 // Then every rank waits for the last.
 void FederatedTrainer::train(Findings& findings) {
-  PhaseTimes& times = account_->times;
   {
     const bool trains = plan_->worker() >= 0;
-    const PhaseTimer timer(times[trains ? PhaseTimes::kTraining : PhaseTimes::kWait]);
+    const PhaseTimer timer(trains ? account_->training_s : account_->wait_s);
     engine().train(context(), findings);
   }
-  const PhaseTimer timer(times[PhaseTimes::kWait]);
+  const PhaseTimer timer(account_->wait_s);
   parts_.comm.barrier();
 }
 
@@ -168,9 +167,8 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
 
 // What all ranks found, on rank 0.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
-  const PhaseTimes& times = account_->times;
-  findings.rank(Findings::kTrainSeconds) = times[PhaseTimes::kTraining];
-  findings.rank(Findings::kWaitSeconds) = times[PhaseTimes::kWait];
+  findings.rank(Findings::kTrainSeconds) = account_->training_s;
+  findings.rank(Findings::kWaitSeconds) = account_->wait_s;
   findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());
   findings.rank(Findings::kStop) = stop_requested;
   findings.rank(Findings::kFailed) = failure_ != nullptr;
@@ -190,7 +188,7 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
 void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::span<const float> second_row;
   {
-    const PhaseTimer timer(account_->times[PhaseTimes::kReduce]);
+    const PhaseTimer timer(account_->reduce_s);
     const int64_t before = engine().bytes_moved();
     second_row = engine().reduce_second_row();
     account_->reduce_bytes += engine().bytes_moved() - before;
@@ -200,23 +198,25 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     plan_->observe(findings);
     record.loss = server_->observe(*plan_, findings);
     if (!plan_->empty()) {
-      const ServerStep how = server_->prepare_step(control_, second_row);
-      step_part = [this, how](int64_t begin, std::span<float> update) {
+      server_->prepare_step(control_, second_row);
+      step_part = [this](int64_t begin, std::span<float> update) {
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
-        server_->step(how, begin, theta.first(update.size()), update);
+        server_->step(begin, theta.first(update.size()), update);
       };
     }
   }
-  ExchangeReport done = engine().exchange(theta_, step_part);
+  const ExchangeReport done = engine().exchange(theta_, step_part);
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
-  account_->times.add(done.times);
+  account_->reduce_s += done.times.reduce_s;
+  account_->step_s += done.times.step_s;
+  account_->broadcast_s += done.times.broadcast_s;
   const int64_t others = parts_.comm.size() - 1;
   account_->reduce_bytes += done.sum_bytes * others;
   if (done.shares_model) {
     account_->broadcast_bytes += static_cast<int64_t>(sizeof(float) * theta_.size()) * others;
   }
-  record.comm_s += account_->times[PhaseTimes::kReduce] + done.times.broadcast_s;
+  record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
 // Halves the step until the rule accepts the participants' losses behind it; when it never does,

@@ -35,7 +35,7 @@ class ExpertRule {
   void observe(std::span<const double> losses);
 
   // What has been learnt, all of it; empty for rules that learn nothing.
-  std::span<double> memory() { return log_weights_; }
+  std::vector<double>& memory() { return log_weights_; }
 
  private:
   void weigh_by_losses(std::span<const int64_t> participants, std::size_t first,
