@@ -21,20 +21,15 @@ int64_t block_length(int64_t size) {
 
 }  // namespace
 
-int64_t GramBlocks::count(std::span<const RowPart> parts) {
-  int64_t blocks = 0;
-  for (const RowPart& part : parts) blocks += divide(part.size(), block_length(part.size()));
-  return blocks;
-}
-
 GramTraffic gram_traffic(std::span<const RowPart> parts, double k, int64_t ranks) {
   double values = 0;
-  int64_t longest = 0;
+  int64_t blocks = 0, longest = 0;
   for (const RowPart& part : parts) {
+    const int64_t length = block_length(part.size());
     values += static_cast<double>(part.size());
-    longest = std::max(longest, block_length(part.size()));
+    blocks += divide(part.size(), length);
+    longest = std::max(longest, length);
   }
-  const int64_t blocks = GramBlocks::count(parts);
   const int64_t elsewhere = blocks - divide(blocks, ranks);  // blocks that rank 0 does not multiply
   const auto exchanges =
       static_cast<double>(divide(blocks, ranks) * divide(longest, GramExchange::kPiece));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fold_kernels.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -29,14 +30,10 @@ double UpdateSum::limit(int64_t addends) {
 }
 
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
-    : reduction_(reduction), limit_(limit(addends)) {
-  const auto n = static_cast<std::size_t>(n_params);
-  if (reduction == Reduction::kExact) {
-    fixed_.resize(n);
-  } else {
-    floats_.resize(n);
-  }
-}
+    : reduction_(reduction),
+      limit_(limit(addends)),
+      fixed_(to_index(reduction == Reduction::kExact ? n_params : 0)),
+      floats_(to_index(reduction == Reduction::kFast ? n_params : 0)) {}
 
 FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient,
                            int64_t begin) {

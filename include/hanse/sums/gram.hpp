@@ -21,9 +21,6 @@ class GramBlocks {
   static constexpr int64_t kLength = 4096;  // of a block, in a part of no more than kMost blocks
   static constexpr int64_t kMost = 128;     // of a part
 
-  // Into how many blocks such parts are cut. REQUIRES: none is empty.
-  static int64_t count(std::span<const RowPart> parts);
-
   // REQUIRES: parts of one row, not empty; the same on all ranks.
   GramBlocks(Communicator& comm, const std::vector<RowPart>& parts);
 
@@ -35,10 +32,9 @@ class GramBlocks {
   // Which rank has the rows of which positions. Collective. REQUIRES: every position in [0, k) is
   // owned by exactly one rank.
   void learn_owners(std::span<const int64_t> positions, int64_t k);
-  std::span<const int64_t> positions() const {
-    return positions_;
-  }                                                              // [K] of one rank after another
-  std::span<const int64_t> rows_of() const { return rows_of_; }  // [ranks] how many it has
+  // [K] of one rank after another, and [ranks] how many each has.
+  std::span<const int64_t> positions() const { return positions_; }
+  std::span<const int64_t> rows_of() const { return rows_of_; }
 
   // Collective: `products` are the lower triangles of this rank's blocks, row by row. On rank 0
   // [parts, K, K], row-major and symmetric; empty elsewhere.
