@@ -52,12 +52,8 @@ double parse_number(std::string_view text) {
 }
 
 bool parse_bool(std::string_view text) {
-  for (const char* yes : {"true", "1", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const char* no : {"false", "0", "no", "off"}) {
-    if (text == no) return false;
-  }
+  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
   throw InvalidArgument(fmt::format("'{}' is not true or false", text));
 }
 
@@ -214,26 +210,22 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
                  .format = [&field] { return field; }});
 }
 
-// Behind the last option of its section.
-Option& OptionTable::insert(Option option) {
-  const std::string section = option.section();
-  const auto last = std::find_if(options_.rbegin(), options_.rend(),
-                                 [&](const Option& other) { return other.section() == section; });
-  const auto place = last == options_.rend() ? options_.end() : last.base();
-  return *options_.insert(place, std::move(option));
-}
-
 void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                            const std::string& kind) {
   for (const Option& key : keys.options_) {
-    Option* known = find(key.key);
-    Option& option = known ? *known : insert(key);
-    option.uses.push_back({.selector = selector,
-                           .kind = kind,
-                           .help = key.help,
-                           .range = key.range,
-                           .default_text = key.default_text,
-                           .parse = key.parse});
+    Option* option = find(key.key);
+    if (!option) {
+      const auto last =
+          std::ranges::find(options_.rbegin(), options_.rend(), key.section(), &Option::section);
+      const auto place = last == options_.rend() ? options_.end() : last.base();
+      option = &*options_.insert(place, key);
+    }
+    option->uses.push_back({.selector = selector,
+                            .kind = kind,
+                            .help = key.help,
+                            .range = key.range,
+                            .default_text = key.default_text,
+                            .parse = key.parse});
   }
 }
 
@@ -300,7 +292,7 @@ void OptionTable::set(const std::string& key, const std::string& text, const std
 }
 
 const Option* OptionTable::selector(const std::string& section) const {
-  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
+  const auto found = std::ranges::find_if(options_, [&](const Option& option) {
     return option.section() == section && !option.choices.empty();
   });
   return found == options_.end() ? nullptr : &*found;
@@ -339,8 +331,8 @@ namespace {
 
 // The choice that leaves the option unused: of its own section where that has one.
 std::string choosing_key(const Option& option) {
-  const auto own = std::find_if(option.uses.begin(), option.uses.end(), [&](const KindUse& use) {
-    return use.selector.substr(0, use.selector.find('.')) == option.section();
+  const auto own = std::ranges::find_if(option.uses, [&](const KindUse& use) {
+    return use.selector.starts_with(option.section() + ".");
   });
   return own == option.uses.end() ? option.uses.front().selector : own->selector;
 }

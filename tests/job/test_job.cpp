@@ -185,7 +185,7 @@ TEST(JobText, StoresTheHorizonOfTheFirstStart) {
   const auto horizon_of = [](const std::string& path, const Overrides& overrides) {
     KeyedJob job(catalog());
     load_job(path, overrides, job);
-    return std::pair(job.sampler.horizon, job_text(job));
+    return std::pair(job.sampler.learning.horizon, job_text(job));
   };
   const JobFile file("[run]\nrounds = 12\n[sampler]\nkind = adaptive-osmd\n");
   const auto [horizon, text] = horizon_of(file.path, {});

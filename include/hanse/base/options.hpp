@@ -114,7 +114,6 @@ class OptionTable {
  private:
   Option& append(Option option);
   Option* find(const std::string& key);
-  Option& insert(Option option);
 
   std::vector<Option> options_;
 };

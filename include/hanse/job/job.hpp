@@ -9,9 +9,9 @@
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
 #include "hanse/job/run_options.hpp"
-#include "hanse/job/sampler_options.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
 

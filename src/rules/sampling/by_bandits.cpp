@@ -16,16 +16,14 @@ constexpr double kMixing = 0.4;           // of MABS's paper, and of both refere
 constexpr double kMostAbove = 600;        // MABS: e^600 times any number of rows is finite
 constexpr double kReferenceMargin = 1.5;  // VRB: of L over the largest squared loss
 
-// `needs_horizon`: an option that is kAuto depends on it.
-void check_options(const LearningOptions& options, int64_t clients, int64_t per_round,
-                   bool needs_horizon) {
-  const bool given = options.mixing != LearningOptions::kAuto;
-  if (given && !(options.mixing > 0 && options.mixing <= 1)) {
-    throw InvalidArgument(fmt::format("mixing {} is outside (0, 1]", options.mixing),
+// `needs_horizon`: an option without a value depends on it.
+void check_options(const LearningOptions& options, bool needs_horizon) {
+  if (options.mixing && !(*options.mixing > 0 && *options.mixing <= 1)) {
+    throw InvalidArgument(fmt::format("mixing {} is outside (0, 1]", *options.mixing),
                           "sampler.mixing");
   }
-  if (!(options.rate >= 0 || options.rate == LearningOptions::kAuto)) {
-    throw InvalidArgument(fmt::format("rate {} is below 0", options.rate), "sampler.rate");
+  if (options.rate && !(*options.rate >= 0)) {
+    throw InvalidArgument(fmt::format("rate {} is below 0", *options.rate), "sampler.rate");
   }
   if (needs_horizon && options.horizon < 1) {
     throw InvalidArgument("the sampler's rates depend on the number of rounds", "sampler.horizon",
@@ -35,7 +33,6 @@ void check_options(const LearningOptions& options, int64_t clients, int64_t per_
     throw InvalidArgument(fmt::format("the bound {} is not above 0", options.a_max),
                           "sampler.a-max");
   }
-  check_per_round(per_round, clients, options.replacement);
 }
 
 // A row is w_i e^-shift and log w_i.
@@ -43,7 +40,7 @@ class Mabs final : public BoundedSampler {
  public:
   Mabs(const LearningOptions& options, int64_t clients, int64_t per_round)
       : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing == LearningOptions::kAuto ? kMixing : options.mixing) {
+        mixing_(options.mixing.value_or(kMixing)) {
     awaits_bound_ = needs_bound() && options.bound == BoundSource::kFirstRound;
   }
 
@@ -63,7 +60,7 @@ class Mabs final : public BoundedSampler {
   }
 
  private:
-  bool needs_bound() const { return options_.rate == LearningOptions::kAuto; }
+  bool needs_bound() const { return !options_.rate; }
   // What A is the mean of.
   double moment(double a) const { return options_.variant == Variant::kReference ? a : a * a; }
   double rate() const;
@@ -83,7 +80,7 @@ UrnLaw Mabs::law() const {
 
 // delta, with eta = mixing.
 double Mabs::rate() const {
-  if (!needs_bound()) return options_.rate;
+  if (options_.rate) return *options_.rate;
   if (!(bound_ > 0)) return 0;
   const auto m = static_cast<double>(clients());
   const auto t = static_cast<double>(options_.horizon);
@@ -133,11 +130,11 @@ class Vrb final : public BoundedSampler {
  public:
   Vrb(const LearningOptions& options, int64_t clients, int64_t per_round)
       : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing) {
+        mixing_(options.mixing.value_or(kMixing)) {
     awaits_bound_ = options.bound == BoundSource::kFirstRound && !by_losses();
-    if (mixing_ != LearningOptions::kAuto) return;
-    const double turns = static_cast<double>(clients) / static_cast<double>(options.horizon);
-    mixing_ = by_losses() ? kMixing : std::min(1.0, std::cbrt(turns));
+    if (options.mixing || by_losses()) return;
+    mixing_ = std::min(
+        1.0, std::cbrt(static_cast<double>(clients) / static_cast<double>(options.horizon)));
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override;
@@ -216,14 +213,13 @@ void Vrb::observe(const Draw& draw, const Feedback& feedback) {
 
 std::unique_ptr<ClientSampler> make_mabs_sampler(const LearningOptions& options, int64_t clients,
                                                  int64_t per_round) {
-  check_options(options, clients, per_round, options.rate == LearningOptions::kAuto);
+  check_options(options, !options.rate);
   return std::make_unique<Mabs>(options, clients, per_round);
 }
 
 std::unique_ptr<ClientSampler> make_vrb_sampler(const LearningOptions& options, int64_t clients,
                                                 int64_t per_round) {
-  check_options(options, clients, per_round,
-                options.mixing == LearningOptions::kAuto && options.variant != Variant::kReference);
+  check_options(options, !options.mixing && options.variant != Variant::kReference);
   return std::make_unique<Vrb>(options, clients, per_round);
 }
 
