@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -21,8 +22,8 @@ std::string Range::text() const {
   const bool no_low = std::isinf(low) && low < 0;
   const bool no_high = std::isinf(high) && high > 0;
   if (no_low && no_high) return "";
-  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", number_text(low),
-                     number_text(high), high_open || no_high ? ")" : "]");
+  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", low, high,
+                     high_open || no_high ? ")" : "]");
 }
 
 std::string_view trim(std::string_view text) {
@@ -60,15 +61,11 @@ bool parse_bool(std::string_view text) {
 std::vector<std::string> split_list(std::string_view text, char separator) {
   std::vector<std::string> items;
   if (trim(text).empty()) return items;
-  for (;;) {
-    const auto at = text.find(separator);
-    items.emplace_back(trim(text.substr(0, at)));
-    if (at == std::string_view::npos) return items;
-    text.remove_prefix(at + 1);
+  for (const auto item : std::views::split(text, separator)) {
+    items.emplace_back(trim({item.begin(), item.end()}));
   }
+  return items;
 }
-
-std::string number_text(double value) { return fmt::format("{}", value); }
 
 std::string join(std::span<const std::string> items, const std::string& separator) {
   return fmt::format("{}", fmt::join(items, separator));
@@ -190,7 +187,7 @@ Option& OptionTable::add(const std::string& key, std::optional<double>& field,
   return append({.key = key,
                  .help = help,
                  .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
-                 .format = [&field, word] { return field ? number_text(*field) : word; }});
+                 .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
 }
 
 Option& OptionTable::add_choice(const std::string& key, std::string& field,
@@ -289,13 +286,6 @@ void OptionTable::set(const std::string& key, const std::string& text, const std
   }
   option->given = true;
   option->where = where;
-}
-
-const Option* OptionTable::selector(const std::string& section) const {
-  const auto found = std::ranges::find_if(options_, [&](const Option& option) {
-    return option.section() == section && !option.choices.empty();
-  });
-  return found == options_.end() ? nullptr : &*found;
 }
 
 std::vector<const KindUse*> OptionTable::chosen_uses(const Option& option,

@@ -190,8 +190,7 @@ const Family<AggregatorKind> kAggregators{
        check_backtracking},
       {.make_update = make_quasi_newton},
       [](const Job& job, int64_t, double) {
-        return make_dqn_fed(
-            {.radius = job.aggregator.radius, .backtrack = job.aggregator.backtrack});
+        return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
       }}}};
 
 }  // namespace

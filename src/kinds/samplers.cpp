@@ -15,7 +15,7 @@ namespace hanse {
 
 namespace {
 
-std::vector<double> sample_shares(const Federation& federation) {
+std::vector<double> sample_shares(const Job&, const Federation& federation) {
   std::vector<double> lambda(static_cast<std::size_t>(federation.clients()));
   for (std::size_t c = 0; c < lambda.size(); ++c) {
     lambda[c] = static_cast<double>(federation.train(static_cast<int64_t>(c)).size()) /
@@ -53,6 +53,11 @@ std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
   return make_osmd_sampler(learning_options(c, kind), c.clients, c.options.per_round, c.initial);
 }
 
+template <auto kMake>
+std::unique_ptr<ClientSampler> make_learning(const SamplerCase& c) {
+  return kMake(learning_options(c), c.clients, c.options.per_round);
+}
+
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
   return make_weighted_sampler(c.initial, c.options.per_round, c.options.learning.replacement);
 }
@@ -61,13 +66,9 @@ std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
   if (job.aggregator.weights == "uniform") return shares;
-  const auto lambda = sample_shares(federation);
+  const auto lambda = sample_shares(job, federation);
   std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(), std::multiplies<>());
   return shares;
-}
-
-std::vector<double> shares_by_samples(const Job&, const Federation& federation) {
-  return sample_shares(federation);
 }
 
 struct SamplerKind : KindRow<Job> {
@@ -140,7 +141,7 @@ const Family<SamplerKind> kSamplers{
      {{"weighted", "by the clients' samples", kDrawing},
       {.blind = true, .by_shares = true},
       make_by_shares,
-      shares_by_samples},
+      sample_shares},
      {{"full", "every client in every round"},
       {.blind = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},
@@ -168,15 +169,11 @@ const Family<SamplerKind> kSamplers{
        {bandit_keys("0.4"), kRateScale,
         learning_key("rate", &Learning::rate, "auto", "learning rate; auto: the paper's")}},
       {},
-      [](const SamplerCase& c) {
-        return make_mabs_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_mabs_sampler>},
      {{"vrb", "variance reducer by bandits (Borsos et al. 2018)",
        bandit_keys("(clients/horizon)^(1/3)")},
       {},
-      [](const SamplerCase& c) {
-        return make_vrb_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_vrb_sampler>},
      {{"avare",
        "by the last norms, with a falling floor (El Hanchi and Stephens 2020)",
        {kLearning,
@@ -185,9 +182,7 @@ const Family<SamplerKind> kSamplers{
         learning_key("delta", &Learning::delta, above_to(0, 1),
                      "successive models differ by O(round^-delta)")}},
       {},
-      [](const SamplerCase& c) {
-        return make_avare_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_avare_sampler>},
      {{"optimal", "by the norms of all clients' updates, an oracle for studies", kLearning},
       {},
       [](const SamplerCase& c) {

@@ -6,6 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/kinds.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"

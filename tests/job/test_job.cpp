@@ -202,7 +202,6 @@ TEST(Job, NamesAreThoseOfTheCatalog) {
   for (const KindFamily& family : catalog()) {
     ASSERT_TRUE(job.table.contains(family.key));
     EXPECT_EQ(job.table.at(family.key).choices, names_of(family.rows));
-    EXPECT_EQ(job.table.selector(job.table.at(family.key).section())->key, family.key);
     for (const auto& entry : family.rows) job.table.set(family.key, entry.name, "");
   }
   for (const Option& option : job.table.options()) {

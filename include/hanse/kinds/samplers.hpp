@@ -8,12 +8,12 @@
 #include <string>
 
 #include "hanse/data/federation.hpp"
-#include "hanse/rules/sampling/options.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 
 struct Job;
+struct SamplerOptions;
 
 struct SamplerTraits {
   bool blind = false;        // draws do not depend on what participants report

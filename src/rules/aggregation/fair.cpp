@@ -30,7 +30,8 @@ class Afl final : public Aggregator {
       lambda_[to_index(report.clients[i])] += rate_ * draw_weights[i] * report.losses[i];
     }
     if (!restricted_) lambda_ = project_to_simplex(lambda_);
-    std::vector<double> shares = shares_of(report.clients);
+    std::vector<double> shares;
+    for (const int64_t client : report.clients) shares.push_back(lambda_[to_index(client)]);
     if (restricted_) {
       shares = project_to_simplex(shares);
       for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -50,12 +51,6 @@ class Afl final : public Aggregator {
   void visit(StateFields& fields) override { fields.fixed("decision", lambda_); }
 
  private:
-  std::vector<double> shares_of(std::span<const int64_t> clients) const {
-    std::vector<double> shares;
-    for (const int64_t client : clients) shares.push_back(lambda_[to_index(client)]);
-    return shares;
-  }
-
   double rate_;
   bool restricted_;
   Estimator estimator_;

@@ -35,19 +35,37 @@ void check_options(const LearningOptions& options, bool needs_horizon) {
   }
 }
 
+// Draws by weights, a row's first number, mixed with the uniform distribution.
+class WeightSampler : public BoundedSampler {
+ protected:
+  WeightSampler(const LearningOptions& options, int64_t clients, int64_t per_round)
+      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
+        mixing_(options.mixing.value_or(kMixing)) {}
+
+  virtual double common_weight() const = 0;  // of a client without a row
+  UrnLaw law() const final {
+    const double alike = common_weight();
+    const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
+    const double share = total > 0 ? (1 - mixing_) / total : 0;
+    const double even = (total > 0 ? mixing_ : 1) / static_cast<double>(clients());
+    return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
+  }
+
+  double mixing_;  // share of uniform draws
+};
+
 // A row is w_i e^-shift and log w_i.
-class Mabs final : public BoundedSampler {
+class Mabs final : public WeightSampler {
  public:
   Mabs(const LearningOptions& options, int64_t clients, int64_t per_round)
-      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing.value_or(kMixing)) {
+      : WeightSampler(options, clients, per_round) {
     awaits_bound_ = needs_bound() && options.bound == BoundSource::kFirstRound;
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override;
 
  protected:
-  UrnLaw law() const override;
+  double common_weight() const override { return std::exp(-shift_); }  // log w = 0
   // A.
   double bound_of(std::span<const double> a) const override {
     double sum = 0;
@@ -66,17 +84,8 @@ class Mabs final : public BoundedSampler {
   double rate() const;
   void shift_to(double shift);
 
-  double mixing_;
   double shift_ = 0;  // the largest log-weight or not far below, so that no exp overflows
 };
-
-UrnLaw Mabs::law() const {
-  const double alike = std::exp(-shift_);  // of a client without a row: log w = 0
-  const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
-  const double share = (1 - mixing_) / total;
-  const double even = mixing_ / static_cast<double>(clients());
-  return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
-}
 
 // delta, with eta = mixing.
 double Mabs::rate() const {
@@ -126,11 +135,10 @@ void Mabs::shift_to(double shift) {
 }
 
 // A row is sqrt(w_i + gamma) and w_i; the bound is L.
-class Vrb final : public BoundedSampler {
+class Vrb final : public WeightSampler {
  public:
   Vrb(const LearningOptions& options, int64_t clients, int64_t per_round)
-      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing.value_or(kMixing)) {
+      : WeightSampler(options, clients, per_round) {
     awaits_bound_ = options.bound == BoundSource::kFirstRound && !by_losses();
     if (options.mixing || by_losses()) return;
     mixing_ = std::min(
@@ -140,7 +148,7 @@ class Vrb final : public BoundedSampler {
   void observe(const Draw& draw, const Feedback& feedback) override;
 
  protected:
-  UrnLaw law() const override;
+  double common_weight() const override { return std::sqrt(gamma()); }  // w = 0
   void set_bound(double bound) override;
 
  private:
@@ -155,17 +163,7 @@ class Vrb final : public BoundedSampler {
     const auto row = urn_.row(slot);
     row[0] = std::sqrt(row[1] + gamma());
   }
-
-  double mixing_;
 };
-
-UrnLaw Vrb::law() const {
-  const double alike = std::sqrt(gamma());  // of a client without a row: w = 0
-  const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
-  const double share = total > 0 ? (1 - mixing_) / total : 0;
-  const double even = (total > 0 ? mixing_ : 1) / static_cast<double>(clients());
-  return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
-}
 
 void Vrb::set_bound(double bound) {
   bound_ = bound;

@@ -14,8 +14,7 @@ void OsmdExperts::start(std::size_t count) {
   scales_.assign(count, 1);
   commons_.assign(count, 1 / static_cast<double>(urn_.clients()));
   heaps_.assign(count, {});
-  urn_.reshape(static_cast<int64_t>(2 * count),
-               std::vector<double>(static_cast<std::size_t>(urn_.rows()) * 2 * count));
+  urn_.reshape(static_cast<int64_t>(2 * count));
 }
 
 void OsmdExperts::refresh_all() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hanse/job/job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/federated.hpp"
