@@ -63,7 +63,7 @@ struct MadeJob {
 
 void fill_job(Job& job) {
   job.sampler.per_round = 2;
-  job.sampler.horizon = 5;
+  job.sampler.learning.horizon = 5;
 }
 
 TEST(Engine, JobsThatGpusTrain) {
