@@ -64,14 +64,6 @@ void check_engine(const Job& job) {
           "use federated"});
 }
 
-void plan_on_cpus(Job& job) {
-  if (job.run.device == "cuda") {
-    throw InvalidArgument("a plan is measured on CPUs", "run.device",
-                          "--run.device=cpu plans for them");
-  }
-  job.run.device = "cpu";
-}
-
 void require_gpu_needs(const RoundNeeds& needs) {
   if (const auto refusal = device_refusal(needs)) refuse(*refusal);
 }

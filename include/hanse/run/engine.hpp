@@ -16,9 +16,6 @@ namespace hanse {
 // and InvalidArgument when its protocol trains nobody on them.
 void check_engine(const Job& job);
 
-// What `hanse plan` makes of run.device. Throws InvalidArgument when the job asks for GPUs.
-void plan_on_cpus(Job& job);
-
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);
 
