@@ -1,6 +1,5 @@
 #include "hanse/cli/program.hpp"
 
-#include <cstdio>
 #include <exception>
 #include <fstream>
 #include <optional>
@@ -9,11 +8,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "hanse/base/clock.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"

@@ -39,10 +39,12 @@ std::string version_text() {
 
 namespace {
 
-std::string option_line(const std::string& key, const std::string& value, const std::string& range,
-                        const std::string& help) {
-  return fmt::format("    {} = {}{}\n        {}\n", key, value.empty() ? "(empty)" : value,
-                     range.empty() ? "" : "  " + range, help);
+// `use`: the option itself, or what it is to a kind.
+template <class Use>
+std::string option_line(const Option& option, const Use& use) {
+  return fmt::format("    {} = {}{}\n        {}\n", option.key,
+                     use.default_text.empty() ? "(empty)" : use.default_text,
+                     use.range.empty() ? "" : "  " + use.range, use.help);
 }
 
 // Options of a section that all its kinds share.
@@ -50,7 +52,7 @@ std::string shared_lines(const OptionTable& table, const std::string& section) {
   std::string text;
   for (const Option& option : table.options()) {
     if (option.section() != section || !option.uses.empty()) continue;
-    text += option_line(option.key, option.default_text, option.range, option.help);
+    text += option_line(option, option);
   }
   return text;
 }
@@ -65,7 +67,7 @@ std::string family_text(const KindFamily& family, const OptionTable& table) {
     for (const Option& option : table.options()) {
       for (const KindUse& use : option.uses) {
         if (use.selector != family.key || use.kind != entry.name) continue;
-        text += option_line(option.key, use.default_text, use.range, use.help);
+        text += option_line(option, use);
       }
     }
   }
@@ -122,18 +124,17 @@ std::string cell(const std::string& text) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + cell(text) + "`"; }
 
-// One row of a section's table.
-std::string row(const Option& option, const std::string& value, const std::string& range,
-                const std::string& meaning) {
-  return fmt::format("| {} | {} | {} | {}{} |\n", code(option.key), code(value), code(range),
-                     meaning, option.may_change ? "; may change on resume" : "");
+// One row of a section's table; `use` as above.
+template <class Use>
+std::string row(const Option& option, const Use& use, const std::string& kinds) {
+  return fmt::format("| {} | {} | {} | {}{}{} |\n", code(option.key), code(use.default_text),
+                     code(use.range), cell(use.help), kinds,
+                     option.may_change ? "; may change on resume" : "");
 }
 
 // Kinds that use the option in one way share a row.
 std::string option_rows(const Option& option) {
-  if (option.uses.empty()) {
-    return row(option, option.default_text, option.range, cell(option.help));
-  }
+  if (option.uses.empty()) return row(option, option, "");
   std::string text;
   for (auto use = option.uses.begin(); use != option.uses.end(); ++use) {
     const auto same = [&](const KindUse& other) {
@@ -146,9 +147,8 @@ std::string option_rows(const Option& option) {
       if (same(other)) kinds.push_back(other.kind);
     }
     const bool own = use->selector.substr(0, use->selector.find('.')) == option.section();
-    text += row(option, use->default_text, use->range,
-                fmt::format("{}; only for {}", cell(use->help),
-                            code((own ? "" : use->selector + " = ") + join(kinds, ", "))));
+    text += row(option, *use,
+                "; only for " + code((own ? "" : use->selector + " = ") + join(kinds, ", ")));
   }
   return text;
 }

@@ -28,13 +28,6 @@ AgreedError describe(const std::exception_ptr& failure) {
   }
 }
 
-// Where a failure is that rank 0 may not have.
-std::string place_of(int rank) {
-  char host[HOST_NAME_MAX + 1] = "";
-  gethostname(host, HOST_NAME_MAX);
-  return fmt::format(" [rank {} on {}]", rank, host);
-}
-
 }  // namespace
 
 void agree(Communicator& comm, std::exception_ptr failure) {
@@ -46,8 +39,13 @@ void agree(Communicator& comm, std::exception_ptr failure) {
   int64_t status = 0;
   if (root == comm.rank()) {
     const AgreedError error = describe(failure);
-    what = error.what() + (root > 0 ? place_of(root) : "");
+    what = error.what();
     status = static_cast<int64_t>(error.exit_status());
+    if (root > 0) {
+      char host[HOST_NAME_MAX + 1] = "";
+      gethostname(host, HOST_NAME_MAX);
+      what += fmt::format(" [rank {} on {}]", root, host);
+    }
   }
   comm.bcast(std::span(&status, 1), root);
   what = bcast_text(comm, what, root);

@@ -34,12 +34,9 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<FederatedTrainer> trainer;
 };
 
-// Of the protocols that train models. Sets the ranks' threads, and fills federation, model and
-// model_file_digest. Collective. Throws AgreedError.
+// Of the protocols that train models. Sets the ranks' threads, and fills federation, model,
+// model_file_digest and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
-
-// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers, as greeting.
-void greet_training(const Job& job, const Communicator& comm, Assembly& assembly);
 
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);

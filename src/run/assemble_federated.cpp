@@ -138,7 +138,6 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   build(comm, *assembly);
-  greet_training(job, comm, *assembly);
   const std::string notice = aggregator_notice(assembly->trained);
   if (!notice.empty()) assembly->greeting.push_back(notice);
   return assembly;

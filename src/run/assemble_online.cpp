@@ -82,7 +82,6 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
                                                              .fit = *assembly->fit},
                                         online_settings(job, federation.clients()));
   });
-  greet_training(job, comm, *assembly);
   return assembly;
 }
 

@@ -1,7 +1,6 @@
 #include "hanse/run/engine.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include <fmt/format.h>
 

@@ -18,13 +18,8 @@ namespace {
 // Fields stand in the order in which they are named.
 using Fields = nlohmann::ordered_json;
 
+// A trace is a header, a line a round, and this end, which every further line is written over.
 const std::string kEnd = "\n]}\n";
-
-// A header, a line a round, and an end that every further line is written over.
-struct TraceFile {
-  GrowingFile file;
-  bool empty;  // no line of a round
-};
 
 // The options of one section, as texts, that its chosen kind uses.
 Fields options_of(const KeyedJob& job, const std::string& section) {
@@ -107,22 +102,23 @@ std::vector<std::string> read_rounds(const std::string& path, int64_t completed)
                 "resume with the run directory as the run left it");
 }
 
-// With the first `completed` rounds of the file in the folder `from`, if there are any.
-std::shared_ptr<TraceFile> begin(const KeyedJob& job, const std::string& name, const Fields& header,
-                                 const std::string& from, int64_t completed) {
+// Begins a trace, with the first `completed` rounds of the file in the folder `from`, if there are
+// any. Returns what appends a round.
+std::function<void(const Fields& round)> begin(const KeyedJob& job, const std::string& name,
+                                               const Fields& header, const std::string& from,
+                                               int64_t completed) {
   const auto lines = read_rounds(from + "/" + name, completed);
   const std::string path = job.run.out + "/" + name;
   std::string text = to_text(header);
   text.back() = ',';  // one more field
   text += " \"rounds\": [";
   write_file(path, text + (lines.empty() ? "" : "\n") + join(lines, ",\n") + kEnd);
-  return std::make_shared<TraceFile>(TraceFile{GrowingFile(path, "r+e"), lines.empty()});
-}
-
-void append(TraceFile& trace, const Fields& round) {
-  trace.file.append_over(kEnd.size(), (trace.empty ? "\n" : ",\n") + to_text(round) + kEnd);
-  trace.file.flush();
-  trace.empty = false;
+  const auto file = std::make_shared<GrowingFile>(path, "r+e");
+  return [file, is_first = lines.empty()](const Fields& round) mutable {
+    file->append_over(kEnd.size(), (is_first ? "\n" : ",\n") + to_text(round) + kEnd);
+    file->flush();
+    is_first = false;
+  };
 }
 
 }  // namespace
@@ -136,8 +132,8 @@ std::function<void()> trace_rounds(const KeyedJob& job, const FederatedAssembly&
             aggregator_header(job, parts.federation, parts.participation), from, completed);
   return [&parts, sampler, aggregator] {
     const RoundTrace& round = parts.trainer->trace();
-    append(*sampler, sampler_round(round));
-    append(*aggregator, aggregator_round(round));
+    sampler(sampler_round(round));
+    aggregator(aggregator_round(round));
   };
 }
 

@@ -52,6 +52,20 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   });
 }
 
+// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
+void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  const int64_t held_out = federation.held_out();
+  const ParameterLayout& layout = assembly.model->layout();
+  assembly.greeting.push_back(fmt::format(
+      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
+      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
+      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
+      comm.size() == 1 ? "" : "s"));
+  const std::string buffers = buffers_text(layout);
+  if (!buffers.empty()) assembly.greeting.push_back(buffers);
+}
+
 }  // namespace
 
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
@@ -65,19 +79,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
                "every host needs the same files");
   build_model(job, comm, assembly);
-}
-
-void greet_training(const Job& job, const Communicator& comm, Assembly& assembly) {
-  const Federation& federation = assembly.federation;
-  const int64_t held_out = federation.held_out();
-  const ParameterLayout& layout = assembly.model->layout();
-  assembly.greeting.push_back(fmt::format(
-      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
-      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
-      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
-      comm.size() == 1 ? "" : "s"));
-  const std::string buffers = buffers_text(layout);
-  if (!buffers.empty()) assembly.greeting.push_back(buffers);
+  greet(job, comm, assembly);
 }
 
 std::string buffers_text(const ParameterLayout& layout) {
