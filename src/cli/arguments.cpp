@@ -3,6 +3,7 @@
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
+#include "hanse/base/kind.hpp"
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
@@ -33,9 +34,8 @@ const Verb& find_verb(const std::string& name) {
   const auto* found = std::find_if(std::begin(kVerbs), std::end(kVerbs),
                                    [&](const Verb& verb) { return name == verb.name; });
   if (found != std::end(kVerbs)) return *found;
-  std::vector<std::string> known;
-  for (const Verb& verb : kVerbs) known.emplace_back(verb.name);
-  throw InvalidArgument(fmt::format("unknown command '{}'", name), "", suggestion(name, known));
+  throw InvalidArgument(fmt::format("unknown command '{}'", name), "",
+                        suggestion(name, names_of(kVerbs)));
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -49,13 +49,10 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   }
 }
 
-po::options_description known_options(const OptionTable& job) {
-  PlanOptions defaults;
-  OptionTable plan;
-  bind_plan(plan, defaults);
+po::options_description known_options(const OptionTable& job, const OptionTable& plan) {
   po::options_description options;
   options.add_options()("help,h", "")("version", "")("markdown", "")("json", "");
-  for (const OptionTable* table : {&job, static_cast<const OptionTable*>(&plan)}) {
+  for (const OptionTable* table : {&job, &plan}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
     }
@@ -63,16 +60,11 @@ po::options_description known_options(const OptionTable& job) {
   return options;
 }
 
-// Those of plan have no section.
-bool is_plan_option(const po::basic_option<char>& option) {
-  return !option.unregistered && !option.value.empty() &&
-         option.string_key.find('.') == std::string::npos;
-}
-
-void take_option(const po::basic_option<char>& option, Command& command) {
+// `plan` sets command.plan.
+void take_option(const po::basic_option<char>& option, OptionTable& plan, Command& command) {
   const std::string key = option.string_key;
   if (key == "help") {
-    command.help = true;
+    if (command.verb.empty()) command.verb = "help";
   } else if (key == "version") {
     command.verb = "version";
   } else if (key == "markdown") {
@@ -80,10 +72,8 @@ void take_option(const po::basic_option<char>& option, Command& command) {
   } else if (key == "json") {
     command.plan.json = true;
     command.plan_option = key;
-  } else if (is_plan_option(option)) {
-    OptionTable table;
-    bind_plan(table, command.plan);
-    table.set(key, option.value.front(), "--" + key);
+  } else if (plan.contains(key)) {
+    plan.set(key, option.value.front(), "--" + key);
     command.plan_option = key;
   } else if (!option.unregistered && !option.value.empty()) {
     command.overrides.emplace_back(key, option.value.front());
@@ -102,16 +92,18 @@ void take_option(const po::basic_option<char>& option, Command& command) {
 Command parse_command(const std::vector<std::string>& arguments) {
   const KeyedJob defaults(catalog());
   Command command;
+  OptionTable plan;
+  bind_plan(plan, command.plan);
   try {
     namespace style = po::command_line_style;
     const auto parsed = po::command_line_parser(arguments)
-                            .options(known_options(defaults.table))
+                            .options(known_options(defaults.table, plan))
                             .style(style::unix_style & ~style::allow_guessing)
                             .allow_unregistered()
                             .run();
     for (const auto& option : parsed.options) {
       if (option.position_key < 0) {
-        take_option(option, command);
+        take_option(option, plan, command);
       } else {
         command.words.insert(command.words.end(), option.value.begin(), option.value.end());
       }
@@ -119,17 +111,11 @@ Command parse_command(const std::vector<std::string>& arguments) {
   } catch (const po::error& error) {
     throw InvalidArgument(error.what(), "command line", "write --section.key=value");
   }
-  if (command.verb == "version") return command;
-  if (command.words.empty()) {
-    command.verb = "help";
-    return command;
-  }
+  if (command.words.empty() && command.verb.empty()) command.verb = "help";
+  if (!command.verb.empty()) return command;
   command.verb = command.words.front();
   command.words.erase(command.words.begin());
-  if (command.verb == "help" || command.help) {
-    command.verb = "help";
-    return command;
-  }
+  if (command.verb == "help") return command;
   const Verb& verb = find_verb(command.verb);
   check_words(verb, command.words);
   if (!command.plan_option.empty() && command.verb != "plan") {

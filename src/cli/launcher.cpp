@@ -5,7 +5,6 @@
 // HANSE_KERNELS in the environment overrides it.
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include <dlfcn.h>
 

@@ -1,18 +1,17 @@
 #include "hanse/cli/program.hpp"
 
-#include <cstdio>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "hanse/base/clock.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/run/convert.hpp"
 #include "hanse/run/execute.hpp"
@@ -34,33 +33,20 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-Command read_command(const std::vector<std::string>& arguments, std::exception_ptr& misread) {
-  try {
-    return parse_command(arguments);
-  } catch (const InvalidArgument&) {
-    misread = std::current_exception();
-    return {};
-  }
-}
-
 bool runs_on_ranks(const Command& command) {
   return command.verb == "run" || command.verb == "resume" || command.verb == "plan";
 }
 
-ExitStatus execute_alone(const Command& command) {
-  if (command.verb == "help") fmt::print("{}", usage_text());
-  if (command.verb == "version") fmt::print("{}", version_text());
-  if (command.verb == "list" && command.markdown) {
-    fmt::print("{}", list_markdown());
-  } else if (command.verb == "list") {
-    fmt::print("{}", list_text(command.words.empty() ? "" : command.words.front()));
-  }
-  if (command.verb == "convert") {
-    fmt::print("{}", convert_job(command.words[0], command.overrides, command.words[1]));
-  }
-  if (command.verb == "inspect") fmt::print("{}", inspect_file(command.words.front()));
-  if (command.verb == "replay") fmt::print("{}", replay(read_file(command.words.front())));
-  return ExitStatus::kDone;
+// What a command says that runs alone.
+std::string execute_alone(const Command& command) {
+  const auto& words = command.words;
+  if (command.verb == "version") return version_text();
+  if (command.verb == "list" && command.markdown) return list_markdown();
+  if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
+  if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
+  if (command.verb == "inspect") return inspect_file(words[0]);
+  if (command.verb == "replay") return replay(read_file(words[0]));
+  return usage_text();
 }
 
 ExitStatus execute_together(const Command& command, Communicator& comm, double start_s) {
@@ -72,17 +58,15 @@ ExitStatus execute_together(const Command& command, Communicator& comm, double s
   return ExitStatus::kDone;
 }
 
-// What is the same on ranks that run one build: the file that this function is in.
-std::string build_identity() {
-  Dl_info file = {};
-  const int found = dladdr(reinterpret_cast<const void*>(&execute_command), &file);
-  return found ? file_digest_hex(file.dli_fname, 0) : "";
-}
-
+// The file that this function is in is the same on ranks that run one build.
 void require_one_build(Communicator& comm) {
   if (comm.size() == 1) return;
   std::string mine;
-  agree_on(comm, [&] { mine = build_identity(); });
+  agree_on(comm, [&] {
+    Dl_info file = {};
+    const int found = dladdr(reinterpret_cast<const void*>(&execute_command), &file);
+    if (found) mine = file_digest_hex(file.dli_fname, 0);
+  });
   require_same(comm, "programs", mine, "every host needs the same build");
 }
 
@@ -112,15 +96,20 @@ ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& mi
 
 ExitStatus execute_command(const std::vector<std::string>& arguments, double start_s) {
   try {
+    Command command;
     std::exception_ptr misread;
-    const Command command = read_command(arguments, misread);
-    if (!misread && !runs_on_ranks(command)) return execute_alone(command);
-    if (!MpiEnvironment::launched()) {
-      const auto comm = make_single_communicator();
-      return execute_on_ranks(command, misread, *comm, start_s);
+    try {
+      command = parse_command(arguments);
+    } catch (const InvalidArgument&) {
+      misread = std::current_exception();
     }
-    const MpiEnvironment mpi;
-    const auto comm = make_mpi_communicator();
+    if (!misread && !runs_on_ranks(command)) {
+      fmt::print("{}", execute_alone(command));
+      return ExitStatus::kDone;
+    }
+    std::optional<MpiEnvironment> mpi;
+    if (MpiEnvironment::launched()) mpi.emplace();
+    const auto comm = mpi ? make_mpi_communicator() : make_single_communicator();
     return execute_on_ranks(command, misread, *comm, start_s);
   } catch (const Error& error) {
     report_error(error.what());

@@ -40,24 +40,12 @@ std::string version_text() {
 
 namespace {
 
-std::string option_line(const std::string& key, const std::string& value, const std::string& range,
-                        const std::string& help) {
-  std::string text = fmt::format("    {} = {}", key, value.empty() ? "(empty)" : value);
-  if (!range.empty()) text += "  " + range;
-  return fmt::format("{}\n        {}\n", text, help);
-}
-
-// Options that the kind has of its own, of any section.
-std::string kind_lines(const OptionTable& table, const std::string& selector,
-                       const std::string& kind) {
-  std::string text;
-  for (const Option& option : table.options()) {
-    for (const KindUse& use : option.uses) {
-      if (use.selector != selector || use.kind != kind) continue;
-      text += option_line(option.key, use.default_text, use.range, use.help);
-    }
-  }
-  return text;
+// `use`: the option itself, or what it is to a kind.
+template <class Use>
+std::string option_line(const Option& option, const Use& use) {
+  return fmt::format("    {} = {}{}\n        {}\n", option.key,
+                     use.default_text.empty() ? "(empty)" : use.default_text,
+                     use.range.empty() ? "" : "  " + use.range, use.help);
 }
 
 // Options of a section that all its kinds share.
@@ -65,21 +53,26 @@ std::string shared_lines(const OptionTable& table, const std::string& section) {
   std::string text;
   for (const Option& option : table.options()) {
     if (option.section() != section || !option.uses.empty()) continue;
-    text += option_line(option.key, option.default_text, option.range, option.help);
+    text += option_line(option, option);
   }
   return text;
 }
 
+// A kind's options are those of any section that it alone reads.
 std::string family_text(const KindFamily& family, const OptionTable& table) {
-  const std::string section = family.section();
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
   std::size_t longest = 0;
   for (const auto& entry : family.rows) longest = std::max(longest, entry.name.size());
   for (const auto& entry : family.rows) {
     text += fmt::format("  {:<{}}  {}\n", entry.name, longest, entry.summary);
-    text += kind_lines(table, family.key, entry.name);
+    for (const Option& option : table.options()) {
+      for (const KindUse& use : option.uses) {
+        if (use.selector != family.key || use.kind != entry.name) continue;
+        text += option_line(option, use);
+      }
+    }
   }
-  const std::string shared = shared_lines(table, section);
+  const std::string shared = shared_lines(table, family.section());
   if (!shared.empty()) text += fmt::format("  options of every kind\n{}", shared);
   return text + "\n";
 }
@@ -132,35 +125,31 @@ std::string cell(const std::string& text) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + cell(text) + "`"; }
 
-// One row of a section's table.
-std::string row(const Option& option, const std::string& value, const std::string& range,
-                const std::string& meaning) {
-  return fmt::format("| {} | {} | {} | {}{} |\n", code(option.key), code(value), code(range),
-                     meaning, option.may_change ? "; may change on resume" : "");
-}
-
-bool alike(const KindUse& a, const KindUse& b) {
-  return a.selector == b.selector && a.help == b.help && a.range == b.range &&
-         a.default_text == b.default_text;
+// One row of a section's table; `use` as above.
+template <class Use>
+std::string row(const Option& option, const Use& use, const std::string& kinds) {
+  return fmt::format("| {} | {} | {} | {}{}{} |\n", code(option.key), code(use.default_text),
+                     code(use.range), cell(use.help), kinds,
+                     option.may_change ? "; may change on resume" : "");
 }
 
 // Kinds that use the option in one way share a row.
 std::string option_rows(const Option& option) {
-  if (option.uses.empty()) {
-    return row(option, option.default_text, option.range, cell(option.help));
-  }
+  if (option.uses.empty()) return row(option, option, "");
   std::string text;
   for (auto use = option.uses.begin(); use != option.uses.end(); ++use) {
-    const auto same = [&](const KindUse& other) { return alike(*use, other); };
+    const auto same = [&](const KindUse& other) {
+      return other.selector == use->selector && other.help == use->help &&
+             other.range == use->range && other.default_text == use->default_text;
+    };
     if (std::any_of(option.uses.begin(), use, same)) continue;
     std::vector<std::string> kinds;
     for (const KindUse& other : option.uses) {
       if (same(other)) kinds.push_back(other.kind);
     }
     const bool own = use->selector.substr(0, use->selector.find('.')) == option.section();
-    text += row(option, use->default_text, use->range,
-                fmt::format("{}; only for {}", cell(use->help),
-                            code((own ? "" : use->selector + " = ") + join(kinds, ", "))));
+    text += row(option, *use,
+                "; only for " + code((own ? "" : use->selector + " = ") + join(kinds, ", ")));
   }
   return text;
 }

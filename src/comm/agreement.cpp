@@ -12,18 +12,14 @@ namespace hanse {
 
 namespace {
 
-struct Failure {
-  std::string what;
-  ExitStatus status = ExitStatus::kFailed;
-};
-
-Failure describe(const std::exception_ptr& failure) {
+// What this rank says of its failure.
+AgreedError describe(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     return {error.what(), error.exit_status()};
   } catch (const AgreedError& error) {
-    return {error.what(), error.exit_status()};
+    return error;
   } catch (const std::bad_alloc&) {
     return {"out of memory", ExitStatus::kFailed};
   } catch (const std::exception& error) {
@@ -32,27 +28,27 @@ Failure describe(const std::exception_ptr& failure) {
   }
 }
 
-// Where a failure is that rank 0 may not have.
-std::string place_of(int rank) {
-  char host[HOST_NAME_MAX + 1] = "";
-  gethostname(host, HOST_NAME_MAX);
-  return fmt::format(" [rank {} on {}]", rank, host);
-}
-
 }  // namespace
 
 void agree(Communicator& comm, std::exception_ptr failure) {
   const int64_t mine = failure ? comm.rank() : comm.size();
   const int64_t first = comm.allreduce_one(mine, ReduceOp::kMin);
   if (first == comm.size()) return;
-  Failure agreed;
-  if (failure && first == comm.rank()) {
-    agreed = describe(failure);
-    if (first > 0) agreed.what += place_of(comm.rank());
+  const auto root = static_cast<int>(first);
+  std::string what;
+  int64_t status = 0;
+  if (root == comm.rank()) {
+    const AgreedError error = describe(failure);
+    what = error.what();
+    status = static_cast<int64_t>(error.exit_status());
+    if (root > 0) {
+      char host[HOST_NAME_MAX + 1] = "";
+      gethostname(host, HOST_NAME_MAX);
+      what += fmt::format(" [rank {} on {}]", root, host);
+    }
   }
-  auto status = static_cast<int64_t>(agreed.status);
-  comm.bcast(std::span(&status, 1), static_cast<int>(first));
-  const std::string what = bcast_text(comm, agreed.what, static_cast<int>(first));
+  comm.bcast(std::span(&status, 1), root);
+  what = bcast_text(comm, what, root);
   throw AgreedError(what, static_cast<ExitStatus>(status));
 }
 

@@ -1,5 +1,3 @@
-#include "hanse/comm/mpi_communicator.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -7,6 +5,7 @@
 #include <mpi.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
 #include "pipeline.hpp"

@@ -17,10 +17,8 @@
 namespace hanse {
 
 MPI_Comm split_ranks_by_host(MPI_Comm comm) {
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
   MPI_Comm host = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host),
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
             "MPI_Comm_split_type", comm);
   return host;
 }

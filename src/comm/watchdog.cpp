@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -43,18 +45,6 @@ std::vector<std::string> host_names(MPI_Comm comm, int size) {
   return names;
 }
 
-// A thread that no signal is delivered to: the ranks' handlers belong to the main thread.
-template <class Work>
-std::thread start_quiet_thread(Work work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(work);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 Watchdog::Watchdog(MPI_Comm comm) {
@@ -73,18 +63,16 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::set_timeout(double seconds) {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    ends_.notify_one();
-    thread_.join();
-  }
+  thread_ = {};  // the one before has ended
   timeout_s_ = seconds;
   waited_s_ = 0;
-  ending_ = false;
-  if (seconds > 0 && size_ > 1) thread_ = start_quiet_thread([this] { count(); });
+  if (seconds <= 0 || size_ == 1) return;
+  // No signal is delivered to the thread: the ranks' handlers belong to the main thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::jthread([this](const std::stop_token& stop) { count(stop); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Watchdog::enter_phase(const char* phase, int64_t round) {
@@ -93,12 +81,15 @@ void Watchdog::enter_phase(const char* phase, int64_t round) {
 }
 
 // The thread. A tick counts for two at most, however long the process was stopped.
-void Watchdog::count() {
+void Watchdog::count(const std::stop_token& stop) {
   const double tick_s = std::clamp(timeout_s_ / 10, 0.01, 1.0);
   uint64_t last_beat = 0;
   double last_s = monotonic_seconds();
-  std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, std::chrono::duration<double>(tick_s), [&] { return ending_; })) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any ends;
+  const std::chrono::duration<double> tick(tick_s);
+  while (!ends.wait_for(lock, stop, tick, [&] { return stop.stop_requested(); })) {
     const uint64_t beat = beat_;
     const double now_s = monotonic_seconds();
     const bool same = beat % 2 == 1 && beat == last_beat;

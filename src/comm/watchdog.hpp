@@ -8,9 +8,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,7 +53,7 @@ class Watchdog {
   void poll();
 
  private:
-  void count();
+  void count(const std::stop_token& stop);
   void ask_all();
   void hear();
   void forget();
@@ -80,10 +78,7 @@ class Watchdog {
   std::vector<char> answered_;  // [size]
   int64_t questions_ = 0;       // of this rank, ever: an answer names its question
 
-  std::thread thread_;
-  std::mutex mutex_;
-  std::condition_variable ends_;
-  bool ending_ = false;
+  std::jthread thread_;
 };
 
 // Of one wait: the rank polls, then sleeps between polls, longer each time, so that it leaves its

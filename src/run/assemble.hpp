@@ -20,8 +20,8 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm);
 struct FederatedAssembly final : Assembly {
   using Assembly::Assembly;
   Protocol& protocol() override { return *trainer; }
-  std::unique_ptr<RoundWriter> write_rounds(const KeyedJob& job, const std::string& from,
-                                            int64_t completed) override;
+  std::function<void()> round_writer(const KeyedJob& job, const std::string& from,
+                                     int64_t completed) override;
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   Job trained;  // the job as its clients train: that of bound_job() for a bound
@@ -31,15 +31,11 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
-  bool traced = false;  // write_rounds() writes traces
 };
 
-// Of the protocols that train models. Sets the ranks' threads, and fills federation, model and
-// model_file_digest. Collective. Throws AgreedError.
+// Of the protocols that train models. Sets the ranks' threads, and fills federation, model,
+// model_file_digest and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
-
-// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers, as greeting.
-void greet_training(const Job& job, const Communicator& comm, Assembly& assembly);
 
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);

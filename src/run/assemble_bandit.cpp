@@ -29,7 +29,6 @@ void BanditAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const int64_t d = bandit->dimension();
   const double bytes =
       bandit->footprint(ranks, 1).bytes_sent() - bandit->footprint(ranks, 0).bytes_sent();
-  sheet.add("job", "job", plan.job.run.name);
   sheet.add("parameters", "parameters", d);
   sheet.add("arms", "arms", bandit->arms());
   sheet.add("clients", "clients", bandit->clients());
@@ -103,40 +102,30 @@ BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
           .seed = seed};
 }
 
-// run.repeats bandits, of seeds run.seed, run.seed + 1, ... Rank 0 reads the files. Collective.
-std::unique_ptr<BanditProtocol> make_bandit(const Job& job, Communicator& comm) {
-  const bool files = reads_arms(job.bandit);
+}  // namespace
+
+// run.repeats bandits, of seeds run.seed, run.seed + 1, ... Rank 0 reads the files.
+std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
+  auto assembly = std::make_unique<BanditAssembly>(comm);
+  const BanditOptions& options = job.bandit;
+  const bool files = reads_arms(options);
   const Arms read = files ? share_arms(job, comm) : Arms{};
-  std::unique_ptr<BanditProtocol> bandit;
   agree_on(comm, [&] {
     std::vector<BanditSetup> repeats;
     for (int64_t r = 0; r < job.run.repeats; ++r) {
       const auto seed = static_cast<uint64_t>(job.run.seed + r);
-      const BanditOptions& options = job.bandit;
       Arms arms =
           files ? read
                 : draw_arms(options.arms, options.count, options.inputs, options.negate, seed);
       repeats.push_back(setup_of(job, std::move(arms), seed));
     }
-    bandit = std::make_unique<BanditProtocol>(std::move(repeats), comm);
+    assembly->bandit = std::make_unique<BanditProtocol>(std::move(repeats), comm);
   });
-  return bandit;
-}
-
-// "hartmann: fed-go-ucb on 50 arms, ..." for the notice at the start.
-std::string bandit_text(const Job& job, const BanditProtocol& bandit) {
-  return fmt::format("{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name,
-                     job.bandit.kind, bandit.arms(), job.bandit.arms, bandit.dimension(),
-                     bandit.clients(),
-                     job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : "");
-}
-
-}  // namespace
-
-std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
-  auto assembly = std::make_unique<BanditAssembly>(comm);
-  assembly->bandit = make_bandit(job, comm);
-  assembly->greeting.push_back(bandit_text(job, *assembly->bandit));
+  const BanditProtocol& bandit = *assembly->bandit;
+  assembly->greeting.push_back(
+      fmt::format("{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name,
+                  options.kind, bandit.arms(), options.arms, bandit.dimension(), bandit.clients(),
+                  job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : ""));
   return assembly;
 }
 

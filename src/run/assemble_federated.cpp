@@ -126,11 +126,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
 
 }  // namespace
 
-std::unique_ptr<RoundWriter> FederatedAssembly::write_rounds(const KeyedJob& job,
-                                                             const std::string& from,
-                                                             int64_t completed) {
-  if (!traced) return nullptr;
-  return std::make_unique<Traces>(job, *this, from, completed);
+std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,
+                                                      int64_t completed) {
+  if (!job.run.trace || protocol_kind(job).bound) return nullptr;
+  return trace_rounds(job, *this, from, completed);
 }
 
 std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
@@ -139,9 +138,7 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   const auto bound = protocol_kind(job).bound;
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
-  assembly->traced = job.run.trace && !bound;
   build(comm, *assembly);
-  greet_training(job, comm, *assembly);
   const std::string notice = aggregator_notice(assembly->trained);
   if (!notice.empty()) assembly->greeting.push_back(notice);
   return assembly;

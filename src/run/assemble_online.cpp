@@ -35,7 +35,6 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
                                        std::min<int64_t>(2, plan.job.online.horizon), plan.comm);
   const double round_s = shared_s(plan.planned, means.train_s * plan.comm.size(), nodes, ranks);
   const RoundFootprint footprint = online->footprint(ranks);
-  sheet.add("job", "job", plan.job.run.name);
   sheet.add("parameters", "parameters of a model", model->n_params());
   sheet.add("nodes", "nodes", nodes);
   sheet.add("train_samples", "training samples", federation.train_samples());
@@ -83,7 +82,6 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
                                                              .fit = *assembly->fit},
                                         online_settings(job, federation.clients()));
   });
-  greet_training(job, comm, *assembly);
   return assembly;
 }
 

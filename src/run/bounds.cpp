@@ -14,28 +14,22 @@ namespace hanse {
 
 namespace {
 
-// Mini-batches that make up the samples of a federated round.
-int64_t pooled_steps(const ClientOptions& client, const Federation& federation,
-                     double participation) {
-  double samples = 0;
-  for (int64_t c = 0; c < federation.clients(); ++c) {
-    samples += static_cast<double>(samples_processed(client, federation.train(c).size()));
-  }
-  const int64_t all = federation.train_samples();
-  const int64_t batch = client.batch > 0 ? std::min(client.batch, all) : all;
-  const double steps = participation * samples / static_cast<double>(batch);
-  return std::max<int64_t>(1, std::llround(steps));
-}
-
 void pool(Job& job, const Federation& federation) {
   if (federation.samples() > std::numeric_limits<int32_t>::max()) {
     throw InvalidArgument(fmt::format("{} samples are too many to pool", federation.samples()),
                           "run.protocol");
   }
-  const auto participants =
-      static_cast<double>(make_sampler(job.sampler, federation.clients(), {})->per_round());
-  job.client.steps = pooled_steps(job.client, federation,
-                                  participants / static_cast<double>(federation.clients()));
+  const int64_t clients = federation.clients();
+  const int64_t participants = make_sampler(job.sampler, clients, {})->per_round();
+  double samples = 0;  // that all clients process in a round
+  for (int64_t c = 0; c < clients; ++c) {
+    samples += static_cast<double>(samples_processed(job.client, federation.train(c).size()));
+  }
+  const int64_t all = federation.train_samples();
+  const int64_t batch = job.client.batch > 0 ? std::min(job.client.batch, all) : all;
+  const double share = static_cast<double>(participants) / static_cast<double>(clients);
+  job.client.steps =
+      std::max<int64_t>(1, std::llround(share * samples / static_cast<double>(batch)));
   job.client.pooled = true;
   job.sampler.kind = "full";
   job.sampler.availability = "always";

@@ -1,7 +1,6 @@
 #include "hanse/run/engine.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include <fmt/format.h>
 
@@ -63,14 +62,6 @@ void check_engine(const Job& job) {
   if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
   refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
           "use federated"});
-}
-
-void plan_on_cpus(Job& job) {
-  if (job.run.device == "cuda") {
-    throw InvalidArgument("a plan is measured on CPUs", "run.device",
-                          "--run.device=cpu plans for them");
-  }
-  job.run.device = "cpu";
 }
 
 void require_gpu_needs(const RoundNeeds& needs) {

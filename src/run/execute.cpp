@@ -11,22 +11,9 @@
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/checkpoint.hpp"
+#include "hanse/store/run_directory.hpp"
 
 namespace hanse {
-
-ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
-                   double start_s) {
-  KeyedJob job(catalog());
-  agree_on(comm, [&] {
-    load_job(job_file, overrides, job);
-    check_job(job);
-    if (comm.rank() == 0) check_output(job.run.out, job.run.overwrite);
-    job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
-  });
-  require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
-  comm.set_timeout(job.comm.timeout_seconds);
-  return Execution(job, comm, start_s, std::nullopt).run();
-}
 
 namespace {
 
@@ -63,10 +50,24 @@ ResumePoint find_resume_point(const std::string& folder) {
     throw InvalidArgument("no complete checkpoint", folder + "/checkpoints",
                           "start again with `hanse run " + folder + "/job.cfg`");
   }
-  return {.folder = folder, .file = found->file, .round = found->round};
+  return {.file = found->file, .folder = folder, .round = found->round};
 }
 
 }  // namespace
+
+ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
+                   double start_s) {
+  KeyedJob job(catalog());
+  agree_on(comm, [&] {
+    load_job(job_file, overrides, job);
+    check_job(job);
+    if (comm.rank() == 0) check_output(job.run.out, job.run.overwrite);
+    job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
+  });
+  require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
+  comm.set_timeout(job.comm.timeout_seconds);
+  return execute(job, comm, start_s, std::nullopt);
+}
 
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s) {
@@ -94,12 +95,10 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
     }
   });
   job.run.overwrite = false;
-  point.folder = bcast_text(comm, point.folder, 0);
   point.file = bcast_text(comm, point.file, 0);
-  comm.bcast(std::span(&point.round, 1), 0);
   notice(fmt::format("resuming {} after round {}", run_directory, point.round));
   comm.set_timeout(job.comm.timeout_seconds);
-  return Execution(job, comm, start_s, point).run();
+  return execute(job, comm, start_s, point);
 }
 
 }  // namespace hanse

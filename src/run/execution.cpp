@@ -1,18 +1,26 @@
 #include "execution.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/model/state_dict.hpp"
+#include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
+#include "hanse/store/run_directory.hpp"
 
 namespace hanse {
 
@@ -21,205 +29,246 @@ namespace {
 // Clients up to which decisions.csv is written: beyond, nobody would look at the columns.
 constexpr int64_t kMostDecisions = 100;
 
+// What the ranks do after a round; rank 0 decides.
+enum class Verdict : int64_t { kGoOn, kStop, kFail };
+
+// One rank's part of a run: rounds, evaluations, checkpoints and results, whatever the protocol.
+// All methods are collective.
+class Execution {
+ public:
+  Execution(const KeyedJob& job, Communicator& comm, double start_s,
+            std::optional<ResumePoint> resume)
+      : job_(job),
+        comm_(comm),
+        start_s_(start_s),
+        resume_(std::move(resume)),
+        parts_(assemble(job, comm)) {}
+
+  ExitStatus run() {
+    open();
+    greet();
+    Progress progress(stderr, completed(), is_server());
+    setup_s_ = monotonic_seconds() - start_s_;
+    Verdict verdict = Verdict::kGoOn;
+    while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
+      comm_.enter_phase("training", completed() + 1);
+      RoundRecord record = protocol().round(stop_requested());
+      verdict = decide(record);
+      if (verdict == Verdict::kFail) agree(comm_, protocol().failure());
+      after_round(record, verdict, progress);
+    }
+    if (completed() < job_.run.rounds) {
+      notice(fmt::format("stopped after round {}; go on with: hanse resume {}", completed(),
+                         job_.run.out));
+      return ExitStatus::kStopped;
+    }
+    finish();
+    return ExitStatus::kDone;
+  }
+
+ private:
+  bool is_server() const { return comm_.rank() == 0; }
+  int64_t completed() const { return parts_->protocol().completed_rounds(); }
+  Protocol& protocol() { return parts_->protocol(); }
+  bool due(int64_t every) const {
+    return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
+  }
+
+  void open() {
+    if (resume_) {
+      load_checkpoint();
+    } else {
+      protocol().initialize_model();
+    }
+    agree_on(comm_, [&] {
+      if (!is_server()) return;
+      const std::string text = job_text(job_);
+      const auto columns = protocol().round_columns();
+      directory_ = std::make_unique<RunDirectory>(
+          resume_
+              ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
+              : RunDirectory::create(job_.run.out, text, columns));
+      if (job_.report.tensorboard) directory_->write_events(completed());
+      directory_->write_partition(parts_->federation);
+      write_round_ =
+          parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
+    });
+  }
+
+  void greet() const {
+    for (const std::string& line : parts_->greeting) notice(line);
+    const auto ignored = unused_keys(job_);
+    // A resumed run's job.cfg gives every key.
+    if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
+  }
+
+  Verdict decide(const RoundRecord& record) const {
+    auto verdict = Verdict::kGoOn;
+    const bool out_of_time =
+        job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
+    if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
+    if (record.failed) verdict = Verdict::kFail;
+    auto code = static_cast<int64_t>(verdict);
+    comm_.bcast(std::span(&code, 1), 0);
+    return static_cast<Verdict>(code);
+  }
+
+  void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
+    if (write_round_) write_round_();
+    if (due(job_.evaluate.every)) {
+      const PhaseTimer timer(record.evaluate_s);
+      evaluate();
+    }
+    if (is_server()) directory_->append_round(record);
+    for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
+    const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
+    if (stops || due(job_.checkpoint.every)) checkpoint(stops);
+    if (!is_server()) return;
+    ProgressStatus status{.round = completed(), .rounds = job_.run.rounds, .loss = record.loss};
+    for (const auto& [name, value] : metrics_) {
+      if (name == "accuracy_mean") status.accuracy = value;
+    }
+    if (monotonic_seconds() - flushed_s_ > 1) {
+      directory_->flush();
+      flushed_s_ = monotonic_seconds();
+    }
+    if (completed() == job_.run.rounds || verdict == Verdict::kStop) {
+      progress.finish(status);
+    } else {
+      progress.update(status);
+    }
+  }
+
+  void evaluate() {
+    comm_.enter_phase("evaluation", completed());
+    auto found = protocol().evaluate();
+    evaluated_round_ = completed();
+    if (!is_server()) return;
+    clients_ = std::move(found);
+    const Federation& federation = parts_->federation;
+    const int64_t classes = federation.classes();
+    // Clients held out of training stand behind the others, of protocols that evaluate them.
+    const auto held_out = to_index(
+        std::clamp<int64_t>(std::ssize(clients_) - federation.clients(), 0, federation.held_out()));
+    const auto trained = std::span(std::as_const(clients_)).first(clients_.size() - held_out);
+    metrics_ = summarize(trained, train_losses_, classes);
+    for (auto& metric : summarize_held_out(std::span(clients_).last(held_out), classes)) {
+      metrics_.push_back(std::move(metric));
+    }
+    for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
+    train_losses_.clear();
+    for (const auto& client : trained) train_losses_.push_back(client.train_loss);
+    if (completed() <= directory_->last_evaluation()) return;
+    directory_->append_evaluation(completed(), metrics_);
+    if (federation.clients() > kMostDecisions) return;
+    const auto decision = protocol().decision();
+    if (!decision.empty()) directory_->append_decision(completed(), decision);
+  }
+
+  // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
+  // `required` one, on which a stopped run relies, is an error in any case.
+  void checkpoint(bool required) {
+    comm_.enter_phase("checkpoint", completed());
+    protocol().collect();
+    State state;
+    if (is_server()) {
+      State training;
+      protocol().save(training);
+      state.put_part("training", training);
+      state.put("train_losses", std::span(train_losses_));
+      state.put_text("job", job_text(job_));
+      state.put_text("model_file", parts_->model_file_digest);
+      directory_->flush();
+    }
+    const std::string folder = job_.run.out + "/checkpoints";
+    try {
+      write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
+    } catch (const IoError& error) {
+      if (required || job_.checkpoint.on_error == "stop") {
+        throw AgreedError(error.what(), ExitStatus::kFailed);
+      }
+      warning(
+          fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
+      return;
+    }
+    if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
+  }
+
+  // A module that has changed since would be trained on with parameters of another.
+  void check_model_file(const State& state) const {
+    if (!state.contains("model_file")) return;
+    if (state.get_text("model_file") == parts_->model_file_digest) return;
+    throw InvalidArgument("the model's file has changed since the checkpoint", job_.model.path,
+                          "put back the file that the run has started with");
+  }
+
+  void load_checkpoint() {
+    State state;
+    agree_on(comm_, [&] {
+      if (is_server()) {
+        state = read_checkpoint_state(resume_->file);
+        check_model_file(state);
+      }
+      if (protocol().client_states()) {
+        read_checkpoint_clients(
+            resume_->file, [&](int64_t client) { return protocol().keeps_state_of(client); },
+            *protocol().client_states());
+      }
+    });
+    if (is_server()) train_losses_ = state.get<double>("train_losses");
+    protocol().load(state.part("training"));
+  }
+
+  void finish() {
+    if (evaluated_round_ != completed()) evaluate();
+    comm_.enter_phase("results", completed());
+    protocol().collect();
+    const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
+    agree_on(comm_, [&] {
+      if (!is_server()) return;
+      directory_->flush();
+      directory_->write_clients(clients_, parts_->federation.classes() > 0);
+      write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
+      if (job_.run.state_dict) {
+        write_file(directory_->file("state_dict.pt"),
+                   state_dict(protocol().model_layout(), protocol().model_row()));
+      }
+      const Summary summary{.name = job_.run.name,
+                            .seed = job_.run.seed,
+                            .rounds = completed(),
+                            .ranks = comm_.size(),
+                            .row = protocol().model_row(),
+                            .setup_seconds = setup_s_,
+                            .seconds = directory_->seconds(),
+                            .seconds_per_round_median = directory_->round_seconds_median(),
+                            .bytes_per_round = directory_->bytes_per_round(),
+                            .peak_memory_bytes = peak,
+                            .metrics = metrics_};
+      directory_->write_summary(summary_json(summary));
+      print_summary(summary, job_.run.out);
+    });
+  }
+
+  const KeyedJob& job_;
+  Communicator& comm_;
+  double start_s_;
+  double setup_s_ = 0;
+  std::optional<ResumePoint> resume_;
+  std::unique_ptr<Assembly> parts_;
+  std::unique_ptr<RunDirectory> directory_;  // rank 0
+  std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
+  std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
+  std::vector<double> train_losses_;         // rank 0: of the last evaluation
+  Metrics metrics_;                          // rank 0: of the last evaluation
+  int64_t evaluated_round_ = -1;             // of metrics_
+  double flushed_s_ = 0;
+};
+
 }  // namespace
 
-ExitStatus Execution::run() {
-  open();
-  greet();
-  Progress progress(stderr, completed(), is_server());
-  setup_s_ = monotonic_seconds() - start_s_;
-  Verdict verdict = Verdict::kGoOn;
-  while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
-    comm_.enter_phase("training", completed() + 1);
-    RoundRecord record = protocol().round(stop_requested());
-    verdict = decide(record);
-    if (verdict == Verdict::kFail) agree(comm_, protocol().failure());
-    after_round(record, verdict, progress);
-  }
-  if (completed() < job_.run.rounds) {
-    notice(fmt::format("stopped after round {}; go on with: hanse resume {}", completed(),
-                       job_.run.out));
-    return ExitStatus::kStopped;
-  }
-  finish();
-  return ExitStatus::kDone;
-}
-
-void Execution::open() {
-  if (resume_) {
-    load_checkpoint();
-  } else {
-    protocol().initialize_model();
-  }
-  agree_on(comm_, [&] {
-    if (!is_server()) return;
-    const std::string text = job_text(job_);
-    const auto columns = protocol().round_columns();
-    directory_ = std::make_unique<RunDirectory>(
-        resume_ ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
-                : RunDirectory::create(job_.run.out, text, columns));
-    if (job_.report.tensorboard) directory_->write_events(completed());
-    directory_->write_partition(parts_->federation);
-    writer_ = parts_->write_rounds(job_, resume_ ? resume_->folder : job_.run.out, completed());
-  });
-}
-
-void Execution::greet() const {
-  for (const std::string& line : parts_->greeting) notice(line);
-  const auto ignored = unused_keys(job_);
-  // A resumed run's job.cfg gives every key.
-  if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
-}
-
-Verdict Execution::decide(const RoundRecord& record) const {
-  auto verdict = Verdict::kGoOn;
-  const bool out_of_time =
-      job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
-  if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
-  if (record.failed) verdict = Verdict::kFail;
-  auto code = static_cast<int64_t>(verdict);
-  comm_.bcast(std::span(&code, 1), 0);
-  return static_cast<Verdict>(code);
-}
-
-void Execution::after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
-  if (writer_) writer_->append_round();
-  if (due(job_.evaluate.every)) {
-    const PhaseTimer timer(record.evaluate_s);
-    evaluate();
-  }
-  if (is_server()) directory_->append_round(record);
-  for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
-  const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
-  if (stops || due(job_.checkpoint.every)) checkpoint(stops);
-  if (!is_server()) return;
-  ProgressStatus status{.round = completed(), .rounds = job_.run.rounds, .loss = record.loss};
-  for (const auto& [name, value] : metrics_) {
-    if (name == "accuracy_mean") status.accuracy = value;
-  }
-  if (monotonic_seconds() - flushed_s_ > 1) {
-    directory_->flush();
-    flushed_s_ = monotonic_seconds();
-  }
-  if (completed() == job_.run.rounds || verdict == Verdict::kStop) {
-    progress.finish(status);
-  } else {
-    progress.update(status);
-  }
-}
-
-// Clients held out of training are evaluated behind the others, by protocols that have some.
-std::size_t Execution::held_out_evaluations() const {
-  const auto trained = static_cast<std::size_t>(parts_->federation.clients());
-  const auto held_out = static_cast<std::size_t>(parts_->federation.held_out());
-  return clients_.size() > trained ? std::min(held_out, clients_.size() - trained) : 0;
-}
-
-void Execution::evaluate() {
-  comm_.enter_phase("evaluation", completed());
-  auto found = protocol().evaluate();
-  evaluated_round_ = completed();
-  if (!is_server()) return;
-  clients_ = std::move(found);
-  const int64_t classes = parts_->federation.classes();
-  const std::size_t held_out = held_out_evaluations();
-  const auto trained = std::span(std::as_const(clients_)).first(clients_.size() - held_out);
-  metrics_ = summarize(trained, train_losses_, classes);
-  for (auto& metric : summarize_held_out(std::span(clients_).last(held_out), classes)) {
-    metrics_.push_back(std::move(metric));
-  }
-  for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
-  train_losses_.clear();
-  for (const auto& client : trained) train_losses_.push_back(client.train_loss);
-  if (completed() <= directory_->last_evaluation()) return;
-  directory_->append_evaluation(completed(), metrics_);
-  if (parts_->federation.clients() > kMostDecisions) return;
-  const auto decision = protocol().decision();
-  if (!decision.empty()) directory_->append_decision(completed(), decision);
-}
-
-// A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
-// `required` one, on which a stopped run relies, is an error in any case.
-void Execution::checkpoint(bool required) {
-  comm_.enter_phase("checkpoint", completed());
-  protocol().collect();
-  State state;
-  if (is_server()) {
-    State training;
-    protocol().save(training);
-    state.put_part("training", training);
-    state.put("train_losses", std::span(train_losses_));
-    state.put_text("job", job_text(job_));
-    state.put_text("model_file", parts_->model_file_digest);
-    directory_->flush();
-  }
-  const std::string folder = job_.run.out + "/checkpoints";
-  try {
-    write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
-  } catch (const IoError& error) {
-    if (required || job_.checkpoint.on_error == "stop") {
-      throw AgreedError(error.what(), ExitStatus::kFailed);
-    }
-    warning(
-        fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
-    return;
-  }
-  if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
-}
-
-// A module that has changed since would be trained on with parameters of another.
-void Execution::check_model_file(const State& state) const {
-  if (!state.contains("model_file")) return;
-  if (state.get_text("model_file") == parts_->model_file_digest) return;
-  throw InvalidArgument("the model's file has changed since the checkpoint", job_.model.path,
-                        "put back the file that the run has started with");
-}
-
-void Execution::load_checkpoint() {
-  State state;
-  agree_on(comm_, [&] {
-    if (is_server()) {
-      state = read_checkpoint_state(resume_->file);
-      check_model_file(state);
-    }
-    if (protocol().client_states()) {
-      read_checkpoint_clients(
-          resume_->file, [&](int64_t client) { return protocol().keeps_state_of(client); },
-          *protocol().client_states());
-    }
-  });
-  if (is_server()) train_losses_ = state.get<double>("train_losses");
-  protocol().load(state.part("training"));
-}
-
-void Execution::finish() {
-  if (evaluated_round_ != completed()) evaluate();
-  comm_.enter_phase("results", completed());
-  protocol().collect();
-  const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
-  agree_on(comm_, [&] {
-    if (!is_server()) return;
-    directory_->flush();
-    directory_->write_clients(clients_, parts_->federation.classes() > 0);
-    write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
-    if (job_.run.state_dict) {
-      write_file(directory_->file("state_dict.pt"),
-                 state_dict(protocol().model_layout(), protocol().model_row()));
-    }
-    const Summary summary{.name = job_.run.name,
-                          .seed = job_.run.seed,
-                          .rounds = completed(),
-                          .ranks = comm_.size(),
-                          .row = protocol().model_row(),
-                          .setup_seconds = setup_s_,
-                          .seconds = directory_->seconds(),
-                          .seconds_per_round_median = directory_->round_seconds_median(),
-                          .bytes_per_round = directory_->bytes_per_round(),
-                          .peak_memory_bytes = peak,
-                          .metrics = metrics_};
-    directory_->write_summary(summary_json(summary));
-    print_summary(summary, job_.run.out);
-  });
+ExitStatus execute(const KeyedJob& job, Communicator& comm, double start_s,
+                   const std::optional<ResumePoint>& resume) {
+  return Execution(job, comm, start_s, resume).run();
 }
 
 }  // namespace hanse

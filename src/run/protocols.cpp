@@ -36,54 +36,48 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const Reading& bound_reading() {
-  static const Reading reading{
-      .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
-                   "report"},
-      .keys = {"server.role", "sampler.kind", "sampler.per-round", "sampler.availability"},
-      .except = {"client.update", "client.personal"}};
-  return reading;
-}
+const Reading kBoundReading{
+    .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
+                 "report"},
+    .keys = {"server.role", "sampler.kind", "sampler.per-round", "sampler.availability"},
+    .except = {"client.update", "client.personal"}};
 
-const Family<ProtocolKind>& protocols() {
-  static const Family<ProtocolKind> kinds{
-      "protocols",
-      "run.protocol",
-      "how ranks work together",
-      chosen_by<&Job::run, &RunOptions::protocol>,
-      {{{"federated", "rounds: draw, train, mix, step"},
-        {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
-          "evaluate", "checkpoint", "report"}},
-        std::nullopt,
-        assemble_federated},
-       {{"online", "every node its own model on a stream of batches", {}, check_online},
-        {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
-                      "report"},
-         .except = {"evaluate.view"}},
-        std::nullopt,
-        assemble_online},
-       {{"centralized",
-         "a bound: one model on everybody's samples, as many a round",
-         {},
-         check_bound},
-        bound_reading(),
-        Bound::kCentralized,
-        assemble_federated},
-       {{"local", "a bound: every client alone, nothing is mixed", {}, check_bound},
-        bound_reading(),
-        Bound::kLocal,
-        assemble_federated},
-       {{"bandit", "clients pull arms and synchronize what they know",
-         keys_of<Job>("run", &Job::run)(
-             "repeats", &RunOptions::repeats, at_least(1),
-             "bandits played at once, of seeds run.seed, run.seed + 1, ..."),
-         check_bandit},
-        {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-         .except = {"evaluate.view"}},
-        std::nullopt,
-        assemble_bandit}}};
-  return kinds;
-}
+const Family<ProtocolKind> kProtocols{
+    "protocols",
+    "run.protocol",
+    "how ranks work together",
+    chosen_by<&Job::run, &RunOptions::protocol>,
+    {{{"federated", "rounds: draw, train, mix, step"},
+      {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
+        "evaluate", "checkpoint", "report"}},
+      std::nullopt,
+      assemble_federated},
+     {{"online", "every node its own model on a stream of batches", {}, check_online},
+      {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
+                    "report"},
+       .except = {"evaluate.view"}},
+      std::nullopt,
+      assemble_online},
+     {{"centralized",
+       "a bound: one model on everybody's samples, as many a round",
+       {},
+       check_bound},
+      kBoundReading,
+      Bound::kCentralized,
+      assemble_federated},
+     {{"local", "a bound: every client alone, nothing is mixed", {}, check_bound},
+      kBoundReading,
+      Bound::kLocal,
+      assemble_federated},
+     {{"bandit", "clients pull arms and synchronize what they know",
+       keys_of<Job>("run", &Job::run)(
+           "repeats", &RunOptions::repeats, at_least(1),
+           "bandits played at once, of seeds run.seed, run.seed + 1, ..."),
+       check_bandit},
+      {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
+       .except = {"evaluate.view"}},
+      std::nullopt,
+      assemble_bandit}}};
 
 }  // namespace
 
@@ -92,12 +86,12 @@ bool Reading::reads(const std::string& key) const {
   return holds(sections, key.substr(0, key.find('.'))) && !holds(except, key);
 }
 
-const ProtocolKind& protocol_kind(const Job& job) { return protocols().find(job.run.protocol); }
+const ProtocolKind& protocol_kind(const Job& job) { return kProtocols.find(job.run.protocol); }
 
 const std::vector<KindFamily>& catalog() {
   static const std::vector<KindFamily> families = [] {
     auto all = kind_families();
-    all.push_back(listed(protocols()));
+    all.push_back(listed(kProtocols));
     return all;
   }();
   return families;

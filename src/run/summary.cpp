@@ -9,7 +9,7 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/progress.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "hanse/config.hpp"
 #include "hanse/model/device.hpp"
 #include "hanse/model/device_communicator.hpp"

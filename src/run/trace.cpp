@@ -1,101 +1,91 @@
 #include "trace.hpp"
 
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/store/atomic_file.hpp"
+#include "replay/json.hpp"
 
 namespace hanse {
 
 namespace {
 
+// Fields stand in the order in which they are named.
+using Fields = nlohmann::ordered_json;
+
+// A trace is a header, a line a round, and this end, which every further line is written over.
 const std::string kEnd = "\n]}\n";
 
-std::string list(const std::vector<double>& values) {
-  return fmt::format("[{:.17g}]", fmt::join(values, ", "));
-}
-
-std::string list(const std::vector<int64_t>& values) {
-  return fmt::format("[{}]", fmt::join(values, ", "));
-}
-
 // The options of one section, as texts, that its chosen kind uses.
-std::string options_text(const KeyedJob& job, const std::string& section) {
-  std::string text;
+Fields options_of(const KeyedJob& job, const std::string& section) {
+  Fields options;
   for (const Option& option : job.table.options()) {
     if (option.section() != section || !job.table.is_used(option)) continue;
     if (option.key == "sampler.availability") continue;  // each round says who was there
-    text += fmt::format("{}\"{}\": \"{}\"", text.empty() ? "" : ", ", option.key, option.format());
+    options[option.key] = option.format();
   }
-  return text;
+  return options;
 }
 
-std::string sampler_header(const KeyedJob& job, const ClientSampler& sampler) {
-  std::string shares;
-  if (sampler_traits(job.sampler).by_shares) {
-    std::vector<double> p;
-    for (int64_t client = 0; client < sampler.clients(); ++client) {
-      p.push_back(sampler.probability(client));
-    }
-    shares = "\"initial\": " + list(p) + ", ";
+Fields sampler_header(const KeyedJob& job, const ClientSampler& sampler) {
+  Fields header{{"rule", options_of(job, "sampler")}, {"clients", sampler.clients()}};
+  if (!sampler_traits(job.sampler).by_shares) return header;
+  for (int64_t client = 0; client < sampler.clients(); ++client) {
+    header["initial"].push_back(sampler.probability(client));
   }
-  return fmt::format("{{\"rule\": {{{}}}, \"clients\": {}, {}\"rounds\": [",
-                     options_text(job, "sampler"), sampler.clients(), shares);
+  return header;
 }
 
-std::string aggregator_header(const KeyedJob& job, const Federation& federation,
-                              double participation) {
-  return fmt::format(
-      "{{\"rule\": {{{}, \"client.lr\": \"{:.17g}\", \"sampler.kind\": \"{}\", "
-      "\"participation\": {:.17g}}}, \"clients\": {}, \"samples\": {}, \"rounds\": [",
-      options_text(job, "aggregator"), job.client.lr, job.sampler.kind, participation,
-      federation.clients(), federation.train_samples());
+Fields aggregator_header(const KeyedJob& job, const Federation& federation, double participation) {
+  Fields rule = options_of(job, "aggregator");
+  rule["client.lr"] = fmt::format("{:.17g}", job.client.lr);
+  rule["sampler.kind"] = job.sampler.kind;
+  rule["participation"] = participation;
+  return {
+      {"rule", rule}, {"clients", federation.clients()}, {"samples", federation.train_samples()}};
 }
 
 // Each draw once, and what its client reported.
-std::string sampler_line(const RoundTrace& round) {
+Fields sampler_round(const RoundTrace& round) {
   std::vector<int64_t> draws;
-  std::vector<double> feedback;
-  std::vector<double> losses;
+  std::vector<double> feedback, losses;
   for (std::size_t i = 0; i < round.draw.size(); ++i) {
     const auto times = static_cast<std::size_t>(round.draw.counts[i]);
     draws.insert(draws.end(), times, round.draw.clients[i]);
     feedback.insert(feedback.end(), times, round.a[i]);
     losses.insert(losses.end(), times, round.batch_losses[i]);
   }
-  return fmt::format("{{\"draws\": {}, \"feedback\": {}, \"losses\": {}{}{}}}", list(draws),
-                     list(feedback), list(losses),
-                     round.everyone_there ? "" : ", \"available\": " + list(round.available),
-                     round.a_of_all.empty() ? "" : ", \"foreseen\": " + list(round.a_of_all));
+  Fields line{{"draws", draws}, {"feedback", feedback}, {"losses", losses}};
+  if (!round.everyone_there) line["available"] = round.available;
+  if (!round.a_of_all.empty()) line["foreseen"] = round.a_of_all;
+  return line;
 }
 
 // [[K x K]], or a list of one such matrix a layer.
-std::string matrices(const RoundTrace& round) {
+Json matrices(const RoundTrace& round) {
   const std::size_t k = round.draw.size();
-  std::vector<std::string> layers;
-  for (std::size_t begin = 0; begin < round.gram.size(); begin += k * k) {
-    std::vector<std::string> rows;
-    for (std::size_t i = 0; i < k; ++i) {
-      const auto row = round.gram.begin() + static_cast<std::ptrdiff_t>(begin + i * k);
-      rows.push_back(list(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(k))));
-    }
-    layers.push_back(fmt::format("[{}]", join(rows, ", ")));
+  Json layers = Json::array();
+  for (std::span<const double> gram = round.gram; !gram.empty(); gram = gram.subspan(k * k)) {
+    layers.push_back(to_rows(gram.first(k * k), k));
   }
-  return layers.size() == 1 ? layers[0] : fmt::format("[{}]", join(layers, ", "));
+  return layers.size() == 1 ? layers[0] : layers;
 }
 
-std::string aggregator_line(const RoundTrace& round) {
-  return fmt::format(
-      "{{\"participants\": {}, \"sizes\": {}, \"draw_weights\": {}, \"norms\": {}{}{}{}}}",
-      list(round.draw.clients), list(round.samples), list(round.draw.weights),
-      list(round.squared_norms), round.losses.empty() ? "" : ", \"losses\": " + list(round.losses),
-      round.rates.empty() ? "" : ", \"rates\": " + list(round.rates),
-      round.gram.empty() ? "" : ", \"gram\": " + matrices(round));
+Fields aggregator_round(const RoundTrace& round) {
+  Fields line{{"participants", round.draw.clients},
+              {"sizes", round.samples},
+              {"draw_weights", round.draw.weights},
+              {"norms", round.squared_norms}};
+  if (!round.losses.empty()) line["losses"] = round.losses;
+  if (!round.rates.empty()) line["rates"] = round.rates;
+  if (!round.gram.empty()) line["gram"] = matrices(round);
+  return line;
 }
 
 std::vector<std::string> read_rounds(const std::string& path, int64_t completed) {
@@ -113,35 +103,39 @@ std::vector<std::string> read_rounds(const std::string& path, int64_t completed)
                 "resume with the run directory as the run left it");
 }
 
-// With the first `completed` rounds of the file in the folder `from`, if there are any.
-TraceFile begin(const KeyedJob& job, const std::string& name, const std::string& header,
-                const std::string& from, int64_t completed) {
+// Begins a trace, with the first `completed` rounds of the file in the folder `from`, if there are
+// any. Returns what appends a round.
+std::function<void(const Fields& round)> begin(const KeyedJob& job, const std::string& name,
+                                               const Fields& header, const std::string& from,
+                                               int64_t completed) {
   const auto lines = read_rounds(from + "/" + name, completed);
   const std::string path = job.run.out + "/" + name;
-  write_file(path, header + (lines.empty() ? "" : "\n") + join(lines, ",\n") + kEnd);
-  return {GrowingFile(path, "r+e"), lines.empty()};
-}
-
-void append(TraceFile& trace, const std::string& line) {
-  trace.file.append_over(kEnd.size(), (trace.empty ? "\n" : ",\n") + line + kEnd);
-  trace.file.flush();
-  trace.empty = false;
+  std::string text = to_text(header);
+  text.back() = ',';  // one more field
+  text += " \"rounds\": [";
+  write_file(path, text + (lines.empty() ? "" : "\n") + join(lines, ",\n") + kEnd);
+  const auto file = std::make_shared<GrowingFile>(path, "r+e");
+  return [file, is_first = lines.empty()](const Fields& round) mutable {
+    file->append_over(kEnd.size(), (is_first ? "\n" : ",\n") + to_text(round) + kEnd);
+    file->flush();
+    is_first = false;
+  };
 }
 
 }  // namespace
 
-Traces::Traces(const KeyedJob& job, const FederatedAssembly& parts, const std::string& from,
-               int64_t completed)
-    : parts_(parts),
-      sampler_(begin(job, kNames[0], sampler_header(job, *parts.sampler), from, completed)),
-      aggregator_(begin(job, kNames[1],
-                        aggregator_header(job, parts.federation, parts.participation), from,
-                        completed)) {}
-
-void Traces::append_round() {
-  const RoundTrace& round = parts_.trainer->trace();
-  append(sampler_, sampler_line(round));
-  append(aggregator_, aggregator_line(round));
+std::function<void()> trace_rounds(const KeyedJob& job, const FederatedAssembly& parts,
+                                   const std::string& from, int64_t completed) {
+  const auto sampler =
+      begin(job, "trace-sampler.json", sampler_header(job, *parts.sampler), from, completed);
+  const auto aggregator =
+      begin(job, "trace-aggregator.json",
+            aggregator_header(job, parts.federation, parts.participation), from, completed);
+  return [&parts, sampler, aggregator] {
+    const RoundTrace& round = parts.trainer->trace();
+    sampler(sampler_round(round));
+    aggregator(aggregator_round(round));
+  };
 }
 
 }  // namespace hanse

@@ -2,35 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "assemble.hpp"
-#include "hanse/store/atomic_file.hpp"
+#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 
-// A header, a line a round, and an end that every further line is written over.
-struct TraceFile {
-  GrowingFile file;
-  bool empty;  // no line of a round
-};
-
-// Two traces that `hanse replay` accepts, whole after every round. Rank 0.
-class Traces final : public RoundWriter {
- public:
-  static constexpr const char* kNames[] = {"trace-sampler.json", "trace-aggregator.json"};
-
-  // Begins both in run.out, or continues those of the folder `from` after `completed` rounds; later
-  // rounds are cut. `parts` must outlive the object. Throws IoError.
-  Traces(const KeyedJob& job, const FederatedAssembly& parts, const std::string& from,
-         int64_t completed);
-
-  void append_round() override;
-
- private:
-  const FederatedAssembly& parts_;
-  TraceFile sampler_;
-  TraceFile aggregator_;
-};
+// Begins two traces in run.out that `hanse replay` accepts, or continues those of the folder `from`
+// after `completed` rounds; later rounds are cut. What is returned appends the last round to both,
+// which are whole after that; `parts` must outlive it. Rank 0. Both throw IoError.
+std::function<void()> trace_rounds(const KeyedJob& job, const FederatedAssembly& parts,
+                                   const std::string& from, int64_t completed);
 
 }  // namespace hanse

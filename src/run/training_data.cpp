@@ -33,15 +33,6 @@ void check_tokens(const Federation& federation, int64_t client, int64_t vocabula
   }
 }
 
-void load_samples(const Job& job, Communicator& comm, Assembly& assembly) {
-  agree_on(comm, [&] {  // a file may be damaged on one host alone
-    assembly.federation = Federation::load(job.data, job.federation,
-                                           static_cast<uint64_t>(job.run.seed), *assembly.host);
-  });
-  require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
-               "every host needs the same files");
-}
-
 void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   agree_on(comm, [&] {
@@ -61,8 +52,18 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   });
 }
 
-std::string held_out_text(int64_t clients) {
-  return clients > 0 ? fmt::format(", {} clients held out", clients) : "";
+// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
+void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  const int64_t held_out = federation.held_out();
+  const ParameterLayout& layout = assembly.model->layout();
+  assembly.greeting.push_back(fmt::format(
+      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
+      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
+      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
+      comm.size() == 1 ? "" : "s"));
+  const std::string buffers = buffers_text(layout);
+  if (!buffers.empty()) assembly.greeting.push_back(buffers);
 }
 
 }  // namespace
@@ -71,19 +72,14 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   set_model_threads(job.run.threads);
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
-  load_samples(job, comm, assembly);
+  agree_on(comm, [&] {  // a file may be damaged on one host alone
+    assembly.federation = Federation::load(job.data, job.federation,
+                                           static_cast<uint64_t>(job.run.seed), *assembly.host);
+  });
+  require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
+               "every host needs the same files");
   build_model(job, comm, assembly);
-}
-
-void greet_training(const Job& job, const Communicator& comm, Assembly& assembly) {
-  const Federation& federation = assembly.federation;
-  const ParameterLayout& layout = assembly.model->layout();
-  assembly.greeting.push_back(fmt::format(
-      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
-      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
-      held_out_text(federation.held_out()), comm.size(), comm.size() == 1 ? "" : "s"));
-  const std::string buffers = buffers_text(layout);
-  if (!buffers.empty()) assembly.greeting.push_back(buffers);
+  greet(job, comm, assembly);
 }
 
 std::string buffers_text(const ParameterLayout& layout) {

@@ -12,7 +12,7 @@
 #include <cblas.h>
 
 #include "hanse/base/clock.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "hanse/model/threads.hpp"
 
 namespace hanse {

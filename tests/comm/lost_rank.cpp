@@ -4,7 +4,7 @@
 #include <string_view>
 #include <thread>
 
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 
 int main(int argc, char** argv) {
   const hanse::MpiEnvironment environment;

@@ -1,9 +1,8 @@
 // mpirun -n N test_mpi_communicator
-#include "hanse/comm/mpi_communicator.hpp"
-
 #include <gtest/gtest.h>
 
 #include "comm/communicator_checks.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "support/mpi_world.hpp"
 
 namespace hanse {

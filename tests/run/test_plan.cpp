@@ -202,18 +202,18 @@ TEST(PlanRound, TheLinkIsThatOfTheRounds) {
   eight.kind.facts.n_params = 1'000'000;
   for (const int64_t hosts : {1, 3}) {
     Cluster started = cluster(3, hosts);
-    Rates rates{.transfer_s = 7, .machine = {.add_s = 1e-15}};
+    Rates rates{.means = {.transfer_s = 7}, .machine = {.add_s = 1e-15}};
     rates.machine.link = measured_link(eight.kind, rates, started);
     set_links({}, rates.machine, started, started);
     EXPECT_NEAR(eight.estimate(rates, started, started).exchange_s, 7, 1e-6) << hosts;
   }
-  EXPECT_EQ(measured_link(eight.kind, {.transfer_s = 7}, cluster(1, 1)).rate, 0);
+  EXPECT_EQ(measured_link(eight.kind, {.means = {.transfer_s = 7}}, cluster(1, 1)).rate, 0);
 }
 
 // Whole rounds of the started ranks are met; what the model does not explain is carried over.
 TEST(PlanRound, WhatRoundsTookBeyondTheModelIsAdded) {
   EightClients eight;
-  Rates rates{.whole = true, .round_s = 5, .train_sample_s = 0.01, .server_s = 0.1};
+  Rates rates{.whole = true, .means = {.round_s = 5, .server_s = 0.1}, .train_sample_s = 0.01};
   const RoundTimes here = eight.estimate(rates, cluster(1, 1), cluster(1, 1));
   EXPECT_DOUBLE_EQ(here.training_s, 0.8);
   EXPECT_DOUBLE_EQ(here.exchange_s, 0.1);
@@ -221,10 +221,10 @@ TEST(PlanRound, WhatRoundsTookBeyondTheModelIsAdded) {
   const RoundTimes there = eight.estimate(rates, cluster(1, 1), cluster(4, 1));
   EXPECT_DOUBLE_EQ(there.training_s, 0.2);
   EXPECT_GT(there.small_s, here.small_s);
-  rates.round_s = 0.1;  // less than the model: nothing is taken away
+  rates.means.round_s = 0.1;  // less than the model: nothing is taken away
   EXPECT_DOUBLE_EQ(eight.estimate(rates, cluster(1, 1), cluster(1, 1)).round_s(), 0.9);
   rates.whole = false;
-  rates.round_s = 5;
+  rates.means.round_s = 5;
   EXPECT_DOUBLE_EQ(eight.estimate(rates, cluster(1, 1), cluster(1, 1)).round_s(), 0.9);
 }
 

@@ -9,12 +9,12 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/comm/mpi_communicator.hpp"
-#include "support/thread_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "store/file_size_limit.hpp"
 #include "support/scratch_folder.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {

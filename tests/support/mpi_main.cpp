@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/mpi_communicator.hpp"
+#include "hanse/comm/mpi_environment.hpp"
 #include "support/mpi_world.hpp"
 
 namespace hanse {

@@ -18,7 +18,6 @@ struct Command {
   PlanOptions plan;                // plan: --ranks=N, ...
   std::string plan_option;         // the last of those, as given
   bool markdown = false;           // list: --markdown
-  bool help = false;
 };
 
 // Throws InvalidArgument: unknown verb or option, wrong number of words.

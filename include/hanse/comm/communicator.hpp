@@ -1,6 +1,6 @@
 // Collective operations over the ranks of a run, named as MPI names them.
 //
-// Two implementations: over MPI (mpi_communicator.hpp), and of one rank for a run without mpirun
+// Two implementations: over MPI (mpi_environment.hpp), and of one rank for a run without mpirun
 // (single_communicator.hpp); tests have a third, over the threads of one process. Every method is
 // collective unless it says otherwise: all ranks call it in the same order with matching arguments.
 // A failure throws CommError. Counts are int64_t; messages are cut below 2^31 elements in one

@@ -18,14 +18,6 @@ struct KeyedJob;
 struct PlanCase;
 class PlanSheet;
 
-// What a run writes after every round beside the files of every protocol. Rank 0.
-class RoundWriter {
- public:
-  virtual ~RoundWriter() = default;
-  // Of the protocol's last round. Throws IoError.
-  virtual void append_round() = 0;
-};
-
 // One rank's objects of a job: these, and those that its protocol alone has. It owns them all, and
 // nothing of them outlives it.
 class Assembly {
@@ -36,11 +28,11 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   virtual Protocol& protocol() = 0;
-  // Begins in run.out, or continues those of the folder `from` after `completed` rounds. Null:
-  // there is nothing to write.
-  virtual std::unique_ptr<RoundWriter> write_rounds(const KeyedJob& /*job*/,
-                                                    const std::string& /*from*/,
-                                                    int64_t /*completed*/) {
+  // What writes, after every round, files that only this protocol has; null: there are none. They
+  // begin in run.out, or continue those of the folder `from` after `completed` rounds. Rank 0. Both
+  // throw IoError.
+  virtual std::function<void()> round_writer(const KeyedJob& /*job*/, const std::string& /*from*/,
+                                             int64_t /*completed*/) {
     return nullptr;
   }
   // What the job needs, for `hanse plan`, which trains with these objects and drops them.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -16,9 +15,6 @@ struct Job;
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
 void check_engine(const Job& job);
-
-// What `hanse plan` makes of run.device. Throws InvalidArgument when the job asks for GPUs.
-void plan_on_cpus(Job& job);
 
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);

@@ -90,11 +90,13 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   sheet.add("steps", "local steps a client, mean", workload.all.steps / number(workload.clients));
   sheet.add("step_seconds", "a local step",
             rates.train_sample_s * workload.all.trained / workload.all.steps);
-  sheet.add("train_seconds", "a round's training and losses", times.training_s);
+  sheet.add("train_seconds",
+            workload.has_losses ? "a round's training and losses" : "a round's training",
+            times.training_s);
   if (times.products_s > 0) sheet.add("gram_seconds", "inner products", times.products_s);
   sheet.add("down_seconds", "the model to the ranks", times.down_s);
   sheet.add("up_seconds", "the sum of the updates", times.up_s);
-  sheet.add("server_seconds", "the server's step", rates.server_s);
+  sheet.add("server_seconds", "the server's step", rates.means.server_s);
   sheet.add("exchange_seconds", "these three, overlapping", times.exchange_s);
   sheet.add("small_seconds", "short messages and waits", times.small_s);
   sheet.add("round_seconds", "a round", times.round_s());
@@ -122,7 +124,7 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
                        .trains_to_evaluate = personal && !update->keeps_own_model()};
   const double row_bytes =
       round_rows_bytes(trained, footprint_on(plan.started, kind.facts, *workload));
-  Rates rates = measure(trained, *this, *workload, row_bytes, plan);
+  Rates rates = measure(*this, *workload, row_bytes, plan);
   rates.machine.link = measured_link(kind, rates, plan.started);
   Cluster started = plan.started;
   Cluster planned = plan.planned;
@@ -130,7 +132,6 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const std::string source = set_links(plan.options, rates.machine, plan.started, planned);
   const RoundTimes times = estimate_round(kind, *workload, rates, started, planned);
   const RoundFootprint footprint = footprint_on(planned, kind.facts, *workload);
-  sheet.add("job", "job", trained.run.name);
   sheet.add("parameters", "parameters", model->layout().n_trainable());
   const std::string buffers = buffers_text(model->layout());
   if (!buffers.empty()) sheet.line("buffers", buffers);

@@ -131,11 +131,9 @@ Cluster planned_cluster(const PlanOptions& options, const Job& job, const Cluste
 std::string set_links(const PlanOptions& options, const MachineSpeeds& speeds,
                       const Cluster& started, Cluster& planned) {
   const bool between_hosts = speeds.link.rate > 0 && started.hosts > 1;
-  const bool within_host = speeds.link.rate > 0 && started.hosts == 1;
-  const Link memory{.latency_s = kMemoryLatency_s, .rate = 1 / (2 * speeds.add_s)};
-  const Link network{.latency_s = kAssumedLatency_s, .rate = bytes_a_second(kAssumedGbit)};
-  planned.memory = within_host ? speeds.link : memory;
-  planned.network = between_hosts ? speeds.link : network;
+  planned.memory = {.latency_s = kMemoryLatency_s, .rate = 1 / (2 * speeds.add_s)};
+  planned.network = {.latency_s = kAssumedLatency_s, .rate = bytes_a_second(kAssumedGbit)};
+  if (speeds.link.rate > 0) (between_hosts ? planned.network : planned.memory) = speeds.link;
   if (options.link_gbit > 0) planned.network.rate = bytes_a_second(options.link_gbit);
   if (options.latency_us >= 0) planned.network.latency_s = 1e-6 * options.latency_us;
   if (options.link_gbit > 0) return "given";

@@ -52,10 +52,9 @@ double evaluation_rate(FederatedAssembly& parts) {
 
 // Rounds of one client a rank that takes so many steps, and of a model that stays as it is; then
 // evaluations.
-RoundMeans time_few_clients(const Job& job, int64_t steps, FederatedAssembly& parts,
-                            const PlanCase& plan, Rates& rates) {
-  const int64_t clients = job.client.pooled ? 1 : parts.federation.clients();
-  Job few = job;
+void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& plan, Rates& rates) {
+  Job few = parts.trained;
+  const int64_t clients = few.client.pooled ? 1 : parts.federation.clients();
   few.client.steps = steps;
   few.client.state_memory = int64_t{1} << 20;  // no file
   few.sampler = {.kind = "uniform", .per_round = std::min(clients, plan.started.workers())};
@@ -68,31 +67,30 @@ RoundMeans time_few_clients(const Job& job, int64_t steps, FederatedAssembly& pa
   std::unique_ptr<Aggregator> aggregator;
   agree_on(plan.comm, [&] {
     update = make_update(few, parts.federation, *parts.model);
+    aggregator = make_fedavg("uniform", Estimator::kNormalized, clients);
+    if (plan.comm.rank() != 0) return;
     sampler = make_sampler(few, parts.federation);
     optimizer = make_server_optimizer({}, parts.model->layout().n_trainable());
-    aggregator = make_fedavg("uniform", Estimator::kNormalized, clients);
   });
-  const bool server = plan.comm.rank() == 0;
   FederatedTrainer trainer({.comm = plan.comm,
                             .host = *parts.host,
                             .federation = parts.federation,
                             .model = *parts.model,
                             .update = *update,
-                            .sampler = server ? sampler.get() : nullptr,
+                            .sampler = sampler.get(),
                             .aggregator = *aggregator,
-                            .optimizer = server ? optimizer.get() : nullptr},
+                            .optimizer = optimizer.get()},
                            {.max_participants = few.sampler.per_round,
                             .client = few.client,
                             .server = few.server,
                             .comm = few.comm});
   trainer.initialize_model();
   const double before = resident_bytes();
-  const RoundMeans means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
+  rates.means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
   agree_on(plan.comm, [&] { rates.sample_s = evaluation_rate(parts); });
   rates.work_bytes = std::max(rates.work_bytes, resident_bytes() - before);
   rates.train_sample_s =
-      means.train_s / Workload(few, parts.federation, false).drawn_s(plan.started, 1, 0);
-  return means;
+      rates.means.train_s / Workload(few, parts.federation, false).drawn_s(plan.started, 1, 0);
 }
 
 // Of `k` updates on one rank; of as many as take kProductBytes when they take more, and then by the
@@ -170,13 +168,13 @@ RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communi
   return means;
 }
 
-Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload, double row_bytes,
+Rates measure(FederatedAssembly& parts, const Workload& workload, double row_bytes,
               const PlanCase& plan) {
   Communicator& comm = plan.comm;
   const bool server = comm.rank() == 0;
   Rates rates;
   parts.trainer->initialize_model();
-  RoundMeans means = time_few_clients(job, 1, parts, plan, rates);
+  time_few_clients(1, parts, plan, rates);
   agree_on(comm, [&] {
     if (server && parts.aggregator->needs().gram) {
       rates.product_s = product_seconds(parts.trainer->model_row(), parts.sampler->per_round());
@@ -187,21 +185,17 @@ Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload
   const double round_s =
       workload.training_s(plan.started, rates) + rates.product_s / number(plan.started.ranks);
   rates.whole = row_bytes <= kMostBytes && round_s <= kWholeRound_s;
-  int64_t steps = rates.whole  // of a client; 0: as the job says
-                      ? 0
-                      : std::max(int64_t{1}, static_cast<int64_t>(kParticipation_s /
-                                                                  std::max(means.train_s, 1e-6)));
+  const double steps_in_time = kParticipation_s / std::max(rates.means.train_s, 1e-6);
+  // Of a client; 0: as the job says.
+  int64_t steps = rates.whole ? 0 : std::max(int64_t{1}, static_cast<int64_t>(steps_in_time));
   comm.bcast(std::span(&steps, 1), 0);
   if (steps > 0) {
-    means = time_few_clients(job, steps, parts, plan, rates);
+    time_few_clients(steps, parts, plan, rates);
   } else {
-    const int64_t most = std::clamp<int64_t>(job.run.rounds, 1, kMostRounds);
-    means = time_rounds(*parts.trainer, kWholeRounds_s, most, comm);
-    rates.train_sample_s = means.train_s / workload.drawn_s(plan.started, 1, 0);
+    const int64_t most = std::clamp<int64_t>(parts.trained.run.rounds, 1, kMostRounds);
+    rates.means = time_rounds(*parts.trainer, kWholeRounds_s, most, comm);
+    rates.train_sample_s = rates.means.train_s / workload.drawn_s(plan.started, 1, 0);
   }
-  rates.round_s = means.round_s;
-  rates.server_s = means.server_s;
-  rates.transfer_s = means.transfer_s;
   if (server) rates.state_bytes = checkpoint_bytes(*parts.trainer);
   return rates;
 }

@@ -10,23 +10,15 @@ namespace hanse {
 // Resident memory of this process.
 double resident_bytes();
 
-// Means over rounds, on rank 0.
-struct RoundMeans {
-  double round_s = 0;     // RoundRecord::seconds
-  double train_s = 0;     // RoundRecord::train_s
-  double server_s = 0;    // column seconds_step of a federated round
-  double transfer_s = 0;  // columns seconds_reduce and seconds_broadcast
-};
-
 // Makes rounds for about so long, and at most so many. The first, which warms caches and brings the
 // model to the ranks, does not count unless it is the only one. Collective. Throws AgreedError when
 // training fails.
 RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm);
 
 // Collective; takes some five seconds. `parts` are on scratch state: their model is initialized and
-// moved, and must not be kept. `job`: as clients train. A rank keeps `row_bytes` of a whole round.
-// The rates are complete on rank 0. Throws AgreedError when training fails.
-Rates measure(const Job& job, FederatedAssembly& parts, const Workload& workload, double row_bytes,
+// moved, and must not be kept. A rank keeps `row_bytes` of a whole round. The rates are complete on
+// rank 0. Throws AgreedError when training fails.
+Rates measure(FederatedAssembly& parts, const Workload& workload, double row_bytes,
               const PlanCase& plan);
 
 }  // namespace hanse

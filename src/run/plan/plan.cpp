@@ -1,13 +1,12 @@
 #include "hanse/run/plan.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/engine.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/summary.hpp"
 #include "measure.hpp"
@@ -33,21 +32,14 @@ void PlanSheet::line(const std::string& label, const std::string& value) {
   lines_ += fmt::format("{:<34} {}\n", label, value);
 }
 
-void PlanSheet::add(const std::string& key, const std::string& label, const Value& value) {
+void PlanSheet::add(const std::string& key, const std::string& label, const nlohmann::json& value) {
   field(key, value);
-  const auto* number = std::get_if<double>(&value);
-  if (number && key.ends_with("_bytes")) return line(label, bytes_text(*number));
-  if (number && key.ends_with("_seconds")) return line(label, seconds_text(*number));
-  if (number) return line(label, fmt::format("{:.4g}", *number));
-  std::visit([&](const auto& one) { line(label, fmt::format("{}", one)); }, value);
-}
-
-std::string PlanSheet::json() const {
-  nlohmann::ordered_json object;
-  for (const auto& [key, value] : fields_) {
-    std::visit([&, &name = key](const auto& one) { object[name] = one; }, value);
-  }
-  return object.dump(2) + "\n";
+  if (value.is_string()) return line(label, value.get<std::string>());
+  if (!value.is_number_float()) return line(label, value.dump());
+  const auto number = value.get<double>();
+  if (key.ends_with("_bytes")) return line(label, bytes_text(number));
+  if (key.ends_with("_seconds")) return line(label, seconds_text(number));
+  line(label, fmt::format("{:.4g}", number));
 }
 
 void bind_plan(OptionTable& table, PlanOptions& options) {
@@ -64,7 +56,11 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
-    plan_on_cpus(job);
+    if (job.run.device == "cuda") {
+      throw InvalidArgument("a plan is measured on CPUs", "run.device",
+                            "--run.device=cpu plans for them");
+    }
+    job.run.device = "cpu";
   });
   PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
   const auto assembly = assemble(job, comm);
@@ -72,6 +68,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   plan.started = started_cluster(job, comm, *assembly->host);
   agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
   PlanSheet sheet;
+  sheet.add("job", "job", job.run.name);
   assembly->plan(plan, sheet);
   return options.json ? sheet.json() : sheet.lines();
 }

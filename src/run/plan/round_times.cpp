@@ -16,13 +16,6 @@ namespace {
 
 constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
 
-Workload::Work work_of(const Job& job, int64_t samples, bool has_losses) {
-  const int64_t batches = loss_batches(job.aggregator.loss);
-  return {.steps = number(local_steps(job.client, samples)),
-          .trained = number(samples_processed(job.client, samples)),
-          .losses = has_losses ? number(loss_samples(batches, job.client, samples)) : 0};
-}
-
 // The times of the sum, the model and the server's step; control variates go apart.
 RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double server_s) {
   const FederatedFacts& facts = kind.facts;
@@ -52,7 +45,7 @@ double products_of(const FederatedFacts& facts, const Cluster& cluster, double p
 RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                        const Cluster& cluster) {
   const FederatedFacts& facts = kind.facts;
-  RoundTimes times = transfers_of(kind, cluster, rates.server_s);
+  RoundTimes times = transfers_of(kind, cluster, rates.means.server_s);
   times.training_s = workload.training_s(cluster, rates);
   times.products_s = products_of(facts, cluster, rates.product_s);
   const RoundFootprint footprint = FederatedTrainer::footprint(facts, cluster.ranks, cluster.hosts);
@@ -73,14 +66,17 @@ double samples_evaluated(const Federation& federation, int64_t client) {
 }
 
 Workload::Workload(const Job& job, const Federation& federation, bool has_losses)
-    : clients(job.client.pooled ? 1 : federation.clients()) {
-  const auto of_client = [&](int64_t client) {
-    const bool pooled = job.client.pooled;
-    return work_of(job, pooled ? federation.train_samples() : federation.train(client).size(),
-                   has_losses);
+    : clients(job.client.pooled ? 1 : federation.clients()), has_losses(has_losses) {
+  const int64_t batches = loss_batches(job.aggregator.loss);
+  const auto work_of = [&](int64_t client) -> Work {
+    const int64_t samples =
+        job.client.pooled ? federation.train_samples() : federation.train(client).size();
+    return {.steps = number(local_steps(job.client, samples)),
+            .trained = number(samples_processed(job.client, samples)),
+            .losses = has_losses ? number(loss_samples(batches, job.client, samples)) : 0};
   };
   for (int64_t client = 0; client < clients; ++client) {
-    const Work work = of_client(client);
+    const Work work = work_of(client);
     all.steps += work.steps;
     all.trained += work.trained;
   }
@@ -98,7 +94,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool has_losses
           std::vector<double>(static_cast<std::size_t>(federation.clients()), 1));
     }
     for (const int64_t client : participation.draw(static_cast<int64_t>(round) + 1).clients) {
-      rounds[round].push_back(of_client(client));
+      rounds[round].push_back(work_of(client));
     }
     participants += static_cast<double>(rounds[round].size());
   }
@@ -144,7 +140,7 @@ Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& sta
   (started.hosts > 1 ? unit.network : unit.memory) = {.rate = 1};
   const double bytes = transfers_of(kind, unit, 0).exchange_s;  // at a byte a second
   return {.latency_s = rates.machine.link.latency_s,
-          .rate = bytes / std::max(rates.transfer_s, 1e-9)};
+          .rate = bytes / std::max(rates.means.transfer_s, 1e-9)};
 }
 
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
@@ -152,7 +148,7 @@ RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const
   RoundTimes times = model_round(kind, workload, rates, planned);
   if (!rates.whole) return times;
   const double explained_s = model_round(kind, workload, rates, started).round_s();
-  times.small_s += std::max(0.0, rates.round_s - explained_s);
+  times.small_s += std::max(0.0, rates.means.round_s - explained_s);
   return times;
 }
 

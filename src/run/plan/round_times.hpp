@@ -14,16 +14,22 @@ namespace hanse {
 // Samples of a client's evaluation: its training samples are not gone through twice.
 double samples_evaluated(const Federation& federation, int64_t client);
 
+// Of timed rounds, on rank 0.
+struct RoundMeans {
+  double round_s = 0;     // RoundRecord::seconds
+  double train_s = 0;     // RoundRecord::train_s
+  double server_s = 0;    // the server's step
+  double transfer_s = 0;  // the sum to rank 0 and the model back, beside it
+};
+
 // How fast a job's work goes on the started ranks.
 struct Rates {
   // Of whole rounds, as the run would make them; false: such a round would take too long or keep
   // too much, and the rounds were of one client a rank, which took few steps.
   bool whole = false;
-  double round_s = 0;         // RoundRecord::seconds, mean
+  RoundMeans means;           // of these rounds
   double train_sample_s = 0;  // to train on a sample, on one rank
   double sample_s = 0;        // to evaluate a sample
-  double server_s = 0;        // the server's step
-  double transfer_s = 0;      // the sum to rank 0 and the model back, beside it
   double product_s = 0;       // the inner products of a round's updates, on one rank
   double work_bytes = 0;      // of memory that training and evaluation took beside the rows
   double state_bytes = 0;     // of a checkpoint, held while it is written
@@ -54,6 +60,7 @@ class Workload {
 
   int64_t clients = 1;                    // that can take part: one when all samples are pooled
   double participants = 0;                // of a round, mean
+  bool has_losses = false;                // does the rule need the participants' losses?
   bool all_clients_first = false;         // do all clients train before each draw?
   Work all;                               // of all clients together
   double evaluated = 0;                   // samples of an evaluation
@@ -73,8 +80,8 @@ struct RoundTimes {
   double products_s = 0;  // inner products
   double down_s = 0;      // the model to the ranks
   double up_s = 0;        // the updates' sum to rank 0
-  double exchange_s =
-      0;               // those two and the server's step, which may overlap, and control variates
+  // Those two and the server's step, which may overlap, and control variates.
+  double exchange_s = 0;
   double small_s = 0;  // messages of a few bytes, and what ranks lose by waiting
   double evaluation_s = 0;
 

@@ -149,19 +149,13 @@ double participation_of(const Json& rule) {
   return participation;
 }
 
-// Inner products show how many take part; nothing else depends on how many there are.
-bool knows_gram(const Json& trace) {
-  if (!trace.contains("rounds")) return false;
-  const Json& rounds = rounds_of(trace);
-  return !rounds.empty() && rounds[0].is_object() && rounds[0].contains("gram");
-}
-
 }  // namespace
 
 Json replay_aggregator(const Json& trace, const Job& job) {
   const double participation = participation_of(trace.at("rule"));
-  const bool counted = trace.contains("clients") || !knows_gram(trace);
-  const int64_t clients = counted ? clients_of(trace) : 1;
+  // Inner products show how many take part; nothing else depends on how many there are.
+  const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
+  const int64_t clients = trace.contains("clients") || !has_gram ? clients_of(trace) : 1;
   const auto rule = make_aggregator(job, clients, participation);
   const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{

@@ -104,7 +104,7 @@ Json to_rows(std::span<const double> values, std::size_t n) {
   return rows;
 }
 
-std::string to_text(const Json& value) {
+std::string to_text(const nlohmann::ordered_json& value) {
   if (value.is_number_float()) return fmt::format("{:.17g}", value.get<double>());
   if (!value.is_structured()) return value.dump();
   std::vector<std::string> items;

@@ -53,7 +53,7 @@ Json each_round(const Json& trace,
 Json to_rows(std::span<const double> values, std::size_t n);
 
 // JSON with 17 significant digits a number: each double parses back to itself.
-std::string to_text(const Json& value);
+std::string to_text(const nlohmann::ordered_json& value);
 
 // One family's replay: the trace with its rule, whose options are set in `job`.
 Json replay_aggregator(const Json& trace, const Job& job);

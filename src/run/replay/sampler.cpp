@@ -123,15 +123,13 @@ Json replay_sampler(const Json& trace, const Job& job) {
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
   const auto sampler = make_sampler(options, clients, initial);
-  std::vector<double> importance;
-  if (trace.contains("importance")) {
-    importance = numbers(trace, "importance", to_index(clients), 0, "trace");
-  }
   const bool has_experts = sampler_traits(options).has_experts;
   Json result = each_round(trace, [&](const Json& round, const std::string& where) {
     return replay_round(round, where, has_experts, *sampler);
   });
-  if (trace.contains("importance")) result["importance"] = importance;
+  if (trace.contains("importance")) {
+    result["importance"] = numbers(trace, "importance", to_index(clients), 0, "trace");
+  }
   result["next"] = probabilities(*sampler);
   return result;
 }
