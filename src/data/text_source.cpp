@@ -147,7 +147,8 @@ void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
 
 // ---- plays: who speaks is a client ----
 
-constexpr const char* kSpeechFormat = "before each speech, after an empty line, stands a line NAME:";
+constexpr const char* kSpeechFormat =
+    "before each speech, after an empty line, stands a line NAME:";
 
 std::string_view strip(std::string_view line) {
   const std::size_t end = line.find_last_not_of(" \t\r");

@@ -8,6 +8,7 @@
 #include "execution.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/checkpoint.hpp"
