@@ -129,7 +129,7 @@ class QuasiNewton final : public LocalUpdate {
     if (options_.rate_limit > 0) {
       outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
     }
-    sent.write_to(task.row, -1);
+    sent.add_to(task.row, -1, 0);
     return outcome;
   }
 

@@ -1,10 +1,8 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph.hpp"
-#include "hanse/base/error.hpp"
 #include "makers.hpp"
 #include "network_forward.hpp"
 
@@ -12,18 +10,12 @@ namespace hanse {
 
 namespace {
 
-// The smallest side that leaves an output of `side`.
-int64_t input_side(const ConvolutionStage& stage, int64_t side) {
-  return std::max<int64_t>(1,
-                           (stage.pool ? 2 * side : side) - 2 * stage.padding + stage.kernel - 1);
-}
-
 class ConvolutionalModel final : public GraphModel {
  public:
   ConvolutionalModel(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape,
                      LossPtr loss)
       : GraphModel(loss), sample_shape_(sample_shape), stages_(spec.stages) {
-    int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
+    int64_t channels = sample_shape[0];
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       const ConvolutionStage& stage = stages_[s];
       const std::string name = "conv" + std::to_string(s + 1);
@@ -31,10 +23,8 @@ class ConvolutionalModel final : public GraphModel {
       layout_.add(name + ".weight", {stage.channels, channels, stage.kernel, stage.kernel}, fan_in);
       layout_.add(name + ".bias", {stage.channels}, fan_in);
       channels = stage.channels;
-      height = stage.output_side(height);
-      width = stage.output_side(width);
     }
-    std::vector<int64_t> widths = {channels * height * width};
+    std::vector<int64_t> widths = {output_values(stages_, sample_shape)};
     widths.insert(widths.end(), spec.hidden.begin(), spec.hidden.end());
     widths.push_back(loss->outputs());
     add_head(widths, spec.feature_dropout, spec.hidden_dropout);
@@ -60,13 +50,9 @@ class ConvolutionalModel final : public GraphModel {
 std::unique_ptr<Model> make_convolutional(const ModelCase& c) {
   const NetworkSpec spec = *network_spec(c.options, c.sample_shape);
   int64_t needed = 1;
-  for (std::size_t s = spec.stages.size(); s-- > 0;) needed = input_side(spec.stages[s], needed);
+  while (output_side(spec.stages, needed) < 1) ++needed;
   if (c.sample_shape.size() != 3 || std::min(c.sample_shape[1], c.sample_shape[2]) < needed) {
-    throw InvalidArgument(
-        fmt::format("{} needs samples of shape {{channels, height, width}} with sides of {} or "
-                    "more, not {{{}}}",
-                    c.options.kind, needed, fmt::join(c.sample_shape, ", ")),
-        "model.kind");
+    refuse_shape(c, fmt::format("{{channels, height, width}} with sides of {} or more", needed));
   }
   return std::make_unique<ConvolutionalModel>(spec, c.sample_shape, c.loss);
 }

@@ -12,15 +12,6 @@ namespace hanse {
 
 namespace {
 
-// A unit is kept when its 16 bits are at least `threshold`.
-void rectify_and_drop(const float* from, const uint16_t* bits, int64_t size, int32_t threshold,
-                      float scale, float* to) {
-  for (int64_t i = 0; i < size; ++i) {
-    const float rectified = from[i] > 0.0f ? from[i] : 0.0f;
-    to[i] = static_cast<int32_t>(bits[i]) >= threshold ? rectified * scale : 0.0f;
-  }
-}
-
 // Of ReLU and dropout together: an output above zero was kept, so no mask needs to be stored.
 void activation_backward(const float* output, int64_t size, float scale, float* delta) {
   for (int64_t i = 0; i < size; ++i) delta[i] = output[i] > 0.0f ? delta[i] * scale : 0.0f;
@@ -41,34 +32,6 @@ DenseStack::DenseStack(ParameterLayout& layout, const std::vector<int64_t>& widt
   grow(bias_delta_, *std::max_element(widths.begin(), widths.end()));
 }
 
-// y [B, out] <- 1 b^T + x W^T
-void DenseStack::layer_forward(const Layer& layer, const float* row, const float* x,
-                               float* y) const {
-  repeat_row(options_.bias ? row + layer.bias : nullptr, rows_, layer.out, y);
-  add_product(rows_, layer.out, layer.in, x, row + layer.weight, y);
-}
-
-// dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r dy_r.
-void DenseStack::layer_backward(const Layer& layer, const float* row, const float* x,
-                                const float* delta, const GradientTarget& target, float* delta_x) {
-  const auto add_delta_x = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-    if (delta_x == nullptr) return;
-    multiply(rows_, n_in, n_out, 1.0f, {delta + o, layer.out},
-             {row + layer.weight + o * layer.in + i, layer.in}, o == 0 ? 0.0f : 1.0f, delta_x + i,
-             layer.in);
-  };
-  target.add({.offset = layer.weight,
-              .out = layer.out,
-              .in = layer.in,
-              .samples = rows_,
-              .deltas = delta,
-              .inputs = x},
-             add_delta_x);
-  if (!options_.bias) return;
-  sum_rows(delta, rows_, layer.out, bias_delta_.data());
-  target.add(layer.bias, bias_delta_.data(), layer.out);
-}
-
 // to <- relu(from), in training with dropout; returns the factor of the kept units.
 float DenseStack::activate(const float* from, float* to, int64_t size, double dropout,
                            RandomStream* noise) {
@@ -76,10 +39,13 @@ float DenseStack::activate(const float* from, float* to, int64_t size, double dr
     for (int64_t i = 0; i < size; ++i) to[i] = from[i] > 0.0f ? from[i] : 0.0f;
     return 1.0f;
   }
-  auto* bits = reinterpret_cast<uint8_t*>(grow(noise_, size));
-  noise->fill({bits, static_cast<std::size_t>(size) * 2});
+  const uint16_t* bits = grow(noise_, size);
+  noise->fill({reinterpret_cast<uint8_t*>(noise_.data()), static_cast<std::size_t>(size) * 2});
   const DropoutRule rule(dropout);
-  rectify_and_drop(from, noise_.data(), size, rule.threshold, rule.scale, to);
+  for (int64_t i = 0; i < size; ++i) {
+    const float rectified = from[i] > 0.0f ? from[i] : 0.0f;
+    to[i] = bits[i] >= rule.threshold ? rectified * rule.scale : 0.0f;
+  }
   return rule.scale;
 }
 
@@ -96,7 +62,8 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
   const float* x = input_;
   for (Layer& layer : layers_) {
     float* y = grow(layer.output, rows * layer.out);
-    layer_forward(layer, row, x, y);
+    repeat_row(options_.bias ? row + layer.bias : nullptr, rows, layer.out, y);
+    add_product(rows, layer.out, layer.in, x, row + layer.weight, y);
     if (&layer != &layers_.back()) {
       layer.backward_scale = activate(y, y, rows * layer.out, options_.hidden_dropout, noise);
     }
@@ -105,23 +72,36 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
   return layers_.back().output.data();
 }
 
+// Of every layer: dx [B, in] <- dy W, then W <- keep W + scale dy^T x and
+// b <- keep b + scale sum_r dy_r.
 float* DenseStack::backward(const float* row, const GradientTarget& target) {
-  const float* delta = layers_.back().output.data();
-  for (std::size_t l = layers_.size(); l-- > 1;) {
-    const Layer& below = layers_[l - 1];
-    float* delta_x = grow(delta_[l % 2], rows_ * below.out);
-    layer_backward(layers_[l], row, below.output.data(), delta, target, delta_x);
-    activation_backward(below.output.data(), rows_ * below.out, below.backward_scale, delta_x);
+  float* delta = layers_.back().output.data();
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const Layer& layer = layers_[l];
+    const int64_t in = layer.in, out = layer.out;
+    const float* x = l > 0 ? layers_[l - 1].output.data() : input_;
+    const float scale = l > 0 ? layers_[l - 1].backward_scale : rectified_scale_;
+    float* delta_x = l > 0 || options_.rectify_input ? grow(delta_[l % 2], rows_ * in) : nullptr;
+    const auto add_delta_x = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
+      if (delta_x == nullptr) return;
+      multiply(rows_, n_in, n_out, 1.0f, {delta + o, out}, {row + layer.weight + o * in + i, in},
+               o == 0 ? 0.0f : 1.0f, delta_x + i, in);
+    };
+    target.add({.offset = layer.weight,
+                .out = out,
+                .in = in,
+                .samples = rows_,
+                .deltas = delta,
+                .inputs = x},
+               add_delta_x);
+    if (options_.bias) {
+      sum_rows(delta, rows_, out, bias_delta_.data());
+      target.add(layer.bias, bias_delta_.data(), out);
+    }
+    if (delta_x != nullptr) activation_backward(x, rows_ * in, scale, delta_x);
     delta = delta_x;
   }
-  const Layer& first = layers_.front();
-  float* delta_input = nullptr;
-  if (options_.rectify_input) delta_input = grow(delta_[0], rows_ * first.in);
-  layer_backward(first, row, input_, delta, target, delta_input);
-  if (delta_input != nullptr) {
-    activation_backward(input_, rows_ * first.in, rectified_scale_, delta_input);
-  }
-  return delta_input;
+  return delta;
 }
 
 int64_t DenseStack::record_product_cost(int64_t rows) const {

@@ -54,7 +54,6 @@ class DenseStack {
   int64_t record_product_cost(int64_t rows) const;
 
   bool dropout_free() const { return options_.input_dropout == 0 && options_.hidden_dropout == 0; }
-  int64_t outputs() const { return layers_.back().out; }
 
  private:
   struct Layer {
@@ -66,9 +65,6 @@ class DenseStack {
     float backward_scale = 1;    // what dropout multiplied the kept outputs with
   };
 
-  void layer_forward(const Layer& layer, const float* row, const float* x, float* y) const;
-  void layer_backward(const Layer& layer, const float* row, const float* x, const float* delta,
-                      const GradientTarget& target, float* delta_x);
   float activate(const float* from, float* to, int64_t size, double dropout, RandomStream* noise);
 
   DenseOptions options_;

@@ -25,12 +25,12 @@ std::size_t GradientRecord::copy(const float* from, int64_t size) {
 void GradientRecord::add_product(const WeightGradient& product) {
   const std::size_t deltas = copy(product.deltas, product.samples * product.out);
   const std::size_t inputs = copy(product.inputs, product.samples * product.in);
-  factors_.push_back({.product = product, .deltas_at = deltas, .inputs_at = inputs});
+  factors_.push_back({product, deltas, inputs});
 }
 
 void GradientRecord::add_values(int64_t offset, std::span<const float> values) {
   const std::size_t at = copy(values.data(), static_cast<int64_t>(values.size()));
-  values_.push_back({.offset = offset, .at = at, .size = values.size()});
+  values_.push_back({offset, at, values.size()});
 }
 
 WeightGradient GradientRecord::product(std::size_t i) const {
@@ -41,23 +41,16 @@ WeightGradient GradientRecord::product(std::size_t i) const {
 }
 
 std::span<const float> GradientRecord::values(std::size_t i) const {
-  return std::span(floats_).subspan(values_[i].at, values_[i].size);
+  const std::span<const float> memory = row_.empty() ? std::span(floats_) : row_;
+  return memory.subspan(values_[i].at, values_[i].size);
 }
 
-void GradientRecord::apply(const RowUpdate& update) const {
-  update.add(0, row_.data(), std::ssize(row_));
+void GradientRecord::add_to(std::span<float> row, float scale, float keep) const {
+  const RowUpdate update{.row = row.data(), .keep = keep, .scale = scale};
   for (std::size_t i = 0; i < factors_.size(); ++i) update.add(product(i));
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    update.add(values_[i].offset, values(i).data(), static_cast<int64_t>(values_[i].size));
+    update.add(values_[i].offset, values(i).data(), std::ssize(values(i)));
   }
-}
-
-void GradientRecord::add_to(std::span<float> row, float scale) const {
-  apply({.row = row.data(), .keep = 1, .scale = scale});
-}
-
-void GradientRecord::write_to(std::span<float> row, float scale) const {
-  apply({.row = row.data(), .keep = 0, .scale = scale});
 }
 
 // g.r with D^T X for a weight: the sum of (X R^T) times D, entry by entry.
@@ -104,13 +97,7 @@ void GradientRecord::add_products(Records gradients, std::size_t part, std::span
   }
 }
 
-void GradientRecord::gram_of_rows(Records gradients, std::span<double> gram) {
-  std::vector<const float*> rows;
-  for (const GradientRecord* gradient : gradients) rows.push_back(gradient->row_.data());
-  add_gram(rows, std::ssize(gradients[0]->row_), gram);
-}
-
-void GradientRecord::gram_of_factors(Records gradients, std::span<double> gram) {
+void GradientRecord::add_alike(Records gradients, std::span<double> gram) {
   for (std::size_t i = 0; i < gradients[0]->factors_.size(); ++i) add_products(gradients, i, gram);
   for (std::size_t i = 0; i < gradients[0]->values_.size(); ++i) {
     std::vector<const float*> parts;
@@ -128,17 +115,14 @@ void GradientRecord::gram(Records gradients, std::span<double> gram) {
   for (std::size_t i = 0; i < n; ++i) {
     (gradients[i]->row_.empty() ? factored : rows).push_back(i);
   }
-  for (const auto& [places, lower_of] :
-       {std::pair{&rows, &gram_of_rows}, {&factored, &gram_of_factors}}) {
-    if (places->empty()) continue;
+  for (const std::vector<std::size_t>& places : {rows, factored}) {
+    if (places.empty()) continue;
     std::vector<const GradientRecord*> alike;
-    for (const std::size_t place : *places) alike.push_back(gradients[place]);
+    for (const std::size_t place : places) alike.push_back(gradients[place]);
     std::vector<double> lower(alike.size() * alike.size());
-    lower_of(alike, lower);
+    add_alike(alike, lower);
     for (std::size_t i = 0; i < alike.size(); ++i) {
-      for (std::size_t j = 0; j <= i; ++j) {
-        put((*places)[i], (*places)[j], lower[i * alike.size() + j]);
-      }
+      for (std::size_t j = 0; j <= i; ++j) put(places[i], places[j], lower[i * alike.size() + j]);
     }
   }
   for (const std::size_t i : rows) {

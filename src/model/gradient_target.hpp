@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "hanse/model/gradient_record.hpp"
 #include "layer_kernels.hpp"
@@ -14,24 +13,6 @@ namespace hanse {
 struct GradientTarget {
   RowUpdate update;
   GradientRecord* record = nullptr;  // null: the row's
-
-  // gradient <- g
-  static GradientTarget store(std::span<float> gradient) {
-    return {.update = {.row = gradient.data()}};
-  }
-
-  // row <- (1 - lr * weight_decay) row - lr * g
-  static GradientTarget step(std::span<float> row, double lr, double weight_decay) {
-    return {.update = {.row = row.data(),
-                       .keep = static_cast<float>(1.0 - lr * weight_decay),
-                       .scale = static_cast<float>(-lr)}};
-  }
-
-  // record <- g, in factors
-  static GradientTarget keep_in(GradientRecord& record) {
-    record.clear();
-    return {.record = &record};
-  }
 
   // Applies the gradient of the `size` values from `offset`.
   void add(int64_t offset, const float* gradient, int64_t size) const {

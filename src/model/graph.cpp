@@ -82,17 +82,12 @@ void GraphModel::hessian_vector(std::span<const float> row, const Batch& batch,
   const at::Tensor mean = loss().losses(logits, targets, at::Reduction::Mean);
   const auto gradients = torch::autograd::grad({mean}, tensors, {}, /*retain_graph=*/true,
                                                /*create_graph=*/true);
-  at::Tensor along = at::zeros({});  // <gradient, v>
+  const auto products =  // H v, the derivative of <gradient, v>
+      torch::autograd::grad(gradients, tensors, directions, /*retain_graph=*/false,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+  std::fill(out.begin(), out.end(), 0.0F);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    along = along + (gradients[i] * directions[i]).sum();
-  }
-  const auto products = torch::autograd::grad({along}, tensors, {}, /*retain_graph=*/false,
-                                              /*create_graph=*/false, /*allow_unused=*/true);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const ParameterSlot& slot = layout_.slots()[i];
-    const at::Tensor used =
-        products[i].defined() ? products[i].contiguous() : at::zeros(slot.shape);
-    std::copy_n(used.data_ptr<float>(), slot.size, out.data() + slot.offset);
+    if (products[i].defined()) slot_view(out.data(), layout_.slots()[i]).copy_(products[i]);
   }
 }
 

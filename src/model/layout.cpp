@@ -10,31 +10,13 @@ int64_t size_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-ParameterSlot& ParameterLayout::append(const std::string& name, std::vector<int64_t> shape) {
-  ParameterSlot& slot = slots_.emplace_back();
-  slot.name = name;
-  slot.size = size_of(shape);
-  slot.shape = std::move(shape);
+int64_t ParameterLayout::append(ParameterSlot slot) {
   slot.offset = n_params_;
+  slot.size = size_of(slot.shape);
   n_params_ += slot.size;
-  return slot;
-}
-
-int64_t ParameterLayout::add(const std::string& name, std::vector<int64_t> shape, int64_t fan_in) {
-  ParameterSlot& slot = append(name, std::move(shape));
-  slot.fan_in = fan_in;
-  n_trainable_ = n_params_;
-  return slot.offset;
-}
-
-void ParameterLayout::add_constant(const std::string& name, std::vector<int64_t> shape,
-                                   float start) {
-  append(name, std::move(shape)).start = start;
-  n_trainable_ = n_params_;
-}
-
-void ParameterLayout::add_buffer(const std::string& name, std::vector<int64_t> shape) {
-  append(name, std::move(shape)).trainable = false;
+  if (slot.trainable) n_trainable_ = n_params_;
+  slots_.push_back(std::move(slot));
+  return slots_.back().offset;
 }
 
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {

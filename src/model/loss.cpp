@@ -1,10 +1,9 @@
 #include "loss.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstddef>
+#include <functional>
 
 #include <ATen/ATen.h>
 
@@ -15,7 +14,13 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kBlock = 64;  // rows whose sums stand on the stack
-using RowSums = std::array<double, kBlock>;
+
+// The polynomial in x with these coefficients, the highest power's first.
+template <class T, class... Rest>
+inline T polynomial(T x, T first, Rest... rest) {
+  ((first = first * x + rest), ...);
+  return first;
+}
 
 // e^x for x <= 0, relative error below 2e-7; e^-87 below -87. Branch-free, so that loops vectorize.
 // Cephes expf: e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2. NaN stays NaN.
@@ -25,12 +30,8 @@ inline float exp_nonpositive(float x) {
   const float shifted = x * 1.44269504f + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  // ln 2 in two parts
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
+  const float p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                             4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f);
   const float mantissa = p * (r * r) + r + 1.0f;
   const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) << 23) + 0x3f800000u;
   return mantissa * std::bit_cast<float>(exponent);  // 2^n e^r
@@ -46,68 +47,48 @@ inline double log_from_one(double x) {
   const double exponent = std::bit_cast<double>(k | 0x4330000000000000ull) - 0x1p52;
   const double s = (m - 1.0) / (m + 1.0);
   const double s2 = s * s;
-  double p = 1.0 / 21.0;
-  p = p * s2 + 1.0 / 19.0;
-  p = p * s2 + 1.0 / 17.0;
-  p = p * s2 + 1.0 / 15.0;
-  p = p * s2 + 1.0 / 13.0;
-  p = p * s2 + 1.0 / 11.0;
-  p = p * s2 + 1.0 / 9.0;
-  p = p * s2 + 1.0 / 7.0;
-  p = p * s2 + 1.0 / 5.0;
-  p = p * s2 + 1.0 / 3.0;
+  const double p = polynomial(s2, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                              1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3);
   const double artanh = s + s * s2 * p;
   return exponent * 0.6931471805599453 + 2.0 * artanh + (x - x);  // x - x carries NaN and Inf on
 }
 
-// Largest of n values, in four lanes whatever the vector width.
-float lane_max(const float* values, int64_t n) {
-  if (n < 4) return *std::max_element(values, values + n);
-  std::array<float, 4> lane{values[0], values[1], values[2], values[3]};
-  int64_t i = 4;
-  for (; i + 4 <= n; i += 4) {
-    for (int64_t j = 0; j < 4; ++j) {
-      lane[static_cast<std::size_t>(j)] =
-          std::max(lane[static_cast<std::size_t>(j)], values[i + j]);
-    }
-  }
-  for (; i < n; ++i) lane[0] = std::max(lane[0], values[i]);
-  return std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3]));
-}
-
-// Sum of n values, in four lanes whatever the vector width.
-float lane_sum(const float* values, int64_t n) {
-  std::array<float, 4> lane{};
+// Joins n values by `join`, from `start` on, in four lanes whatever the vector width.
+template <class Join>
+inline float join_lanes(const float* values, int64_t n, float start, Join join) {
+  float lane[] = {start, start, start, start};
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    for (int64_t j = 0; j < 4; ++j) lane[static_cast<std::size_t>(j)] += values[i + j];
+    for (int64_t j = 0; j < 4; ++j) lane[j] = join(lane[j], values[i + j]);
   }
-  for (; i < n; ++i) lane[0] += values[i];
-  return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+  for (; i < n; ++i) lane[0] = join(lane[0], values[i]);
+  return join(join(lane[0], lane[1]), join(lane[2], lane[3]));
 }
+
+constexpr auto larger = [](float a, float b) { return std::max(a, b); };
 
 // loss = ln(sum_c e^{z_c - m}) - (z_y - m), delta_c = (softmax(z)_c - [c = y]) / B
 double cross_entropy_block(const int32_t* labels, int64_t rows, int64_t outputs,
                            float inverse_batch, float* z) {
-  RowSums sums;
+  double sums[kBlock];
   double loss = 0;
   for (int64_t r = 0; r < rows; ++r) {
     float* row = z + r * outputs;
-    const float largest = lane_max(row, outputs);
+    const float largest = join_lanes(row, outputs, row[0], larger);
     for (int64_t c = 0; c < outputs; ++c) row[c] -= largest;
     loss -= static_cast<double>(row[labels[r]]);
   }
   for (int64_t i = 0; i < rows * outputs; ++i) z[i] = exp_nonpositive(z[i]);
   for (int64_t r = 0; r < rows; ++r) {
     float* row = z + r * outputs;
-    const float sum = lane_sum(row, outputs);
-    sums[static_cast<std::size_t>(r)] = static_cast<double>(sum);
+    const float sum = join_lanes(row, outputs, 0.0f, std::plus<>());
+    sums[r] = static_cast<double>(sum);
     const float factor = inverse_batch / sum;
     for (int64_t c = 0; c < outputs; ++c) row[c] *= factor;
     row[labels[r]] -= inverse_batch;
   }
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) sums[r] = log_from_one(sums[r]);
-  for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) loss += sums[r];
+  for (int64_t r = 0; r < rows; ++r) sums[r] = log_from_one(sums[r]);
+  for (int64_t r = 0; r < rows; ++r) loss += sums[r];
   return loss;
 }
 
@@ -243,8 +224,8 @@ at::Tensor Loss::guessed_right(const at::Tensor&, const at::Tensor& targets) con
 }
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, float* scores) const {
-  EvaluationSums sums{.samples = batch.rows};
-  sums.correct = static_cast<double>(count_correct(batch, logits));
+  EvaluationSums sums{.correct = static_cast<double>(count_correct(batch, logits)),
+                      .samples = batch.rows};
   for (int64_t r = 0; scores != nullptr && r < batch.rows; ++r) {
     const float* z = logits + r * outputs_;
     scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];

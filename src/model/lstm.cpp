@@ -49,21 +49,106 @@ void gate_deltas(int64_t units, const float* __restrict dh, const float* __restr
 // row and step.
 class LstmLayer {
  public:
-  // Appends "PREFIX.weight_ih_lK", weight_hh, bias_ih, bias_hh; K is `index`.
-  LstmLayer(ParameterLayout& layout, const std::string& prefix, int64_t index, int64_t inputs,
-            int64_t units);
+  // Appends "lstm.weight_ih_lK", weight_hh, bias_ih, bias_hh; K is `index`.
+  LstmLayer(ParameterLayout& layout, int64_t index, int64_t inputs, int64_t units)
+      : inputs_(inputs), units_(units) {
+    const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+      return layout.add("lstm." + name + std::to_string(index), std::move(shape), units);
+    };
+    weight_ih_ = add("weight_ih_l", {4 * units, inputs});
+    weight_hh_ = add("weight_hh_l", {4 * units, units});
+    bias_ih_ = add("bias_ih_l", {4 * units});
+    bias_hh_ = add("bias_hh_l", {4 * units});
+  }
 
   // h [length, rows, units] of x [length, rows, inputs]. It lives until the next call; `row` and
   // `x` must be unchanged in backward().
-  const float* forward(const float* row, const float* x, int64_t length, int64_t rows);
+  const float* forward(const float* row, const float* x, int64_t length, int64_t rows) {
+    row_ = row;
+    x_ = x;
+    length_ = length;
+    rows_ = rows;
+    const int64_t width = 4 * units_, samples = length * rows;
+    grow(gates_, samples * width);
+    for (AlignedFloats* buffer : {&cells_, &tanhs_, &hidden_}) grow(*buffer, samples * units_);
+    for (int64_t u = 0; u < width; ++u) gates_[to_index(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
+    repeat_row(gates_.data(), samples - 1, width, gates_.data() + width);
+    add_product(samples, width, inputs_, x, row + weight_ih_, gates_.data());
+    for (int64_t step = 0; step < length; ++step) advance(step);
+    return hidden_.data();
+  }
 
   // From delta [length, rows, units], the loss's gradient by h. Hands the gradient to `target`,
   // which may be the row of forward() itself. Returns that by x [length, rows, inputs].
-  const float* backward(const float* delta, const GradientTarget& target);
+  const float* backward(const float* delta, const GradientTarget& target) {
+    const int64_t width = 4 * units_, samples = length_ * rows_;
+    grow(delta_x_, samples * inputs_);
+    delta_h_.assign(to_index(rows_ * units_), 0.0F);
+    delta_c_.assign(to_index(rows_ * units_), 0.0F);
+    for (int64_t step = length_ - 1; step >= 0; --step) retreat(step, delta);
+    multiply(samples, inputs_, width, 1, {gates_.data(), width}, {row_ + weight_ih_, inputs_}, 0,
+             delta_x_.data(), inputs_);
+    target.add({.offset = weight_ih_,
+                .out = width,
+                .in = inputs_,
+                .samples = samples,
+                .deltas = gates_.data(),
+                .inputs = x_});
+    target.add({.offset = weight_hh_,
+                .out = width,
+                .in = units_,
+                .samples = samples - rows_,
+                .deltas = gates_.data() + rows_ * width,
+                .inputs = hidden_.data()});
+    sum_rows(gates_.data(), samples, width, grow(bias_, width));
+    target.add(bias_ih_, bias_.data(), width);
+    target.add(bias_hh_, bias_.data(), width);
+    return delta_x_.data();
+  }
 
  private:
-  void advance(int64_t step);
-  void retreat(int64_t step, const float* delta);
+  void advance(int64_t step) {
+    const int64_t width = 4 * units_, size = rows_ * units_;
+    float* gates = gates_.data() + step * rows_ * width;
+    float* c = cells_.data() + step * size;
+    float* h = hidden_.data() + step * size;
+    float* tanh_c = tanhs_.data() + step * size;
+    if (step > 0) add_product(rows_, width, units_, h - size, row_ + weight_hh_, gates);
+    view(gates, rows_, 2 * units_, width).sigmoid_();
+    view(gates + 2 * units_, rows_, units_, width).tanh_();
+    view(gates + 3 * units_, rows_, units_, width).sigmoid_();
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float* __restrict gate = gates + r * width;
+      for (int64_t u = 0; u < units_; ++u) {
+        const float kept = step > 0 ? gate[units_ + u] * c[r * units_ + u - size] : 0.0F;
+        c[r * units_ + u] = kept + gate[u] * gate[2 * units_ + u];
+      }
+    }
+    at::Tensor out = view(tanh_c, 1, size, size);
+    at::tanh_out(out, view(c, 1, size, size));
+    for (int64_t r = 0; r < rows_; ++r) {
+      const float* __restrict o = gates + r * width + 3 * units_;
+      for (int64_t u = 0; u < units_; ++u) h[r * units_ + u] = o[u] * tanh_c[r * units_ + u];
+    }
+  }
+
+  void retreat(int64_t step, const float* delta) {
+    const int64_t width = 4 * units_, size = rows_ * units_;
+    float* gates = gates_.data() + step * rows_ * width;
+    for (int64_t i = 0; i < size; ++i) delta_h_[to_index(i)] += delta[step * size + i];
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t place = step * size + r * units_;
+      gate_deltas(units_, delta_h_.data() + r * units_,
+                  step > 0 ? cells_.data() + place - size : nullptr, tanhs_.data() + place,
+                  delta_c_.data() + r * units_, gates + r * width);
+    }
+    if (step == 0) return;
+    for_each_tile(rows_, width, units_, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
+      multiply(rows_, n_in, n_out, 1, {gates + o, width},
+               {row_ + weight_hh_ + o * units_ + i, units_}, o == 0 ? 0.0F : 1.0F,
+               delta_h_.data() + i, units_);
+    });
+  }
 
   int64_t inputs_, units_;
   int64_t weight_ih_, weight_hh_, bias_ih_, bias_hh_;  // offsets in the row
@@ -80,108 +165,11 @@ class LstmLayer {
   AlignedFloats bias_;     // [4 units]
 };
 
-LstmLayer::LstmLayer(ParameterLayout& layout, const std::string& prefix, int64_t index,
-                     int64_t inputs, int64_t units)
-    : inputs_(inputs), units_(units) {
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    return layout.add(prefix + name + std::to_string(index), std::move(shape), units);
-  };
-  weight_ih_ = add(".weight_ih_l", {4 * units, inputs});
-  weight_hh_ = add(".weight_hh_l", {4 * units, units});
-  bias_ih_ = add(".bias_ih_l", {4 * units});
-  bias_hh_ = add(".bias_hh_l", {4 * units});
-}
-
-const float* LstmLayer::forward(const float* row, const float* x, int64_t length, int64_t rows) {
-  row_ = row;
-  x_ = x;
-  length_ = length;
-  rows_ = rows;
-  const int64_t width = 4 * units_, samples = length * rows;
-  grow(gates_, samples * width);
-  for (AlignedFloats* buffer : {&cells_, &tanhs_, &hidden_}) grow(*buffer, samples * units_);
-  for (int64_t u = 0; u < width; ++u) gates_[to_index(u)] = row[bias_ih_ + u] + row[bias_hh_ + u];
-  repeat_row(gates_.data(), samples - 1, width, gates_.data() + width);
-  add_product(samples, width, inputs_, x, row + weight_ih_, gates_.data());
-  for (int64_t step = 0; step < length; ++step) advance(step);
-  return hidden_.data();
-}
-
-void LstmLayer::advance(int64_t step) {
-  const int64_t width = 4 * units_, size = rows_ * units_;
-  float* gates = gates_.data() + step * rows_ * width;
-  float* c = cells_.data() + step * size;
-  float* h = hidden_.data() + step * size;
-  float* tanh_c = tanhs_.data() + step * size;
-  if (step > 0) add_product(rows_, width, units_, h - size, row_ + weight_hh_, gates);
-  view(gates, rows_, 2 * units_, width).sigmoid_();
-  view(gates + 2 * units_, rows_, units_, width).tanh_();
-  view(gates + 3 * units_, rows_, units_, width).sigmoid_();
-  for (int64_t r = 0; r < rows_; ++r) {
-    const float* __restrict gate = gates + r * width;
-    for (int64_t u = 0; u < units_; ++u) {
-      const float kept = step > 0 ? gate[units_ + u] * c[r * units_ + u - size] : 0.0F;
-      c[r * units_ + u] = kept + gate[u] * gate[2 * units_ + u];
-    }
-  }
-  at::Tensor out = view(tanh_c, 1, size, size);
-  at::tanh_out(out, view(c, 1, size, size));
-  for (int64_t r = 0; r < rows_; ++r) {
-    const float* __restrict o = gates + r * width + 3 * units_;
-    for (int64_t u = 0; u < units_; ++u) h[r * units_ + u] = o[u] * tanh_c[r * units_ + u];
-  }
-}
-
-const float* LstmLayer::backward(const float* delta, const GradientTarget& target) {
-  const int64_t width = 4 * units_, samples = length_ * rows_;
-  grow(delta_x_, samples * inputs_);
-  for (AlignedFloats* buffer : {&delta_h_, &delta_c_}) {
-    grow(*buffer, rows_ * units_);
-    std::fill(buffer->begin(), buffer->end(), 0.0F);
-  }
-  for (int64_t step = length_ - 1; step >= 0; --step) retreat(step, delta);
-  multiply(samples, inputs_, width, 1, {gates_.data(), width}, {row_ + weight_ih_, inputs_}, 0,
-           delta_x_.data(), inputs_);
-  target.add({.offset = weight_ih_,
-              .out = width,
-              .in = inputs_,
-              .samples = samples,
-              .deltas = gates_.data(),
-              .inputs = x_});
-  target.add({.offset = weight_hh_,
-              .out = width,
-              .in = units_,
-              .samples = samples - rows_,
-              .deltas = gates_.data() + rows_ * width,
-              .inputs = hidden_.data()});
-  sum_rows(gates_.data(), samples, width, grow(bias_, width));
-  target.add(bias_ih_, bias_.data(), width);
-  target.add(bias_hh_, bias_.data(), width);
-  return delta_x_.data();
-}
-
-void LstmLayer::retreat(int64_t step, const float* delta) {
-  const int64_t width = 4 * units_, size = rows_ * units_;
-  float* gates = gates_.data() + step * rows_ * width;
-  for (int64_t i = 0; i < size; ++i) delta_h_[to_index(i)] += delta[step * size + i];
-  for (int64_t r = 0; r < rows_; ++r) {
-    const int64_t place = step * size + r * units_;
-    gate_deltas(units_, delta_h_.data() + r * units_,
-                step > 0 ? cells_.data() + place - size : nullptr, tanhs_.data() + place,
-                delta_c_.data() + r * units_, gates + r * width);
-  }
-  if (step == 0) return;
-  for_each_tile(rows_, width, units_, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-    multiply(rows_, n_in, n_out, 1, {gates + o, width},
-             {row_ + weight_hh_ + o * units_ + i, units_}, o == 0 ? 0.0F : 1.0F,
-             delta_h_.data() + i, units_);
-  });
-}
-
-// y = x * mask, entry by entry.
-void masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloats& y) {
+// y <- x * mask, entry by entry; returns the first.
+const float* masked(const float* x, const AlignedFloats& mask, int64_t size, AlignedFloats& y) {
   grow(y, size);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) y[i] = x[i] * mask[i];
+  for (std::size_t i = 0; i < to_index(size); ++i) y[i] = x[i] * mask[i];
+  return y.data();
 }
 
 class LstmModel final : public NetworkModel {
@@ -191,7 +179,7 @@ class LstmModel final : public NetworkModel {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t k = 0; k < sizes.layers; ++k) {
       const int64_t inputs = k == 0 ? sizes.embedding : sizes.units;
-      layers_.emplace_back(layout_, "lstm", k, inputs, sizes.units);
+      layers_.emplace_back(layout_, k, inputs, sizes.units);
     }
     head_weight_ = layout_.add("fc.weight", {sizes.outputs, sizes.units}, sizes.units);
     head_bias_ = layout_.add("fc.bias", {sizes.outputs}, sizes.units);
@@ -204,7 +192,11 @@ class LstmModel final : public NetworkModel {
 
  private:
   float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
-    const float* x = embed(row, batch);
+    ids_ = token_ids(batch, sizes_).t();
+    float* weight = const_cast<float*>(row);
+    embedded_ = at::embedding(
+        at::from_blob(weight, {sizes_.vocabulary, sizes_.embedding}, at::kFloat), ids_);
+    const float* x = embedded_.data_ptr<float>();
     for (std::size_t k = 0; k < layers_.size(); ++k) {
       x = layers_[k].forward(row, x, sizes_.length, batch.rows);
       int64_t size = sizes_.length * batch.rows * sizes_.units;
@@ -212,7 +204,9 @@ class LstmModel final : public NetworkModel {
         x += size - batch.rows * sizes_.units;
         size = batch.rows * sizes_.units;
       }
-      if (noise != nullptr && sizes_.dropout > 0) x = drop(k, x, size, *noise);
+      if (noise == nullptr || sizes_.dropout == 0) continue;
+      draw_mask(sizes_.dropout, *noise, {grow(masks_[k], size), to_index(size)});
+      x = masked(x, masks_[k], size, dropped_[k]);
     }
     last_ = x;
     repeat_row(row + head_bias_, batch.rows, sizes_.outputs,
@@ -226,34 +220,15 @@ class LstmModel final : public NetworkModel {
     for (std::size_t k = layers_.size(); k-- > 0;) {
       delta = layers_[k].backward(delta, target);
       if (k > 0 && sizes_.dropout > 0) {
-        masked(delta, masks_[k - 1], sizes_.length * batch.rows * sizes_.units, delta_);
-        delta = delta_.data();
+        const int64_t size = sizes_.length * batch.rows * sizes_.units;
+        delta = masked(delta, masks_[k - 1], size, delta_);
       }
     }
-    embedding_backward(batch.rows, delta, target);
-  }
-
-  // [length, rows, embedding]
-  const float* embed(const float* row, const Batch& batch) {
-    ids_ = token_ids(batch, sizes_);
-    float* to = grow(embedded_, sizes_.length * batch.rows * sizes_.embedding);
-    for (int64_t t = 0; t < sizes_.length; ++t) {
-      for (int64_t r = 0; r < batch.rows; ++r, to += sizes_.embedding) {
-        std::copy_n(row + token(r, t) * sizes_.embedding, sizes_.embedding, to);
-      }
-    }
-    return embedded_.data();
-  }
-
-  int64_t token(int64_t r, int64_t t) const {
-    return ids_[static_cast<std::size_t>(r * sizes_.length + t)];
-  }
-
-  const float* drop(std::size_t k, const float* x, int64_t size, RandomStream& noise) {
-    grow(masks_[k], size);
-    draw_mask(sizes_.dropout, noise, std::span(masks_[k]).first(static_cast<std::size_t>(size)));
-    masked(x, masks_[k], size, dropped_[k]);
-    return dropped_[k].data();
+    const at::Tensor deltas =
+        at::from_blob(const_cast<float*>(delta), embedded_.sizes(), at::kFloat);
+    const at::Tensor sums =
+        at::embedding_dense_backward(deltas, ids_, sizes_.vocabulary, -1, false);
+    target.add(0, sums.data_ptr<float>(), sums.numel());
   }
 
   // Returns the delta of the last layer's outputs [length, rows, units]: zeros but for the last.
@@ -277,29 +252,17 @@ class LstmModel final : public NetworkModel {
     return delta_.data();
   }
 
-  // delta [length, rows, embedding]
-  void embedding_backward(int64_t rows, const float* delta, const GradientTarget& target) {
-    sum_.assign(static_cast<std::size_t>(sizes_.vocabulary * sizes_.embedding), 0.0F);
-    for (int64_t t = 0; t < sizes_.length; ++t) {
-      for (int64_t r = 0; r < rows; ++r, delta += sizes_.embedding) {
-        float* to = sum_.data() + token(r, t) * sizes_.embedding;
-        for (int64_t e = 0; e < sizes_.embedding; ++e) to[e] += delta[e];
-      }
-    }
-    target.add(0, sum_.data(), sizes_.vocabulary * sizes_.embedding);
-  }
-
   SequenceSizes sizes_;
   std::vector<LstmLayer> layers_;
   int64_t head_weight_ = 0, head_bias_ = 0;  // offsets in the row
-  std::vector<int64_t> ids_;                 // [rows, length]
-  AlignedFloats embedded_;                   // [length, rows, embedding]
+  at::Tensor ids_;                           // [length, rows]
+  at::Tensor embedded_;                      // [length, rows, embedding]
   std::vector<AlignedFloats> masks_;    // a layer: of its outputs, of the last one [rows, units]
   std::vector<AlignedFloats> dropped_;  // outputs under the masks
   const float* last_ = nullptr;         // [rows, units] the head's input
   AlignedFloats logits_;                // [rows, outputs], then their deltas
   AlignedFloats delta_;                 // [length, rows, units] of a layer's outputs
-  AlignedFloats sum_;                   // a gradient that is summed before it is applied
+  AlignedFloats sum_;                   // [outputs] the gradient of the head's bias
 };
 
 }  // namespace

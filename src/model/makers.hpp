@@ -18,6 +18,9 @@ struct ModelCase {
   LossPtr loss;
 };
 
+// Throws InvalidArgument: the kind needs samples of that shape.
+[[noreturn]] void refuse_shape(const ModelCase& c, const std::string& needed);
+
 // One dense layer, and dense layers with ReLU between them.
 std::unique_ptr<Model> make_linear(const ModelCase& c);
 std::unique_ptr<Model> make_mlp(const ModelCase& c);

@@ -7,20 +7,6 @@ namespace hanse {
 
 namespace {
 
-// Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
-NetworkSpec leaf_spec() { return {{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}, 0, 0}; }
-
-// Granqvist et al. 2024, pfl-research: the CIFAR-10 model (1.6M parameters).
-NetworkSpec cifar_spec() { return {{{32, 3, 0, false}, {64, 3, 0, true}}, {128}, 0.25, 0.5}; }
-
-// LeCun et al. 1998, LeNet-5, with ReLU and max pooling. Its input is 32x32; smaller images, like
-// the 28x28 of MNIST, are padded by 2.
-NetworkSpec lenet_spec(const std::vector<int64_t>& sample_shape) {
-  const bool large = sample_shape.size() == 3 && std::min(sample_shape[1], sample_shape[2]) >= 32;
-  const int64_t padding = large ? 0 : 2;
-  return {{{6, 5, padding, true}, {16, 5, 0, true}}, {120, 84}, 0, 0};
-}
-
 // 2x2, of [..., height, width]. Of equal values the first has the gradient, as in at::max_pool2d.
 at::Tensor max_pool(const at::Tensor& x) {
   const int64_t height = x.size(-2) / 2 * 2, width = x.size(-1) / 2 * 2;
@@ -35,28 +21,39 @@ at::Tensor max_pool(const at::Tensor& x) {
   return largest;
 }
 
-// y = x W^T + b
-at::Tensor dense_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (weight.dim() == 2) return at::linear(x, weight, bias);
-  const at::Tensor transposed = weight.transpose(1, 2);  // [C, in, out]
-  return bias.defined() ? at::baddbmm(bias.unsqueeze(1), x, transposed) : at::bmm(x, transposed);
-}
-
 }  // namespace
 
-int64_t ConvolutionStage::output_side(int64_t side) const {
-  const int64_t convolved = side + 2 * padding - kernel + 1;
-  return pool ? convolved / 2 : convolved;
+int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side) {
+  for (const ConvolutionStage& stage : stages) {
+    side += 2 * stage.padding - stage.kernel + 1;
+    if (stage.pool) side /= 2;
+  }
+  return side;
+}
+
+int64_t output_values(const std::vector<ConvolutionStage>& stages,
+                      const std::vector<int64_t>& sample_shape) {
+  return stages.back().channels * output_side(stages, sample_shape[1]) *
+         output_side(stages, sample_shape[2]);
 }
 
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
                                         const std::vector<int64_t>& sample_shape) {
   if (options.kind == "linear") return NetworkSpec{.bias = options.bias};
   if (options.kind == "mlp") return NetworkSpec{.hidden = options.hidden};
-  if (options.kind == "cnn-leaf") return leaf_spec();
-  if (options.kind == "cnn-cifar") return cifar_spec();
-  if (options.kind == "lenet") return lenet_spec(sample_shape);
-  return std::nullopt;
+  if (options.kind == "cnn-leaf") {
+    // Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
+    return NetworkSpec{{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}};
+  }
+  if (options.kind == "cnn-cifar") {
+    // Granqvist et al. 2024, pfl-research: the CIFAR-10 model (1.6M parameters).
+    return NetworkSpec{{{32, 3, 0, false}, {64, 3, 0, true}}, {128}, 0.25, 0.5};
+  }
+  if (options.kind != "lenet") return std::nullopt;
+  // LeCun et al. 1998, LeNet-5, with ReLU and max pooling. Its input is 32x32; smaller images, like
+  // the 28x28 of MNIST, are padded by 2.
+  const bool large = sample_shape.size() == 3 && std::min(sample_shape[1], sample_shape[2]) >= 32;
+  return NetworkSpec{{{6, 5, large ? 0 : 2, true}, {16, 5, 0, true}}, {120, 84}};
 }
 
 at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
@@ -78,7 +75,13 @@ at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tenso
                         std::span<const at::Tensor> masks) {
   const std::size_t step = bias ? 2 : 1;
   for (std::size_t leaf = 0; leaf < leaves.size(); leaf += step) {
-    x = dense_layer(x, leaves[leaf], bias ? leaves[leaf + 1] : at::Tensor());
+    const at::Tensor& weight = leaves[leaf];
+    if (weight.dim() == 2) {
+      x = at::linear(x, weight, bias ? leaves[leaf + 1] : at::Tensor());
+    } else {
+      const at::Tensor transposed = weight.transpose(1, 2);  // [C, in, out]
+      x = bias ? at::baddbmm(leaves[leaf + 1].unsqueeze(1), x, transposed) : at::bmm(x, transposed);
+    }
     if (leaf + step == leaves.size()) break;
     x = at::relu(x);
     if (!masks.empty()) x = x * masks[leaf / step];
@@ -89,12 +92,7 @@ at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tenso
 NetworkForward::NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape)
     : spec_(std::move(spec)), sample_shape_(sample_shape) {
   if (!spec_.stages.empty() && spec_.feature_dropout > 0) {
-    int64_t height = sample_shape[1], width = sample_shape[2];
-    for (const ConvolutionStage& stage : spec_.stages) {
-      height = stage.output_side(height);
-      width = stage.output_side(width);
-    }
-    dropouts_.push_back({spec_.stages.back().channels * height * width, spec_.feature_dropout});
+    dropouts_.push_back({output_values(spec_.stages, sample_shape), spec_.feature_dropout});
   }
   if (spec_.hidden_dropout > 0) {
     for (const int64_t units : spec_.hidden) dropouts_.push_back({units, spec_.hidden_dropout});

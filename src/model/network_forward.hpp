@@ -17,9 +17,13 @@ namespace hanse {
 struct ConvolutionStage {
   int64_t channels, kernel, padding;
   bool pool;
-
-  int64_t output_side(int64_t side) const;
 };
+
+// What the stages make of the side of an image; below 1: it is too small for them.
+int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side);
+// Values a sample behind the stages, of images {channels, height, width}. REQUIRES: a stage.
+int64_t output_values(const std::vector<ConvolutionStage>& stages,
+                      const std::vector<int64_t>& sample_shape);
 
 struct NetworkSpec {
   std::vector<ConvolutionStage> stages;

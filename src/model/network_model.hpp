@@ -1,6 +1,7 @@
 // What all networks of this module share: a forward pass, a loss and a backward pass.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "gradient_target.hpp"
@@ -11,12 +12,34 @@ namespace hanse {
 class NetworkModel : public Model {
  public:
   double loss_and_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
-                           std::span<float> gradient) final;
+                           std::span<float> gradient) final {
+    const double loss = descend(row.data(), batch, noise, {{.row = gradient.data()}});
+    std::fill(gradient.begin() + layout_.n_trainable(), gradient.end(), 0.0F);
+    return loss;
+  }
+
   double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
-                  double weight_decay) final;
+                  double weight_decay) final {
+    const RowUpdate step{.row = row.data(),
+                         .keep = static_cast<float>(1.0 - lr * weight_decay),
+                         .scale = static_cast<float>(-lr)};
+    const double loss = descend(row.data(), batch, noise, {step});
+    move_buffers(row);
+    return loss;
+  }
+
   double record_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
-                         GradientRecord& record) final;
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) final;
+                         GradientRecord& record) final {
+    if (record_product_cost(batch.rows) == 0) {
+      return Model::record_gradient(row, batch, noise, record);  // throws
+    }
+    record.clear();
+    return descend(row.data(), batch, noise, {.record = &record});
+  }
+
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) final {
+    return loss_->evaluate(batch, forward(row.data(), batch, nullptr), scores);
+  }
 
  protected:
   explicit NetworkModel(LossPtr loss) : loss_(std::move(loss)) {}
@@ -33,7 +56,11 @@ class NetworkModel : public Model {
 
  private:
   double descend(const float* row, const Batch& batch, RandomStream& noise,
-                 const GradientTarget& target);
+                 const GradientTarget& target) {
+    const double loss = loss_->loss_and_delta(batch, forward(row, batch, &noise));
+    backward(row, batch, target);
+    return loss / static_cast<double>(batch.rows);
+  }
 
   LossPtr loss_;
 };

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "graph.hpp"
 #include "hanse/base/error.hpp"
@@ -86,12 +85,7 @@ class ResNet final : public GraphModel {
 }  // namespace
 
 std::unique_ptr<Model> make_resnet18(const ModelCase& c) {
-  if (c.sample_shape.size() != 3) {
-    throw InvalidArgument(
-        fmt::format("resnet18 needs samples of shape {{channels, height, width}}, not {{{}}}",
-                    fmt::join(c.sample_shape, ", ")),
-        "model.kind");
-  }
+  if (c.sample_shape.size() != 3) refuse_shape(c, "{channels, height, width}");
   const int64_t channels = c.options.channels, groups = c.options.groups;
   if (channels < 1 || groups < 1 || channels % groups != 0) {
     throw InvalidArgument(fmt::format("{} groups do not divide {} channels", groups, channels),

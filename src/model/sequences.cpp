@@ -1,7 +1,6 @@
 #include "sequences.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 
@@ -10,11 +9,7 @@ namespace hanse {
 SequenceSizes sequence_sizes(const ModelCase& c) {
   const ModelOptions& options = c.options;
   const int64_t outputs = c.loss->outputs();
-  if (c.sample_shape.size() != 1) {
-    throw InvalidArgument(fmt::format("{} needs samples of shape {{length}}, not {{{}}}",
-                                      options.kind, fmt::join(c.sample_shape, ", ")),
-                          "model.kind");
-  }
+  if (c.sample_shape.size() != 1) refuse_shape(c, "{length}");
   if (options.vocabulary == 0 && outputs == 1) {
     throw InvalidArgument("the number of tokens is not known", "model.vocabulary",
                           "it is that of the classes only where the loss is cross-entropy");
@@ -28,9 +23,10 @@ SequenceSizes sequence_sizes(const ModelCase& c) {
           .dropout = options.dropout};
 }
 
-std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes) {
-  std::vector<int64_t> ids(static_cast<std::size_t>(batch.rows * sizes.length));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
+at::Tensor token_ids(const Batch& batch, const SequenceSizes& sizes) {
+  const at::Tensor tokens = at::empty({batch.rows, sizes.length}, at::kLong);
+  auto* ids = tokens.data_ptr<int64_t>();
+  for (int64_t i = 0; i < tokens.numel(); ++i) {
     const float token = batch.features[i];
     if (!is_token(token, sizes.vocabulary)) {
       throw Error(
@@ -39,7 +35,7 @@ std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes) {
     }
     ids[i] = static_cast<int64_t>(token);
   }
-  return ids;
+  return tokens;
 }
 
 }  // namespace hanse

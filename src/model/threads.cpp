@@ -16,26 +16,6 @@
 
 namespace hanse {
 
-namespace {
-
-// What follows `label` in `text`, up to the end of the line or the next blank.
-std::string word_after(const std::string& text, const std::string& label) {
-  const std::size_t at = text.find(label);
-  if (at == std::string::npos) return "unknown";
-  std::string word;
-  std::istringstream(text.substr(at + label.size())) >> word;
-  return word;
-}
-
-void keep_freed_blocks() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
-#endif
-}
-
-}  // namespace
-
 void set_model_threads(int64_t threads) {
   if (threads < 1) throw InvalidArgument("threads must be 1 or more", "run.threads");
   at::set_num_threads(static_cast<int>(threads));
@@ -45,7 +25,10 @@ void set_model_threads(int64_t threads) {
   } catch (const c10::Error&) {
     // LibTorch takes the value once and before its first parallel work; models never use this pool.
   }
-  keep_freed_blocks();
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
+#endif
 }
 
 void choose_convolutions() {
@@ -53,8 +36,13 @@ void choose_convolutions() {
 }
 
 std::string kernel_family() {
-  std::string family = std::string("openblas ") + openblas_get_corename() + ", torch " +
-                       word_after(at::show_config(), "CPU capability usage: ");
+  const std::string config = at::show_config(), label = "CPU capability usage: ";
+  const std::size_t place = config.find(label);
+  std::string capability = "unknown";
+  if (place != std::string::npos) {
+    std::istringstream(config.substr(place + label.size())) >> capability;
+  }
+  std::string family = std::string("openblas ") + openblas_get_corename() + ", torch " + capability;
   for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     if (const char* isa = std::getenv(name)) family += std::string(", onednn ") + isa;
   }

@@ -61,14 +61,9 @@ class TorchScriptModel final : public GraphModel {
   }
 
   // The file's values; zeros in the parameters when asked for.
-  void initialize(std::span<float> row, RandomStream& stream) const override {
-    if (from_zeros()) {
-      Model::initialize(row, stream);
-      std::copy(start_.begin() + layout_.n_trainable(), start_.end(),
-                row.begin() + layout_.n_trainable());
-      return;
-    }
+  void initialize(std::span<float> row, RandomStream&) const override {
     std::copy(start_.begin(), start_.end(), row.begin());
+    if (from_zeros_) std::fill_n(row.begin(), layout_.n_trainable(), 0.0F);
   }
 
   void move_buffers(std::span<float> row) const override {
@@ -206,19 +201,15 @@ class TorchScriptModel final : public GraphModel {
     const std::vector<float> zeros(static_cast<std::size_t>(rows * size_of(sample_shape_)));
     const Batch batch{.features = zeros.data(), .rows = rows};
     RandomStream noise(0, Purpose::kDropout);
+    at::Tensor output;
     try {
       leaves(start_.data());
-      check_output(rows, training, forward(batch, training ? &noise : nullptr));
-    } catch (const InvalidArgument&) {
-      throw;
+      output = forward(batch, training ? &noise : nullptr);
     } catch (const std::exception& error) {
       throw InvalidArgument(fmt::format("the model takes no float32 samples [{}, {}]: {}", rows,
                                         fmt::join(sample_shape_, ", "), one_line(error)),
                             path_, "its forward gets a batch of samples of the data's shape");
     }
-  }
-
-  void check_output(int64_t rows, bool training, const at::Tensor& output) const {
     const std::vector<int64_t> expected = {rows, loss().outputs()};
     const bool flat = loss().outputs() == 1 && output.sizes() == at::IntArrayRef(rows);
     if (output.scalar_type() != at::kFloat || (output.sizes() != expected && !flat)) {

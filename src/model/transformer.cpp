@@ -45,9 +45,7 @@ class TransformerModel final : public GraphModel {
   at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
                    RandomStream* noise) override {
     const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
-    std::vector<int64_t> ids = token_ids(batch, sizes_);
-    const at::Tensor tokens = at::from_blob(ids.data(), {batch.rows, sizes_.length}, at::kLong);
-    at::Tensor x = at::embedding(leaves[0], tokens.clone()) * scale + positions_;
+    at::Tensor x = at::embedding(leaves[0], token_ids(batch, sizes_)) * scale + positions_;
     x = dropout(x, sizes_.dropout, noise);
     std::size_t next = 1;
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {

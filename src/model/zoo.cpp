@@ -3,6 +3,9 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
 #include "hanse/model/model.hpp"
@@ -12,17 +15,6 @@
 namespace hanse {
 
 namespace {
-
-[[noreturn]] void unknown_value(const std::string& key, const std::string& value,
-                                const std::string& known) {
-  throw InvalidArgument("unknown " + key + " \"" + value + "\"", key, "known: " + known);
-}
-
-bool starts_from_zeros(const std::string& name) {
-  if (name == "auto" || name == "uniform") return false;
-  if (name == "zeros") return true;
-  unknown_value("model.init", name, "auto, uniform, zeros");
-}
 
 void check_mlp(const ModelOptions& options) {
   if (!options.hidden.empty()) return;
@@ -101,6 +93,12 @@ const std::vector<ModelKind> kModels = {
 
 }  // namespace
 
+void refuse_shape(const ModelCase& c, const std::string& needed) {
+  throw InvalidArgument(fmt::format("{} needs samples of shape {}, not {{{}}}", c.options.kind,
+                                    needed, fmt::join(c.sample_shape, ", ")),
+                        "model.kind");
+}
+
 void check_extents(const std::vector<int64_t>& extents, const std::string& what,
                    const std::string& key) {
   const bool positive =
@@ -119,7 +117,11 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
   const ModelCase parts{options, sample_shape, make_loss(options.loss, classes)};
-  const bool zeros = starts_from_zeros(options.init);
+  const bool zeros = options.init == "zeros";
+  if (!zeros && options.init != "auto" && options.init != "uniform") {
+    throw InvalidArgument("unknown model.init \"" + options.init + "\"", "model.init",
+                          "known: auto, uniform, zeros");
+  }
   choose_convolutions();
   auto model = kind.make(parts);
   if (zeros) model->start_from_zeros();

@@ -116,7 +116,7 @@ DropoutRun run_dropout(int64_t n, double share, RandomStream* noise) {
   run.logit = logits[0];
   logits[0] = 1.0f;
   std::vector<float> gradient(row.size());
-  const float* delta = stack.backward(row.data(), GradientTarget::store(gradient));
+  const float* delta = stack.backward(row.data(), {{.row = gradient.data()}});
   run.mask.assign(delta, delta + n);
   return run;
 }

@@ -64,7 +64,7 @@ TEST(GradientRecord, IsTheGradientAndItsStep) {
       EXPECT_EQ(model->record_gradient(row, samples.batch(), noise, record), expected.loss);
       EXPECT_TRUE(record.row().empty());
       std::vector<float> written(row.size(), NAN);
-      record.write_to(written, 1);
+      record.add_to(written, 1, 0);
       EXPECT_EQ(written, expected.gradient);
       std::vector<float> stepped = row;
       RandomStream same = noise_stream();
@@ -86,7 +86,7 @@ TEST(GradientRecord, InnerProducts) {
       const Samples samples(small_shape(kind), 3, 1 + static_cast<int64_t>(i % 4), i);
       const std::vector<float> row = initial_row(*model, i);
       records.push_back(record_of(*model, row, samples.batch(), i));
-      records.back().write_to(written.emplace_back(row.size()), 1);
+      records.back().add_to(written.emplace_back(row.size()), 1, 0);
     }
     for (const std::size_t i : {0U, 3U, 4U}) records[i] = GradientRecord(std::span(written[i]));
     std::vector<const GradientRecord*> all;
@@ -113,7 +113,7 @@ TEST(GradientRecord, InnerProducts) {
 TEST(GradientRecord, ARowMayBeWrittenOverItself) {
   std::vector<float> row = {1, -2, 3};
   const GradientRecord record{std::span(row)};
-  record.write_to(row, -2);
+  record.add_to(row, -2, 0);
   EXPECT_EQ(row, (std::vector<float>{-2, 4, -6}));
 }
 

@@ -18,7 +18,7 @@ class GradientRecord {
  public:
   GradientRecord() = default;
   // Of a row that lives elsewhere.
-  explicit GradientRecord(std::span<float> row) : row_(row) {}
+  explicit GradientRecord(std::span<float> row) : row_(row), values_({{0, 0, row.size()}}) {}
 
   // [P]; empty of a gradient in factors.
   std::span<float> row() const { return row_; }
@@ -29,10 +29,9 @@ class GradientRecord {
   void add_product(const WeightGradient& product);
   void add_values(int64_t offset, std::span<const float> values);
 
-  // row <- row + scale g. Cost: 2 B out in flops a product, one pass over the row.
-  void add_to(std::span<float> row, float scale) const;
-  // row <- scale g; `row` may be row().
-  void write_to(std::span<float> row, float scale) const;
+  // row <- keep row + scale g; with keep = 0 the old values are never read. `row` may be row().
+  // Cost: 2 B out in flops a product, one pass over the row.
+  void add_to(std::span<float> row, float scale, float keep = 1) const;
 
   // Writes the inner products, in float64, of all with all: gram [n, n]. Those in factors must be
   // of one model. Cost: of n in factors n^2/2 B^2 (out + in) multiplications; one pass over those
@@ -41,7 +40,7 @@ class GradientRecord {
   static void gram(Records gradients, std::span<double> gram);
 
  private:
-  // Of something copied: where it stands in floats_.
+  // Where they stand in floats_, or in row_.
   struct Values {
     int64_t offset;
     std::size_t at, size;
@@ -54,11 +53,9 @@ class GradientRecord {
   WeightGradient product(std::size_t i) const;
   std::span<const float> values(std::size_t i) const;
   std::size_t copy(const float* from, int64_t size);
-  void apply(const struct RowUpdate& update) const;
   double product_with(std::span<const float> row) const;
   // To the lower triangle, of gradients of one form; of one layer's factors.
-  static void gram_of_rows(Records gradients, std::span<double> gram);
-  static void gram_of_factors(Records gradients, std::span<double> gram);
+  static void add_alike(Records gradients, std::span<double> gram);
   static void add_products(Records gradients, std::size_t part, std::span<double> gram);
 
   std::span<float> row_;

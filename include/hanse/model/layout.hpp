@@ -35,11 +35,17 @@ struct CarriedTensor {
 class ParameterLayout {
  public:
   // Appends a tensor behind the present ones and returns its offset in the row.
-  int64_t add(const std::string& name, std::vector<int64_t> shape, int64_t fan_in);
+  int64_t add(const std::string& name, const std::vector<int64_t>& shape, int64_t fan_in) {
+    return append({.name = name, .shape = shape, .fan_in = fan_in});
+  }
   // The same for a tensor whose values are all `start` at first.
-  void add_constant(const std::string& name, std::vector<int64_t> shape, float start);
+  void add_constant(const std::string& name, const std::vector<int64_t>& shape, float start) {
+    append({.name = name, .shape = shape, .start = start});
+  }
   // The same for a buffer. REQUIRES: no trainable tensor is added after it.
-  void add_buffer(const std::string& name, std::vector<int64_t> shape);
+  void add_buffer(const std::string& name, const std::vector<int64_t>& shape) {
+    append({.name = name, .shape = shape, .trainable = false});
+  }
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
   const std::vector<ParameterSlot>& slots() const { return slots_; }
@@ -48,7 +54,7 @@ class ParameterLayout {
   int64_t n_trainable() const { return n_trainable_; }  // values of the row before the buffers
 
  private:
-  ParameterSlot& append(const std::string& name, std::vector<int64_t> shape);
+  int64_t append(ParameterSlot slot);
 
   std::vector<ParameterSlot> slots_;
   std::vector<CarriedTensor> carried_;

@@ -110,11 +110,7 @@ class Model {
   virtual int64_t vocabulary() const { return 0; }
 
  protected:
-  bool from_zeros() const { return from_zeros_; }
-
   ParameterLayout layout_;
-
- private:
   bool from_zeros_ = false;
 };
 

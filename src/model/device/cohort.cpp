@@ -16,16 +16,9 @@ namespace hanse {
 
 namespace {
 
-// On the host's memory, which must outlive what is computed of it.
-template <class T>
-at::Tensor borrow(std::span<const T> values, at::IntArrayRef shape, at::ScalarType type) {
-  return at::from_blob(const_cast<T*>(values.data()), shape, type);
-}
-
-template <class T>
-void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const T* values) {
+void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const void* values) {
   at::Tensor place = tensor.narrow(0, begin, rows);
-  place.copy_(at::from_blob(const_cast<T*>(values), place.sizes(), tensor.scalar_type()));
+  place.copy_(at::from_blob(const_cast<void*>(values), place.sizes(), tensor.scalar_type()));
 }
 
 class NetworkCohort final : public Cohort {
@@ -73,8 +66,8 @@ class NetworkCohort final : public Cohort {
 
   void step(const CohortBatch& batch) override {
     weigh(batch.counts);
-    const at::Tensor weights = upload(std::span<const float>(weights_), {c(), b()}, at::kFloat);
-    const at::Tensor order = upload(batch.places, {c() * b()}, at::kLong);
+    const at::Tensor weights = upload(weights_.data(), {c(), b()}, at::kFloat);
+    const at::Tensor order = upload(batch.places.data(), {c() * b()}, at::kLong);
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
     const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
@@ -98,7 +91,7 @@ class NetworkCohort final : public Cohort {
   EvaluationSums evaluate(std::span<const int64_t> places, float* scores) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
-    const at::Tensor order = upload(places, {n}, at::kLong);
+    const at::Tensor order = upload(places.data(), {n}, at::kLong);
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
@@ -121,9 +114,9 @@ class NetworkCohort final : public Cohort {
     return rows.narrow(1, slot.offset, slot.size).view(shape).detach();
   }
 
-  template <class T>
-  at::Tensor upload(std::span<const T> values, at::IntArrayRef shape, at::ScalarType type) const {
-    return borrow(values, shape, type).to(on_device_.device());
+  // On the CPU that is the host's memory, which must outlive what is computed of it.
+  at::Tensor upload(const void* values, at::IntArrayRef shape, at::ScalarType type) const {
+    return at::from_blob(const_cast<void*>(values), shape, type).to(on_device_.device());
   }
 
   // What a sample counts in its client's loss, and a client's rate in this step.
@@ -139,19 +132,15 @@ class NetworkCohort final : public Cohort {
   // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
   // samples of one dropout after the other.
   std::vector<at::Tensor> draw_masks(const CohortBatch& batch) {
-    const auto& dropouts = network_.dropouts();
-    for (std::size_t i = 0; i < batch.counts.size(); ++i) {
-      for (std::size_t d = 0; d < dropouts.size(); ++d) {
-        const auto width = static_cast<std::size_t>(dropouts[d].width);
-        const auto place = std::span(masks_[d]).subspan(i * static_cast<std::size_t>(b()) * width);
-        draw_mask(dropouts[d].share, batch.noise[i],
-                  place.first(static_cast<std::size_t>(batch.counts[i]) * width));
-      }
-    }
     std::vector<at::Tensor> masks;
-    for (std::size_t d = 0; d < dropouts.size(); ++d) {
-      masks.push_back(
-          upload(std::span<const float>(masks_[d]), {c(), b(), dropouts[d].width}, at::kFloat));
+    for (std::size_t d = 0; d < masks_.size(); ++d) {
+      const auto [width, share] = network_.dropouts()[d];
+      for (std::size_t i = 0; i < batch.counts.size(); ++i) {
+        const auto place = std::span(masks_[d]).subspan(i * static_cast<std::size_t>(b() * width));
+        draw_mask(share, batch.noise[i],
+                  place.first(static_cast<std::size_t>(batch.counts[i] * width)));
+      }
+      masks.push_back(upload(masks_[d].data(), {c(), b(), width}, at::kFloat));
     }
     return masks;
   }
@@ -172,7 +161,7 @@ class NetworkCohort final : public Cohort {
     const SgdRule rule(settings_.weight_decay, settings_.momentum, settings_.mu);
     direction = sgd_direction(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr,
                               velocity_.defined() ? &velocity_ : nullptr);
-    const at::Tensor rates = upload(std::span<const float>(rates_), {c(), 1}, at::kFloat);
+    const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
     rows_.addcmul_(direction, rates, -1);
   }
 

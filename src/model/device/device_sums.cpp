@@ -131,19 +131,16 @@ std::vector<double> DeviceUpdates::gram(int64_t k) {
 int64_t DeviceUpdates::fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) {
   int64_t broken = -1;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const auto weights = coefficients.subspan(layer * static_cast<std::size_t>(k));
+    const RowPart part = layers_[layer];
+    const double* weights = coefficients.data() + layer * static_cast<std::size_t>(k);
     auto position = positions_.begin();
     for (const at::Tensor& updates : kept_) {
-      const auto first = position;
       std::vector<double> chosen;
-      for (int64_t i = 0; i < updates.size(0); ++i) {
-        chosen.push_back(weights[static_cast<std::size_t>(*position++)]);
-      }
-      const RowPart part = layers_[layer];
-      const auto folded =
-          sum.fold(updates.narrow(1, part.begin, part.size()), {}, chosen, part.begin);
-      for (std::size_t i = 0; i < folded.size(); ++i) {
-        if (!folded[i].in_range) broken = first[static_cast<std::ptrdiff_t>(i)];
+      for (int64_t i = 0; i < updates.size(0); ++i) chosen.push_back(weights[position[i]]);
+      const at::Tensor values = updates.narrow(1, part.begin, part.size());
+      for (const FoldResult& folded : sum.fold(values, {}, chosen, part.begin)) {
+        if (!folded.in_range) broken = *position;
+        ++position;
       }
     }
   }
