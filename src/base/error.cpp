@@ -25,7 +25,7 @@ Error::Error(const std::string& what, const std::string& where, const std::strin
     : std::runtime_error(one_line(what, where, hint)) {}
 
 CommError::CommError(const std::string& what, int rank, int code)
-    : Error(what, fmt::format("rank {}, code {}", rank, code), ""), rank_(rank), code_(code) {}
+    : Error(what, fmt::format("rank {}, code {}", rank, code)) {}
 
 TrainingError::TrainingError(const std::string& what, int64_t client, int64_t round,
                              const std::string& hint)

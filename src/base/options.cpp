@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -21,8 +22,8 @@ std::string Range::text() const {
   const bool no_low = std::isinf(low) && low < 0;
   const bool no_high = std::isinf(high) && high > 0;
   if (no_low && no_high) return "";
-  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", number_text(low),
-                     number_text(high), high_open || no_high ? ")" : "]");
+  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", low, high,
+                     high_open || no_high ? ")" : "]");
 }
 
 std::string_view trim(std::string_view text) {
@@ -52,27 +53,19 @@ double parse_number(std::string_view text) {
 }
 
 bool parse_bool(std::string_view text) {
-  for (const char* yes : {"true", "1", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const char* no : {"false", "0", "no", "off"}) {
-    if (text == no) return false;
-  }
+  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
   throw InvalidArgument(fmt::format("'{}' is not true or false", text));
 }
 
 std::vector<std::string> split_list(std::string_view text, char separator) {
   std::vector<std::string> items;
   if (trim(text).empty()) return items;
-  for (;;) {
-    const auto at = text.find(separator);
-    items.emplace_back(trim(text.substr(0, at)));
-    if (at == std::string_view::npos) return items;
-    text.remove_prefix(at + 1);
+  for (const auto item : std::views::split(text, separator)) {
+    items.emplace_back(trim({item.begin(), item.end()}));
   }
+  return items;
 }
-
-std::string number_text(double value) { return fmt::format("{}", value); }
 
 std::string join(std::span<const std::string> items, const std::string& separator) {
   return fmt::format("{}", fmt::join(items, separator));
@@ -194,7 +187,7 @@ Option& OptionTable::add(const std::string& key, std::optional<double>& field,
   return append({.key = key,
                  .help = help,
                  .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
-                 .format = [&field, word] { return field ? number_text(*field) : word; }});
+                 .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
 }
 
 Option& OptionTable::add_choice(const std::string& key, std::string& field,
@@ -214,26 +207,22 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
                  .format = [&field] { return field; }});
 }
 
-// Behind the last option of its section.
-Option& OptionTable::insert(Option option) {
-  const std::string section = option.section();
-  const auto last = std::find_if(options_.rbegin(), options_.rend(),
-                                 [&](const Option& other) { return other.section() == section; });
-  const auto place = last == options_.rend() ? options_.end() : last.base();
-  return *options_.insert(place, std::move(option));
-}
-
 void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                            const std::string& kind) {
   for (const Option& key : keys.options_) {
-    Option* known = find(key.key);
-    Option& option = known ? *known : insert(key);
-    option.uses.push_back({.selector = selector,
-                           .kind = kind,
-                           .help = key.help,
-                           .range = key.range,
-                           .default_text = key.default_text,
-                           .parse = key.parse});
+    Option* option = find(key.key);
+    if (!option) {
+      const auto last =
+          std::ranges::find(options_.rbegin(), options_.rend(), key.section(), &Option::section);
+      const auto place = last == options_.rend() ? options_.end() : last.base();
+      option = &*options_.insert(place, key);
+    }
+    option->uses.push_back({.selector = selector,
+                            .kind = kind,
+                            .help = key.help,
+                            .range = key.range,
+                            .default_text = key.default_text,
+                            .parse = key.parse});
   }
 }
 
@@ -299,13 +288,6 @@ void OptionTable::set(const std::string& key, const std::string& text, const std
   option->where = where;
 }
 
-const Option* OptionTable::selector(const std::string& section) const {
-  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) {
-    return option.section() == section && !option.choices.empty();
-  });
-  return found == options_.end() ? nullptr : &*found;
-}
-
 std::vector<const KindUse*> OptionTable::chosen_uses(const Option& option,
                                                      const Reads& reads) const {
   std::vector<const KindUse*> chosen;
@@ -339,8 +321,8 @@ namespace {
 
 // The choice that leaves the option unused: of its own section where that has one.
 std::string choosing_key(const Option& option) {
-  const auto own = std::find_if(option.uses.begin(), option.uses.end(), [&](const KindUse& use) {
-    return use.selector.substr(0, use.selector.find('.')) == option.section();
+  const auto own = std::ranges::find_if(option.uses, [&](const KindUse& use) {
+    return use.selector.starts_with(option.section() + ".");
   });
   return own == option.uses.end() ? option.uses.front().selector : own->selector;
 }

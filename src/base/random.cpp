@@ -66,19 +66,4 @@ void RandomStream::fill(std::span<uint8_t> bytes) {
   }
 }
 
-namespace {
-
-template <class T>
-void fisher_yates(RandomStream& stream, std::span<T> values) {
-  for (std::size_t i = values.size(); i > 1; --i) {
-    const auto j = static_cast<std::size_t>(stream.below(static_cast<int64_t>(i)));
-    std::swap(values[i - 1], values[j]);
-  }
-}
-
-}  // namespace
-
-void RandomStream::shuffle(std::span<int64_t> values) { fisher_yates(*this, values); }
-void RandomStream::shuffle(std::span<int32_t> values) { fisher_yates(*this, values); }
-
 }  // namespace hanse

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hanse/cli/program.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 
 namespace hanse {

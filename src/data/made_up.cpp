@@ -35,8 +35,7 @@ RandomStream data_stream(uint64_t seed, DataStream purpose, int64_t client = 0) 
 
 void check_number(const std::string& key, double value, const Range& range) {
   if (range.contains(value)) return;
-  throw InvalidArgument(fmt::format("{} is {}", key, number_text(value)), key,
-                        "it lies in " + range.text());
+  throw InvalidArgument(fmt::format("{} is {}", key, value), key, "it lies in " + range.text());
 }
 
 void check_name(const std::string& key, const std::string& name,

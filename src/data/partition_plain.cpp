@@ -105,8 +105,8 @@ Partition partition_power_law(const Dataset& dataset, const FederationOptions& o
                               uint64_t seed) {
   require_min_samples(dataset, options);
   if (!(options.power > 1) || std::isinf(options.power)) {
-    throw InvalidArgument(fmt::format("the exponent is {}", number_text(options.power)),
-                          "federation.power", "it is above 1, and finite");
+    throw InvalidArgument(fmt::format("the exponent is {}", options.power), "federation.power",
+                          "it is above 1, and finite");
   }
   const auto weights = pareto_quantiles(options.clients, options.power);
   auto sizes = proportional_sizes(weights, dataset.size(), options.min_samples);

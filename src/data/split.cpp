@@ -33,8 +33,8 @@ int64_t move_behind(std::span<T> values, const std::vector<char>& chosen) {
 
 int64_t number_of(double wanted, int64_t clients) {
   if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted))) {
-    throw InvalidArgument(fmt::format("cannot hold out {} clients", number_text(wanted)),
-                          "federation.held-out", "a share below 1, or a whole number");
+    throw InvalidArgument(fmt::format("cannot hold out {} clients", wanted), "federation.held-out",
+                          "a share below 1, or a whole number");
   }
   const double number = wanted < 1 ? std::round(wanted * static_cast<double>(clients)) : wanted;
   if (number >= static_cast<double>(clients)) {

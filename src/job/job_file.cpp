@@ -1,6 +1,5 @@
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -11,7 +10,7 @@ namespace hanse {
 
 namespace {
 
-std::string read_text(const std::string& path) {
+std::ifstream open_job(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
     throw InvalidArgument("the job file is a directory", path, "name a .cfg file");
   }
@@ -20,9 +19,7 @@ std::string read_text(const std::string& path) {
     throw InvalidArgument("cannot read the job file: " + errno_text(), path,
                           "jobs/ holds examples");
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return file;
 }
 
 struct Line {
@@ -30,9 +27,9 @@ struct Line {
   int number;
 };
 
-std::vector<Line> parse(const std::string& text, const std::string& path) {
+std::vector<Line> parse_lines(const std::string& path) {
   std::vector<Line> parsed;
-  std::istringstream lines(text);
+  std::ifstream lines = open_job(path);
   std::string section;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
@@ -67,7 +64,7 @@ std::vector<Line> parse(const std::string& text, const std::string& path) {
 }  // namespace
 
 void read_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
-  for (const Line& line : parse(read_text(path), path)) {
+  for (const Line& line : parse_lines(path)) {
     job.table.set(line.key, line.value, fmt::format("{}:{}", path, line.number));
   }
   for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);

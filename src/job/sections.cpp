@@ -12,8 +12,7 @@ namespace {
 // When the run is resumed.
 void may_change(Option& option) { option.may_change = true; }
 
-void bind_run(OptionTable& table, Job& job) {
-  RunOptions& run = job.run;
+void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.name", run.name, "name of the run; default: the job file's name");
   table.add("run.seed", run.seed, at_least(0), "seed of every random stream");
   may_change(table.add("run.out", run.out, "run directory; default: runs/NAME"));
@@ -45,8 +44,7 @@ void bind_run(OptionTable& table, Job& job) {
       table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out"));
 }
 
-void bind_data(OptionTable& table, Job& job) {
-  DataOptions& data = job.data;
+void bind_data(OptionTable& table, DataOptions& data) {
   table.add("data.labels", data.labels, at_least(0),
             "classes to keep, renumbered 0, 1, ... in this order; empty: all");
   table.add("data.test-fraction", data.test_fraction, from_below(0, 1),
@@ -58,16 +56,14 @@ void bind_data(OptionTable& table, Job& job) {
                    "client, or of all clients");
 }
 
-void bind_federation(OptionTable& table, Job& job) {
-  FederationOptions& federation = job.federation;
+void bind_federation(OptionTable& table, FederationOptions& federation) {
   table.add("federation.clients", federation.clients, at_least(1),
             "number of clients; by-column: taken from the data");
   table.add("federation.held-out", federation.held_out, at_least(0),
             "clients that are evaluated and never trained on: a share below 1, or a number");
 }
 
-void bind_model(OptionTable& table, Job& job) {
-  ModelOptions& model = job.model;
+void bind_model(OptionTable& table, ModelOptions& model) {
   table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
                    "loss of one sample; the mean over a batch is minimised");
   table.add_choice("model.init", model.init, {"auto", "uniform", "zeros"},
@@ -75,8 +71,7 @@ void bind_model(OptionTable& table, Job& job) {
                    "torchscript: the file's; uniform: the same, not for torchscript");
 }
 
-void bind_client(OptionTable& table, Job& job) {
-  ClientOptions& client = job.client;
+void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.epochs", client.epochs, at_least(1),
             "passes over the client's samples a round; not used when client.steps > 0");
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
@@ -97,14 +92,13 @@ void bind_client(OptionTable& table, Job& job) {
       "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");
 }
 
-void bind_sampler(OptionTable& table, Job& job) {
-  table.add("sampler.availability", job.sampler.availability,
+void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
+  table.add("sampler.availability", sampler.availability,
             "who is there: always; a probability in (0, 1]; blocks(n) or blocks(n, rounds), one of "
             "n blocks of clients at a time; or a file of lines client,first round,last round");
 }
 
-void bind_server(OptionTable& table, Job& job) {
-  ServerOptions& server = job.server;
+void bind_server(OptionTable& table, ServerOptions& server) {
   table.add("server.lr", server.lr, above(0), "step size of the server in the first round");
   table.add("server.lr-decay", server.lr_decay, above(0), "factor on server.lr ...");
   table.add("server.lr-decay-every", server.lr_decay_every, at_least(1),
@@ -114,8 +108,7 @@ void bind_server(OptionTable& table, Job& job) {
                        "does rank 0 train clients too? auto: when it runs alone or on one host"));
 }
 
-void bind_comm(OptionTable& table, Job& job) {
-  CommOptions& comm = job.comm;
+void bind_comm(OptionTable& table, CommOptions& comm) {
   may_change(table.add_choice(
       "comm.reduction", comm.reduction, {"exact", "fast"},
       "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
@@ -130,8 +123,7 @@ void bind_comm(OptionTable& table, Job& job) {
       "than any rank trains in a round; 0: forever"));
 }
 
-void bind_evaluate(OptionTable& table, Job& job) {
-  EvaluateOptions& evaluate = job.evaluate;
+void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   may_change(table.add("evaluate.every", evaluate.every, at_least(0),
                        "rounds between evaluations of all clients; 0: after the last round only"));
   may_change(table.add_choice(
@@ -144,8 +136,7 @@ void bind_evaluate(OptionTable& table, Job& job) {
       "round"));
 }
 
-void bind_checkpoint(OptionTable& table, Job& job) {
-  CheckpointOptions& checkpoint = job.checkpoint;
+void bind_checkpoint(OptionTable& table, CheckpointOptions& checkpoint) {
   may_change(table.add("checkpoint.every", checkpoint.every, at_least(0),
                        "rounds between checkpoints; 0: after the last round and when stopped"));
   may_change(table.add("checkpoint.keep", checkpoint.keep, at_least(0), "newest kept; 0: all"));
@@ -153,8 +144,7 @@ void bind_checkpoint(OptionTable& table, Job& job) {
                               "when a checkpoint cannot be written"));
 }
 
-void bind_report(OptionTable& table, Job& job) {
-  ReportOptions& report = job.report;
+void bind_report(OptionTable& table, ReportOptions& report) {
   may_change(
       table.add("report.tensorboard", report.tensorboard,
                 "also write rounds and evaluations as TensorBoard's event files, in tensorboard/"));
@@ -167,8 +157,7 @@ std::vector<std::string> arm_sources() {
   return names;
 }
 
-void bind_bandit(OptionTable& table, Job& job) {
-  BanditOptions& bandit = job.bandit;
+void bind_bandit(OptionTable& table, BanditOptions& bandit) {
   table.add_choice("bandit.arms", bandit.arms, arm_sources(),
                    "a test function at random points; file: bandit.path; clusters: of the samples "
                    "of a csv (data.path, data.label-column), rewarded by class");
@@ -196,8 +185,7 @@ void bind_bandit(OptionTable& table, Job& job) {
                    "the arms pulled are the same; auto: the smaller");
 }
 
-void bind_online(OptionTable& table, Job& job) {
-  OnlineOptions& online = job.online;
+void bind_online(OptionTable& table, OnlineOptions& online) {
   table.add_choice("online.order", online.order, {"train-then-predict", "predict-then-train"},
                    "train-then-predict: as in the paper, a model is scored on the batch it has "
                    "learnt from; predict-then-train: before");
@@ -220,21 +208,26 @@ struct Section {
   void (*bind)(OptionTable& table, Job& job);  // null: all keys are those of kinds
 };
 
+template <auto kSection, auto kBind>
+void bind(OptionTable& table, Job& job) {
+  kBind(table, job.*kSection);
+}
+
 // In the order of job.cfg.
-constexpr Section kSections[] = {{"run", bind_run},
-                                 {"data", bind_data},
-                                 {"federation", bind_federation},
-                                 {"model", bind_model},
-                                 {"client", bind_client},
-                                 {"sampler", bind_sampler},
+constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
+                                 {"data", bind<&Job::data, bind_data>},
+                                 {"federation", bind<&Job::federation, bind_federation>},
+                                 {"model", bind<&Job::model, bind_model>},
+                                 {"client", bind<&Job::client, bind_client>},
+                                 {"sampler", bind<&Job::sampler, bind_sampler>},
                                  {"aggregator", nullptr},
-                                 {"server", bind_server},
-                                 {"comm", bind_comm},
-                                 {"evaluate", bind_evaluate},
-                                 {"checkpoint", bind_checkpoint},
-                                 {"report", bind_report},
-                                 {"bandit", bind_bandit},
-                                 {"online", bind_online}};
+                                 {"server", bind<&Job::server, bind_server>},
+                                 {"comm", bind<&Job::comm, bind_comm>},
+                                 {"evaluate", bind<&Job::evaluate, bind_evaluate>},
+                                 {"checkpoint", bind<&Job::checkpoint, bind_checkpoint>},
+                                 {"report", bind<&Job::report, bind_report>},
+                                 {"bandit", bind<&Job::bandit, bind_bandit>},
+                                 {"online", bind<&Job::online, bind_online>}};
 
 }  // namespace
 
@@ -253,18 +246,6 @@ KeyedJob::KeyedJob(std::span<const KindFamily> families) {
       table.add_uses(keys, family.key, row.name);
     }
   }
-}
-
-std::optional<double> given_bound(const std::string& text) {
-  if (text == "auto" || text == "first-round" || text == "running") return std::nullopt;
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const InvalidArgument&) {
-  }
-  if (value > 0) return value;
-  throw InvalidArgument(fmt::format("unknown value '{}'", text), "sampler.a-max",
-                        "known: auto, first-round, running, or a number above 0");
 }
 
 int64_t loss_batches(const std::string& text) {

@@ -15,31 +15,23 @@ namespace hanse {
 
 namespace {
 
-// What an aggregator is made from.
-struct AggregatorCase {
-  const AggregatorOptions& options;
-  int64_t clients;
-  double participation;  // share of clients in a round
-  double client_lr;
-};
-
 struct AggregatorKind : KindRow<Job> {
   AggregatorTraits traits;
-  std::unique_ptr<Aggregator> (*make)(const AggregatorCase&);
+  std::unique_ptr<Aggregator> (*make)(const Job& job, int64_t clients, double participation);
   std::string (*notice)(const Job& job) = nullptr;  // aggregator_notice(); null: none
 };
 
-Estimator estimator(const AggregatorCase& c) { return parse_estimator(c.options.estimator); }
+Estimator estimator(const Job& job) { return parse_estimator(job.aggregator.estimator); }
 bool is_reference(const AggregatorOptions& options) { return options.variant == "reference"; }
 
-std::unique_ptr<Aggregator> make_mean(const AggregatorCase& c) {
-  return make_fedavg(c.options.weights, estimator(c), c.clients);
+std::unique_ptr<Aggregator> make_mean(const Job& job, int64_t clients, double) {
+  return make_fedavg(job.aggregator.weights, estimator(job), clients);
 }
 
-AaggffOptions aaggff_options(const AggregatorCase& c, double largest_response) {
-  const AggregatorOptions& o = c.options;
+AaggffOptions aaggff_options(const Job& job, double largest_response) {
+  const AggregatorOptions& o = job.aggregator;
   AaggffOptions result{.variant = parse_variant(o.variant),
-                       .estimator = estimator(c),
+                       .estimator = estimator(job),
                        .alpha = o.alpha,
                        .beta = o.beta};
   result.response = {.cdf = o.cdf, .c1 = o.c1, .c2 = o.c2 > 0 ? o.c2 : largest_response};
@@ -123,8 +115,8 @@ const Family<AggregatorKind> kAggregators{
        {kEstimator, kLoss, variant_key(),
         key("rate", &Options::rate, above(0), "step size of the ascent on weights")}},
       {},
-      [](const AggregatorCase& c) {
-        return make_afl(c.options.rate, is_reference(c.options), estimator(c), c.clients);
+      [](const Job& job, int64_t clients, double) {
+        return make_afl(job.aggregator.rate, is_reference(job.aggregator), estimator(job), clients);
       },
       afl_notice},
      {{"qfedavg",
@@ -133,22 +125,22 @@ const Family<AggregatorKind> kAggregators{
         key("lipschitz", &Options::lipschitz, at_least(0),
             "L of the updates L (theta - theta_i); 0: 1 / client.lr")}},
       {},
-      [](const AggregatorCase& c) {
-        const double given = c.options.lipschitz;
-        return make_qfedavg(c.options.q, given > 0 ? given : 1 / c.client_lr);
+      [](const Job& job, int64_t, double) {
+        const double given = job.aggregator.lipschitz;
+        return make_qfedavg(job.aggregator.q, given > 0 ? given : 1 / job.client.lr);
       }},
      {{"term",
        "weights ~ exp(t F) (Li et al. 2021)",
        {kLoss, key("temperature", &Options::temperature, above(0), "tilt to large losses")}},
       {},
-      [](const AggregatorCase& c) { return make_term(c.options.temperature); }},
+      [](const Job& job, int64_t, double) { return make_term(job.aggregator.temperature); }},
      {{"superquantile",
        "mean over the worst-off clients (Laguel et al. 2021)",
        {kLoss, key("tail", &Options::tail, above_to(0, 1),
                    "share of the samples, those of the worst-off clients, whose mean loss is "
                    "minimised; 1: fedavg")}},
       {},
-      [](const AggregatorCase& c) { return make_superquantile(c.options.tail); }},
+      [](const Job& job, int64_t, double) { return make_superquantile(job.aggregator.tail); }},
      {{"aaggff-s",
        "online Newton step on the weights, for silos (Hahn et al. 2024)",
        {response_keys("1/clients"), variant_key(),
@@ -156,8 +148,8 @@ const Family<AggregatorKind> kAggregators{
         key("beta", &Options::beta, at_least(0), "weight of the curvature; 0: 1/(4 L)")},
        check_responses},
       {},
-      [](const AggregatorCase& c) {
-        return make_aaggff_s(aaggff_options(c, 1.0 / static_cast<double>(c.clients)), c.clients);
+      [](const Job& job, int64_t clients, double) {
+        return make_aaggff_s(aaggff_options(job, 1.0 / static_cast<double>(clients)), clients);
       }},
      {{"aaggff-d",
        "entropic FTRL on the weights, for devices (Hahn et al. 2024)",
@@ -165,20 +157,22 @@ const Family<AggregatorKind> kAggregators{
         variant_key("; corrected: what the paper's lemmas need")},
        check_responses},
       {.scaled_draws = true},
-      [](const AggregatorCase& c) {
-        return make_aaggff_d(aaggff_options(c, c.participation), c.clients, c.participation);
+      [](const Job& job, int64_t clients, double participation) {
+        return make_aaggff_d(aaggff_options(job, participation), clients, participation);
       }},
      {{"fedmgda+",
        "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
        {kWeights, key("epsilon", &Options::epsilon, at_least(0),
                       "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
       {},
-      [](const AggregatorCase& c) { return make_fedmgda(c.options.epsilon, c.options.weights); }},
+      [](const Job& job, int64_t, double) {
+        return make_fedmgda(job.aggregator.epsilon, job.aggregator.weights);
+      }},
      {{"fedlf",
        "layer-wise direction that lowers all losses, and fairly (Pan et al. 2024)",
        {kLoss, variant_key()}},
       {},
-      [](const AggregatorCase& c) { return make_fedlf(is_reference(c.options)); }},
+      [](const Job& job, int64_t, double) { return make_fedlf(is_reference(job.aggregator)); }},
      {{"dqn-fed",
        "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",
        {kLoss, key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
@@ -195,8 +189,8 @@ const Family<AggregatorKind> kAggregators{
                           "iterate, the mean of all, or the update, lr times their sum")},
        check_backtracking},
       {.make_update = make_quasi_newton},
-      [](const AggregatorCase& c) {
-        return make_dqn_fed({.radius = c.options.radius, .backtrack = c.options.backtrack});
+      [](const Job& job, int64_t, double) {
+        return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
       }}}};
 
 }  // namespace
@@ -213,11 +207,7 @@ std::string aggregator_notice(const Job& job) {
 }
 
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation) {
-  auto rule = kAggregators.find(job.aggregator.kind)
-                  .make({.options = job.aggregator,
-                         .clients = clients,
-                         .participation = participation,
-                         .client_lr = job.client.lr});
+  auto rule = kAggregators.find(job.aggregator.kind).make(job, clients, participation);
   // Draws with replacement leave clients out even when they are as many as the clients.
   const bool full = sampler_traits(job.sampler).distinct && participation == 1 &&
                     job.sampler.availability == "always";

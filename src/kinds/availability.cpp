@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,15 +18,14 @@ constexpr const char* kOption = "sampler.availability";
 constexpr const char* kKnown =
     "known: always, a probability in (0, 1], blocks(n), blocks(n, rounds), or the path of a file";
 
-std::optional<double> as_number(const std::string& text) {
+// Nothing when the text is no number.
+std::optional<double> as_probability(const std::string& text) {
+  double value = 0;
   try {
-    return parse_number(text);
+    value = parse_number(text);
   } catch (const InvalidArgument&) {
     return std::nullopt;
   }
-}
-
-double checked_probability(double value) {
   if (value > 0 && value <= 1) return value;
   throw InvalidArgument(fmt::format("{} is not in (0, 1]", value), kOption, kKnown);
 }
@@ -94,10 +92,10 @@ std::vector<Presence> read_schedule(const std::string& path, int64_t clients) {
 
 }  // namespace
 
-std::unique_ptr<Availability> make_availability(const std::string& text, int64_t clients) {
+Availability make_availability(const std::string& text, int64_t clients) {
   if (text == "always") return nullptr;
-  if (const auto number = as_number(text)) {
-    return make_independent_availability(clients, checked_probability(*number));
+  if (const auto probability = as_probability(text)) {
+    return make_independent_availability(clients, *probability);
   }
   if (const auto blocks = as_blocks(text)) {
     if (blocks->count > clients) {
@@ -110,12 +108,9 @@ std::unique_ptr<Availability> make_availability(const std::string& text, int64_t
 }
 
 void check_availability(const std::string& text) {
-  if (text == "always") return;
-  if (const auto number = as_number(text)) {
-    checked_probability(*number);
-  } else if (!as_blocks(text) && !std::filesystem::is_regular_file(text)) {
-    throw InvalidArgument(fmt::format("unknown value '{}'", text), kOption, kKnown);
-  }
+  if (text == "always" || as_probability(text) || as_blocks(text)) return;
+  if (std::filesystem::is_regular_file(text)) return;
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), kOption, kKnown);
 }
 
 }  // namespace hanse

@@ -14,30 +14,9 @@ namespace hanse {
 
 namespace {
 
-// What a bandit's rule is made from.
-struct BanditCase {
-  const BanditOptions& options;
-  double clients;
-  double horizon;
-  double inputs;
-};
-
-// The rule of the three that fit a network, with its trigger.
-BanditRule go_ucb(const BanditCase& c, double gamma) {
-  const double ridge = c.options.lambda_scale * std::sqrt(c.clients * c.horizon);
-  return {.ucb = {.lambda = c.options.lambda.value_or(ridge), .gamma = gamma}};
-}
-
-// Its authors' threshold for a regret as of one learner, in rounds (Async-LinUCB's experiments).
-BanditRule dis_lin_ucb(const BanditCase& c) {
-  const double gamma = c.horizon / (c.inputs * std::max(1.0, std::log(c.clients * c.horizon)));
-  return {
-      .ucb = {.lambda = c.options.lambda.value_or(0.1), .gamma = c.options.gamma.value_or(gamma)},
-      .network = false};
-}
-
 struct BanditKind : KindRow<Job> {
-  BanditRule (*make)(const BanditCase&);
+  bool network;                        // as in BanditRule
+  std::optional<double> trigger = {};  // none: bandit.gamma
 };
 
 using Options = BanditOptions;
@@ -80,15 +59,15 @@ const Family<BanditKind> kBandits{
     {{{"fed-go-ucb",
        "a network fitted once, synchronized by event (Li, Liu and Wang 2023)",
        {trigger_key("1"), kNetwork}},
-      [](const BanditCase& c) { return go_ucb(c, c.options.gamma.value_or(1)); }},
-     {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull", kNetwork},
-      [](const BanditCase& c) { return go_ucb(c, 0); }},
+      true},
+     {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull", kNetwork}, true, 0},
      {{"n-go-ucb", "fed-go-ucb that never synchronizes", kNetwork},
-      [](const BanditCase& c) { return go_ucb(c, std::numeric_limits<double>::infinity()); }},
+      true,
+      std::numeric_limits<double>::infinity()},
      {{"dis-lin-ucb",
        "linear in the arms' points, synchronized by event (Wang et al. 2020)",
        {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1")}},
-      dis_lin_ucb}}};
+      false}}};
 
 }  // namespace
 
@@ -96,16 +75,21 @@ KindFamily bandit_family() { return listed(kBandits); }
 
 BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
                             int64_t inputs) {
-  BanditRule rule = kBandits.find(options.kind)
-                        .make({.options = options,
-                               .clients = static_cast<double>(clients),
-                               .horizon = static_cast<double>(horizon),
-                               .inputs = static_cast<double>(inputs)});
-  rule.ucb.sqrt_beta = options.sqrt_beta.value_or(-1);
-  rule.ucb.sigma = options.sigma;
-  rule.ucb.delta = options.delta;
-  rule.ucb.radius = options.radius;
-  return rule;
+  const BanditKind& kind = kBandits.find(options.kind);
+  const auto turns = static_cast<double>(clients) * static_cast<double>(horizon);
+  const double ridge = kind.network ? options.lambda_scale * std::sqrt(turns) : 0.1;
+  // The threshold of dis-lin-ucb's authors for a regret as of one learner, in rounds
+  // (Async-LinUCB's experiments).
+  const double threshold =
+      static_cast<double>(horizon) / (static_cast<double>(inputs) * std::max(1.0, std::log(turns)));
+  const double trigger = options.gamma.value_or(kind.network ? 1 : threshold);
+  return {.ucb = {.lambda = options.lambda.value_or(ridge),
+                  .gamma = kind.trigger.value_or(trigger),
+                  .sqrt_beta = options.sqrt_beta.value_or(-1),
+                  .sigma = options.sigma,
+                  .delta = options.delta,
+                  .radius = options.radius},
+          .network = kind.network};
 }
 
 bool reads_arms(const BanditOptions& options) {

@@ -15,17 +15,8 @@ void check_fedsgd(const Job& job) {
                         "use online.gamma = sgd and online.steps = 1");
 }
 
-double exponential_rate(const OnlineOptions& o, int64_t nodes, int64_t horizon) {
-  if (!o.eta) return best_eta(nodes, horizon);
-  if (*o.eta > 0) return *o.eta;
-  throw InvalidArgument(fmt::format("{} is not in {}", *o.eta, above(0).text()), "online.eta",
-                        "auto is sqrt(8 log N / horizon)");
-}
-
 struct ExpertKind : KindRow<Job> {
   Exchange exchange;
-  // Rate of the weights; null: they have none.
-  double (*eta)(const OnlineOptions& options, int64_t nodes, int64_t horizon) = nullptr;
 };
 
 using Options = OnlineOptions;
@@ -52,8 +43,7 @@ const Family<ExpertKind> kExperts{
         key("c", &Options::c, at_least(0),
             "a node mixes only while |sum_j p_ij (theta_j - Gamma_j) . grad| <= c / sqrt(horizon), "
             "N gradients more a node and round; 0: always mixes")}},
-      Exchange::kAll,
-      exponential_rate},
+      Exchange::kAll},
      {{"local", "each node its own model"}, Exchange::kNone},
      {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_fedsgd},
       Exchange::kMean}}};
@@ -63,8 +53,11 @@ const Family<ExpertKind> kExperts{
 KindFamily expert_family() { return listed(kExperts); }
 
 double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon) {
-  const ExpertKind& kind = kExperts.find(options.kind);
-  return kind.eta ? kind.eta(options, nodes, horizon) : 0;
+  if (kExperts.find(options.kind).exchange != Exchange::kAll) return 0;
+  if (!options.eta) return best_eta(nodes, horizon);
+  if (*options.eta > 0) return *options.eta;
+  throw InvalidArgument(fmt::format("{} is not in {}", *options.eta, above(0).text()), "online.eta",
+                        "auto is sqrt(8 log N / horizon)");
 }
 
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,

@@ -13,35 +13,24 @@ Keys<Job> in_job(const Keys<Options>& keys, Options Job::*section) {
       [keys, section](OptionTable& table, Job& job) { keys.bind(table, job.*section); });
 }
 
-// Kinds that read one section, as a job's.
-template <class Options>
-std::vector<KindRow<Job>> in_job(const std::vector<KindRow<Options>>& rows, Options Job::*section) {
-  std::vector<KindRow<Job>> all;
-  for (const KindRow<Options>& row : rows) {
-    all.push_back(
-        {row.name, row.summary, in_job(row.keys, section), [row, section](const Job& job) {
-           if (row.check) row.check(job.*section);
-         }});
+// A family whose kinds read one section alone, in which the field `kChoice` chooses.
+template <auto kSection, auto kChoice, class Kind>
+KindFamily family_of(const char* name, const char* key, const char* help,
+                     const std::vector<Kind>& kinds) {
+  KindFamily family{name, key, help, chosen_by<kSection, kChoice>, {}};
+  for (const Kind& kind : kinds) {
+    const auto check = [check = kind.check](const Job& job) {
+      if (check) check(job.*kSection);
+    };
+    family.rows.push_back({kind.name, kind.summary, in_job(kind.keys, kSection), check});
   }
-  return all;
-}
-
-KindFamily optimizer_family() {
-  return {"optimizers", "server.optimizer", "how the server steps along the mixed update",
-          chosen_by<&Job::server, &ServerOptions::optimizer>,
-          in_job(server_optimizer_kinds(), &Job::server)};
-}
-
-KindFamily model_family() {
-  return {"models", "model.kind", "network", chosen_by<&Job::model, &ModelOptions::kind>,
-          in_job(model_kinds(), &Job::model)};
+  return family;
 }
 
 KindFamily data_family() {
   const std::vector<DataKindRow> kinds = data_kinds();
-  KindFamily family{
-      "data", "data.kind", "source of the samples", chosen_by<&Job::data, &DataOptions::kind>,
-      in_job(std::vector<KindRow<DataOptions>>(kinds.begin(), kinds.end()), &Job::data)};
+  auto family = family_of<&Job::data, &DataOptions::kind>("data", "data.kind",
+                                                          "source of the samples", kinds);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     Keys<Job>& keys = family.rows[i].keys;
     keys = {keys, in_job(kinds[i].federation_keys, &Job::federation)};
@@ -49,18 +38,23 @@ KindFamily data_family() {
   return family;
 }
 
-KindFamily partition_family() {
-  return {"partitions", "federation.partition", "how samples are given to clients",
-          chosen_by<&Job::federation, &FederationOptions::partition>,
-          in_job(partition_kinds(), &Job::federation)};
-}
-
 }  // namespace
 
 std::vector<KindFamily> kind_families() {
-  return {sampler_family(),   aggregator_family(), update_family(),
-          optimizer_family(), model_family(),      data_family(),
-          partition_family(), expert_family(),     bandit_family()};
+  return {
+      sampler_family(),
+      aggregator_family(),
+      update_family(),
+      family_of<&Job::server, &ServerOptions::optimizer>(
+          "optimizers", "server.optimizer", "how the server steps along the mixed update",
+          server_optimizer_kinds()),
+      family_of<&Job::model, &ModelOptions::kind>("models", "model.kind", "network", model_kinds()),
+      data_family(),
+      family_of<&Job::federation, &FederationOptions::partition>(
+          "partitions", "federation.partition", "how samples are given to clients",
+          partition_kinds()),
+      expert_family(),
+      bandit_family()};
 }
 
 }  // namespace hanse

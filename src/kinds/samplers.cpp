@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <functional>
 
+#include <fmt/format.h>
+
 #include "families.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/client/smoothness.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
@@ -12,7 +15,7 @@ namespace hanse {
 
 namespace {
 
-std::vector<double> sample_shares(const Federation& federation) {
+std::vector<double> sample_shares(const Job&, const Federation& federation) {
   std::vector<double> lambda(static_cast<std::size_t>(federation.clients()));
   for (std::size_t c = 0; c < lambda.size(); ++c) {
     lambda[c] = static_cast<double>(federation.train(static_cast<int64_t>(c)).size()) /
@@ -28,55 +31,44 @@ struct SamplerCase {
   std::span<const double> initial;  // [M] first probabilities or shares; empty: the kind's own
 };
 
-// Where the bound of the feedback comes from.
-BoundSource bound_source(const SamplerCase& c) {
-  constexpr int64_t kManyClients = 100000;
-  const std::string& a_max = c.options.a_max;
-  if (given_bound(a_max)) return BoundSource::kGiven;
-  const bool first = a_max == "first-round" || (a_max == "auto" && c.clients <= kManyClients);
-  return first ? BoundSource::kFirstRound : BoundSource::kRunning;
-}
-
 // `kind` is that of the osmd family.
 LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind::kFixed) {
-  constexpr double kAuto = LearningOptions::kAuto;
+  constexpr int64_t kManyClients = 100000;
   const SamplerOptions& o = c.options;
-  return {.kind = kind,
-          .variant = parse_variant(o.variant),
-          .replacement = o.replacement,
-          .alpha = o.alpha,
-          .rate_scale = o.rate_scale,
-          .bound = bound_source(c),
-          .a_max = given_bound(o.a_max).value_or(0),
-          .horizon = o.horizon,
-          .eta = o.eta.value_or(kAuto),
-          .gamma = o.gamma.value_or(kAuto),
-          .restart_uniform = o.restart == "uniform",
-          .mixing = o.mixing > 0 ? o.mixing : kAuto,
-          .rate = o.rate.value_or(kAuto),
-          .c = o.c > 0 ? o.c : kAuto,
-          .delta = o.delta};
+  LearningOptions learning = o.learning;
+  learning.kind = kind;
+  learning.variant = parse_variant(o.variant);
+  learning.restart_uniform = o.restart == "uniform";
+  if (o.mixing > 0) learning.mixing = o.mixing;
+  if (const auto bound = given_bound(o.a_max)) {
+    learning.bound = BoundSource::kGiven;
+    learning.a_max = *bound;
+  } else if (o.a_max == "running" || (o.a_max == "auto" && c.clients > kManyClients)) {
+    learning.bound = BoundSource::kRunning;
+  }
+  return learning;
 }
 
 std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
   return make_osmd_sampler(learning_options(c, kind), c.clients, c.options.per_round, c.initial);
 }
 
+template <auto kMake>
+std::unique_ptr<ClientSampler> make_learning(const SamplerCase& c) {
+  return kMake(learning_options(c), c.clients, c.options.per_round);
+}
+
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
-  return make_weighted_sampler(c.initial, c.options.per_round, c.options.replacement);
+  return make_weighted_sampler(c.initial, c.options.per_round, c.options.learning.replacement);
 }
 
 // [M] for the sampler's first probabilities.
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
   if (job.aggregator.weights == "uniform") return shares;
-  const auto lambda = sample_shares(federation);
+  const auto lambda = sample_shares(job, federation);
   std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(), std::multiplies<>());
   return shares;
-}
-
-std::vector<double> shares_by_samples(const Job&, const Federation& federation) {
-  return sample_shares(federation);
 }
 
 struct SamplerKind : KindRow<Job> {
@@ -89,42 +81,46 @@ struct SamplerKind : KindRow<Job> {
 // Keys that several kinds share.
 
 using Options = SamplerOptions;
+using Learning = LearningOptions;
 const auto key = keys_of<Job>("sampler", &Job::sampler);
+const auto learning_key = keys_of<Job>(
+    "sampler", [](Job& job) -> auto& { return job.sampler.learning; });
 
 const Keys<Job> kPerRound =
     key("per-round", &Options::per_round, at_least(1),
         "K, draws a round; when no more clients are there, they all take part");
 const Keys<Job> kDrawing{
-    kPerRound, key("replacement", &Options::replacement,
-                   "draw with replacement; a client drawn twice trains once and counts twice")};
+    kPerRound,
+    learning_key("replacement", &Learning::replacement,
+                 "draw with replacement; a client drawn twice trains once and counts twice")};
 // Of samplers that learn from the participants.
 const Keys<Job> kLearning{
     kDrawing, keys_of<Job>("aggregator", &Job::aggregator)
                   .choice("weights", &AggregatorOptions::weights, {"samples", "uniform"},
                           "share of a client in the objective whose gradient the sampler "
                           "estimates: by its training samples, or the same for all")};
-const Keys<Job> kRateScale =
-    key("rate-scale", &Options::rate_scale, above(0), "factor on the feedback in the updates");
+const Keys<Job> kRateScale = learning_key("rate-scale", &Learning::rate_scale, above(0),
+                                          "factor on the feedback in the updates");
 const Keys<Job> kBound =
     key("a-max", &Options::a_max,
         "bound of the feedback: first-round (all clients train once before it), running, or a "
         "number; auto: first-round up to 100000 clients, else running");
 const Keys<Job> kHorizon =
-    key("horizon", &Options::horizon, at_least(0),
-        "rounds that the learning rates are set for; 0: run.rounds of the first start");
+    learning_key("horizon", &Learning::horizon, at_least(0),
+                 "rounds that the learning rates are set for; 0: run.rounds of the first start");
 
 Keys<Job> variant_key(const std::string& help) {
   return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"}, help);
 }
 
 const Keys<Job> kOsmd{kLearning,
-                      key("alpha", &Options::alpha, above_to(0, 1),
-                          "probabilities are at least alpha / clients; 1: uniform"),
+                      learning_key("alpha", &Learning::alpha, above_to(0, 1),
+                                   "probabilities are at least alpha / clients; 1: uniform"),
                       variant_key("paper: as printed; reference: as its authors ran it; corrected: "
                                   "gamma free of the loss's unit"),
                       kRateScale, kBound};
-const Keys<Job> kExperts =
-    key("gamma", &Options::gamma, "auto", "learning rate of the experts' weights; auto: Theorem 8");
+const Keys<Job> kExperts = learning_key("gamma", &Learning::gamma, "auto",
+                                        "learning rate of the experts' weights; auto: Theorem 8");
 
 // Of the two samplers by bandits; `mixing` is what 0 stands for.
 Keys<Job> bandit_keys(const std::string& mixing) {
@@ -145,14 +141,15 @@ const Family<SamplerKind> kSamplers{
      {{"weighted", "by the clients' samples", kDrawing},
       {.blind = true, .by_shares = true},
       make_by_shares,
-      shares_by_samples},
+      sample_shares},
      {{"full", "every client in every round"},
       {.blind = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},
      {{"osmd",
        "online mirror descent on the sampling variance (Zhao et al. 2025, Alg. 1)",
        {kOsmd, kHorizon,
-        key("eta", &Options::eta, "auto", "learning rate; auto: the smallest of adaptive-osmd's")}},
+        learning_key("eta", &Learning::eta, "auto",
+                     "learning rate; auto: the smallest of adaptive-osmd's")}},
       {},
       [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kFixed); }},
      {{"adaptive-osmd",
@@ -170,31 +167,26 @@ const Family<SamplerKind> kSamplers{
      {{"mabs",
        "multi-armed bandit (Salehi et al. 2017)",
        {bandit_keys("0.4"), kRateScale,
-        key("rate", &Options::rate, "auto", "learning rate; auto: the paper's")}},
+        learning_key("rate", &Learning::rate, "auto", "learning rate; auto: the paper's")}},
       {},
-      [](const SamplerCase& c) {
-        return make_mabs_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_mabs_sampler>},
      {{"vrb", "variance reducer by bandits (Borsos et al. 2018)",
        bandit_keys("(clients/horizon)^(1/3)")},
       {},
-      [](const SamplerCase& c) {
-        return make_vrb_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_vrb_sampler>},
      {{"avare",
        "by the last norms, with a falling floor (El Hanchi and Stephens 2020)",
        {kLearning,
-        key("c", &Options::c, at_least(0), "C: the larger, the longer near uniform; 0: clients"),
-        key("delta", &Options::delta, above_to(0, 1),
-            "successive models differ by O(round^-delta)")}},
+        learning_key("c", &Learning::c, at_least(0),
+                     "C: the larger, the longer near uniform; 0: clients"),
+        learning_key("delta", &Learning::delta, above_to(0, 1),
+                     "successive models differ by O(round^-delta)")}},
       {},
-      [](const SamplerCase& c) {
-        return make_avare_sampler(learning_options(c), c.clients, c.options.per_round);
-      }},
+      make_learning<make_avare_sampler>},
      {{"optimal", "by the norms of all clients' updates, an oracle for studies", kLearning},
       {},
       [](const SamplerCase& c) {
-        return make_optimal_sampler(c.clients, c.options.per_round, c.options.replacement);
+        return make_optimal_sampler(c.clients, c.options.per_round, c.options.learning.replacement);
       }},
      {{"lipschitz",
        "by the smoothness of the clients' losses, of linear models (Needell et al. 2016)",
@@ -204,6 +196,18 @@ const Family<SamplerKind> kSamplers{
       smoothness_shares}}};
 
 }  // namespace
+
+std::optional<double> given_bound(const std::string& text) {
+  if (text == "auto" || text == "first-round" || text == "running") return std::nullopt;
+  double value = 0;
+  try {
+    value = parse_number(text);
+  } catch (const InvalidArgument&) {
+  }
+  if (value > 0) return value;
+  throw InvalidArgument(fmt::format("unknown value '{}'", text), "sampler.a-max",
+                        "known: auto, first-round, running, or a number above 0");
+}
 
 KindFamily sampler_family() { return listed(kSamplers); }
 

@@ -10,10 +10,10 @@
 
 namespace hanse {
 
-Participation::Participation(ClientSampler& sampler, Availability* availability,
+Participation::Participation(ClientSampler& sampler, Availability availability,
                              const Federation& federation, FederatedSettings settings)
     : sampler_(sampler),
-      availability_(availability),
+      availability_(std::move(availability)),
       federation_(federation),
       settings_(std::move(settings)) {}
 
@@ -34,7 +34,7 @@ void Participation::observe_all(std::vector<double> a) {
 }
 
 const Draw& Participation::draw(int64_t round) {
-  if (availability_) sampler_.toggle(availability_->changes(round, settings_.seed));
+  if (availability_) sampler_.toggle(availability_(round, settings_.seed));
   RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round));
   draw_ = sampler_.draw(round, stream);
   shares_.clear();

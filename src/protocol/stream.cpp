@@ -33,7 +33,7 @@ void Stream::order_samples(SampleRange range, uint64_t seed, int64_t client) {
   const std::span<int32_t> order(order_.data() + begin, static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
   // Round 0 is the stream; the federated protocol's shuffles start at round 1.
-  RandomStream(seed, Purpose::kShuffle, 0, static_cast<uint64_t>(client)).shuffle(order);
+  RandomStream(seed, Purpose::kShuffle, 0, static_cast<uint64_t>(client)).shuffle(std::span(order));
   if (options_.drift != "labels") return;
   const auto by = [&](const auto& values) {
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {

@@ -26,9 +26,8 @@ struct FederatedAssembly final : Assembly {
 
   Job trained;  // the job as its clients train: that of bound_job() for a bound
   std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<ClientSampler> sampler;      // rank 0
-  std::unique_ptr<Availability> availability;  // rank 0; null: everyone is always there
-  double participation = 1;                    // share of clients in a round
+  std::unique_ptr<ClientSampler> sampler;  // rank 0
+  double participation = 1;                // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;

@@ -75,6 +75,7 @@ void check_view(const Job& job, const LocalUpdate& update) {
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
+  Availability availability;
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
@@ -85,7 +86,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                        job.client.state_memory << 20, job.run.out);
     if (comm.rank() != 0) return;
     parts.sampler = make_sampler(job, federation);
-    parts.availability = make_availability(job.sampler.availability, federation.clients());
+    availability = make_availability(job.sampler.availability, federation.clients());
     parts.optimizer = make_optimizer(job, model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());
   });
@@ -118,7 +119,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .sampler = parts.sampler.get(),
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
-                              .availability = parts.availability.get(),
+                              .availability = std::move(availability),
                               .engine = std::move(engine)},
       settings);
 }

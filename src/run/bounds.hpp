@@ -2,9 +2,10 @@
 #pragma once
 
 #include "hanse/data/federation.hpp"
-#include "hanse/job/job.hpp"
 
 namespace hanse {
+
+struct Job;
 
 enum class Bound { kCentralized, kLocal };
 

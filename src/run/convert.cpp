@@ -9,6 +9,7 @@
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/kinds.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/atomic_file.hpp"

@@ -10,6 +10,7 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/model/device.hpp"
 #include "hanse/model/device_communicator.hpp"
 #include "protocols.hpp"

@@ -6,7 +6,9 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/kinds.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
@@ -27,7 +29,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? "personalised" : "global";
   }
-  if (job.sampler.horizon == 0) job.sampler.horizon = job.run.rounds;
+  if (job.sampler.learning.horizon == 0) job.sampler.learning.horizon = job.run.rounds;
   if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
   require_writable(job);
 }

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/samplers.hpp"
 
 namespace hanse {

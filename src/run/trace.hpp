@@ -5,7 +5,6 @@
 #include <string>
 
 #include "assemble.hpp"
-#include "hanse/job/keyed_job.hpp"
 #include "hanse/store/atomic_file.hpp"
 
 namespace hanse {

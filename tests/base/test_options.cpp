@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
@@ -53,11 +54,10 @@ TEST(SplitList, TrimsItemsAndKeepsEmptyOnes) {
   EXPECT_EQ(split_list("a;b,c", ';'), (Items{"a", "b,c"}));
 }
 
-TEST(NumberText, ParsesBackToTheSameDouble) {
+TEST(ParseNumber, ReadsTheShortestTextOfADouble) {
   for (const double x : {0.1, 1.0 / 3.0, -0.0, 1e300, 5e-324, 100.0}) {
-    EXPECT_EQ(parse_number(number_text(x)), x) << number_text(x);
+    EXPECT_EQ(parse_number(fmt::format("{}", x)), x);
   }
-  EXPECT_EQ(number_text(0.1), "0.1");
 }
 
 TEST(Range, OpenAndClosedEnds) {
@@ -206,8 +206,6 @@ TEST(OptionTable, IgnoredAreGivenKeysOfOtherKinds) {
   EXPECT_TRUE(f.table.ignored().empty());
   f.table.set("sampler.kind", "full", "");
   EXPECT_EQ(f.table.ignored().size(), 2U);
-  EXPECT_EQ(f.table.selector("sampler")->key, "sampler.kind");
-  EXPECT_EQ(f.table.selector("run"), nullptr);
 }
 
 // A key of two kinds, with a range and help of each, and of a kind of another section.

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "support/errors.hpp"
@@ -185,7 +186,7 @@ TEST(JobText, StoresTheHorizonOfTheFirstStart) {
   const auto horizon_of = [](const std::string& path, const Overrides& overrides) {
     KeyedJob job(catalog());
     load_job(path, overrides, job);
-    return std::pair(job.sampler.horizon, job_text(job));
+    return std::pair(job.sampler.learning.horizon, job_text(job));
   };
   const JobFile file("[run]\nrounds = 12\n[sampler]\nkind = adaptive-osmd\n");
   const auto [horizon, text] = horizon_of(file.path, {});
@@ -202,7 +203,6 @@ TEST(Job, NamesAreThoseOfTheCatalog) {
   for (const KindFamily& family : catalog()) {
     ASSERT_TRUE(job.table.contains(family.key));
     EXPECT_EQ(job.table.at(family.key).choices, names_of(family.rows));
-    EXPECT_EQ(job.table.selector(job.table.at(family.key).section())->key, family.key);
     for (const auto& entry : family.rows) job.table.set(family.key, entry.name, "");
   }
   for (const Option& option : job.table.options()) {

@@ -16,8 +16,8 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-Ids sorted_changes(Availability& availability, int64_t round) {
-  Ids changed = availability.changes(round, 1);
+Ids sorted_changes(const Availability& availability, int64_t round) {
+  Ids changed = availability(round, 1);
   std::sort(changed.begin(), changed.end());
   return changed;
 }
@@ -31,16 +31,15 @@ struct Schedule {
 };
 
 TEST(AvailabilityOption, Forms) {
-  EXPECT_EQ(make_availability("always", 5), nullptr);
-  EXPECT_EQ(sorted_changes(*make_availability("1", 5), 1), Ids());
-  EXPECT_EQ(make_availability("0.25", 300)->changes(9, 4),
-            make_independent_availability(300, 0.25)->changes(9, 4));
+  EXPECT_FALSE(make_availability("always", 5));
+  EXPECT_EQ(sorted_changes(make_availability("1", 5), 1), Ids());
+  EXPECT_EQ(make_availability("0.25", 300)(9, 4), make_independent_availability(300, 0.25)(9, 4));
   const auto single = make_availability("blocks(2)", 5);  // [0, 2), [2, 5), a round each
-  EXPECT_EQ(sorted_changes(*single, 1), (Ids{2, 3, 4}));
-  EXPECT_EQ(sorted_changes(*single, 2), (Ids{0, 1, 2, 3, 4}));
+  EXPECT_EQ(sorted_changes(single, 1), (Ids{2, 3, 4}));
+  EXPECT_EQ(sorted_changes(single, 2), (Ids{0, 1, 2, 3, 4}));
   const auto longer = make_availability("blocks( 2 , 3 )", 5);
-  EXPECT_EQ(sorted_changes(*longer, 3), (Ids{2, 3, 4}));
-  EXPECT_EQ(sorted_changes(*longer, 4), (Ids{0, 1, 2, 3, 4}));
+  EXPECT_EQ(sorted_changes(longer, 3), (Ids{2, 3, 4}));
+  EXPECT_EQ(sorted_changes(longer, 4), (Ids{0, 1, 2, 3, 4}));
 }
 
 TEST(AvailabilityOption, ReadsASchedule) {
@@ -49,11 +48,11 @@ TEST(AvailabilityOption, ReadsASchedule) {
   const auto availability = make_availability(schedule.path, 3);
   const std::vector<Ids> changes{{2}, {2}, {}, {2}, {0, 2}, {2}};
   for (std::size_t round = 1; round <= changes.size(); ++round) {
-    EXPECT_EQ(sorted_changes(*availability, static_cast<int64_t>(round)), changes[round - 1])
+    EXPECT_EQ(sorted_changes(availability, static_cast<int64_t>(round)), changes[round - 1])
         << round;
   }
   const Schedule empty("# nobody is named\n");
-  EXPECT_EQ(sorted_changes(*make_availability(empty.path, 3), 1), Ids());
+  EXPECT_EQ(sorted_changes(make_availability(empty.path, 3), 1), Ids());
 }
 
 TEST(AvailabilityOption, NamesFileAndLineOfABadSchedule) {

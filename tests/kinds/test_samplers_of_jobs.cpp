@@ -36,11 +36,12 @@ std::unique_ptr<ClientSampler> make(const SamplerOptions& options, int64_t clien
 TEST(SamplersOfJobs, NoMoreThanTheClientsWithoutReplacement) {
   ASSERT_GE(drawing_kinds().size(), 9U);
   for (const auto& kind : drawing_kinds()) {
-    SamplerOptions options{.kind = kind, .per_round = 6, .replacement = false, .horizon = 9};
+    SamplerOptions options{
+        .kind = kind, .per_round = 6, .learning = {.replacement = false, .horizon = 9}};
     expect_error<InvalidArgument>([&] { make(options, 5); },
                                   {"per-round 6 is outside [1, 5]", "sampler.per-round"});
     EXPECT_EQ(make(options, 6)->per_round(), 6) << kind;
-    options.replacement = true;
+    options.learning.replacement = true;
     EXPECT_EQ(make(options, 5)->per_round(), 6) << kind;
   }
   const SamplerOptions uniform{.kind = "uniform", .per_round = 6};
@@ -49,7 +50,8 @@ TEST(SamplersOfJobs, NoMoreThanTheClientsWithoutReplacement) {
 
 TEST(SamplersOfJobs, BoundSaysWhoIsAsked) {
   const auto asks = [](const std::string& a_max, int64_t clients) {
-    const SamplerOptions options{.kind = "adaptive-osmd", .a_max = a_max, .horizon = 9};
+    const SamplerOptions options{
+        .kind = "adaptive-osmd", .a_max = a_max, .learning = {.horizon = 9}};
     return make(options, clients)->needs_all_clients();
   };
   EXPECT_TRUE(asks("auto", 100000));
@@ -57,7 +59,7 @@ TEST(SamplersOfJobs, BoundSaysWhoIsAsked) {
   EXPECT_TRUE(asks("first-round", 100001));
   EXPECT_FALSE(asks("running", 20));
   EXPECT_FALSE(asks("0.5", 20));
-  const SamplerOptions fixed{.kind = "osmd", .eta = 0.01};
+  const SamplerOptions fixed{.kind = "osmd", .learning = {.eta = 0.01}};
   EXPECT_FALSE(make(fixed, 20)->needs_all_clients());  // eta is known: no bound is needed
 }
 

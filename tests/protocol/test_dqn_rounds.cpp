@@ -118,7 +118,7 @@ double stationarity(const Landscape& at) {
   return (at.gradients.transpose() * Eigen::Map<const VectorXd>(lambda.data(), 4)).norm();
 }
 
-const Rule kDqn{.aggregator = [] { return make_dqn_fed({.backtrack = 30}); }, .quasi_newton = true};
+const Rule kDqn{.aggregator = [] { return make_dqn_fed(0, 30); }, .quasi_newton = true};
 
 std::vector<float> row_after(int ranks, const Rule& rule, int rounds) {
   std::vector<float> row;
@@ -134,7 +134,7 @@ std::vector<float> row_after(int ranks, const Rule& rule, int rounds) {
 
 TEST(DqnRounds, FirstStepIsTheShortestOneOfItsRates) {
   const Regression problem(silos());
-  const Rule rule{.aggregator = [] { return make_dqn_fed({}); }, .quasi_newton = true};
+  const Rule rule{.aggregator = [] { return make_dqn_fed(0, 0); }, .quasi_newton = true};
   const auto row = row_after(1, rule, 1);
   const MatrixXd g = landscape_at(problem, std::vector<float>(kParameters)).gradients;
   const VectorXd rates = 0.1 * g.rowwise().squaredNorm();

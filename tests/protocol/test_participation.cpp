@@ -97,10 +97,10 @@ TEST(Participation, RecordsVarianceAndRegret) {
   for (const bool replacement : {true, false}) {
     const auto sampler = make_learner(replacement);
     const auto availability = make_independent_availability(kClients, 0.6);
-    Participation participation(*sampler, availability.get(), federation(),
+    Participation participation(*sampler, availability, federation(),
                                 {.seed = kSeed, .regret = true});
     std::vector<bool> there(at(kClients), true);
-    const auto slow = make_independent_availability(kClients, 0.6);
+    const Availability slow = make_independent_availability(kClients, 0.6);
     double regret = 0;
     int64_t taught = 0, idle = 0;
     for (int64_t round = 1; round <= 60; ++round) {
@@ -109,7 +109,7 @@ TEST(Participation, RecordsVarianceAndRegret) {
         p.push_back(sampler->probability(client));
       }
       const Draw& draw = play(participation, round);
-      for (const int64_t client : slow->changes(round, kSeed)) there[at(client)].flip();
+      for (const int64_t client : slow(round, kSeed)) there[at(client)].flip();
       const Numbers a = true_a(round);
       double mass = 0, roots = 0, available = 0, variance = 0, draws = 0;
       for (std::size_t c = 0; c < p.size(); ++c) {
@@ -189,7 +189,7 @@ TEST(Participation, ImportanceIsByShareOfTheSamplesOrEqual) {
 TEST(Participation, TellsTheSamplerWhoIsThere) {
   Spy spy(false);
   const auto availability = make_block_availability(kClients, 3, 2);  // [0, 3), [3, 7), [7, 11)
-  Participation participation(spy, availability.get(), federation(), {.seed = kSeed});
+  Participation participation(spy, availability, federation(), {.seed = kSeed});
   const std::vector<std::pair<int64_t, int64_t>> blocks{{0, 3}, {3, 7}, {7, 11}};
   for (int64_t round = 1; round <= 7; ++round) {
     const auto [begin, end] = blocks[at((round - 1) / 2 % 3)];
@@ -209,7 +209,7 @@ TEST(Participation, GoesOnFromItsState) {
   for (const double probability : {1.0, 0.6}) {
     const auto straight_sampler = make_learner(true);
     const auto straight_availability = make_independent_availability(kClients, probability);
-    Participation straight(*straight_sampler, straight_availability.get(), federation(),
+    Participation straight(*straight_sampler, straight_availability, federation(),
                            {.seed = kSeed, .regret = true});
     for (int64_t round = 1; round <= 9; ++round) play(straight, round);
     State state;
@@ -217,8 +217,7 @@ TEST(Participation, GoesOnFromItsState) {
 
     const auto sampler = make_learner(true);
     const auto availability = make_independent_availability(kClients, probability);
-    Participation resumed(*sampler, availability.get(), federation(),
-                          {.seed = kSeed, .regret = true});
+    Participation resumed(*sampler, availability, federation(), {.seed = kSeed, .regret = true});
     resumed.load(state);
     for (int64_t round = 10; round <= 20; ++round) {
       EXPECT_EQ(play(resumed, round).clients, play(straight, round).clients) << round;
@@ -231,7 +230,7 @@ TEST(Participation, GoesOnFromItsState) {
 TEST(Participation, LineHasNothingForWhatIsUnknown) {
   const auto sampler = make_learner(true);
   const auto availability = make_scheduled_availability(std::vector<Presence>{{2, 2, 9}});
-  Participation plain(*sampler, availability.get(), federation(), {.seed = kSeed});
+  Participation plain(*sampler, availability, federation(), {.seed = kSeed});
   play(plain, 1);
   const auto fields = [](const std::string& line) {
     return std::count(line.begin(), line.end(), ',') + 1;

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kRounds = 8;
 
 // Clients [0, left) are there in the rounds of `rounds`, everyone in all others.
-std::function<std::unique_ptr<Availability>()> only(int64_t left, std::vector<int64_t> rounds) {
+std::function<Availability()> only(int64_t left, std::vector<int64_t> rounds) {
   return [=] {
     std::vector<Presence> presences;
     for (int64_t client = left; client < kClients; ++client) {

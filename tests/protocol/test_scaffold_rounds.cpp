@@ -27,7 +27,7 @@ struct RivalJob {
   int64_t per_round = 2;
   std::string weights = "samples";
   ClientOptions client{.kind = "scaffold", .epochs = 1, .batch = 2, .lr = 0.05};
-  std::function<std::unique_ptr<Availability>()> availability;
+  std::function<Availability()> availability;
   bool regret = false;
 };
 
@@ -62,7 +62,7 @@ struct RivalTraining {
     settings.regret = job.regret;
     trainer = std::make_unique<FederatedTrainer>(
         FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
-                                *aggregator, optimizer.get(), availability.get()},
+                                *aggregator, optimizer.get(), availability},
         settings);
     trainer->initialize_model();
   }
@@ -76,7 +76,7 @@ struct RivalTraining {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ClientSampler> sampler;
   std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<Availability> availability;
+  Availability availability;
   std::unique_ptr<FederatedTrainer> trainer;
 };
 

@@ -135,7 +135,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   settings.clock = job.clock;
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
-                              optimizer.get(), availability.get(), nullptr, job.stage},
+                              optimizer.get(), availability, nullptr, job.stage},
       settings);
   trainer->initialize_model();
 }

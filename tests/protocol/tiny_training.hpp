@@ -80,7 +80,7 @@ struct TinyJob {
   std::string sampler = "uniform";  // a name of kTinySamplers
   int64_t per_round = 4;
   bool replacement = true;
-  std::function<std::unique_ptr<Availability>()> availability;  // null: everyone is always there
+  std::function<Availability()> availability;  // null: everyone is always there
   bool regret = false;
   FedAvgOptions fedavg;
   bool by_losses = false;  // LossAggregator instead of fedavg
@@ -107,8 +107,8 @@ struct TinyTraining {
   Federation federation;
   TinyModel model;
   TinyUpdate update;
-  std::unique_ptr<ClientSampler> sampler;      // rank 0
-  std::unique_ptr<Availability> availability;  // rank 0
+  std::unique_ptr<ClientSampler> sampler;  // rank 0
+  Availability availability;               // rank 0
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;   // with an initialized model

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/config.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
@@ -63,7 +64,7 @@ struct MadeJob {
 
 void fill_job(Job& job) {
   job.sampler.per_round = 2;
-  job.sampler.horizon = 5;
+  job.sampler.learning.horizon = 5;
 }
 
 TEST(Engine, JobsThatGpusTrain) {

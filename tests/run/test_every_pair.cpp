@@ -42,7 +42,7 @@ void fill_job(const Choice& choice, Job& job) {
   if (choice.update == "fednl") job.client.weight_decay = 0.01;  // a softmax has singular Hessians
   job.sampler.kind = choice.sampler;
   job.sampler.per_round = choice.per_round;
-  job.sampler.horizon = 2;
+  job.sampler.learning.horizon = 2;
   job.aggregator.kind = choice.aggregator;
   job.server.optimizer = choice.optimizer;
   job.server.lr = choice.optimizer == "sgd" || choice.optimizer == "momentum" ? 1 : 0.05;

@@ -43,12 +43,6 @@ class IoError : public Error {
 class CommError : public Error {
  public:
   CommError(const std::string& what, int rank, int code);
-  int rank() const { return rank_; }
-  int code() const { return code_; }
-
- private:
-  int rank_;
-  int code_;
 };
 
 // A client produced something that cannot be aggregated (NaN, Inf, out of range).

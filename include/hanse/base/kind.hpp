@@ -39,14 +39,11 @@ class Keys {
 // Makes keys of one section: key("tail", &AggregatorOptions::tail, above_to(0, 1), "share ...") is
 // aggregator.tail. `Place` finds the section in the options: a pointer to a member, or a function.
 template <class Options, class Place>
-class KeyMaker {
- public:
-  KeyMaker(std::string section, Place place) : section_(std::move(section)), place_(place) {}
-
+struct KeyMaker {
   // As OptionTable::add() and OptionTable::add_choice().
   template <class Field, class... Rest>
   Keys<Options> operator()(const std::string& name, Field field, Rest... rest) const {
-    return Keys<Options>([key = section_ + "." + name, place = place_, field, rest...](
+    return Keys<Options>([key = section + "." + name, place = place, field, rest...](
                              OptionTable& table, Options& options) {
       table.add(key, std::invoke(field, std::invoke(place, options)), rest...);
     });
@@ -54,26 +51,20 @@ class KeyMaker {
   template <class Field>
   Keys<Options> choice(const std::string& name, Field field, std::vector<std::string> choices,
                        const std::string& help) const {
-    return Keys<Options>([key = section_ + "." + name, place = place_, field, choices, help](
+    return Keys<Options>([key = section + "." + name, place = place, field, choices, help](
                              OptionTable& table, Options& options) {
       table.add_choice(key, std::invoke(field, std::invoke(place, options)), choices, help);
     });
   }
 
- private:
-  std::string section_;
-  Place place_;
+  std::string section;
+  Place place;
 };
 
-template <class Options, class Place>
-KeyMaker<Options, Place> keys_of(const std::string& section, Place place) {
+// Without a place: of options that are one section.
+template <class Options, class Place = std::identity>
+KeyMaker<Options, Place> keys_of(const std::string& section, Place place = {}) {
   return {section, place};
-}
-
-// Of options that are one section.
-template <class Options>
-KeyMaker<Options, std::identity> keys_of(const std::string& section) {
-  return {section, std::identity()};
 }
 
 template <class Options>

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hanse {
@@ -63,10 +64,11 @@ struct Option {
   std::string section() const { return key.substr(0, key.find('.')); }
 };
 
-// The first choice of a section is its selector: sampler.kind, server.optimizer, ...
+using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
+
 class OptionTable {
  public:
-  // Is the key, a section's selector, read at all?
+  // Is the key, the selector of a use, read at all?
   using Reads = std::function<bool(const std::string& key)>;
 
   // Binds a key to a field; the field's present value is the default. The field must outlive the
@@ -95,9 +97,6 @@ class OptionTable {
   // In the order of add(): sections stay together.
   std::span<const Option> options() const { return options_; }
 
-  // The selector of a section; null when it has none.
-  const Option* selector(const std::string& section) const;
-
   // When all keys are set: a key that the user did not give gets the default of the chosen kind,
   // and one that was given must be in its range. Throws InvalidArgument.
   void resolve();
@@ -114,7 +113,6 @@ class OptionTable {
  private:
   Option& append(Option option);
   Option* find(const std::string& key);
-  Option& insert(Option option);
 
   std::vector<Option> options_;
 };
@@ -124,9 +122,6 @@ int64_t parse_integer(std::string_view text);
 double parse_number(std::string_view text);
 bool parse_bool(std::string_view text);  // true|false|1|0|yes|no|on|off
 std::vector<std::string> split_list(std::string_view text, char separator = ',');  // trimmed items
-
-// Shortest text that parses back to the same double.
-std::string number_text(double value);
 
 // Element of `known` with the smallest edit distance to `text`; empty when `known` is.
 std::string nearest(const std::string& text, std::span<const std::string> known);

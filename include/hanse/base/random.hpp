@@ -7,8 +7,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace hanse {
 
@@ -57,8 +59,12 @@ class RandomStream {
   void fill(std::span<uint8_t> bytes);
 
   // A uniform permutation of `values` in place (Fisher-Yates from the end). Cost O(n).
-  void shuffle(std::span<int64_t> values);
-  void shuffle(std::span<int32_t> values);
+  template <class T>
+  void shuffle(std::span<T> values) {
+    for (std::size_t i = values.size(); i > 1; --i) {
+      std::swap(values[i - 1], values[static_cast<std::size_t>(below(static_cast<int64_t>(i)))]);
+    }
+  }
 
  private:
   void refill();

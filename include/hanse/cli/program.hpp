@@ -6,7 +6,6 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
-#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/plan.hpp"
 
 namespace hanse {

@@ -1,6 +1,9 @@
 // A job: the values of every option of a run, section by section.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "hanse/client/local_update.hpp"
 #include "hanse/comm/comm_options.hpp"
 #include "hanse/data/dataset.hpp"
@@ -8,12 +11,45 @@
 #include "hanse/job/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
-#include "hanse/job/run_options.hpp"
-#include "hanse/job/sampler_options.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
+
+struct RunOptions {
+  std::string protocol = "federated";
+  std::string name;  // default: the job file's name
+  int64_t seed = 1;
+  std::string out;  // default: runs/NAME
+  int64_t rounds = 100;
+  int64_t repeats = 1;          // bandit
+  int64_t threads = 1;          // of each rank
+  std::string device = "auto";  // auto | cpu | cuda
+  int64_t ranks_per_gpu = 1;
+  int64_t device_cohort = 8;  // clients side by side on a GPU
+  double max_seconds = 0;     // 0: no limit
+  double round_seconds = 0;   // 0: no limit
+  bool overwrite = false;
+  bool trace = false;
+  bool state_dict = false;
+};
+
+struct EvaluateOptions {
+  int64_t every = 10;         // rounds; 0: after the last round only
+  std::string view = "auto";  // auto | global | personalised
+  bool regret = false;        // of the sampler; all clients train in every round
+};
+
+struct CheckpointOptions {
+  int64_t every = 100;                // rounds; 0: after the last round, and when stopped
+  int64_t keep = 2;                   // newest; 0: all
+  std::string on_error = "continue";  // continue | stop
+};
+
+struct ReportOptions {
+  bool tensorboard = false;
+};
 
 struct Job {
   RunOptions run;

@@ -3,8 +3,6 @@
 
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
@@ -20,8 +18,6 @@ struct KeyedJob : Job {
 
   OptionTable table;
 };
-
-using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, value
 
 // Reads "[section]" and "key = value" lines into `job`; then `overrides` from the command line,
 // which win. '#' starts a comment.

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "hanse/job/aggregator_options.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
+struct AggregatorOptions;
 struct ClientOptions;
 struct Job;
 class Federation;

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "hanse/rules/sampling/availability.hpp"
 
 namespace hanse {
 
-// "always" (null), a probability in (0, 1], "blocks(n)" or "blocks(n, rounds)", or the path of a
+// "always" (empty), a probability in (0, 1], "blocks(n)" or "blocks(n, rounds)", or the path of a
 // schedule: CSV lines "client,first round,last round", both included; lines that begin with '#' are
 // comments, as is a header. A client that no line names is always there.
 // Throws InvalidArgument that names the file, line and field.
-std::unique_ptr<Availability> make_availability(const std::string& text, int64_t clients);
+Availability make_availability(const std::string& text, int64_t clients);
 
 // What can be checked without knowing the clients: the form, and that a file is there.
 void check_availability(const std::string& text);

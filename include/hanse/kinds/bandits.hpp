@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "hanse/job/bandit_options.hpp"
 #include "hanse/rules/bandit/client.hpp"
 
 namespace hanse {
 
+struct BanditOptions;
 struct Job;
 
 // What makes a kind of bandit of the others' parts.

@@ -6,12 +6,12 @@
 
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/data/federation.hpp"
-#include "hanse/job/online_options.hpp"
 #include "hanse/rules/experts/experts.hpp"
 
 namespace hanse {
 
 struct Job;
+struct OnlineOptions;
 
 // `horizon` is T of the rate that online.eta = auto chooses.
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,

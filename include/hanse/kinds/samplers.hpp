@@ -3,15 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "hanse/data/federation.hpp"
-#include "hanse/job/sampler_options.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 
 struct Job;
+struct SamplerOptions;
 
 struct SamplerTraits {
   bool blind = false;        // draws do not depend on what participants report
@@ -20,6 +22,9 @@ struct SamplerTraits {
   bool by_shares = false;    // by fixed shares, which make_sampler() needs
   bool has_experts = false;  // weighs experts: ClientSampler::expert_weights()
 };
+
+// The number of sampler.a-max; nothing for its words. Throws InvalidArgument for anything else.
+std::optional<double> given_bound(const std::string& text);
 
 // Throws InvalidArgument for an unknown kind, as do the makers.
 SamplerTraits sampler_traits(const SamplerOptions& options);

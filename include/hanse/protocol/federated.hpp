@@ -62,10 +62,10 @@ class FederatedTrainer final : public Protocol {
     LocalUpdate& update;
     ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
-    ServerOptimizer* optimizer;            // rank 0; null elsewhere
-    Availability* availability = nullptr;  // rank 0; null: everyone is always there
-    EnginePtr engine = nullptr;            // null: make_host_engine(), with `stage`
-    UpdateStage* stage = nullptr;          // of the engine; null: updates are summed as they are
+    ServerOptimizer* optimizer;      // rank 0; null elsewhere
+    Availability availability = {};  // rank 0
+    EnginePtr engine = nullptr;      // null: make_host_engine(), with `stage`
+    UpdateStage* stage = nullptr;    // of the engine; null: updates are summed as they are
   };
   using Settings = FederatedSettings;
 

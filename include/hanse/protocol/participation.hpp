@@ -29,8 +29,8 @@ struct SamplingRecord {
 
 class Participation {
  public:
-  // `availability` null: everyone is always there. All must outlive the object.
-  Participation(ClientSampler& sampler, Availability* availability, const Federation& federation,
+  // REQUIRES: the references outlive the object.
+  Participation(ClientSampler& sampler, Availability availability, const Federation& federation,
                 FederatedSettings settings);
 
   // Does the next draw need observe_all() with the a_m of all clients, [M], first?
@@ -67,7 +67,7 @@ class Participation {
   void measure();
 
   ClientSampler& sampler_;
-  Availability* availability_;
+  Availability availability_;
   const Federation& federation_;
   FederatedSettings settings_;
   double regret_ = 0;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hanse/job/keyed_job.hpp"
+#include "hanse/base/options.hpp"
 
 namespace hanse {
 

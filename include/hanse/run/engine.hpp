@@ -7,10 +7,11 @@
 #include <string>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/job/job.hpp"
 #include "hanse/protocol/engines.hpp"
 
 namespace hanse {
+
+struct Job;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.

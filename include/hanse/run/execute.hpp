@@ -4,8 +4,8 @@
 #include <string>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 

@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "hanse/job/keyed_job.hpp"
+#include "hanse/base/options.hpp"
 
 namespace hanse {
+
+struct Job;
+struct KeyedJob;
 
 // read_job(), and the values of run.name, run.out, the horizons and evaluate.view when they are not
 // given. Throws InvalidArgument that names file, line and key.

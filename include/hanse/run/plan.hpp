@@ -5,7 +5,6 @@
 
 #include "hanse/base/options.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 

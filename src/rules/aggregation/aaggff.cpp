@@ -69,7 +69,10 @@ class AaggffS final : public Aggregator {
   AggregatorNeeds needs() const override { return {.losses = true, .full = true}; }
 
   Mix mix(const RoundReport& report) override {
-    require_all(report);
+    if (report.clients.size() != k_) {
+      throw InvalidArgument(fmt::format("aaggff-s got {} of {} clients", report.clients.size(), k_),
+                            "aggregator.kind", "use sampler.kind = full, or aaggff-d");
+    }
     const auto in_order = respond(options_.response, report.losses, mean_of(report.losses));
     std::vector<double> response(k_);  // by client
     for (std::size_t i = 0; i < k_; ++i) response[to_index(report.clients[i])] = in_order[i];
@@ -90,12 +93,6 @@ class AaggffS final : public Aggregator {
   }
 
  private:
-  void require_all(const RoundReport& report) const {
-    if (report.clients.size() == k_) return;
-    throw InvalidArgument(fmt::format("aaggff-s got {} of {} clients", report.clients.size(), k_),
-                          "aggregator.kind", "use sampler.kind = full, or aaggff-d");
-  }
-
   // Eq. (7) with sum beta/2 (g.(p - p_tau))^2 = beta/2 p.G p - beta p.(sum g (g.p_tau)) + const.
   void learn(std::span<const double> response) {
     double growth = 1;  // 1 + p.r

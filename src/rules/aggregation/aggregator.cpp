@@ -14,7 +14,6 @@ namespace hanse {
 
 double Aggregator::scale(const RoundReport&, std::span<const double>) const { return 1; }
 bool Aggregator::accepts(std::span<const double>, std::span<const double>) const { return true; }
-std::vector<double> Aggregator::decision() const { return {}; }
 
 namespace {
 

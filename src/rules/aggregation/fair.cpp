@@ -30,7 +30,8 @@ class Afl final : public Aggregator {
       lambda_[to_index(report.clients[i])] += rate_ * draw_weights[i] * report.losses[i];
     }
     if (!restricted_) lambda_ = project_to_simplex(lambda_);
-    std::vector<double> shares = shares_of(report.clients);
+    std::vector<double> shares;
+    for (const int64_t client : report.clients) shares.push_back(lambda_[to_index(client)]);
     if (restricted_) {
       shares = project_to_simplex(shares);
       for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -50,12 +51,6 @@ class Afl final : public Aggregator {
   void visit(StateFields& fields) override { fields.fixed("decision", lambda_); }
 
  private:
-  std::vector<double> shares_of(std::span<const int64_t> clients) const {
-    std::vector<double> shares;
-    for (const int64_t client : clients) shares.push_back(lambda_[to_index(client)]);
-    return shares;
-  }
-
   double rate_;
   bool restricted_;
   Estimator estimator_;
@@ -71,43 +66,39 @@ class QFedAvg final : public Aggregator {
   // F_i^q L; scale() divides by sum h_i.
   Mix mix(const RoundReport& report) override {
     require_losses(report.losses, 0);
-    const Powers of = powers_of(report.losses);
-    Mix mix;
+    Mix mix{.coefficients = powers_of(report.losses)};
     // Sums to 1, as every rule's do; scale() undoes it.
-    for (const double power : of.powers) mix.coefficients.push_back(power / of.total);
+    const double total = sum_of(mix.coefficients);
+    for (double& power : mix.coefficients) power /= total;
     return mix;
   }
 
   double scale(const RoundReport& report, std::span<const double> squared_norms) const override {
-    const Powers of = powers_of(report.losses);
+    const auto powers = powers_of(report.losses);
     double h = 0;
-    for (std::size_t i = 0; i < of.powers.size(); ++i) {
+    for (std::size_t i = 0; i < powers.size(); ++i) {
+      const double slope = q_ * powers[i] / std::max(report.losses[i], kLeast);  // q F^{q-1}
       // |Delta_i|^2 = L^2 |theta - theta_i|^2
-      h += of.slopes[i] * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * of.powers[i];
+      h += slope * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * powers[i];
     }
-    return of.total * lipschitz_ / h;
+    return sum_of(powers) * lipschitz_ / h;
   }
 
  private:
   static constexpr double kLeast = 1e-10;  // a loss of 0 counts as this
 
-  struct Powers {
-    std::vector<double> powers;  // F^q
-    std::vector<double> slopes;  // q F^{q-1}
-    double total = 0;            // of the powers
-  };
+  static double sum_of(std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  }
 
-  // Of F over the largest of the losses, which cancels in the step: no power is out of range.
-  Powers powers_of(std::span<const double> losses) const {
-    Powers of;
+  // F^q, of F over the largest of the losses, which cancels in the step: no power is out of range.
+  std::vector<double> powers_of(std::span<const double> losses) const {
+    std::vector<double> powers;
     const double largest = std::max(kLeast, *std::max_element(losses.begin(), losses.end()));
     for (const double loss : losses) {
-      const double f = std::max(loss, kLeast);
-      of.powers.push_back(std::pow(f / largest, q_));
-      of.slopes.push_back(q_ * of.powers.back() / f);
+      powers.push_back(std::pow(std::max(loss, kLeast) / largest, q_));
     }
-    of.total = std::accumulate(of.powers.begin(), of.powers.end(), 0.0);
-    return of;
+    return powers;
   }
 
   double q_;

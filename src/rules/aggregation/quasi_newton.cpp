@@ -46,13 +46,10 @@ VectorXd solve_scaled(const Matrix& m, const VectorXd& scale, const VectorXd& d)
 
 class DqnFed final : public Aggregator {
  public:
-  explicit DqnFed(const DqnFedOptions& options) : options_(options) {}
+  DqnFed(double radius, int64_t backtrack) : radius_(radius), backtrack_(backtrack) {}
 
   AggregatorNeeds needs() const override {
-    return {.losses = options_.backtrack > 0,
-            .gram = true,
-            .rates = true,
-            .trials = options_.backtrack};
+    return {.losses = backtrack_ > 0, .gram = true, .rates = true, .trials = backtrack_};
   }
 
   Mix mix(const RoundReport& report) override {
@@ -80,13 +77,12 @@ class DqnFed final : public Aggregator {
     }
     double share = longest > kLongest ? kLongest / longest : 1;
     const double length = std::sqrt(mix.direction.squared_norm);
-    if (options_.radius > 0 && length > options_.radius) {
-      share = std::min(share, options_.radius / length);
-    }
+    if (radius_ > 0 && length > radius_) share = std::min(share, radius_ / length);
     return share;
   }
 
-  DqnFedOptions options_;
+  double radius_;
+  int64_t backtrack_;
 };
 
 }  // namespace
@@ -144,8 +140,8 @@ Mix solve_rates(std::span<const double> gram, std::span<const double> rates) {
   return solution;
 }
 
-std::unique_ptr<Aggregator> make_dqn_fed(const DqnFedOptions& options) {
-  return std::make_unique<DqnFed>(options);
+std::unique_ptr<Aggregator> make_dqn_fed(double radius, int64_t backtrack) {
+  return std::make_unique<DqnFed>(radius, backtrack);
 }
 
 }  // namespace hanse

@@ -27,27 +27,24 @@ struct Stationary {
   double level;  // the gradient's common value on the free entries
 };
 
-class Problem {
- public:
-  Problem(std::span<const double> h, std::span<const double> c, const Box& box)
-      : h_(h.data(), static_cast<Index>(c.size()), static_cast<Index>(c.size())),
-        c_(c.data(), static_cast<Index>(c.size())),
-        low_(VectorXd::Zero(size())),
-        high_(VectorXd::Constant(size(), std::numeric_limits<double>::infinity())) {
-    std::copy(box.lower.begin(), box.lower.end(), low_.begin());
-    std::copy(box.upper.begin(), box.upper.end(), high_.begin());
+struct Problem {
+  Problem(std::span<const double> form, std::span<const double> linear, const Box& box)
+      : h(form.data(), std::ssize(linear), std::ssize(linear)),
+        c(linear.data(), std::ssize(linear)),
+        low(VectorXd::Zero(size())),
+        high(VectorXd::Constant(size(), std::numeric_limits<double>::infinity())) {
+    std::copy(box.lower.begin(), box.lower.end(), low.begin());
+    std::copy(box.upper.begin(), box.upper.end(), high.begin());
   }
 
-  Index size() const { return c_.size(); }
-  const VectorXd& low() const { return low_; }
-  const VectorXd& high() const { return high_; }
-  VectorXd gradient(const VectorXd& p) const { return h_ * p + c_; }
+  Index size() const { return c.size(); }
+  VectorXd gradient(const VectorXd& p) const { return h * p + c; }
 
   Face face_of(const VectorXd& p) const {
     Face face(to_index(size()), Place::kFree);
     for (Index i = 0; i < size(); ++i) {
-      if (p[i] >= high_[i]) face[to_index(i)] = Place::kUpper;
-      if (p[i] <= low_[i]) face[to_index(i)] = Place::kLower;
+      if (p[i] >= high[i]) face[to_index(i)] = Place::kUpper;
+      if (p[i] <= low[i]) face[to_index(i)] = Place::kLower;
     }
     return face;
   }
@@ -59,13 +56,13 @@ class Problem {
     std::vector<Index> free;
     for (Index i = 0; i < size(); ++i) {
       if (face[to_index(i)] == Place::kFree) free.push_back(i);
-      if (face[to_index(i)] == Place::kLower) result.p[i] = low_[i];
-      if (face[to_index(i)] == Place::kUpper) result.p[i] = high_[i];
+      if (face[to_index(i)] == Place::kLower) result.p[i] = low[i];
+      if (face[to_index(i)] == Place::kUpper) result.p[i] = high[i];
     }
     const double rest = 1 - result.p.sum();
     const bool at_zero = rest == 1 && (result.p.array() == 0).all();
-    const VectorXd linear = at_zero ? VectorXd(c_(free)) : VectorXd(gradient(result.p)(free));
-    const Matrix quadratic = h_(free, free);
+    const VectorXd linear = at_zero ? VectorXd(c(free)) : VectorXd(gradient(result.p)(free));
+    const Matrix quadratic = h(free, free);
     const Eigen::LLT<Matrix> factor(quadratic);
     if (factor.info() != Eigen::Success) {
       throw InvalidArgument("the quadratic form is not positive definite", "aggregator",
@@ -86,11 +83,10 @@ class Problem {
     return result;
   }
 
- private:
-  Eigen::Map<const Matrix> h_;
-  Eigen::Map<const VectorXd> c_;
-  VectorXd low_;   // [K]
-  VectorXd high_;  // [K]
+  Eigen::Map<const Matrix> h;
+  Eigen::Map<const VectorXd> c;
+  VectorXd low;   // [K]
+  VectorXd high;  // [K]
 };
 
 // Puts every entry that breaks its condition where it belongs; returns how many did.
@@ -99,8 +95,8 @@ int64_t exchange_all(const Problem& problem, const Stationary& found, Face& face
   const double slack = 1e-13 * std::max(1.0, gradient.cwiseAbs().maxCoeff());
   int64_t wrong = 0;
   for (Index i = 0; i < problem.size(); ++i) {
-    const double low = problem.low()[i];
-    const double high = problem.high()[i];
+    const double low = problem.low[i];
+    const double high = problem.high[i];
     Place& place = face[to_index(i)];
     const Place before = place;
     if (before == Place::kFree) {
@@ -121,10 +117,9 @@ bool has_free(const Face& face) {
 
 // A point of sum 1 in the box near p.
 VectorXd feasible_point(const Problem& problem, const VectorXd& start) {
-  const VectorXd& low = problem.low();
+  const VectorXd& low = problem.low;
   const double room = std::max(0.0, 1 - low.sum());
-  const VectorXd high =
-      problem.high().cwiseMin((low.array() + room).matrix());  // no more can be had
+  const VectorXd high = problem.high.cwiseMin((low.array() + room).matrix());  // no more can be had
   const VectorXd p = start.cwiseMax(low).cwiseMin(high);
   const double sum = p.sum();
   if (sum > 1 && sum > low.sum()) return low + (p - low) * (room / (sum - low.sum()));
@@ -137,7 +132,7 @@ VectorXd feasible_point(const Problem& problem, const VectorXd& start) {
 // The share of `step`, at most 1, that entry i can go.
 double share_in_box(const Problem& problem, Index i, double p, double step) {
   if (step == 0) return 1;
-  const double bound = step < 0 ? problem.low()[i] : problem.high()[i];
+  const double bound = step < 0 ? problem.low[i] : problem.high[i];
   return std::clamp((bound - p) / step, 0.0, 1.0);
 }
 
@@ -163,7 +158,7 @@ void descend(const Problem& problem, VectorXd& p, Face& face) {
       p[i] += share * step[i];
       if (shares[i] > share) continue;
       place = step[i] < 0 ? Place::kLower : Place::kUpper;
-      p[i] = step[i] < 0 ? problem.low()[i] : problem.high()[i];
+      p[i] = step[i] < 0 ? problem.low[i] : problem.high[i];
     }
   }
 }
@@ -175,8 +170,8 @@ bool free_worst_pair(const Problem& problem, const VectorXd& p, Face& face) {
   Index rises = -1;
   Index falls = -1;
   for (Index i = 0; i < problem.size(); ++i) {
-    const bool may_rise = p[i] < problem.high()[i];
-    const bool may_fall = p[i] > problem.low()[i];
+    const bool may_rise = p[i] < problem.high[i];
+    const bool may_fall = p[i] > problem.low[i];
     if (may_rise && (rises < 0 || gradient[i] < gradient[rises])) rises = i;
     if (may_fall && (falls < 0 || gradient[i] > gradient[falls])) falls = i;
   }

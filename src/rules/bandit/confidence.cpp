@@ -23,6 +23,8 @@ Map<const Vector> vector_of(std::span<const double> values) {
   return {values.data(), static_cast<Eigen::Index>(values.size())};
 }
 
+std::vector<double> values_of(const Vector& x) { return {x.begin(), x.end()}; }
+
 void require_finite(std::span<const double> values, int64_t per_arm, const char* what) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::isfinite(values[i])) continue;
@@ -98,18 +100,14 @@ std::span<const double> ArmFeatures::of(int64_t arm) const {
 
 std::vector<double> ArmFeatures::to_weights(std::span<const double> coordinates) const {
   if (basis_.empty()) return {coordinates.begin(), coordinates.end()};
-  std::vector<double> weights(static_cast<std::size_t>(dimension_));
-  Map<Vector>(weights.data(), dimension_).noalias() =
-      Map<const Matrix>(basis_.data(), dimension_, coordinates_) * vector_of(coordinates);
-  return weights;
+  const Map<const Matrix> basis(basis_.data(), dimension_, coordinates_);
+  return values_of(basis * vector_of(coordinates));
 }
 
 std::vector<double> ArmFeatures::to_coordinates(std::span<const double> weights) const {
   if (basis_.empty()) return {weights.begin(), weights.end()};
-  std::vector<double> coordinates(static_cast<std::size_t>(coordinates_));
-  Map<Vector>(coordinates.data(), coordinates_).noalias() =
-      Map<const Matrix>(basis_.data(), dimension_, coordinates_).transpose() * vector_of(weights);
-  return coordinates;
+  const Map<const Matrix> basis(basis_.data(), dimension_, coordinates_);
+  return values_of(basis.transpose() * vector_of(weights));
 }
 
 void PullStatistics::add(int64_t arm, double residual) {

@@ -10,64 +10,49 @@
 
 namespace hanse {
 
-namespace {
-
-class IndependentAvailability final : public Availability {
- public:
-  IndependentAvailability(int64_t clients, double probability)
-      : probability_(probability), there_(static_cast<std::size_t>(clients), true) {}
-
-  std::vector<int64_t> changes(int64_t round, uint64_t seed) override {
+Availability make_independent_availability(int64_t clients, double probability) {
+  // [M] in the round of the last call
+  std::vector<bool> was_there(static_cast<std::size_t>(clients), true);
+  return [probability, was_there](int64_t round, uint64_t seed) mutable {
     RandomStream stream(seed, Purpose::kAvailability, static_cast<uint64_t>(round));
     std::vector<int64_t> changed;
-    for (std::size_t client = 0; client < there_.size(); ++client) {
-      const bool there = stream.uniform() < probability_;
-      if (there != there_[client]) changed.push_back(static_cast<int64_t>(client));
-      there_[client] = there;
+    for (std::size_t client = 0; client < was_there.size(); ++client) {
+      const bool there = stream.uniform() < probability;
+      if (there != was_there[client]) changed.push_back(static_cast<int64_t>(client));
+      was_there[client] = there;
     }
     return changed;
-  }
+  };
+}
 
- private:
-  double probability_;
-  std::vector<bool> there_;  // [M] in the round of the last call
-};
-
-class BlockAvailability final : public Availability {
- public:
-  BlockAvailability(int64_t clients, int64_t blocks, int64_t rounds)
-      : clients_(clients), blocks_(blocks), rounds_(rounds) {}
-
-  std::vector<int64_t> changes(int64_t round, uint64_t) override {
-    const int64_t block = (round - 1) / rounds_ % blocks_;
+Availability make_block_availability(int64_t clients, int64_t blocks, int64_t rounds) {
+  // `last`: of the last call; -1: everyone.
+  return [clients, blocks, rounds, last = int64_t{-1}](int64_t round, uint64_t) mutable {
     std::vector<int64_t> changed;
-    if (block_ < 0) {
-      add(0, begin(block), changed);
-      add(begin(block + 1), clients_, changed);
-    } else if (block != block_) {
-      add(begin(block_), begin(block_ + 1), changed);
-      add(begin(block), begin(block + 1), changed);
+    const auto add_blocks = [&](int64_t begin, int64_t end) {
+      const int64_t after = clients * end / blocks;
+      for (int64_t client = clients * begin / blocks; client < after; ++client) {
+        changed.push_back(client);
+      }
+    };
+    const int64_t block = (round - 1) / rounds % blocks;
+    if (last < 0) {
+      add_blocks(0, block);
+      add_blocks(block + 1, blocks);
+    } else if (block != last) {
+      add_blocks(last, last + 1);
+      add_blocks(block, block + 1);
     }
-    block_ = block;
+    last = block;
     return changed;
-  }
+  };
+}
 
- private:
-  int64_t begin(int64_t block) const { return clients_ * block / blocks_; }
+namespace {
 
-  static void add(int64_t begin, int64_t end, std::vector<int64_t>& changed) {
-    for (int64_t client = begin; client < end; ++client) changed.push_back(client);
-  }
-
-  int64_t clients_;
-  int64_t blocks_;
-  int64_t rounds_;
-  int64_t block_ = -1;  // of the last call; -1: everyone
-};
-
-class ScheduledAvailability final : public Availability {
+class Schedule {
  public:
-  explicit ScheduledAvailability(std::span<const Presence> presences) {
+  explicit Schedule(std::span<const Presence> presences) {
     for (const Presence& presence : presences) {
       named_[presence.client] = {};
       due_.insert(presence.client);
@@ -77,7 +62,7 @@ class ScheduledAvailability final : public Availability {
     }
   }
 
-  std::vector<int64_t> changes(int64_t round, uint64_t) override {
+  std::vector<int64_t> operator()(int64_t round, uint64_t) {
     for (; !flips_.empty() && flips_.begin()->first <= round; flips_.erase(flips_.begin())) {
       const Flip& flip = flips_.begin()->second;
       named_[flip.client].presences += flip.change;
@@ -112,17 +97,8 @@ class ScheduledAvailability final : public Availability {
 
 }  // namespace
 
-std::unique_ptr<Availability> make_independent_availability(int64_t clients, double probability) {
-  return std::make_unique<IndependentAvailability>(clients, probability);
-}
-
-std::unique_ptr<Availability> make_block_availability(int64_t clients, int64_t blocks,
-                                                      int64_t rounds) {
-  return std::make_unique<BlockAvailability>(clients, blocks, rounds);
-}
-
-std::unique_ptr<Availability> make_scheduled_availability(std::span<const Presence> presences) {
-  return std::make_unique<ScheduledAvailability>(presences);
+Availability make_scheduled_availability(std::span<const Presence> presences) {
+  return Schedule(presences);
 }
 
 }  // namespace hanse

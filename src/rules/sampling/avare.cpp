@@ -18,7 +18,7 @@ class Avare final : public UrnSampler {
  public:
   Avare(const LearningOptions& options, int64_t clients, int64_t per_round)
       : UrnSampler(clients, per_round, options.replacement, Urn(clients, 3)),
-        c_(options.c == LearningOptions::kAuto ? static_cast<double>(clients) : options.c),
+        c_(options.c == 0 ? static_cast<double>(clients) : options.c),
         exponent_(options.delta / 3) {}
 
   void observe(const Draw& draw, const Feedback& feedback) override;
@@ -137,7 +137,7 @@ void Avare::visit(StateFields& fields) {
 
 std::unique_ptr<ClientSampler> make_avare_sampler(const LearningOptions& options, int64_t clients,
                                                   int64_t per_round) {
-  if (options.c != LearningOptions::kAuto && !(options.c >= static_cast<double>(clients))) {
+  if (options.c != 0 && !(options.c >= static_cast<double>(clients))) {
     throw InvalidArgument(
         fmt::format("C {} is below the number of clients, {}", options.c, clients), "sampler.c");
   }
@@ -145,7 +145,6 @@ std::unique_ptr<ClientSampler> make_avare_sampler(const LearningOptions& options
     throw InvalidArgument(fmt::format("delta {} is outside (0, 1]", options.delta),
                           "sampler.delta");
   }
-  check_per_round(per_round, clients, options.replacement);
   return std::make_unique<Avare>(options, clients, per_round);
 }
 

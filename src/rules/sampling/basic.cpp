@@ -141,19 +141,16 @@ std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients) {
 
 std::unique_ptr<ClientSampler> make_weighted_sampler(std::span<const double> shares,
                                                      int64_t per_round, bool replacement) {
-  const auto clients = static_cast<int64_t>(shares.size());
-  check_per_round(per_round, clients, replacement);
+  auto sampler = std::make_unique<ShareSampler>(std::ssize(shares), per_round, replacement);
   if (!(std::accumulate(shares.begin(), shares.end(), 0.0) > 0)) {
     throw InvalidArgument("no client has a positive share", "sampler.kind");
   }
-  auto sampler = std::make_unique<ShareSampler>(clients, per_round, replacement);
   sampler->set_shares([&](int64_t client) { return shares[static_cast<std::size_t>(client)]; });
   return sampler;
 }
 
 std::unique_ptr<ClientSampler> make_optimal_sampler(int64_t clients, int64_t per_round,
                                                     bool replacement) {
-  check_per_round(per_round, clients, replacement);
   auto sampler = std::make_unique<OptimalSampler>(clients, per_round, replacement);
   sampler->set_shares([](int64_t) { return 1.0; });
   return sampler;

@@ -16,16 +16,14 @@ constexpr double kMixing = 0.4;           // of MABS's paper, and of both refere
 constexpr double kMostAbove = 600;        // MABS: e^600 times any number of rows is finite
 constexpr double kReferenceMargin = 1.5;  // VRB: of L over the largest squared loss
 
-// `needs_horizon`: an option that is kAuto depends on it.
-void check_options(const LearningOptions& options, int64_t clients, int64_t per_round,
-                   bool needs_horizon) {
-  const bool given = options.mixing != LearningOptions::kAuto;
-  if (given && !(options.mixing > 0 && options.mixing <= 1)) {
-    throw InvalidArgument(fmt::format("mixing {} is outside (0, 1]", options.mixing),
+// `needs_horizon`: an option without a value depends on it.
+void check_options(const LearningOptions& options, bool needs_horizon) {
+  if (options.mixing && !(*options.mixing > 0 && *options.mixing <= 1)) {
+    throw InvalidArgument(fmt::format("mixing {} is outside (0, 1]", *options.mixing),
                           "sampler.mixing");
   }
-  if (!(options.rate >= 0 || options.rate == LearningOptions::kAuto)) {
-    throw InvalidArgument(fmt::format("rate {} is below 0", options.rate), "sampler.rate");
+  if (options.rate && !(*options.rate >= 0)) {
+    throw InvalidArgument(fmt::format("rate {} is below 0", *options.rate), "sampler.rate");
   }
   if (needs_horizon && options.horizon < 1) {
     throw InvalidArgument("the sampler's rates depend on the number of rounds", "sampler.horizon",
@@ -35,22 +33,39 @@ void check_options(const LearningOptions& options, int64_t clients, int64_t per_
     throw InvalidArgument(fmt::format("the bound {} is not above 0", options.a_max),
                           "sampler.a-max");
   }
-  check_per_round(per_round, clients, options.replacement);
 }
 
+// Draws by weights, a row's first number, mixed with the uniform distribution.
+class WeightSampler : public BoundedSampler {
+ protected:
+  WeightSampler(const LearningOptions& options, int64_t clients, int64_t per_round)
+      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
+        mixing_(options.mixing.value_or(kMixing)) {}
+
+  virtual double common_weight() const = 0;  // of a client without a row
+  UrnLaw law() const final {
+    const double alike = common_weight();
+    const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
+    const double share = total > 0 ? (1 - mixing_) / total : 0;
+    const double even = (total > 0 ? mixing_ : 1) / static_cast<double>(clients());
+    return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
+  }
+
+  double mixing_;  // share of uniform draws
+};
+
 // A row is w_i e^-shift and log w_i.
-class Mabs final : public BoundedSampler {
+class Mabs final : public WeightSampler {
  public:
   Mabs(const LearningOptions& options, int64_t clients, int64_t per_round)
-      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing == LearningOptions::kAuto ? kMixing : options.mixing) {
+      : WeightSampler(options, clients, per_round) {
     awaits_bound_ = needs_bound() && options.bound == BoundSource::kFirstRound;
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override;
 
  protected:
-  UrnLaw law() const override;
+  double common_weight() const override { return std::exp(-shift_); }  // log w = 0
   // A.
   double bound_of(std::span<const double> a) const override {
     double sum = 0;
@@ -63,27 +78,18 @@ class Mabs final : public BoundedSampler {
   }
 
  private:
-  bool needs_bound() const { return options_.rate == LearningOptions::kAuto; }
+  bool needs_bound() const { return !options_.rate; }
   // What A is the mean of.
   double moment(double a) const { return options_.variant == Variant::kReference ? a : a * a; }
   double rate() const;
   void shift_to(double shift);
 
-  double mixing_;
   double shift_ = 0;  // the largest log-weight or not far below, so that no exp overflows
 };
 
-UrnLaw Mabs::law() const {
-  const double alike = std::exp(-shift_);  // of a client without a row: log w = 0
-  const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
-  const double share = (1 - mixing_) / total;
-  const double even = mixing_ / static_cast<double>(clients());
-  return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
-}
-
 // delta, with eta = mixing.
 double Mabs::rate() const {
-  if (!needs_bound()) return options_.rate;
+  if (options_.rate) return *options_.rate;
   if (!(bound_ > 0)) return 0;
   const auto m = static_cast<double>(clients());
   const auto t = static_cast<double>(options_.horizon);
@@ -129,21 +135,20 @@ void Mabs::shift_to(double shift) {
 }
 
 // A row is sqrt(w_i + gamma) and w_i; the bound is L.
-class Vrb final : public BoundedSampler {
+class Vrb final : public WeightSampler {
  public:
   Vrb(const LearningOptions& options, int64_t clients, int64_t per_round)
-      : BoundedSampler(options, clients, per_round, Urn(clients, 2), "bound"),
-        mixing_(options.mixing) {
+      : WeightSampler(options, clients, per_round) {
     awaits_bound_ = options.bound == BoundSource::kFirstRound && !by_losses();
-    if (mixing_ != LearningOptions::kAuto) return;
-    const double turns = static_cast<double>(clients) / static_cast<double>(options.horizon);
-    mixing_ = by_losses() ? kMixing : std::min(1.0, std::cbrt(turns));
+    if (options.mixing || by_losses()) return;
+    mixing_ = std::min(
+        1.0, std::cbrt(static_cast<double>(clients) / static_cast<double>(options.horizon)));
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override;
 
  protected:
-  UrnLaw law() const override;
+  double common_weight() const override { return std::sqrt(gamma()); }  // w = 0
   void set_bound(double bound) override;
 
  private:
@@ -158,17 +163,7 @@ class Vrb final : public BoundedSampler {
     const auto row = urn_.row(slot);
     row[0] = std::sqrt(row[1] + gamma());
   }
-
-  double mixing_;
 };
-
-UrnLaw Vrb::law() const {
-  const double alike = std::sqrt(gamma());  // of a client without a row: w = 0
-  const double total = urn_.sum(0) + static_cast<double>(urn_.alike()) * alike;
-  const double share = total > 0 ? (1 - mixing_) / total : 0;
-  const double even = (total > 0 ? mixing_ : 1) / static_cast<double>(clients());
-  return {.coefficients = {share, 0}, .individual = even, .common = even + share * alike};
-}
 
 void Vrb::set_bound(double bound) {
   bound_ = bound;
@@ -216,14 +211,13 @@ void Vrb::observe(const Draw& draw, const Feedback& feedback) {
 
 std::unique_ptr<ClientSampler> make_mabs_sampler(const LearningOptions& options, int64_t clients,
                                                  int64_t per_round) {
-  check_options(options, clients, per_round, options.rate == LearningOptions::kAuto);
+  check_options(options, !options.rate);
   return std::make_unique<Mabs>(options, clients, per_round);
 }
 
 std::unique_ptr<ClientSampler> make_vrb_sampler(const LearningOptions& options, int64_t clients,
                                                 int64_t per_round) {
-  check_options(options, clients, per_round,
-                options.mixing == LearningOptions::kAuto && options.variant != Variant::kReference);
+  check_options(options, !options.mixing && options.variant != Variant::kReference);
   return std::make_unique<Vrb>(options, clients, per_round);
 }
 

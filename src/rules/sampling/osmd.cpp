@@ -30,15 +30,14 @@ OsmdRates osmd_rates(const LearningOptions& options, int64_t clients, int64_t pe
   const double smallest =
       (reference ? k / 2 : 1) * k * floor * floor * floor / a_max * std::sqrt(2 * std::log(m) / t);
   if (options.kind == OsmdKind::kFixed) {
-    rates.eta = {options.eta >= 0 ? options.eta : smallest};
+    rates.eta = {options.eta.value_or(smallest)};
     return rates;
   }
   const int64_t experts = osmd_experts(options.alpha, clients, rounds);
   for (int64_t e = 0; e < experts; ++e)
     rates.eta.push_back(std::ldexp(smallest, static_cast<int>(e)));
-  rates.gamma = corrected ? k * floor * floor / a_max * std::sqrt(8 / t)
-                          : floor * std::sqrt(8 * k / (t * a_max));
-  if (options.gamma >= 0) rates.gamma = options.gamma;
+  rates.gamma = options.gamma.value_or(corrected ? k * floor * floor / a_max * std::sqrt(8 / t)
+                                                 : floor * std::sqrt(8 * k / (t * a_max)));
   return rates;
 }
 
@@ -59,7 +58,7 @@ class Osmd final : public BoundedSampler {
   void visit(StateFields& fields) override;
 
  private:
-  bool needs_bound() const { return options_.kind != OsmdKind::kFixed || options_.eta < 0; }
+  bool needs_bound() const { return options_.kind != OsmdKind::kFixed || !options_.eta; }
   int64_t horizon() const {  // T of the block in progress
     return options_.kind == OsmdKind::kDoubling
                ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(updates_ + 1)))
@@ -217,13 +216,13 @@ void Osmd::visit(StateFields& fields) {
   fields.one("updates", updates_);
 }
 
-void check_options(const LearningOptions& options, int64_t clients, int64_t per_round) {
+void check_options(const LearningOptions& options) {
   if (!(options.alpha > 0 && options.alpha <= 1)) {
     throw InvalidArgument(fmt::format("alpha {} is outside (0, 1]", options.alpha),
                           "sampler.alpha");
   }
   const bool needs_horizon =
-      options.kind == OsmdKind::kAdaptive || (options.kind == OsmdKind::kFixed && options.eta < 0);
+      options.kind == OsmdKind::kAdaptive || (options.kind == OsmdKind::kFixed && !options.eta);
   if (needs_horizon && options.horizon < 1) {
     throw InvalidArgument("the learning rates depend on the number of rounds", "sampler.horizon",
                           "set sampler.horizon, or use osmd-doubling");
@@ -231,7 +230,6 @@ void check_options(const LearningOptions& options, int64_t clients, int64_t per_
   if (options.bound == BoundSource::kGiven && !(options.a_max > 0)) {
     throw InvalidArgument(fmt::format("a-max {} is not above 0", options.a_max), "sampler.a-max");
   }
-  check_per_round(per_round, clients, options.replacement);
 }
 
 }  // namespace
@@ -239,7 +237,7 @@ void check_options(const LearningOptions& options, int64_t clients, int64_t per_
 std::unique_ptr<ClientSampler> make_osmd_sampler(const LearningOptions& options, int64_t clients,
                                                  int64_t per_round,
                                                  std::span<const double> initial) {
-  check_options(options, clients, per_round);
+  check_options(options);
   return std::make_unique<Osmd>(options, clients, per_round, initial);
 }
 

@@ -2,21 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 namespace hanse {
 
 constexpr double kSmallestScale = 1e-100;  // of an expert, before its numbers are brought up
-
-void OsmdExperts::push(Heap& heap, const Entry& entry) {
-  heap.push_back(entry);
-  std::push_heap(heap.begin(), heap.end(), std::greater<>());
-}
-
-void OsmdExperts::pop(Heap& heap) {
-  std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-  heap.pop_back();
-}
 
 OsmdExperts::OsmdExperts(Urn& urn, double alpha)
     : urn_(urn), alpha_(alpha), floor_(alpha / static_cast<double>(urn.clients())) {}
@@ -25,8 +14,7 @@ void OsmdExperts::start(std::size_t count) {
   scales_.assign(count, 1);
   commons_.assign(count, 1 / static_cast<double>(urn_.clients()));
   heaps_.assign(count, {});
-  urn_.reshape(static_cast<int64_t>(2 * count),
-               std::vector<double>(static_cast<std::size_t>(urn_.rows()) * 2 * count));
+  urn_.reshape(static_cast<int64_t>(2 * count));
 }
 
 void OsmdExperts::refresh_all() {
@@ -48,7 +36,7 @@ std::vector<int64_t> OsmdExperts::slots_of(const Draw& draw) {
       slot = urn_.add(client);
       for (std::size_t e = 0; e < size(); ++e) {
         set(e, slot, commons_[e]);
-        if (commons_[e] > 0) push(heaps_[e], {commons_[e], slot});
+        if (commons_[e] > 0) heaps_[e].emplace(commons_[e], slot);
       }
     }
     slots.push_back(slot);
@@ -65,7 +53,7 @@ void OsmdExperts::raise(std::size_t e, std::span<const double> raised,
     // Never below what it was, which rounding might bring about.
     const double v = std::max(before, std::exp(raised[i] - highest) / scales_[e]);
     set(e, slots[i], v);
-    if (before == 0 && v > 0) push(heaps_[e], {v, slots[i]});
+    if (before == 0 && v > 0) heaps_[e].emplace(v, slots[i]);
   }
 }
 
@@ -77,15 +65,15 @@ void OsmdExperts::lower(std::size_t e, double exponent, std::vector<int64_t>& ch
   double& scale = scales_[e];
   scale *= all_sink ? 1 : factor;
   if (!all_sink && scale >= kSmallestScale) return;
-  for (auto& [v, slot] : heaps_[e]) {
-    v = all_sink ? 0 : urn_.row(slot)[e] * scale;
-    set(e, slot, v);
+  for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
+    const double v = urn_.row(slot)[e];
+    if (v == 0) continue;
+    set(e, slot, all_sink ? 0 : v * scale);
     changed.push_back(slot);
   }
   commons_[e] *= all_sink ? 0 : scale;
   scale = 1;
-  if (all_sink) heaps_[e].clear();
-  std::make_heap(heaps_[e].begin(), heaps_[e].end(), std::greater<>());
+  rebuild_heap(e);
 }
 
 // Algorithm 2, by thresholds: p = max(floor, c p~) with c such that p sums to 1. Whoever would be
@@ -107,13 +95,13 @@ bool OsmdExperts::settle(std::size_t e, std::vector<int64_t>& changed) {
   }
   bool sank = false;
   while (!heaps_[e].empty()) {
-    const auto [known, slot] = heaps_[e].front();
+    const auto [known, slot] = heaps_[e].top();
     const double v = urn_.row(slot)[e];
     if (v == known && !sinks(v)) break;
-    pop(heaps_[e]);
+    heaps_[e].pop();
     if (v == 0) continue;
     if (v != known) {
-      push(heaps_[e], {v, slot});
+      heaps_[e].emplace(v, slot);
       continue;
     }
     mass -= scale * v;
@@ -140,15 +128,18 @@ void OsmdExperts::project(std::vector<int64_t> changed) {
   }
 }
 
-void OsmdExperts::rebuild_heaps() {
-  heaps_.assign(size(), {});
-  for (std::size_t e = 0; e < size(); ++e) {
-    for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
-      const double v = urn_.row(slot)[e];
-      if (v > 0) heaps_[e].push_back({v, slot});
-    }
-    std::make_heap(heaps_[e].begin(), heaps_[e].end(), std::greater<>());
+void OsmdExperts::rebuild_heap(std::size_t e) {
+  std::vector<Entry> above;
+  for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
+    const double v = urn_.row(slot)[e];
+    if (v > 0) above.emplace_back(v, slot);
   }
+  heaps_[e] = Heap(std::greater<>(), std::move(above));
+}
+
+void OsmdExperts::rebuild_heaps() {
+  heaps_.resize(size());
+  for (std::size_t e = 0; e < size(); ++e) rebuild_heap(e);
 }
 
 void OsmdExperts::visit(StateFields& fields) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <span>
 #include <utility>
 #include <vector>
@@ -58,12 +60,11 @@ class OsmdExperts {
   // v and the slot of a client with a row above the floor; v may be behind the row's, which only
   // grows.
   using Entry = std::pair<double, int64_t>;
-  using Heap = std::vector<Entry>;  // the smallest on top
+  using Heap = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;  // smallest on top
 
-  static void push(Heap& heap, const Entry& entry);
-  static void pop(Heap& heap);
   void lower(std::size_t e, double exponent, std::vector<int64_t>& changed);
   bool settle(std::size_t e, std::vector<int64_t>& changed);
+  void rebuild_heap(std::size_t e);
   void rebuild_heaps();
 
   Urn& urn_;

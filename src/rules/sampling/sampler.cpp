@@ -11,9 +11,6 @@ namespace hanse {
 
 int64_t Draw::draws() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
-void ClientSampler::observe(const Draw&, const Feedback&) {}
-void ClientSampler::observe_all(std::span<const double>) {}
-
 double variance_estimate(const Draw& draw, std::span<const double> a) {
   const auto k = static_cast<double>(draw.draws());
   double sum = 0;

@@ -65,9 +65,9 @@ void Urn::refresh_all() {
   if (absent_) absent_->refresh_all();
 }
 
-void Urn::reshape(int64_t width, std::vector<double> rows) {
+void Urn::reshape(int64_t width) {
+  rows_.assign(static_cast<std::size_t>(rows() * width), 0);
   width_ = width;
-  rows_ = std::move(rows);
   present_ = SumTree(width + 1);
   if (absent_) absent_.emplace(width + 1);
   refresh_all();
@@ -79,14 +79,18 @@ double Urn::sum(int64_t column) const {
 }
 
 void Urn::toggle(std::span<const int64_t> clients) {
+  if (!absent_) {
+    absent_.emplace(width_ + 1);
+    absent_->grow(rows());
+  }
+  flip(clients);
+}
+
+void Urn::flip(std::span<const int64_t> clients) {
   std::vector<int64_t> slots;
   for (const int64_t client : clients) {
     available_.toggle(client);
     if (slot(client) >= 0) slots.push_back(slot(client));
-  }
-  if (!absent_) {
-    absent_.emplace(width_ + 1);
-    absent_->grow(rows());
   }
   refresh(slots);
 }
@@ -97,17 +101,6 @@ void Urn::hide(int64_t client) {
   if (at < 0) return;
   put_leaf(present_, at, false);
   present_.refresh(std::span(&at, 1));
-}
-
-void Urn::unhide(std::span<const int64_t> clients) {
-  std::vector<int64_t> slots;
-  for (const int64_t client : clients) {
-    available_.toggle(client);
-    if (slot(client) < 0) continue;
-    slots.push_back(slot(client));
-    put_leaf(present_, slots.back(), true);
-  }
-  present_.refresh(slots);
 }
 
 double Urn::mass(const UrnLaw& law, int64_t client) const {

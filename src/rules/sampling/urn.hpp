@@ -30,7 +30,6 @@ class Urn {
   Urn(int64_t clients, int64_t width, bool all_rows = false);
 
   int64_t clients() const { return available_.clients(); }
-  int64_t width() const { return width_; }
   int64_t rows() const { return static_cast<int64_t>(rows_.size()) / width_; }
   int64_t alike() const { return clients() - rows(); }  // clients without a row
 
@@ -50,8 +49,8 @@ class Urn {
   std::span<const double> row(int64_t slot) const { return {&rows_[offset(slot)], wide()}; }
   void refresh(std::span<const int64_t> slots);
   void refresh_all();
-  // New rows of another width, in the order of the slots. REQUIRES: rows.size() == rows() * width.
-  void reshape(int64_t width, std::vector<double> rows);
+  // Rows of zeros of another width, each in its slot.
+  void reshape(int64_t width);
 
   // Sum of a column over all rows, of clients that are away too.
   double sum(int64_t column) const;
@@ -72,7 +71,7 @@ class Urn {
 
   // Out of reach for the rest of a draw, until unhide(). REQUIRES: the client is available.
   void hide(int64_t client);
-  void unhide(std::span<const int64_t> clients);
+  void unhide(std::span<const int64_t> clients) { flip(clients); }
 
   // The fields "urn/..."; all clients are available after a load.
   void visit(StateFields& fields);
@@ -82,6 +81,7 @@ class Urn {
   std::size_t offset(int64_t slot) const { return static_cast<std::size_t>(slot * width_); }
   void put_leaf(SumTree& tree, int64_t slot, bool there);
   void put_leaves(int64_t slot);
+  void flip(std::span<const int64_t> clients);
 
   int64_t width_;
   bool all_rows_;

@@ -24,7 +24,9 @@ class UrnSampler : public ClientSampler {
 
  protected:
   UrnSampler(int64_t clients, int64_t per_round, bool replacement, Urn urn)
-      : ClientSampler(clients, per_round), urn_(std::move(urn)), replacement_(replacement) {}
+      : ClientSampler(clients, per_round), urn_(std::move(urn)), replacement_(replacement) {
+    check_per_round(per_round, clients, replacement);
+  }
   // The masses of the next draw; over all clients they sum to 1.
   virtual UrnLaw law() const = 0;
 

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/tree_shape.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/protocol/schedule.hpp"
 
 namespace hanse {

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/job/job.hpp"
 #include "hanse/run/plan.hpp"
 #include "sheet.hpp"
 
 namespace hanse {
+
+struct Job;
 
 inline double number(int64_t n) { return static_cast<double>(n); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hanse/job/job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/federated.hpp"
@@ -87,9 +88,8 @@ Workload::Workload(const Job& job, const Federation& federation, bool has_losses
     evaluated += samples_evaluated(federation, client);
   }
   const auto sampler = make_sampler(job, federation);
-  const auto availability = make_availability(job.sampler.availability, federation.clients());
   Participation participation(
-      *sampler, availability.get(), federation,
+      *sampler, make_availability(job.sampler.availability, federation.clients()), federation,
       {.seed = static_cast<uint64_t>(job.run.seed), .regret = job.evaluate.regret});
   rounds.resize(static_cast<std::size_t>(std::clamp<int64_t>(job.run.rounds, 1, kDraws)));
   for (std::size_t round = 0; round < rounds.size(); ++round) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "hanse/data/federation.hpp"
-#include "hanse/job/job.hpp"
 #include "hanse/protocol/footprint.hpp"
 #include "machines.hpp"
 

@@ -178,20 +178,20 @@ TEST(DqnFed, ShortensLongStepsAsAWhole) {
                            .draw_weights = ones,
                            .gram = gram,
                            .rates = rates};
-  const Mix free = make_dqn_fed({})->mix(report);
+  const Mix free = make_dqn_fed(0, 0)->mix(report);
   EXPECT_EQ(free.direction.scale, 1);
   EXPECT_NEAR(free.direction.squared_norm, 1.4, 1e-14);  // d^T G^-1 d
-  const Mix bound = make_dqn_fed({.radius = 0.5})->mix(report);
+  const Mix bound = make_dqn_fed(0.5, 0)->mix(report);
   EXPECT_EQ(bound.coefficients, free.coefficients);
   EXPECT_NEAR(bound.direction.scale, 0.5 / std::sqrt(1.4), 1e-14);
-  EXPECT_EQ(make_dqn_fed({.radius = 2})->mix(report).direction.scale, 1);
+  EXPECT_EQ(make_dqn_fed(2, 0)->mix(report).direction.scale, 1);
 }
 
 TEST(DqnFed, AcceptsWhatRaisesNoLoss) {
-  const auto rule = make_dqn_fed({.backtrack = 3});
+  const auto rule = make_dqn_fed(0, 3);
   EXPECT_EQ(rule->needs().trials, 3);
   EXPECT_TRUE(rule->needs().losses);
-  EXPECT_FALSE(make_dqn_fed({})->needs().losses);
+  EXPECT_FALSE(make_dqn_fed(0, 0)->needs().losses);
   const std::vector<double> before{1, 2};
   EXPECT_TRUE(rule->accepts(before, std::vector<double>{1, 1.5}));
   EXPECT_FALSE(rule->accepts(before, std::vector<double>{0.1, 2.1}));

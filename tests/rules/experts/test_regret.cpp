@@ -60,7 +60,6 @@ TEST(RegretBook, SumsOfEachNode) {
   RegretBook book(2, 1);
   book.add(Numbers{0.25, 0.75, 1, 0}, Numbers{1, 0, 0.5, 0.25}, Numbers{0.125, 0.5});
   book.add(Numbers{0.5, 0.5, 0, 1}, Numbers{0, 0.5, 1, 0}, Numbers{0.25, 1});
-  EXPECT_EQ(book.rounds(), 2);
   EXPECT_EQ(book.weighted(0), 0.25 + 0.25);
   EXPECT_EQ(book.weighted(1), 0.5 + 0);
   EXPECT_EQ(book.own(0), 0.375);

@@ -89,8 +89,8 @@ void OsmdReference::set_rates() {
   const bool unknown = !(a_max_ > 0);
   if (unknown) eta_.assign(experts_.size(), 0);
   if (unknown) gamma_ = 0;
-  if (options_.kind == OsmdKind::kFixed && options_.eta >= 0) eta_ = {options_.eta};
-  if (options_.gamma >= 0 && !unknown) gamma_ = options_.gamma;
+  if (options_.kind == OsmdKind::kFixed && options_.eta) eta_ = {*options_.eta};
+  if (options_.gamma && !unknown) gamma_ = *options_.gamma;
 }
 
 Distribution OsmdReference::theta() const {

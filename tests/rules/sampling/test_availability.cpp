@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -16,12 +15,12 @@ namespace {
 // Who is there, from the changes that an availability tells.
 class Presences {
  public:
-  Presences(std::unique_ptr<Availability> availability, int64_t clients)
+  Presences(Availability availability, int64_t clients)
       : availability_(std::move(availability)), there_(static_cast<std::size_t>(clients), true) {}
 
   // The next round asked for.
   const std::vector<bool>& at(int64_t round, uint64_t seed = 1) {
-    const auto changed = availability_->changes(round, seed);
+    const auto changed = availability_(round, seed);
     auto sorted = changed;
     std::sort(sorted.begin(), sorted.end());
     EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end()) << "twice";
@@ -30,7 +29,7 @@ class Presences {
   }
 
  private:
-  std::unique_ptr<Availability> availability_;
+  Availability availability_;
   std::vector<bool> there_;
 };
 
@@ -122,19 +121,19 @@ TEST(Availability, ASchedulesLastRoundMayBeTheLargestNumber) {
 // is not told.
 TEST(Availability, TellsOnlyWhoChanges) {
   using Ids = std::vector<int64_t>;
-  const auto schedule = make_scheduled_availability(
+  const Availability schedule = make_scheduled_availability(
       std::vector<Presence>{{900000000000, 2, 3}, {7, 3, 5}, {8, 12, 13}});
-  EXPECT_EQ(schedule->changes(1, 1), (Ids{7, 8, 900000000000}));
-  EXPECT_EQ(schedule->changes(2, 1), (Ids{900000000000}));
-  EXPECT_EQ(schedule->changes(2, 1), Ids());
-  EXPECT_EQ(schedule->changes(3, 1), (Ids{7}));
-  EXPECT_EQ(schedule->changes(10, 1), (Ids{7, 900000000000}));
-  EXPECT_EQ(schedule->changes(20, 1), Ids());
-  const auto blocks = make_block_availability(9, 3, 2);
-  EXPECT_EQ(blocks->changes(1, 1), (Ids{3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(blocks->changes(2, 1), Ids());
-  EXPECT_EQ(blocks->changes(3, 1), (Ids{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(blocks->changes(9, 1), Ids());  // the same block, a turn of all later
+  EXPECT_EQ(schedule(1, 1), (Ids{7, 8, 900000000000}));
+  EXPECT_EQ(schedule(2, 1), (Ids{900000000000}));
+  EXPECT_EQ(schedule(2, 1), Ids());
+  EXPECT_EQ(schedule(3, 1), (Ids{7}));
+  EXPECT_EQ(schedule(10, 1), (Ids{7, 900000000000}));
+  EXPECT_EQ(schedule(20, 1), Ids());
+  const Availability blocks = make_block_availability(9, 3, 2);
+  EXPECT_EQ(blocks(1, 1), (Ids{3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(blocks(2, 1), Ids());
+  EXPECT_EQ(blocks(3, 1), (Ids{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(blocks(9, 1), Ids());  // the same block, a turn of all later
 }
 
 // As in a run that resumes: the first question may be about any round.

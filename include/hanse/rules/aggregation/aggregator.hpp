@@ -66,7 +66,7 @@ class Aggregator : public Stateful {
   virtual bool accepts(std::span<const double> before, std::span<const double> after) const;
 
   // The weights p over all clients after the round, for rules that keep such; else empty. O(K).
-  virtual std::vector<double> decision() const;
+  virtual std::vector<double> decision() const { return {}; }
 };
 
 // A rule without a state: its needs() and its mix().

@@ -32,18 +32,14 @@ bool has_curvature(double s_s, double s_y, double y_y);
 // gradients that are zero. Throws InvalidArgument when `gram` is no Gram matrix. Cost: O(K^3).
 Mix solve_rates(std::span<const double> gram, std::span<const double> rates);
 
-struct DqnFedOptions {
-  double radius = 0;      // longest step |x|; longer ones are shortened as a whole; 0: no limit
-  int64_t backtrack = 0;  // halvings of the step until no participant's loss rises; 0: off
-};
-
 // theta <- theta - t x, x by solve_rates on the participants, t = min(1, radius/|x|,
-// 1000/max |c_k g_k|). Every participant counts once: the draws' weights do not enter. With
-// backtracking, no step is taken when all halvings raise some participant's loss.
+// 1000/max |c_k g_k|); radius 0: no limit. `backtrack` halvings of the step are tried until no
+// participant's loss rises, and no step is taken when all raise some; 0: off. Every participant
+// counts once: the draws' weights do not enter.
 // Known weakness: Theorem 4.2 asks for S <= (2/L) min d_k, which nothing enforces but `radius` and
 // `backtrack`; near Pareto-stationary points G is close to singular and x long, and the method as
 // printed (both at 0) diverges on networks.
 // REQUIRES: radius >= 0, backtrack >= 0.
-std::unique_ptr<Aggregator> make_dqn_fed(const DqnFedOptions& options);
+std::unique_ptr<Aggregator> make_dqn_fed(double radius, int64_t backtrack);
 
 }  // namespace hanse

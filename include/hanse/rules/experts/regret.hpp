@@ -34,7 +34,6 @@ class RegretBook final : public Stateful {
   void add(std::span<const double> weights, std::span<const double> losses,
            std::span<const double> own);
 
-  int64_t rounds() const { return rounds_; }
   // Sums over the rounds so far, of one node.
   double weighted(int64_t node) const {  // of sum_j weights_ij losses_ij
     return weighted_[to_index(node)];

@@ -8,43 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "hanse/rules/sampling/options.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
-#include "hanse/rules/variant.hpp"
 
 namespace hanse {
-
-enum class OsmdKind { kFixed, kAdaptive, kDoubling };
-
-// How A_max, the bound of every a_m, is known.
-enum class BoundSource {
-  kGiven,
-  kFirstRound,  // the largest a_m of all clients before the first round
-  kRunning,     // the largest a_m seen so far
-};
-
-struct LearningOptions {
-  static constexpr double kAuto = -1;
-
-  OsmdKind kind = OsmdKind::kAdaptive;  // osmd
-  Variant variant = Variant::kPaper;    // osmd, mabs, vrb
-  bool replacement = true;
-  double alpha = 0.4;     // osmd: p_m >= alpha/M; 1: uniform. In (0, 1]
-  double rate_scale = 1;  // osmd, mabs: factor on a in the updates, not on A_max
-  BoundSource bound = BoundSource::kFirstRound;  // osmd, mabs, vrb
-  double a_max = 0;              // of BoundSource::kGiven: A_max, MABS's A or VRB's L
-  int64_t horizon = 0;           // T: rounds; needed where kAuto makes use of it
-  double eta = kAuto;            // osmd, kFixed: the learning rate; kAuto: the grid's smallest
-  double gamma = kAuto;          // osmd: rate of the experts' weights; kAuto: the paper's
-  bool restart_uniform = false;  // kDoubling: restart from the uniform distribution, not the last
-  // Share of the uniform distribution in p: eta of MABS, theta of VRB. In (0, 1]; 1: uniform.
-  // kAuto: 0.4, but (M/T)^(1/3), at most 1, for VRB's paper.
-  double mixing = kAuto;
-  double rate = kAuto;  // mabs: delta >= 0; kAuto: sqrt(eta^4 log M/(T M^5 A)), A as below
-  double c = kAuto;     // avare: C of eq. 20, >= M: the larger, the longer near uniform; kAuto: M
-  // avare: in (0, 1], successive models differ by O(t^-delta). 1 is for steps of SGD that fall with
-  // 1/t.
-  double delta = 1;
-};
 
 // E of Algorithm 5 for T rounds: ceil(log2(1 + 4 log(M/alpha)/log M (T - 1))/2) + 1; 1 for M = 1.
 int64_t osmd_experts(double alpha, int64_t clients, int64_t rounds);

@@ -55,7 +55,7 @@ class ClientSampler : public Stateful {
 
   // Called after every round with what its participants reported. Throws InvalidArgument, naming
   // the client, when an a_i is negative or not finite and the sampler uses it.
-  virtual void observe(const Draw& draw, const Feedback& feedback);
+  virtual void observe(const Draw& /*draw*/, const Feedback& /*feedback*/) {}
 
   // These clients came or went; all are available at first, and after load(). Each stands once.
   virtual void toggle(std::span<const int64_t> clients) = 0;
@@ -63,7 +63,7 @@ class ClientSampler : public Stateful {
 
   // Does the next draw need a_i of all clients? Then observe_all() is called first, with a [M].
   virtual bool needs_all_clients() const { return false; }
-  virtual void observe_all(std::span<const double> a);
+  virtual void observe_all(std::span<const double> /*a*/) {}
 
   // Weights of the rule's experts, when it has some.
   virtual std::vector<double> expert_weights() const { return {}; }
