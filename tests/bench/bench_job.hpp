@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hanse/base/error.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 

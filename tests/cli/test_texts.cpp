@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/cli/program.hpp"
+#include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "support/errors.hpp"
 

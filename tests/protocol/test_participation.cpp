@@ -100,7 +100,7 @@ TEST(Participation, RecordsVarianceAndRegret) {
     Participation participation(*sampler, availability, federation(),
                                 {.seed = kSeed, .regret = true});
     std::vector<bool> there(at(kClients), true);
-    const auto slow = make_independent_availability(kClients, 0.6);
+    const Availability slow = make_independent_availability(kClients, 0.6);
     double regret = 0;
     int64_t taught = 0, idle = 0;
     for (int64_t round = 1; round <= 60; ++round) {
@@ -109,7 +109,7 @@ TEST(Participation, RecordsVarianceAndRegret) {
         p.push_back(sampler->probability(client));
       }
       const Draw& draw = play(participation, round);
-      for (const int64_t client : slow->changes(round, kSeed)) there[at(client)].flip();
+      for (const int64_t client : slow(round, kSeed)) there[at(client)].flip();
       const Numbers a = true_a(round);
       double mass = 0, roots = 0, available = 0, variance = 0, draws = 0;
       for (std::size_t c = 0; c < p.size(); ++c) {

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/config.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"

@@ -6,6 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
+#include "hanse/job/job.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
 #include "support/errors.hpp"
