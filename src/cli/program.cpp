@@ -114,7 +114,10 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
   try {
     std::exception_ptr misread;
     const Command command = read_command(arguments, misread);
-    if (!misread && !runs_on_ranks(command)) return execute_alone(command);
+    if (!misread && !runs_on_ranks(command)) {
+      end_at_stop_signals();
+      return execute_alone(command);
+    }
     if (!MpiEnvironment::launched()) {
       const auto comm = make_single_communicator();
       return execute_on_ranks(command, misread, *comm, start_s);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data_facts.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -150,6 +151,7 @@ void Execution::checkpoint(bool required) {
     state.put("train_losses", std::span(train_losses_));
     state.put_text("job", job_text(job_));
     state.put_text("model_file", parts_->model_file_digest);
+    state.put_part("data", data_facts(parts_->federation));
     directory_->flush();
   }
   const std::string folder = job_.run.out + "/checkpoints";
@@ -180,6 +182,9 @@ void Execution::load_checkpoint() {
     if (is_server()) {
       state = read_checkpoint_state(resume_->file);
       check_model_file(state);
+      if (const State facts = state.part("data"); !facts.arrays().empty()) {
+        require_same_data(parts_->federation, facts, job_.data.path);
+      }
     }
     if (protocol().client_states()) {
       read_checkpoint_clients(
@@ -210,6 +215,7 @@ void Execution::finish() {
                           .rounds = completed(),
                           .ranks = comm_.size(),
                           .row = protocol().model_row(),
+                          .data_digest = data_digest(parts_->federation),
                           .setup_seconds = setup_s_,
                           .seconds = directory_->seconds(),
                           .seconds_per_round_median = directory_->round_seconds_median(),
