@@ -23,10 +23,12 @@ import subprocess
 import threading
 import time
 
+from shared.stopping import ask_to_stop
 from shared.summaries import BadRun, read_summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STOPPED = 75  # the program's status after a checkpoint on request
+LOCKED = "another run writes this folder"  # in the program's message
 
 
 class Refused(Exception):
@@ -115,11 +117,14 @@ class Sweep:
 
     def stop(self):
         """The runs write a checkpoint and end; at the second request they end at once."""
-        number = signal.SIGTERM if self.stopping else signal.SIGUSR1
-        self.stopping = True
         with self.lock:
-            for process in self.running.values():
-                process.send_signal(number)
+            at_once, self.stopping = self.stopping, True
+            processes = list(self.running.values())
+        for process in processes:
+            if at_once:
+                process.terminate()
+            else:
+                ask_to_stop(process, pathlib.Path(process.args[0]).name == "mpirun")
 
     def command(self, task):
         launch = self.launch if task.case.launch is None else task.case.launch
@@ -152,6 +157,8 @@ class Sweep:
         if self.stopping:
             return "stopped"
         lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        if LOCKED in lines[-1]:
+            return "skipped: " + lines[-1].split("error: ")[-1]
         self.failures.append(f"{task.label()}: status {status}: {lines[-1]}")
         return f"FAILED with status {status}: {lines[-1]}"
 

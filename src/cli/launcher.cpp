@@ -3,6 +3,7 @@
 // library that holds everything else (HANSE_PROGRAM) is loaded. Two families cover x86-64, so that
 // hosts of different age agree more often: SkylakeX where there is AVX-512, Haswell elsewhere.
 // HANSE_KERNELS in the environment overrides it.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -30,10 +31,20 @@ void choose_kernels() {
   setenv("OMP_NUM_THREADS", "1", 1);
 }
 
+// A request to stop that comes while the program and MPI start waits until they can act on it
+// (catch_stop_signals).
+void hold_stop_requests() {
+  sigset_t requests;
+  sigemptyset(&requests);
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) sigaddset(&requests, signal);
+  sigprocmask(SIG_BLOCK, &requests, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const double start_s = hanse::monotonic_seconds();
+  hold_stop_requests();
   choose_kernels();
   void* program = dlopen(HANSE_PROGRAM, RTLD_LAZY | RTLD_GLOBAL);
   using Main = int (*)(int, char**, double);

@@ -104,6 +104,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
       misread = std::current_exception();
     }
     if (!misread && !runs_on_ranks(command)) {
+      end_at_stop_signals();
       fmt::print("{}", execute_alone(command));
       return ExitStatus::kDone;
     }

@@ -18,6 +18,8 @@ namespace hanse {
 
 namespace {
 
+constexpr double kSecondsToEnd = 5;  // of ranks that were killed a moment ago
+
 // Keys that a resumed run may change; a section whose keys all may is "checkpoint.".
 std::vector<std::string> changeable(const OptionTable& table) {
   std::vector<std::string> names;
@@ -59,13 +61,15 @@ ResumePoint find_resume_point(const std::string& folder) {
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
                    double start_s) {
   KeyedJob job(catalog());
+  RunLock lock;
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
-    if (comm.rank() == 0) check_output(job.run.out, job.run.overwrite);
+    if (comm.rank() == 0) lock = claim_output(job.run.out, job.run.overwrite);
     job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
   });
   require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
+  if (comm.rank() != 0) lock = RunLock::join(job.run.out);
   comm.set_timeout(job.comm.timeout_seconds);
   return execute(job, comm, start_s, std::nullopt);
 }
@@ -73,6 +77,7 @@ ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Comm
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s) {
   KeyedJob job(catalog());
+  RunLock lock;
   ResumePoint point;
   agree_on(comm, [&] {
     check_changes(overrides, job.table);
@@ -84,17 +89,18 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
     job.table.resolve();
     check_job(job);
     if (comm.rank() != 0) return;
+    std::error_code code;  // set when run.out is not there yet
+    lock = std::filesystem::equivalent(job.run.out, run_directory, code)
+               ? RunLock::take(run_directory, kSecondsToEnd)
+               : claim_output(job.run.out, job.run.overwrite);
     point = find_resume_point(run_directory);
     if (job.run.rounds < point.round) {
       throw InvalidArgument(fmt::format("the checkpoint is behind round {}", job.run.rounds),
                             "run.rounds",
                             fmt::format("it has completed {} of {}", point.round, rounds_before));
     }
-    std::error_code code;  // set when run.out is not there yet
-    if (!std::filesystem::equivalent(job.run.out, run_directory, code)) {
-      check_output(job.run.out, job.run.overwrite);
-    }
   });
+  if (comm.rank() != 0) lock = RunLock::join(job.run.out);
   job.run.overwrite = false;
   point.file = bcast_text(comm, point.file, 0);
   notice(fmt::format("resuming {} after round {}", run_directory, point.round));

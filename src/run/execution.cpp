@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "data_facts.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -178,6 +179,7 @@ class Execution {
       state.put("train_losses", std::span(train_losses_));
       state.put_text("job", job_text(job_));
       state.put_text("model_file", parts_->model_file_digest);
+      state.put_part("data", data_facts(parts_->federation));
       directory_->flush();
     }
     const std::string folder = job_.run.out + "/checkpoints";
@@ -208,6 +210,9 @@ class Execution {
       if (is_server()) {
         state = read_checkpoint_state(resume_->file);
         check_model_file(state);
+        if (const State facts = state.part("data"); !facts.arrays().empty()) {
+          require_same_data(parts_->federation, facts, job_.data.path);
+        }
       }
       if (protocol().client_states()) {
         read_checkpoint_clients(
@@ -238,6 +243,7 @@ class Execution {
                             .rounds = completed(),
                             .ranks = comm_.size(),
                             .row = protocol().model_row(),
+                            .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,
                             .seconds = directory_->seconds(),
                             .seconds_per_round_median = directory_->round_seconds_median(),

@@ -33,6 +33,7 @@ std::string summary_json(const Summary& summary) {
                               {"rounds", summary.rounds},
                               {"ranks", summary.ranks},
                               {"model_digest", digest_hex(std::as_bytes(summary.row))},
+                              {"data_digest", summary.data_digest},
                               {"setup_seconds", summary.setup_seconds},
                               {"seconds", summary.seconds},
                               {"seconds_per_round_median", summary.seconds_per_round_median},

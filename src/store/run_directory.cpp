@@ -1,6 +1,7 @@
 #include "hanse/store/run_directory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -88,28 +89,35 @@ std::string header_of(const Metrics& columns) {
   return header;
 }
 
+// A user's notes, what a batch system writes, and the lock.
+bool may_lie_beside_a_run(const fs::path& path) {
+  constexpr std::array kNotes = {".txt", ".log", ".out", ".err"};
+  return path.filename() == RunLock::kFile ||
+         std::find(kNotes.begin(), kNotes.end(), path.extension()) != kNotes.end();
+}
+
 }  // namespace
 
-void check_output(const std::string& path, bool overwrite) {
-  std::error_code code;
+RunLock claim_output(const std::string& path, bool overwrite) {
   if (fs::exists(path) && !fs::is_directory(path)) {
     throw InvalidArgument("the output is a file, not a folder", path, "choose another run.out");
   }
-  if (!overwrite) {
-    for (const char* name : kResults) {
-      if (fs::exists(fs::path(path) / name)) {
-        throw InvalidArgument("the output directory holds a run's results", path,
-                              "choose another run.out, go on with `hanse resume`, or pass "
-                              "--run.overwrite=true");
-      }
-    }
+  RunLock lock = RunLock::take(path, 0);
+  if (overwrite) return lock;
+  for (const char* name : kResults) {
+    if (!fs::exists(fs::path(path) / name)) continue;
+    throw InvalidArgument("the output directory holds a run's results", path,
+                          "choose another run.out, go on with `hanse resume`, or pass "
+                          "--run.overwrite=true");
   }
-  fs::create_directories(path, code);
-  if (code || access(path.c_str(), W_OK | X_OK) != 0) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (may_lie_beside_a_run(entry.path())) continue;
     throw InvalidArgument(
-        "cannot write to the output directory: " + (code ? code.message() : errno_text()), path,
-        "choose another run.out");
+        "the output directory holds other things: " + entry.path().filename().string(), path,
+        "choose another run.out, or pass --run.overwrite=true, which leaves "
+        "them there");
   }
+  return lock;
 }
 
 RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,

@@ -47,8 +47,8 @@ TEST(Decisions, NoFileWithoutOne) {
 TEST(Decisions, AreResultsThatAreNotOverwritten) {
   const ScratchFolder folder;
   std::ofstream(folder / "decisions.csv") << "round,p_0\n";
-  EXPECT_THROW(check_output(folder.path(), false), InvalidArgument);
-  EXPECT_NO_THROW(check_output(folder.path(), true));
+  EXPECT_THROW(claim_output(folder.path(), false), InvalidArgument);
+  EXPECT_NO_THROW(claim_output(folder.path(), true));
 }
 
 TEST(Decisions, AreCutWhereTheRunGoesOn) {

@@ -9,8 +9,8 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/store/run_directory.hpp"
-#include "support/scratch_folder.hpp"
 #include "support/errors.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -58,28 +58,51 @@ RunDirectory made(const std::string& path, int64_t rounds) {
   return directory;
 }
 
-TEST(CheckOutput, MakesFoldersAndRefusesResults) {
+TEST(ClaimOutput, MakesFoldersAndRefusesResults) {
   const ScratchFolder folder;
-  check_output(folder / "a/b", false);
-  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  {
+    const RunLock lock = claim_output(folder / "a/b", false);
+    EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  }
   write(folder / "a/b/notes.txt", "mine");
-  check_output(folder / "a/b", false);
+  claim_output(folder / "a/b", false);
   for (const char* name : {"job.cfg", "rounds.csv", "sampling.csv", "evaluations.csv",
                            "clients.csv", "summary.json", "model.h5", "checkpoints/x", "plots/x"}) {
     const std::string path = folder / (std::string("with ") + name);
     write(path + "/" + name, "");
-    expect_error<InvalidArgument>([&] { check_output(path, false); },
+    expect_error<InvalidArgument>([&] { claim_output(path, false); },
                                   {"holds a run's results", path, "--run.overwrite=true"});
-    check_output(path, true);
+    claim_output(path, true);
     EXPECT_TRUE(fs::exists(path + "/" + name));  // nothing is removed yet
   }
 }
 
-TEST(CheckOutput, RefusesWhatIsNoFolder) {
+TEST(ClaimOutput, RefusesAFolderOfOtherThings) {
+  const ScratchFolder folder;
+  for (const char* name : {"first.cfg", "data/train.csv"}) {
+    const std::string path = folder / (std::string("with ") + name[0]);
+    write(path + "/" + name, "");
+    expect_error<InvalidArgument>([&] { claim_output(path, false); },
+                                  {"holds other things: ", path, "--run.overwrite=true"});
+    claim_output(path, true);
+    EXPECT_TRUE(fs::exists(path + "/" + name));
+  }
+}
+
+TEST(ClaimOutput, RefusesAFolderThatAnotherRunWrites) {
+  const ScratchFolder folder;
+  const RunLock first = claim_output(folder.path(), false);
+  for (const bool overwrite : {false, true}) {
+    expect_error<InvalidArgument>([&] { claim_output(folder.path(), overwrite); },
+                                  {"another run writes this folder", folder.path()});
+  }
+}
+
+TEST(ClaimOutput, RefusesWhatIsNoFolder) {
   const ScratchFolder folder;
   write(folder / "file", "");
-  expect_error<InvalidArgument>([&] { check_output(folder / "file", true); }, {"is a file"});
-  expect_error<InvalidArgument>([&] { check_output(folder / "file/below", true); },
+  expect_error<InvalidArgument>([&] { claim_output(folder / "file", true); }, {"is a file"});
+  expect_error<InvalidArgument>([&] { claim_output(folder / "file/below", true); },
                                 {"cannot write", "file/below"});
 }
 

@@ -201,5 +201,46 @@ class Resume(hanse.Case):
                          hanse.column(straight, "rounds.csv", "loss"))
 
 
+class OtherData(hanse.Case):
+    """A run goes on with the data it has started with, or not at all."""
+
+    JOB = {"data.kind": "csv", "data.client-column": "site", "data.test-fraction": 0.2,
+           "data.shape": None, "data.classes": None, "federation.samples": None,
+           "federation.clients": None, "federation.partition": "by-column"}
+
+    def table(self, sites=8, label=lambda i: i % 3, columns=("a", "b", "label", "site"), each=10):
+        rows = [{"a": (i * 37) % 11 - 5, "b": (i * i) % 7, "label": label(i), "site": i % sites}
+                for i in range(each * sites)]
+        lines = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in rows)]
+        return "\n".join(lines) + "\n"
+
+    def test_is_refused(self):
+        path = self.write("data.csv", self.table())
+        job = self.job({**self.JOB, "data.path": path, "data.label-column": "label"})
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        others = {
+            "7 clients, there were 8": self.table(sites=7),
+            "72 samples, there were 80": self.table(each=9),
+            "4 classes, there were 3": self.table(label=lambda i: i % 4),
+            "a sample has the shape [1], it had [2]": self.table(columns=("a", "label", "site")),
+            "samples, labels, or which client has them": self.table(label=lambda i: (i + 1) % 3),
+            "samples, labels,": self.table(columns=("b", "a", "label", "site")),
+        }
+        for what, text in others.items():
+            self.write("data.csv", text)
+            for ranks in (None, 2):
+                refused = self.hanse("resume", run, ranks=ranks, expect=2)
+                self.assert_one_error(refused, 2, "the data are not those of the checkpoint", what,
+                                      path, "hint")
+        self.write("data.csv", self.table())
+        self.hanse("resume", run, ranks=2)
+        straight = self.train(job, "straight")
+        self.assert_digest(run, straight)
+        self.assertEqual(hanse.summary(run)["data_digest"], hanse.summary(straight)["data_digest"])
+        checkpoint = os.path.join(run, "checkpoints", self.checkpoints(run)[-1])
+        self.assertIn(hanse.summary(run)["data_digest"],
+                      self.hanse("inspect", checkpoint).stdout())
+
+
 if __name__ == "__main__":
     hanse.main()

@@ -15,6 +15,7 @@ struct Summary {
   int64_t rounds = 0;
   int64_t ranks = 1;
   std::span<const float> row;  // the final model; its digest is reported
+  std::string data_digest;     // of samples, labels, clients and test parts
   double setup_seconds = 0;    // from the start of the process to the first round
   double seconds = 0;          // of all rounds
   double seconds_per_round_median = 0;

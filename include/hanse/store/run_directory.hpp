@@ -13,12 +13,14 @@
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/event_file.hpp"
+#include "hanse/store/run_lock.hpp"
 
 namespace hanse {
 
-// Throws InvalidArgument when `path` cannot take a new run: it holds results and `overwrite` is
-// false, it is a file, or it cannot be created or written. Changes nothing but creating folders.
-void check_output(const std::string& path, bool overwrite);
+// The lock of the folder of a new run, which is made where it is missing. Throws InvalidArgument:
+// another run writes it, it is a file, it cannot be made or written, or, where `overwrite` is
+// false, it holds a run's results or anything else.
+RunLock claim_output(const std::string& path, bool overwrite);
 
 class RunDirectory {
  public:

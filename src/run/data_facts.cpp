@@ -1,0 +1,49 @@
+#include "data_facts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/data/federation.hpp"
+
+namespace hanse {
+
+std::string data_digest(const Federation& federation) {
+  return fmt::format("{:016x}", federation.digest());
+}
+
+State data_facts(const Federation& federation) {
+  State facts;
+  facts.put("clients", federation.clients());
+  facts.put("held_out", federation.held_out());
+  facts.put("samples", federation.samples());
+  facts.put("classes", federation.classes());
+  facts.put("shape", std::span<const int64_t>(federation.sample_shape()));
+  facts.put_text("digest", data_digest(federation));
+  return facts;
+}
+
+void require_same_data(const Federation& federation, const State& facts, const std::string& where) {
+  const State now = data_facts(federation);
+  const auto refuse = [&](const std::string& what) {
+    throw InvalidArgument("the data are not those of the checkpoint: " + what, where,
+                          "put back what the run has started with, or start a new run");
+  };
+  for (const auto& [name, counted] : {std::pair{"clients", "clients"},
+                                      {"held_out", "clients held out"},
+                                      {"samples", "samples"},
+                                      {"classes", "classes"}}) {
+    const auto before = facts.get_one<int64_t>(name);
+    const auto found = now.get_one<int64_t>(name);
+    if (found != before) refuse(fmt::format("{} {}, there were {}", found, counted, before));
+  }
+  const auto& shape = facts.get<int64_t>("shape");
+  if (federation.sample_shape() != shape) {
+    refuse(fmt::format("a sample has the shape {}, it had {}", federation.sample_shape(), shape));
+  }
+  if (now.get_text("digest") != facts.get_text("digest")) {
+    refuse("samples, labels, or which client has them");
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,160 @@
+#include "hanse/store/run_lock.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hanse/base/clock.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
+
+namespace hanse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto kPause = std::chrono::milliseconds(50);  // from one try to the next
+constexpr double kSecondsToEnd = 1;                     // of the other ranks of a refused run
+
+std::string lock_file(const std::string& folder) { return folder + "/" + RunLock::kFile; }
+
+[[noreturn]] void cannot_write(const std::string& folder, const std::string& why) {
+  throw InvalidArgument("cannot write to the output directory: " + why, folder,
+                        "choose another run.out");
+}
+
+// Returns the folders that were missing, the innermost first.
+std::vector<std::string> make_folders(const std::string& folder) {
+  std::vector<std::string> made;
+  for (fs::path path = fs::absolute(folder); !fs::exists(path); path = path.parent_path()) {
+    if (path.has_filename()) made.push_back(path);
+  }
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) cannot_write(folder, code.message());
+  return made;
+}
+
+bool is_held(int code) { return code == EAGAIN || code == EACCES; }
+bool has_no_locks(int code) { return code == ENOLCK || code == EOPNOTSUPP || code == ENOSYS; }
+
+// What the owner has written about itself; it may be on its way.
+std::string owner_of(int file) {
+  char text[512];
+  const ssize_t length = pread(file, text, sizeof text, 0);
+  return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "not known yet";
+}
+
+// There is the lock at most.
+bool wrote_nothing(const std::string& folder) {
+  std::error_code code;
+  const fs::directory_iterator entries(folder, code);
+  return !code && std::all_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+    return entry.path().filename() == RunLock::kFile;
+  });
+}
+
+void write_owner(int file) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const std::string owner = fmt::format("host {}, process {}, since {:%Y-%m-%d %H:%M:%S}", host,
+                                        getpid(), fmt::localtime(std::time(nullptr)));
+  // It serves messages alone: a full disk does not keep a run from starting.
+  if (ftruncate(file, 0) != 0 || pwrite(file, owner.data(), owner.size(), 0) < 0) return;
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& folder, int flags)
+    : folder_(folder), file_(open(lock_file(folder).c_str(), O_RDWR | O_CLOEXEC | flags, 0644)) {}
+
+// The last process takes the file away; take() knows a file that has lost its name.
+RunLock::~RunLock() {
+  if (file_ < 0) return;
+  std::error_code ignored;
+  if (!made_.empty() && wrote_nothing(folder_)) {
+    if (lock_within(kSecondsToEnd)) fs::remove(lock_file(folder_), ignored);
+    for (const std::string& folder : made_) fs::remove(folder, ignored);
+  } else {
+    try_lock(F_UNLCK);
+    if (try_lock(F_WRLCK) && has_name()) fs::remove(lock_file(folder_), ignored);
+  }
+  close(file_);
+}
+
+RunLock& RunLock::operator=(RunLock&& other) noexcept {
+  std::swap(folder_, other.folder_);
+  std::swap(made_, other.made_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+// A lock of the open file, not of the process: another descriptor of the file may be closed without
+// losing it. Other hosts see it where the file system passes locks on, as NFS does. An exclusive
+// lock becomes a shared one without a moment between. False: errno says why.
+bool RunLock::try_lock(short kind) const {
+  struct flock whole = {};
+  whole.l_type = kind;
+  whole.l_whence = SEEK_SET;
+  return fcntl(file_, F_OFD_SETLK, &whole) == 0;
+}
+
+// Alone. False: errno says why.
+bool RunLock::lock_within(double seconds) const {
+  const double end_s = monotonic_seconds() + seconds;
+  while (!try_lock(F_WRLCK)) {
+    if (!is_held(errno) || monotonic_seconds() >= end_s) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
+// Is the open file still the one of the folder?
+bool RunLock::has_name() const {
+  struct stat own = {}, named = {};
+  return fstat(file_, &own) == 0 && stat(lock_file(folder_).c_str(), &named) == 0 &&
+         own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
+RunLock RunLock::take(const std::string& folder, double patience_s) {
+  auto made = make_folders(folder);
+  RunLock lock(folder, O_CREAT);
+  if (lock.file_ < 0) cannot_write(folder, errno_text());
+  if (!lock.lock_within(patience_s)) {
+    const int code = errno;
+    const std::string why = errno_text();
+    const std::string owner = owner_of(lock.file_);
+    close(std::exchange(lock.file_, -1));  // it is another's, or nobody's
+    if (is_held(code)) {
+      throw InvalidArgument(fmt::format("another run writes this folder ({})", owner), folder,
+                            "wait until it has ended, or choose another run.out");
+    }
+    if (!has_no_locks(code)) cannot_write(folder, why);
+    warning(fmt::format("the file system of {} has no locks ({}): nothing keeps a second run out",
+                        folder, why));
+    return lock;
+  }
+  if (!lock.has_name()) return take(folder, patience_s);
+  lock.made_ = std::move(made);
+  write_owner(lock.file_);
+  lock.try_lock(F_RDLCK);  // the other ranks share it
+  return lock;
+}
+
+RunLock RunLock::join(const std::string& folder) {
+  RunLock lock(folder, 0);
+  lock.try_lock(F_RDLCK);
+  return lock;
+}
+
+}  // namespace hanse
