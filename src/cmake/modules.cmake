@@ -11,12 +11,12 @@ function(hanse_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# hanse_module(NAME SOURCES a.cpp ... LINKS lib ... [APART]): one static library hanse_NAME.
-#   APART  each source is compiled alone, whatever HANSE_UNITY says
+# hanse_module(NAME SOURCES a.cpp ... [APART b.cpp ...] LINKS lib ...): one static library hanse_NAME.
+#   APART  sources that are compiled alone: tables of kinds, whose names are Options and key
 function(hanse_module name)
-  cmake_parse_arguments(ARG "APART" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
-  add_library(hanse_${name} STATIC ${ARG_SOURCES})
-  if(HANSE_UNITY AND NOT ARG_APART)
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(hanse_${name} STATIC ${ARG_SOURCES} ${ARG_APART})
+  if(HANSE_UNITY)
     hanse_compile_together(hanse_${name} ${ARG_SOURCES})
   endif()
   target_include_directories(hanse_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include

@@ -178,7 +178,7 @@ void RunDirectory::append_round(const RoundRecord& record) {
                                  record.participants, record.seconds, record.train_s, record.comm_s,
                                  record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
                                  number_or_nothing(record.mixed_loss), record.evaluate_s);
-  for (const double value : record.more) line += "," + number_or_nothing(value);
+  for (const double value : record.more) line.append(",").append(number_or_nothing(value));
   table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
@@ -187,7 +187,7 @@ void RunDirectory::append_round(const RoundRecord& record) {
 
 void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
   std::string line = fmt::format("{}", round);
-  for (const auto& [name, value] : metrics) line += "," + number_or_nothing(value);
+  for (const auto& [name, value] : metrics) line.append(",").append(number_or_nothing(value));
   table("evaluations.csv", header_of(metrics)).append(line + "\n");
   if (events_) events_->append(round, "evaluation", metrics);
   flush();

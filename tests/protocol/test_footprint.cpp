@@ -244,12 +244,16 @@ TEST(Footprint, BanditRoundsSendAsMuch) {
           const auto sent = static_cast<double>(protocol.round(false).bytes_sent);
           if (comm.rank() != 0) continue;
           const double all = metric(protocol, "syncs");
-          if (all == before) EXPECT_EQ(sent, bytes(0));
+          if (all == before) {
+            EXPECT_EQ(sent, bytes(0));
+          }
           EXPECT_GE(sent, bytes(0));
           EXPECT_LE(sent, bytes(all - before));
           before = all;
         }
-        if (comm.rank() == 0) EXPECT_EQ(before > 0, !std::isinf(gamma));
+        if (comm.rank() == 0) {
+          EXPECT_EQ(before > 0, !std::isinf(gamma));
+        }
       });
     }
   }

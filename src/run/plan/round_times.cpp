@@ -65,8 +65,8 @@ double samples_evaluated(const Federation& federation, int64_t client) {
   return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
 }
 
-Workload::Workload(const Job& job, const Federation& federation, bool has_losses)
-    : clients(job.client.pooled ? 1 : federation.clients()), has_losses(has_losses) {
+Workload::Workload(const Job& job, const Federation& federation, bool needs_losses)
+    : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
   const int64_t batches = loss_batches(job.aggregator.loss);
   const auto work_of = [&](int64_t client) -> Work {
     const int64_t samples =

@@ -49,7 +49,7 @@ class Workload {
 
   // Draws the participants of the job's first rounds from a sampler of its own, as if it learned
   // nothing from them. `job`: as clients train, for a bound that of bound_job().
-  Workload(const Job& job, const Federation& federation, bool has_losses);
+  Workload(const Job& job, const Federation& federation, bool needs_losses);
 
   // Seconds of the participants' training and losses on the busiest rank; mean of the rounds drawn.
   double drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
