@@ -5,10 +5,14 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
 import hanse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
+from shared.stopping import ask_to_stop, hears  # noqa: E402
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 0}
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -60,6 +64,39 @@ class Terminated(hanse.Case):
         self.check("checkpoint", 1, {"checkpoint.every": 1, "model.kind": "mlp",
                                      "model.hidden": "20000", "client.steps": 1,
                                      "sampler.per-round": 1, "federation.clients": 3})
+
+
+class EarlyStop(hanse.Case):
+    """A request that comes while the program starts: kept, and a checkpoint after the first round."""
+
+    PAUSES_S = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
+
+    def check_stopped(self, process, run):
+        process.wait()
+        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertEqual(process.errors(), [])
+        self.assertTrue(self.checkpoints(run), process.describe())
+
+    def test_of_a_run_without_mpirun(self):
+        job = self.job(ENDLESS)
+        numbers = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
+        for i, pause_s in enumerate(self.PAUSES_S):
+            run = self.path(f"run-{i}")
+            process = self.start("run", job, f"--run.out={run}")
+            process.wait_until(lambda p=process: hears(p.popen.pid), "the program's first step")
+            time.sleep(pause_s)
+            process.signal(numbers[i % len(numbers)])
+            self.check_stopped(process, run)
+
+    def test_of_ranks(self):
+        """As the scripts send it: when all ranks hear it."""
+        job = self.job(ENDLESS)
+        for i, pause_s in enumerate(self.PAUSES_S):
+            run = self.path(f"run-{i}")
+            process = self.start("run", job, f"--run.out={run}", ranks=2)
+            time.sleep(pause_s)
+            ask_to_stop(process.popen, under_mpirun=True)
+            self.check_stopped(process, run)
 
 
 class Hung(hanse.Case):

@@ -8,8 +8,8 @@
 namespace hanse {
 
 // Every process of a run holds the lock of run.out, a file in it, for as long as it may write
-// there. The system releases it when the process ends, however it ends. File systems without locks
-// (ENOLCK, EOPNOTSUPP, ENOSYS) are used without one, with a warning.
+// there. The system releases it when the process ends, however it ends; the last process that ends
+// in order removes the file. File systems without locks are used without one, with a warning.
 class RunLock {
  public:
   static constexpr const char* kFile = "lock";
