@@ -12,7 +12,7 @@ import unittest
 import hanse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
-from shared.stopping import ask_to_stop, hears  # noqa: E402
+from shared.stopping import ask_to_stop  # noqa: E402
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 0}
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -69,7 +69,7 @@ class Terminated(hanse.Case):
 class EarlyStop(hanse.Case):
     """A request that comes while the program starts: kept, and a checkpoint after the first round."""
 
-    PAUSES_S = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
+    PAUSES_S = (0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
 
     def check_stopped(self, process, run):
         process.wait()
@@ -83,8 +83,9 @@ class EarlyStop(hanse.Case):
         for i, pause_s in enumerate(self.PAUSES_S):
             run = self.path(f"run-{i}")
             process = self.start("run", job, f"--run.out={run}")
-            process.wait_until(lambda p=process: hears(p.popen.pid), "the program's first step")
-            time.sleep(pause_s)
+            process.wait_until(lambda p=process: hanse.text(f"/proc/{p.popen.pid}/comm") == "hanse\n",
+                               "the program's start")
+            time.sleep(0.05 + pause_s)  # the first step
             process.signal(numbers[i % len(numbers)])
             self.check_stopped(process, run)
 
