@@ -32,33 +32,3 @@ hold_session_folder() {  # hold_session_folder BASE
   mkdir -p "$held"
   say "$held"
 }
-
-# Does the process hear a request to stop? The program blocks SIGUSR1 with its first step, and catches
-# it once it can act on it; before, the signal would end it.
-hears_stop() {  # hears_stop PROCESS
-  local field mask
-  while read -r field mask; do
-    case $field in
-      SigBlk: | SigCgt:) if ((16#$mask >> 9 & 1)); then return 0; fi ;;
-    esac
-  done < <(grep '^Sig' "/proc/$1/status" 2>/dev/null)
-  return 1
-}
-
-# Asks ranks to stop after a checkpoint. mpirun passes SIGUSR1 on to them, once it has started them.
-ask_ranks_to_stop() {  # ask_ranks_to_stop MPIRUN
-  local mpirun=$1 rank deaf
-  while kill -0 "$mpirun" 2>/dev/null; do
-    deaf=yes
-    for rank in $(cat "/proc/$mpirun/task"/*/children 2>/dev/null); do
-      deaf=no
-      if ! hears_stop "$rank"; then deaf=yes; break; fi
-    done
-    if [[ $deaf == no ]]; then
-      sleep 0.2  # ranks of other hosts have begun with these
-      kill -USR1 "$mpirun" 2>/dev/null || true
-      return
-    fi
-    sleep 0.05
-  done
-}

@@ -1,20 +1,32 @@
-"""Asks a run to stop after a checkpoint, once it can hear it."""
+#!/usr/bin/env python3
+"""Asks a run to stop after a checkpoint, once it can hear it.
+
+  scripts/shared/stopping.py MPIRUN      the number of mpirun's process
+"""
+import os
 import pathlib
 import re
 import signal
+import sys
 import time
 
 PAUSE_S = 0.05
+TRIES = 5  # in a row: mpirun starts its ranks one after another
+
+
+def status(pid):
+    """What the system says of the process; nothing when it has ended."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
+    return "" if "\nState:\tZ" in text else text
 
 
 def hears(pid):
     """The program blocks SIGUSR1 with its first step, and catches it once it can act on it; before,
     the signal would end it."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    masks = re.findall(r"^Sig(?:Blk|Cgt):\s*(\w+)", status, re.M)
+    masks = re.findall(r"^Sig(?:Blk|Cgt):\s*(\w+)", status(pid), re.M)
     return any(int(mask, 16) >> (signal.SIGUSR1 - 1) & 1 for mask in masks)
 
 
@@ -28,11 +40,28 @@ def children(pid):
     return found
 
 
-def ask_to_stop(process, under_mpirun):
-    """`process` is the Popen of the program, or of the mpirun that passes the signal on to it."""
-    while process.poll() is None:
-        ranks = children(process.pid) if under_mpirun else [process.pid]
-        if ranks and all(map(hears, ranks)):
-            process.send_signal(signal.SIGUSR1)
+def program(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+
+
+def ask_to_stop(pid, under_mpirun):
+    """`pid` is the program's, or that of the mpirun that passes the signal on to it."""
+    before, heard = [], 0
+    while status(pid):
+        ranks = children(pid) if under_mpirun else [pid]
+        # A copy of mpirun has its handlers, and loses them when it becomes a rank.
+        begun = not under_mpirun or all(program(rank) != program(pid) for rank in ranks)
+        ready = ranks and ranks == before and begun and all(map(hears, ranks))
+        heard = heard + 1 if ready else 0
+        if heard == TRIES:
+            os.kill(pid, signal.SIGUSR1)
             return
+        before = ranks
         time.sleep(PAUSE_S)
+
+
+if __name__ == "__main__":
+    ask_to_stop(int(sys.argv[1]), under_mpirun=True)

@@ -124,7 +124,7 @@ class Sweep:
             if at_once:
                 process.terminate()
             else:
-                ask_to_stop(process, pathlib.Path(process.args[0]).name == "mpirun")
+                ask_to_stop(process.pid, pathlib.Path(process.args[0]).name == "mpirun")
 
     def command(self, task):
         launch = self.launch if task.case.launch is None else task.case.launch

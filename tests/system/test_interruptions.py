@@ -96,7 +96,7 @@ class EarlyStop(hanse.Case):
             run = self.path(f"run-{i}")
             process = self.start("run", job, f"--run.out={run}", ranks=2)
             time.sleep(pause_s)
-            ask_to_stop(process.popen, under_mpirun=True)
+            ask_to_stop(process.popen.pid, under_mpirun=True)
             self.check_stopped(process, run)
 
 
