@@ -5,6 +5,7 @@
 
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/summary.hpp"
 
@@ -33,6 +34,7 @@ after a checkpoint (SIGUSR1, SIGTERM, Ctrl-C without mpirun, run.max-seconds).
 }
 
 std::string version_text() {
+  torch_library();  // its version, too
   std::string text;
   for (const auto& [name, version] : versions()) text += fmt::format("{:<9} {}\n", name, version);
   return text;

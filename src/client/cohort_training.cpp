@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "batch_stream.hpp"
+#include "hanse/model/torch_library.hpp"
 
 namespace hanse {
 
@@ -42,9 +43,10 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
       batch_(largest_batch(options, federation)),
       window_(std::max(clients * batch_, kEvaluationRows)),
       holds_all_(federation.samples() * (federation.sample_values() + 1) * 4 <= sample_bytes),
-      cohort_(make_cohort(model, federation.sample_shape(), federation.classes(),
-                          cohort_settings(options, device, clients, batch_,
-                                          holds_all_ ? federation.samples() : window_))) {
+      cohort_(torch_library().make_cohort(
+          model, federation.sample_shape(), federation.classes(),
+          cohort_settings(options, device, clients, batch_,
+                          holds_all_ ? federation.samples() : window_))) {
   const auto places = static_cast<std::size_t>(clients);
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <functional>
 
-#include <ATen/ATen.h>
-
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -96,6 +94,8 @@ class CrossEntropy final : public Loss {
  public:
   using Loss::Loss;
 
+  std::string name() const override { return "cross-entropy"; }
+
   double loss_and_delta(const Batch& batch, float* logits) const override {
     const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
     double loss = 0;
@@ -129,20 +129,13 @@ class CrossEntropy final : public Loss {
     }
     return correct;
   }
-
-  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
-                    int64_t reduction) const override {
-    return at::cross_entropy_loss(z.flatten(0, -2), targets.flatten().to(at::kLong), {}, reduction);
-  }
-
-  at::Tensor guessed_right(const at::Tensor& z, const at::Tensor& targets) const override {
-    return at::argmax(z, -1).to(at::kInt).eq(targets);
-  }
 };
 
 class BinaryLogistic final : public Loss {
  public:
   using Loss::Loss;
+
+  std::string name() const override { return "binary-logistic"; }
 
   // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B
   double loss_and_delta(const Batch& batch, float* z) const override {
@@ -175,21 +168,13 @@ class BinaryLogistic final : public Loss {
     }
     return correct;
   }
-
-  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
-                    int64_t reduction) const override {
-    return at::binary_cross_entropy_with_logits(z.flatten(), targets.flatten().eq(1).to(at::kFloat),
-                                                {}, {}, reduction);
-  }
-
-  at::Tensor guessed_right(const at::Tensor& z, const at::Tensor& targets) const override {
-    return z.squeeze(-1).gt(0).to(at::kInt).eq(targets);
-  }
 };
 
 class SquaredError final : public Loss {
  public:
   using Loss::Loss;
+
+  std::string name() const override { return "squared-error"; }
 
   // loss = (z - y)^2 / 2, delta = (z - y) / B
   double loss_and_delta(const Batch& batch, float* z) const override {
@@ -208,20 +193,11 @@ class SquaredError final : public Loss {
     const auto b = static_cast<float>(batch.rows);
     for (int64_t r = 0; r < batch.rows; ++r) tangent[r] /= b;
   }
-
-  at::Tensor losses(const at::Tensor& z, const at::Tensor& targets,
-                    int64_t reduction) const override {
-    return at::mse_loss(z.flatten(), targets.flatten(), reduction) / 2;
-  }
 };
 
 }  // namespace
 
 int64_t Loss::count_correct(const Batch&, const float*) const { return 0; }
-
-at::Tensor Loss::guessed_right(const at::Tensor&, const at::Tensor& targets) const {
-  return at::zeros_like(targets, at::kBool);
-}
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, float* scores) const {
   EvaluationSums sums{.correct = static_cast<double>(count_correct(batch, logits)),
@@ -232,10 +208,6 @@ EvaluationSums Loss::evaluate(const Batch& batch, float* logits, float* scores) 
   }
   sums.loss = loss_and_delta(batch, logits);
   return sums;
-}
-
-at::Tensor class_one_scores(const at::Tensor& z) {
-  return z.size(-1) == 1 ? z.squeeze(-1) : z.select(-1, 1) - z.select(-1, 0);
 }
 
 LossPtr make_loss(const std::string& name, int64_t classes) {

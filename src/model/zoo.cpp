@@ -9,7 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/kind.hpp"
 #include "hanse/model/model.hpp"
-#include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 
 namespace hanse {
@@ -28,7 +28,9 @@ void check_torchscript(const ModelOptions& options) {
 }
 
 struct ModelKind : KindRow<ModelOptions> {
-  std::unique_ptr<Model> (*make)(const ModelCase& c);
+  std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
+  TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
+  bool has_cohort = false;
   bool has_file = false;  // model.path
 };
 
@@ -54,27 +56,40 @@ const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1
 const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
-     make_linear},
+     make_linear,
+     nullptr,
+     true},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
-     make_mlp},
+     make_mlp,
+     nullptr,
+     true},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
-     make_convolutional},
+     nullptr,
+     &TorchLibrary::make_convolutional,
+     true},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
-     make_convolutional},
-    {{"lenet", "LeNet-5 with ReLU and max pooling"}, make_convolutional},
+     nullptr,
+     &TorchLibrary::make_convolutional,
+     true},
+    {{"lenet", "LeNet-5 with ReLU and max pooling"},
+     nullptr,
+     &TorchLibrary::make_convolutional,
+     true},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
            "channels of the first stage; doubled from stage to stage"),
        key("groups", &Options::groups, at_least(1), "of group norm; divide model.channels")}},
-     make_resnet18},
+     nullptr,
+     &TorchLibrary::make_resnet18},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; 0: 8"),
        sized("units", &Options::units, 256, "units of a layer; 0: 256"),
        sized("layers", &Options::layers, 2, "LSTM layers; 0: 2"), kDropout}},
-     make_lstm},
+     nullptr,
+     &TorchLibrary::make_lstm},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; 0: 64"),
@@ -82,12 +97,15 @@ const std::vector<ModelKind> kModels = {
        sized("layers", &Options::layers, 1, "encoder layers; 0: 1"),
        key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
        kDropout}},
-     make_transformer},
+     nullptr,
+     &TorchLibrary::make_transformer},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
       check_torchscript},
-     make_torchscript,
+     nullptr,
+     &TorchLibrary::make_torchscript,
+     false,
      true},
 };
 
@@ -112,6 +130,14 @@ std::string model_file(const ModelOptions& options) {
   return find_kind(kModels, "model.kind", options.kind).has_file ? options.path : "";
 }
 
+bool needs_torch(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).make == nullptr;
+}
+
+bool has_cohort(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).has_cohort;
+}
+
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape, int64_t classes) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
@@ -122,8 +148,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
     throw InvalidArgument("unknown model.init \"" + options.init + "\"", "model.init",
                           "known: auto, uniform, zeros");
   }
-  choose_convolutions();
-  auto model = kind.make(parts);
+  auto model = kind.make ? kind.make(parts) : (torch_library().*kind.of_torch)(parts);
   if (zeros) model->start_from_zeros();
   return model;
 }

@@ -37,6 +37,9 @@ struct FederatedAssembly final : Assembly {
 // model_file_digest and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
 
+// Loads LibTorch where the job uses it, which takes time and memory. Throws Error.
+void load_libraries(const Job& job);
+
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);
 

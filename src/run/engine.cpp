@@ -10,8 +10,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/model/device.hpp"
-#include "hanse/model/device_communicator.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "protocols.hpp"
 
 namespace hanse {
@@ -27,29 +26,29 @@ constexpr int64_t kSampleShare = 4;
 
 RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
                      Communicator& host) {
-  const int64_t gpus = gpu_count();
-  const int64_t mine = gpus > 0 ? host.rank() % gpus : -1;
-  std::string identity, kind;
+  int64_t mine = -1;
+  Gpu gpu;
   agree_on(comm, [&] {
     require_gpu_needs(needs);
-    if (mine < 0) return;
-    identity = gpu_identity(mine);
-    kind = gpu_name(mine);
+    const std::vector<Gpu> gpus = torch_library().gpus();
+    if (gpus.empty()) return;
+    mine = host.rank() % std::ssize(gpus);
+    gpu = gpus[static_cast<std::size_t>(mine)];
   });
   std::vector<std::string> identities;  // of every rank of the host, in their order
   for (int rank = 0; rank < host.size(); ++rank) {
-    identities.push_back(bcast_text(host, identity, rank));
+    identities.push_back(bcast_text(host, gpu.identity, rank));
   }
   int64_t most = 0;
   agree_on(comm, [&] { most = ranks_on_one_gpu(identities, job.run.ranks_per_gpu); });
-  require_same(comm, "GPUs", kind, "their results differ in the last bits; use one kind");
+  require_same(comm, "GPUs", gpu.name, "their results differ in the last bits; use one kind");
   RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
-    device.name = use_gpu(mine);
-    device.sample_bytes = gpu_memory_bytes(mine) / (kSampleShare * most);
+    device.name = torch_library().use_gpu(mine);
+    device.sample_bytes = gpu.memory_bytes / (kSampleShare * most);
   });
   notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
-                     kind, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
+                     gpu.name, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
                      device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
   return device;
 }
@@ -105,8 +104,8 @@ EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EnginePart
                                                job.run.device_cohort, device.sample_bytes);
   });
   const bool staged = device.shared || parts.comm.size() == 1;
-  auto devices = staged ? make_staged_communicator(parts.comm)
-                        : make_nccl_communicator(parts.comm, device.name);
+  auto devices = staged ? torch_library().make_staged_communicator(parts.comm)
+                        : torch_library().make_nccl_communicator(parts.comm, device.name);
   return make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices));
 }
 

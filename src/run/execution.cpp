@@ -14,7 +14,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/model/state_dict.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/stop_request.hpp"
@@ -236,7 +236,7 @@ class Execution {
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (job_.run.state_dict) {
         write_file(directory_->file("state_dict.pt"),
-                   state_dict(protocol().model_layout(), protocol().model_row()));
+                   torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
       }
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,

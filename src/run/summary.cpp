@@ -11,19 +11,24 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/config.hpp"
-#include "hanse/model/device.hpp"
-#include "hanse/model/device_communicator.hpp"
 #include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
 
 namespace hanse {
 
 std::vector<std::pair<std::string, std::string>> versions() {
+  const auto of_torch = [](std::string (*TorchLibrary::*version)()) {
+    return uses_torch() ? (torch_library().*version)() : "not used";
+  };
+  const auto of_cuda = [&](std::string (*TorchLibrary::*version)()) {
+    return kHasCuda ? of_torch(version) : "not in this build";
+  };
   return {{"hanse", kVersion},
           {"mpi", MpiEnvironment::library_version()},
-          {"libtorch", torch_version()},
+          {"libtorch", of_torch(&TorchLibrary::version)},
           {"hdf5", kHdf5Version},
-          {"cuda", kHasCuda ? cuda_version() : "not in this build"},
-          {"nccl", kHasCuda ? nccl_version() : "not in this build"},
+          {"cuda", of_cuda(&TorchLibrary::cuda_version)},
+          {"nccl", of_cuda(&TorchLibrary::nccl_version)},
           {"kernels", kernel_family()}};
 }
 

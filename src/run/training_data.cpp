@@ -8,6 +8,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
 
 namespace hanse {
 
@@ -68,8 +69,13 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
 
 }  // namespace
 
+void load_libraries(const Job& job) {
+  if (needs_torch(job.model.kind) || job.run.state_dict) torch_library();
+}
+
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
   set_model_threads(job.run.threads);
+  agree_on(comm, [&] { load_libraries(job); });
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
   agree_on(comm, [&] {  // a file may be damaged on one host alone

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/model/device_sums.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -65,12 +65,13 @@ TEST(DeviceSum, EqualsUpdateSum) {
       const std::vector<Row> rows{random_row(n, 2), random_row(n, 3), random_row(n, 4)};
       const std::vector<double> weights{0.3, -1.7};  // the third place is empty
       const Expected expected = sum_on_host(rows, theta, weights);
-      DeviceSum sum(n, 9, device);
-      const auto folded = sum.fold(on_device(rows, device), on_device({theta}, device)[0], weights);
+      const auto sum = torch_library().make_device_sum(n, 9, device);
+      const auto folded =
+          sum->fold(on_device(rows, device), on_device({theta}, device)[0], weights);
       Row out(theta.size());
-      sum.take(out);
+      sum->take(out);
       expect_same_bits(out, expected.sum);
-      sum.take(out);
+      sum->take(out);
       expect_same_bits(out, Row(theta.size()));  // it is empty by now
       ASSERT_EQ(folded.size(), weights.size());
       for (std::size_t i = 0; i < folded.size(); ++i) {
@@ -87,10 +88,10 @@ TEST(DeviceSum, RoundsHalvesToEven) {
   for (const std::string& device : test_devices()) {
     const auto unit = static_cast<float>(0x1p-44);
     const Row row{0.5F * unit, 1.5F * unit, 2.5F * unit, -0.5F * unit, -1.5F * unit};
-    DeviceSum sum(5, 1, device);
-    sum.fold(on_device({row}, device), on_device({Row(5)}, device)[0], std::vector<double>{1});
+    const auto sum = torch_library().make_device_sum(5, 1, device);
+    sum->fold(on_device({row}, device), on_device({Row(5)}, device)[0], std::vector<double>{1});
     Row out(5);
-    sum.take(out);
+    sum->take(out);
     EXPECT_EQ(out, (Row{0, 2 * unit, 2 * unit, 0, -2 * unit}));
   }
 }
@@ -105,10 +106,10 @@ TEST(DeviceSum, TellsWhatIsOutOfRange) {
   const std::vector<double> ones(rows.size(), 1.0);
   const Expected expected = sum_on_host(rows, theta, ones);
   for (const std::string& device : test_devices()) {
-    DeviceSum sum(3, 9, device);
-    const auto folded = sum.fold(on_device(rows, device), on_device({theta}, device)[0], ones);
+    const auto sum = torch_library().make_device_sum(3, 9, device);
+    const auto folded = sum->fold(on_device(rows, device), on_device({theta}, device)[0], ones);
     Row out(3);
-    sum.take(out);
+    sum->take(out);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       EXPECT_EQ(folded[i].in_range, expected.folded[i].in_range) << i;
       EXPECT_EQ(folded[i].in_range, i >= 3) << i;
@@ -131,20 +132,20 @@ TEST(DeviceSum, IsTheSameForAnyNumberOfRanks) {
   for (const std::string& device : test_devices()) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
-        const auto staged = make_staged_communicator(comm);
+        const auto staged = torch_library().make_staged_communicator(comm);
         Row model = comm.rank() == 0 ? theta : Row(theta.size());
         at::Tensor origin = on_device({Row(theta.size())}, device)[0];
         staged->bcast(model, origin, 0);
         EXPECT_EQ(model, theta);
-        DeviceSum sum(kSize, 9, device);
+        const auto sum = torch_library().make_device_sum(kSize, 9, device);
         for (std::size_t i = 0; i < rows.size(); ++i) {
           if (static_cast<int>(i * i) % ranks != comm.rank()) continue;
-          sum.fold(on_device({rows[i]}, device), origin, std::span(&weights[i], 1));
+          sum->fold(on_device({rows[i]}, device), origin, std::span(&weights[i], 1));
         }
-        sum.reduce(*staged, 0);
+        sum->reduce(*staged, 0);
         if (comm.rank() != 0) return;
         Row out(theta.size());
-        sum.take(out);
+        sum->take(out);
         expect_same_bits(out, expected.sum);
       });
     }

@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "hanse/model/device_sums.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "sums/gram_support.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
@@ -77,12 +77,12 @@ std::vector<double> gram_on(int ranks, const Rows& rows, const std::vector<float
                             const std::string& device) {
   std::vector<double> result;
   run_threads(ranks, [&](Communicator& comm) {
-    const auto staged = make_staged_communicator(comm);
-    DeviceUpdates updates(comm, *staged, parts, device);
+    const auto staged = torch_library().make_staged_communicator(comm);
+    const auto updates = torch_library().make_device_updates(comm, *staged, parts, device);
     for (int repeat = 0; repeat < 2; ++repeat) {
-      keep(updates, rows, theta, positions_of(comm, rows.size(), stride), device);
-      auto gram = updates.gram(static_cast<int64_t>(rows.size()));
-      updates.clear();
+      keep(*updates, rows, theta, positions_of(comm, rows.size(), stride), device);
+      auto gram = updates->gram(static_cast<int64_t>(rows.size()));
+      updates->clear();
       EXPECT_EQ(gram.empty(), comm.rank() != 0);
       if (comm.rank() == 0) result = std::move(gram);
     }
@@ -144,10 +144,10 @@ TEST(DeviceUpdates, NoRankGetsAnothersWholeRow) {
       std::vector<int64_t> sent(static_cast<std::size_t>(ranks));
       run_threads(ranks, [&](Communicator& inner) {
         Counting comm(inner);
-        const auto staged = make_staged_communicator(comm);
-        DeviceUpdates updates(comm, *staged, {{0, n}}, "cpu");
-        keep(updates, rows, theta, {comm.rank()}, "cpu");
-        updates.gram(ranks);
+        const auto staged = torch_library().make_staged_communicator(comm);
+        const auto updates = torch_library().make_device_updates(comm, *staged, {{0, n}}, "cpu");
+        keep(*updates, rows, theta, {comm.rank()}, "cpu");
+        updates->gram(ranks);
         EXPECT_EQ(comm.received[comm.rank()], 0);
         EXPECT_LT(comm.others, 8 * (3 * ranks + 128 * ranks * ranks));
         const std::lock_guard lock(mutex);
@@ -185,23 +185,23 @@ TEST(DeviceUpdates, FoldEqualsUpdateSum) {
   for (const std::string& device : test_devices()) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
-        const auto staged = make_staged_communicator(comm);
-        DeviceUpdates updates(comm, *staged, parts, device);
-        DeviceSum sum(kSize, kRows, device);
+        const auto staged = torch_library().make_staged_communicator(comm);
+        const auto updates = torch_library().make_device_updates(comm, *staged, parts, device);
+        const auto sum = torch_library().make_device_sum(kSize, kRows, device);
         const auto mine = positions_of(comm, rows.size(), 1);
-        const auto told = keep(updates, rows, theta, mine, device);
+        const auto told = keep(*updates, rows, theta, mine, device);
         ASSERT_EQ(told.size(), mine.size());
         for (std::size_t i = 0; i < mine.size(); ++i) {
           const auto& update = expected_updates[static_cast<std::size_t>(mine[i])];
           const double norm = slow_gram({update}, {{0, kSize}}).front();
           EXPECT_NEAR(told[i].squared_norm, norm, 1e-12 * norm);
         }
-        EXPECT_EQ(updates.fold(weights, kRows, sum), -1);
-        EXPECT_EQ(updates.fold(weights, kRows, sum), -1);  // forgotten: adds nothing
-        sum.reduce(*staged, 0);
+        EXPECT_EQ(updates->fold(weights, kRows, *sum), -1);
+        EXPECT_EQ(updates->fold(weights, kRows, *sum), -1);  // forgotten: adds nothing
+        sum->reduce(*staged, 0);
         if (comm.rank() != 0) return;
         std::vector<float> found(kSize);
-        sum.take(found);
+        sum->take(found);
         EXPECT_EQ(found, expected_sum) << device << " " << ranks;
       });
     }
@@ -210,20 +210,21 @@ TEST(DeviceUpdates, FoldEqualsUpdateSum) {
 
 TEST(DeviceUpdates, WhatIsOutOfRangeIsTold) {
   const auto comm = make_single_communicator();
-  const auto staged = make_staged_communicator(*comm);
+  const auto staged = torch_library().make_staged_communicator(*comm);
   const std::vector<float> theta(3);
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const Rows rows{{1, 2, 3}, {1, kNan, 3}, {1, 2, 3}, {4, 5, 6}, {1, 2, 3}};
   for (const std::string& device : test_devices()) {
-    DeviceUpdates updates(*comm, *staged, {{0, 2}, {2, 3}}, device);
-    const auto told = keep(updates, rows, theta, {0, 1, 2, 3, 4}, device);
+    const auto updates =
+        torch_library().make_device_updates(*comm, *staged, {{0, 2}, {2, 3}}, device);
+    const auto told = keep(*updates, rows, theta, {0, 1, 2, 3, 4}, device);
     for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].in_range, i != 1);
-    updates.clear();
-    keep(updates, rows, theta, {0, 2, 4, 3}, device);
-    DeviceSum sum(3, 5, device);
+    updates->clear();
+    keep(*updates, rows, theta, {0, 2, 4, 3}, device);
+    const auto sum = torch_library().make_device_sum(3, 5, device);
     std::vector<double> weights(10, 1.0);
     weights[5 + 3] = 0x1p40;  // of the second part, position 3
-    EXPECT_EQ(updates.fold(weights, 5, sum), 3);
+    EXPECT_EQ(updates->fold(weights, 5, *sum), 3);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "support.hpp"
 
 namespace hanse {
@@ -17,7 +18,10 @@ namespace {
 // One thread for every test of the program, as in a run: dense layers choose tiles only then.
 class OneThread : public ::testing::Environment {
  public:
-  void SetUp() override { set_model_threads(1); }
+  void SetUp() override {
+    torch_library();
+    set_model_threads(1);
+  }
 };
 const auto* const one_thread = ::testing::AddGlobalTestEnvironment(new OneThread);
 
@@ -78,7 +82,8 @@ TEST(Threads, NumberMustBePositive) {
 TEST(Threads, NameTheKernels) {
   EXPECT_EQ(kernel_family().find("unknown"), std::string::npos) << kernel_family();
   EXPECT_EQ(kernel_family().find("openblas "), 0u);
-  const std::string version = torch_version();
+  EXPECT_NE(kernel_family().find(", torch "), std::string::npos) << kernel_family();
+  const std::string version = torch_library().version();
   EXPECT_GE(std::count(version.begin(), version.end(), '.'), 1) << version;
 }
 

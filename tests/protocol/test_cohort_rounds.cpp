@@ -89,8 +89,9 @@ struct CohortRun {
       auto cohorts =
           std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
                                            job.device, job.cohort, job.sample_bytes);
-      engine = make_device_engine({comm, federation, *model, *update, aggregator->needs()},
-                                  settings, std::move(cohorts), make_staged_communicator(comm));
+      engine =
+          make_device_engine({comm, federation, *model, *update, aggregator->needs()}, settings,
+                             std::move(cohorts), torch_library().make_staged_communicator(comm));
     }
     trainer =
         std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,

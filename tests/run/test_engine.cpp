@@ -12,8 +12,7 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
-#include "hanse/model/device.hpp"
-#include "hanse/model/device_communicator.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "hanse/run/engine.hpp"
 #include "run/bounds.hpp"
 #include "support/errors.hpp"
@@ -150,7 +149,7 @@ TEST(Engine, RanksThatHaveTheSameGpuAreCounted) {
 
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
 TEST(Engine, HostsWithoutGpu) {
-  if (gpu_count() > 0) GTEST_SKIP() << "a host with a GPU";
+  if (!torch_library().gpus().empty()) GTEST_SKIP() << "a host with a GPU";
   run_threads(3, [](Communicator& comm) {
     const auto host = comm.split_by_host();
     Job job;
@@ -169,8 +168,8 @@ TEST(Engine, HostsWithoutGpu) {
 }
 
 TEST(Engine, VersionsAreThoseOfTheBuild) {
-  EXPECT_EQ(kHasCuda, !cuda_version().empty());
-  EXPECT_EQ(kHasCuda, !nccl_version().empty());
+  EXPECT_EQ(kHasCuda, !torch_library().cuda_version().empty());
+  EXPECT_EQ(kHasCuda, !torch_library().nccl_version().empty());
 }
 
 }  // namespace

@@ -63,11 +63,13 @@ class CheckIncludesTest(ScriptTest):
             "src/comm/nccl.cpp:1: <c10/cuda/CUDAStream.h>: comm may not include cuda",
             "src/comm/nccl.cpp:2: <c10/x.h>: comm may not include c10"])
 
-    def test_libtorch_in_the_module_of_models_alone(self):
+    def test_libtorch_in_the_folders_of_its_library_alone(self):
         text = "#include <ATen/ATen.h>\n#include <c10/cuda/CUDAStream.h>\n#include <nccl.h>\n"
-        self.write("src/model/nccl.cpp", text)
-        self.write("src/model/CMakeLists.txt", "hanse_module(model SOURCES nccl.cpp)\n")
+        self.write("src/model/device/nccl.cpp", text)
+        self.write("src/model/CMakeLists.txt", "hanse_module(model SOURCES device/nccl.cpp)\n")
         self.assertEqual(self.check(), [])
+        self.write("src/model/zoo.cpp", "#include <ATen/ATen.h>\n")
+        self.assert_found("src/model/zoo.cpp:1", "model may not include ATen")
         self.write("src/sums/sum.cpp", "#include <ATen/ATen.h>\n")
         self.write("src/sums/CMakeLists.txt", "hanse_module(sums SOURCES sum.cpp)\n")
         self.assert_found("src/sums/sum.cpp:1", "sums may not include ATen")

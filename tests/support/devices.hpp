@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "hanse/model/device.hpp"
+#include "hanse/model/torch_library.hpp"
 
 namespace hanse {
 
 // The CPU, and the first GPU where there is one.
 inline std::vector<std::string> test_devices() {
   std::vector<std::string> devices{"cpu"};
-  if (gpu_count() > 0) devices.push_back(use_gpu(0));
+  if (!torch_library().gpus().empty()) devices.push_back(torch_library().use_gpu(0));
   return devices;
 }
 

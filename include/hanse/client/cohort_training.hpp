@@ -33,7 +33,7 @@ class CohortTraining final : public Evaluator {
   static constexpr int64_t kEvaluationRows = 512;
 
   // `options.kind` is sgd or prox; PropFair and pooled samples are not for cohorts. `federation`
-  // must outlive the object. Throws InvalidArgument as make_cohort() does.
+  // must outlive the object. Throws InvalidArgument as TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
                  int64_t sample_bytes);

@@ -24,9 +24,10 @@ struct CohortBatch {
   std::span<RandomStream> noise;    // [C] of each client, for dropout
 };
 
-// C clients' parameter rows [C, P] on a device, and steps of SGD on all of them at once. The shape
-// of each kernel call depends on (C, B) and the model alone; of two calls with the same arguments
-// on the same kind of device the results have the same bits, on GPUs after use_gpu().
+// Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
+// on all of them at once. The shape of each kernel call depends on (C, B) and the model alone; of
+// two calls with the same arguments on the same kind of device the results have the same bits, on
+// GPUs after use_gpu().
 class Cohort {
  public:
   // g <- h min(1, clip/|h|) + weight_decay w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
@@ -62,17 +63,5 @@ class Cohort {
   // for the device.
   virtual EvaluationSums evaluate(std::span<const int64_t> places, float* scores) = 0;
 };
-
-// Can clients of this model.kind be trained side by side?
-bool has_cohort(const std::string& kind);
-
-// For the model that make_model() builds of the same arguments: the same layout, the same loss and
-// the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P floats
-// (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps of them.
-// Throws InvalidArgument as
-// make_model() does, and unless has_cohort().
-std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
-                                    const std::vector<int64_t>& sample_shape, int64_t classes,
-                                    const Cohort::Settings& settings);
 
 }  // namespace hanse

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 
 #include "hanse/comm/communicator.hpp"
 
@@ -14,7 +12,8 @@ class Tensor;
 
 namespace hanse {
 
-// Every method is collective; a failure throws CommError.
+// Made by TorchLibrary::make_staged_communicator and make_nccl_communicator. Every method is
+// collective; a failure throws CommError.
 class DeviceCommunicator {
  public:
   virtual ~DeviceCommunicator() = default;
@@ -39,17 +38,5 @@ class DeviceCommunicator {
  protected:
   int64_t bytes_moved_ = 0;
 };
-
-// Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
-// CPUs. `comm` must outlive it.
-std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);
-
-// NCCL between the GPUs of the ranks, `device` ("cuda:0") that of this one. `comm` must outlive it.
-// Collective over `comm`. REQUIRES: no two ranks have the same GPU. Throws NotCompiled in a build
-// without CUDA.
-std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
-                                                           const std::string& device);
-
-std::string nccl_version();  // of the loaded library, e.g. "2.29.3"; empty in a build without it
 
 }  // namespace hanse

@@ -1,11 +1,9 @@
 // The updates of a round on the ranks' devices: their exact sum, and those that wait there until
-// they are weighed.
+// they are weighed. TorchLibrary makes both.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "hanse/model/device_communicator.hpp"
@@ -15,31 +13,24 @@
 namespace hanse {
 
 // The exact sum, sum_i c_i (theta_i - theta), in 64-bit fixed point on a device: the same addends,
-// bit for bit, as UpdateSum's, and the same limit. Memory: P int64, and about 5 P float64 while it
-// folds.
+// bit for bit, as UpdateSum's, and the same limit.
 class DeviceSum {
  public:
-  // `device` as LibTorch names them. REQUIRES: as UpdateSum.
-  DeviceSum(int64_t n_params, int64_t addends, const std::string& device);
-  ~DeviceSum();
+  virtual ~DeviceSum() = default;
 
   // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n],
   // theta [n], which may be a part of the parameters, from `begin` on. Without theta (undefined)
   // the rows are the updates themselves. Squared norms are summed in float64 in the device's order,
   // which (n, kind of device) fixes. Waits for the device.
-  std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
-                               std::span<const double> coefficients, int64_t begin = 0);
+  virtual std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
+                                       std::span<const double> coefficients, int64_t begin = 0) = 0;
 
   // Sums over the ranks to `root`; the others' are undefined afterwards. Collective.
-  void reduce(DeviceCommunicator& comm, int root);
+  virtual void reduce(DeviceCommunicator& comm, int root) = 0;
 
   // Writes the sum to `out` [P], in the host's memory, as UpdateSum::take() does, and clears it.
-  void take(std::span<float> out);
-  void clear();
-
- private:
-  double limit_;                       // of an addend, in units of 2^-44
-  std::unique_ptr<at::Tensor> fixed_;  // [P] int64, in units of 2^-44
+  virtual void take(std::span<float> out) = 0;
+  virtual void clear() = 0;
 };
 
 // Kept until the coefficients are known. Memory on the device: a row for each of this rank's
@@ -47,39 +38,24 @@ class DeviceSum {
 // float32 values, twice, and the float64 ones. The host gets numbers only.
 class DeviceUpdates {
  public:
-  // `layers`: the parts of a row that are weighed apart, all of the row together. `device` as
-  // LibTorch names it. `comm` and `devices` must outlive the object.
-  DeviceUpdates(Communicator& comm, DeviceCommunicator& devices, std::vector<RowPart> layers,
-                const std::string& device);
-  ~DeviceUpdates();
+  virtual ~DeviceUpdates() = default;
 
   // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows
   // [C, P]; theta [P]. Squared norms as DeviceSum::fold() has them. Waits for the device.
-  std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
-                               std::span<const int64_t> positions);
+  virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
+                                       std::span<const int64_t> positions) = 0;
 
   // Collective: GramBlocks::sum of the k updates of the round. A block's products are one float64
   // multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: what the
   // library chooses its kernel by depends on the block and on K alone, and so do the bits, on one
   // kind of device. Cost: twice the multiplications of GramExchange, K P / ranks values sent a
   // rank.
-  std::vector<double> gram(int64_t k);
+  virtual std::vector<double> gram(int64_t k) = 0;
 
   // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the
   // position of one that is out of range, else -1.
-  int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum);
-  void clear();
-
- private:
-  at::Tensor exchange(int64_t first_block);
-
-  Communicator& comm_;
-  DeviceCommunicator& devices_;
-  std::string device_;
-  std::vector<RowPart> layers_;
-  GramBlocks blocks_;
-  std::vector<at::Tensor> kept_;    // [n, P] each; positions_.size() rows in all
-  std::vector<int64_t> positions_;  // of those rows
+  virtual int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) = 0;
+  virtual void clear() = 0;
 };
 
 }  // namespace hanse

@@ -14,15 +14,9 @@ namespace hanse {
 // convolutional network a fifth of its time.
 void set_model_threads(int64_t threads);
 
-// Convolutions by oneDNN where there is AVX-512, by LibTorch's own loops and OpenBLAS elsewhere:
-// oneDNN 2.6, which LibTorch 1.13 calls, writes behind the end of a buffer in the backward pass of
-// its AVX2 kernels. make_model() calls it, so that every model's convolutions are the same.
-void choose_convolutions();
-
-// The kernels the libraries choose on this machine, e.g. "openblas SkylakeX, torch AVX512". Only
-// processes with the same text compute the same bits.
+// The kernels that this process uses, of the libraries that are loaded: "openblas SkylakeX", behind
+// torch_library() "openblas SkylakeX, torch AVX512". Only processes with the same text compute the
+// same bits.
 std::string kernel_family();
-
-std::string torch_version();  // of the headers, e.g. "1.13.1"
 
 }  // namespace hanse

@@ -1,16 +1,15 @@
-#include "hanse/model/cohort.hpp"
-
 #include <algorithm>
 #include <numeric>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "device/device.hpp"
 #include "dropout.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
-#include "loss.hpp"
-#include "network_forward.hpp"
+#include "networks/network_forward.hpp"
+#include "networks/tensor_loss.hpp"
 
 namespace hanse {
 
@@ -96,7 +95,7 @@ class NetworkCohort final : public Cohort {
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
     const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
-    const at::Tensor correct = at::sum(loss_->guessed_right(z, targets), {1}).to(at::kDouble);
+    const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
     const at::Tensor sums = at::cat({loss, correct}).cpu();
     if (scores != nullptr) at::from_blob(scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
     const auto* numbers = sums.data_ptr<double>();
@@ -147,7 +146,7 @@ class NetworkCohort final : public Cohort {
 
   // [C, B] of logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
-    return loss_->losses(z, targets, at::Reduction::None).view(targets.sizes());
+    return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
@@ -187,8 +186,6 @@ class NetworkCohort final : public Cohort {
 };
 
 }  // namespace
-
-bool has_cohort(const std::string& kind) { return network_spec({.kind = kind}, {}).has_value(); }
 
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,

@@ -1,5 +1,3 @@
-#include "hanse/model/device_communicator.hpp"
-
 #include <array>
 #include <numeric>
 #include <vector>
@@ -8,6 +6,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+
+#include "device/device.hpp"
 
 namespace hanse {
 

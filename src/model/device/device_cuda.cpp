@@ -5,8 +5,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "device/device.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/model/device.hpp"
 
 namespace hanse {
 
@@ -22,24 +22,20 @@ cudaDeviceProp properties(int64_t index) {
 
 }  // namespace
 
-int64_t gpu_count() { return c10::cuda::device_count(); }
-
-std::string gpu_identity(int64_t index) {
-  const cudaDeviceProp found = properties(index);
-  std::string text = "GPU ";
-  for (const char byte : found.uuid.bytes) {
-    text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+std::vector<Gpu> gpus() {
+  std::vector<Gpu> found;
+  for (int64_t index = 0; index < c10::cuda::device_count(); ++index) {
+    const cudaDeviceProp gpu = properties(index);
+    std::string identity = "GPU ";
+    for (const char byte : gpu.uuid.bytes) {
+      identity += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    }
+    found.push_back(
+        {.identity = identity,
+         .name = fmt::format("{}, compute capability {}.{}", gpu.name, gpu.major, gpu.minor),
+         .memory_bytes = static_cast<int64_t>(gpu.totalGlobalMem)});
   }
-  return text;
-}
-
-int64_t gpu_memory_bytes(int64_t index) {
-  return static_cast<int64_t>(properties(index).totalGlobalMem);
-}
-
-std::string gpu_name(int64_t index) {
-  const cudaDeviceProp found = properties(index);
-  return fmt::format("{}, compute capability {}.{}", found.name, found.major, found.minor);
+  return found;
 }
 
 std::string use_gpu(int64_t index) {

@@ -1,14 +1,10 @@
 // A build without CUDA and NCCL.
+#include "device/device.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/model/device.hpp"
-#include "hanse/model/device_communicator.hpp"
 
 namespace hanse {
 
-int64_t gpu_count() { return 0; }
-std::string gpu_identity(int64_t) { return ""; }
-int64_t gpu_memory_bytes(int64_t) { return 0; }
-std::string gpu_name(int64_t) { return ""; }
+std::vector<Gpu> gpus() { return {}; }
 std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
 std::string cuda_version() { return ""; }
 std::string nccl_version() { return ""; }

@@ -1,9 +1,9 @@
-#include "hanse/model/device_sums.hpp"
-
 #include <cmath>
 #include <utility>
 
 #include <ATen/ATen.h>
+
+#include "device/device.hpp"
 
 namespace hanse {
 
@@ -25,132 +25,157 @@ std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts) {
   return results;
 }
 
-}  // namespace
+class DeviceSumOfTensors final : public DeviceSum {
+ public:
+  DeviceSumOfTensors(int64_t n_params, int64_t addends, const std::string& device)
+      : limit_(UpdateSum::limit(addends) * UpdateSum::kUnits),
+        fixed_(at::zeros({n_params}, at::TensorOptions(at::kLong).device(at::Device(device)))) {}
 
-DeviceSum::DeviceSum(int64_t n_params, int64_t addends, const std::string& device)
-    : limit_(UpdateSum::limit(addends) * UpdateSum::kUnits),
-      fixed_(std::make_unique<at::Tensor>(
-          at::zeros({n_params}, at::TensorOptions(at::kLong).device(at::Device(device))))) {}
-
-DeviceSum::~DeviceSum() = default;
-
-// fold_plain() of src/sums/fold_kernels.cpp on tensors: fixed += round(c 2^44 (row - theta)), to
-// nearest even, what does not fit left out.
-std::vector<FoldResult> DeviceSum::fold(const at::Tensor& rows, const at::Tensor& theta,
-                                        std::span<const double> coefficients, int64_t begin) {
-  const at::Tensor origin = theta.defined() ? theta.to(at::kDouble) : theta;
-  at::Tensor fixed = fixed_->narrow(0, begin, rows.size(1));
-  std::vector<at::Tensor> found;
-  for (std::size_t i = 0; i < coefficients.size(); ++i) {
-    at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble);
-    if (origin.defined()) delta.sub_(origin);
-    const at::Tensor addend = delta * (coefficients[i] * UpdateSum::kUnits);
-    const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
-    found.push_back(facts(delta, fits));
-    fixed.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
-  }
-  return results_of(found);
-}
-
-void DeviceSum::reduce(DeviceCommunicator& comm, int root) { comm.sum(*fixed_, root); }
-
-void DeviceSum::take(std::span<float> out) {
-  const at::Tensor sum = fixed_->to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat);
-  at::from_blob(out.data(), {std::ssize(out)}, at::kFloat).copy_(sum);
-  clear();
-}
-
-void DeviceSum::clear() { fixed_->zero_(); }
-
-DeviceUpdates::DeviceUpdates(Communicator& comm, DeviceCommunicator& devices,
-                             std::vector<RowPart> layers, const std::string& device)
-    : comm_(comm),
-      devices_(devices),
-      device_(device),
-      layers_(std::move(layers)),
-      blocks_(comm, layers_) {}
-
-DeviceUpdates::~DeviceUpdates() = default;
-
-std::vector<FoldResult> DeviceUpdates::keep(const at::Tensor& rows, const at::Tensor& theta,
-                                            std::span<const int64_t> positions) {
-  const auto n = static_cast<int64_t>(positions.size());
-  const at::Tensor& updates = kept_.emplace_back(rows.narrow(0, 0, n) - theta);
-  positions_.insert(positions_.end(), positions.begin(), positions.end());
-  std::vector<at::Tensor> found;
-  for (int64_t i = 0; i < n; ++i) {
-    const at::Tensor delta = updates[i].to(at::kDouble);
-    found.push_back(facts(delta, delta.isfinite()));
-  }
-  return results_of(found);
-}
-
-// Block first_block + r of all rows goes to rank r. Returns this rank's [K, L], one rank's rows
-// after another's; empty without a block.
-at::Tensor DeviceUpdates::exchange(int64_t first_block) {
-  const auto floats = at::TensorOptions(at::kFloat).device(device_);
-  const int64_t length = blocks_.at(first_block + comm_.rank()).size();
-  std::vector<int64_t> sends, receives;
-  std::vector<at::Tensor> out{at::empty({0}, floats)};
-  for (int64_t rank = 0; rank < comm_.size(); ++rank) {
-    const RowPart theirs = blocks_.at(first_block + rank);
-    for (const at::Tensor& updates : kept_) {
-      out.push_back(updates.narrow(1, theirs.begin, theirs.size()).flatten());
+  // fold_plain() of src/sums/fold_kernels.cpp on tensors: fixed += round(c 2^44 (row - theta)), to
+  // nearest even, what does not fit left out.
+  std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
+                               std::span<const double> coefficients, int64_t begin) override {
+    const at::Tensor origin = theta.defined() ? theta.to(at::kDouble) : theta;
+    at::Tensor fixed = fixed_.narrow(0, begin, rows.size(1));
+    std::vector<at::Tensor> found;
+    for (std::size_t i = 0; i < coefficients.size(); ++i) {
+      at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble);
+      if (origin.defined()) delta.sub_(origin);
+      const at::Tensor addend = delta * (coefficients[i] * UpdateSum::kUnits);
+      const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
+      found.push_back(facts(delta, fits));
+      fixed.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
     }
-    sends.push_back(theirs.size() * static_cast<int64_t>(positions_.size()));
-    receives.push_back(length * blocks_.rows_of()[static_cast<std::size_t>(rank)]);
+    return results_of(found);
   }
-  const auto k = static_cast<int64_t>(blocks_.positions().size());
-  at::Tensor in = at::empty({k, length}, floats);
-  at::Tensor flat = in.view({-1});
-  devices_.alltoallv(at::cat(out), sends, flat, receives);
-  return in;
-}
 
-std::vector<double> DeviceUpdates::gram(int64_t k) {
-  blocks_.learn_owners(positions_, k);
-  // [K] the place of each position's row in what comes by exchange(): positions are 0 to K - 1.
-  auto* positions = const_cast<int64_t*>(blocks_.positions().data());
-  const at::Tensor order =
-      at::argsort(at::from_blob(positions, {k}, at::kLong)).to(at::Device(device_));
-  std::vector<at::Tensor> products;  // [K, K] of this rank's blocks
-  for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
-    const at::Tensor arrived = exchange(first);
-    if (arrived.numel() == 0) continue;
-    const at::Tensor rows = arrived.index_select(0, order).to(at::kDouble);
-    products.push_back(at::mm(rows, rows.t()));
-  }
-  std::vector<double> lower;
-  for (const at::Tensor& product : products) {
-    const at::Tensor on_host = product.cpu();
-    append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k, lower);
-  }
-  return blocks_.sum(std::move(lower));
-}
+  void reduce(DeviceCommunicator& comm, int root) override { comm.sum(fixed_, root); }
 
-int64_t DeviceUpdates::fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) {
-  int64_t broken = -1;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const RowPart part = layers_[layer];
-    const double* weights = coefficients.data() + layer * static_cast<std::size_t>(k);
-    auto position = positions_.begin();
-    for (const at::Tensor& updates : kept_) {
-      std::vector<double> chosen;
-      for (int64_t i = 0; i < updates.size(0); ++i) chosen.push_back(weights[position[i]]);
-      const at::Tensor values = updates.narrow(1, part.begin, part.size());
-      for (const FoldResult& folded : sum.fold(values, {}, chosen, part.begin)) {
-        if (!folded.in_range) broken = *position;
-        ++position;
+  void take(std::span<float> out) override {
+    const at::Tensor sum = fixed_.to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat);
+    at::from_blob(out.data(), {std::ssize(out)}, at::kFloat).copy_(sum);
+    clear();
+  }
+
+  void clear() override { fixed_.zero_(); }
+
+ private:
+  double limit_;      // of an addend, in units of 2^-44
+  at::Tensor fixed_;  // [P] int64, in units of 2^-44
+};
+
+class DeviceUpdatesOfTensors final : public DeviceUpdates {
+ public:
+  DeviceUpdatesOfTensors(Communicator& comm, DeviceCommunicator& devices,
+                         std::vector<RowPart> layers, const std::string& device)
+      : comm_(comm),
+        devices_(devices),
+        device_(device),
+        layers_(std::move(layers)),
+        blocks_(comm, layers_) {}
+
+  std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
+                               std::span<const int64_t> positions) override {
+    const auto n = static_cast<int64_t>(positions.size());
+    const at::Tensor& updates = kept_.emplace_back(rows.narrow(0, 0, n) - theta);
+    positions_.insert(positions_.end(), positions.begin(), positions.end());
+    std::vector<at::Tensor> found;
+    for (int64_t i = 0; i < n; ++i) {
+      const at::Tensor delta = updates[i].to(at::kDouble);
+      found.push_back(facts(delta, delta.isfinite()));
+    }
+    return results_of(found);
+  }
+
+  std::vector<double> gram(int64_t k) override {
+    blocks_.learn_owners(positions_, k);
+    // [K] the place of each position's row in what comes by exchange(): positions are 0 to K - 1.
+    auto* positions = const_cast<int64_t*>(blocks_.positions().data());
+    const at::Tensor order =
+        at::argsort(at::from_blob(positions, {k}, at::kLong)).to(at::Device(device_));
+    std::vector<at::Tensor> products;  // [K, K] of this rank's blocks
+    for (int64_t first = 0; first < blocks_.size(); first += comm_.size()) {
+      const at::Tensor arrived = exchange(first);
+      if (arrived.numel() == 0) continue;
+      const at::Tensor rows = arrived.index_select(0, order).to(at::kDouble);
+      products.push_back(at::mm(rows, rows.t()));
+    }
+    std::vector<double> lower;
+    for (const at::Tensor& product : products) {
+      const at::Tensor on_host = product.cpu();
+      append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k, lower);
+    }
+    return blocks_.sum(std::move(lower));
+  }
+
+  int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) override {
+    int64_t broken = -1;
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      const RowPart part = layers_[layer];
+      const double* weights = coefficients.data() + layer * static_cast<std::size_t>(k);
+      auto position = positions_.begin();
+      for (const at::Tensor& updates : kept_) {
+        std::vector<double> chosen;
+        for (int64_t i = 0; i < updates.size(0); ++i) chosen.push_back(weights[position[i]]);
+        const at::Tensor values = updates.narrow(1, part.begin, part.size());
+        for (const FoldResult& folded : sum.fold(values, {}, chosen, part.begin)) {
+          if (!folded.in_range) broken = *position;
+          ++position;
+        }
       }
     }
+    clear();
+    return broken;
   }
-  clear();
-  return broken;
+
+  void clear() override {
+    kept_.clear();
+    positions_.clear();
+  }
+
+ private:
+  // Block first_block + r of all rows goes to rank r. Returns this rank's [K, L], one rank's rows
+  // after another's; empty without a block.
+  at::Tensor exchange(int64_t first_block) {
+    const auto floats = at::TensorOptions(at::kFloat).device(device_);
+    const int64_t length = blocks_.at(first_block + comm_.rank()).size();
+    std::vector<int64_t> sends, receives;
+    std::vector<at::Tensor> out{at::empty({0}, floats)};
+    for (int64_t rank = 0; rank < comm_.size(); ++rank) {
+      const RowPart theirs = blocks_.at(first_block + rank);
+      for (const at::Tensor& updates : kept_) {
+        out.push_back(updates.narrow(1, theirs.begin, theirs.size()).flatten());
+      }
+      sends.push_back(theirs.size() * static_cast<int64_t>(positions_.size()));
+      receives.push_back(length * blocks_.rows_of()[static_cast<std::size_t>(rank)]);
+    }
+    const auto k = static_cast<int64_t>(blocks_.positions().size());
+    at::Tensor in = at::empty({k, length}, floats);
+    at::Tensor flat = in.view({-1});
+    devices_.alltoallv(at::cat(out), sends, flat, receives);
+    return in;
+  }
+
+  Communicator& comm_;
+  DeviceCommunicator& devices_;
+  std::string device_;
+  std::vector<RowPart> layers_;
+  GramBlocks blocks_;
+  std::vector<at::Tensor> kept_;    // [n, P] each; positions_.size() rows in all
+  std::vector<int64_t> positions_;  // of those rows
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends,
+                                           const std::string& device) {
+  return std::make_unique<DeviceSumOfTensors>(n_params, addends, device);
 }
 
-void DeviceUpdates::clear() {
-  kept_.clear();
-  positions_.clear();
+std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
+                                                   std::vector<RowPart> layers,
+                                                   const std::string& device) {
+  return std::make_unique<DeviceUpdatesOfTensors>(comm, devices, std::move(layers), device);
 }
 
 }  // namespace hanse

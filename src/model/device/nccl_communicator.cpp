@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "device/device.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/model/device_communicator.hpp"
 
 namespace hanse {
 

@@ -10,9 +10,8 @@
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/model/cohort.hpp"
-#include "hanse/model/device_sums.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -62,11 +61,12 @@ class DeviceEngine final : public Engine {
         settings_(settings),
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
-        sum_(parts.model.n_params(), settings.max_participants, cohorts_->device()),
+        sum_(torch_library().make_device_sum(parts.model.n_params(), settings.max_participants,
+                                             cohorts_->device())),
         n_params_(parts.model.n_params()) {
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
     if (!parts.rule.gram) return;
-    kept_ = std::make_unique<DeviceUpdates>(
+    kept_ = torch_library().make_device_updates(
         comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
   }
 
@@ -93,7 +93,7 @@ class DeviceEngine final : public Engine {
 
   std::vector<double> gram(int64_t k) override { return kept_->gram(k); }
   int64_t fold_kept(std::span<const double> coefficients, int64_t k) override {
-    return kept_->fold(coefficients, k, sum_);
+    return kept_->fold(coefficients, k, *sum_);
   }
   void drop_kept() override { kept_->clear(); }
 
@@ -101,11 +101,11 @@ class DeviceEngine final : public Engine {
     ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(sizeof(int64_t))};
     {
       const PhaseTimer timer(done.times.reduce_s);
-      sum_.reduce(*devices_, 0);
+      sum_->reduce(*devices_, 0);
       if (step) {
-        sum_.take(step_);
+        sum_->take(step_);
       } else {
-        sum_.clear();
+        sum_->clear();
       }
     }
     const PhaseTimer timer(done.times.step_s);
@@ -130,7 +130,7 @@ class DeviceEngine final : public Engine {
     const auto outcomes = cohorts_->train(tasks);
     Cohort& cohort = cohorts_->cohort();
     const auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
-                              : sum_.fold(cohort.rows(), cohort.theta(), coefficients);
+                              : sum_->fold(cohort.rows(), cohort.theta(), coefficients);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       note_training(round, begin + i, outcomes[i], folded[i], seconds,
@@ -142,7 +142,7 @@ class DeviceEngine final : public Engine {
   FederatedSettings settings_;
   std::unique_ptr<CohortTraining> cohorts_;
   std::unique_ptr<DeviceCommunicator> devices_;
-  DeviceSum sum_;
+  std::unique_ptr<DeviceSum> sum_;
   int64_t n_params_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made
   std::vector<float> step_;              // [P] the mixed update, rank 0

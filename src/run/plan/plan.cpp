@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "assemble.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -61,6 +62,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
                             "--run.device=cpu plans for them");
     }
     job.run.device = "cpu";
+    load_libraries(job);
   });
   PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
   const auto assembly = assemble(job, comm);

@@ -1,4 +1,4 @@
-#include "hanse/model/state_dict.hpp"
+#include "networks/state_dict.hpp"
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>

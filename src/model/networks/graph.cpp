@@ -1,4 +1,4 @@
-#include "graph.hpp"
+#include "networks/graph.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "dropout.hpp"
-#include "network_forward.hpp"
+#include "networks/network_forward.hpp"
+#include "networks/tensor_loss.hpp"
 
 namespace hanse {
 
@@ -79,7 +80,7 @@ void GraphModel::hessian_vector(std::span<const float> row, const Batch& batch,
       batch.labels != nullptr
           ? at::from_blob(const_cast<int32_t*>(batch.labels), {batch.rows}, at::kInt)
           : at::from_blob(const_cast<float*>(batch.targets), {batch.rows}, at::kFloat);
-  const at::Tensor mean = loss().losses(logits, targets, at::Reduction::Mean);
+  const at::Tensor mean = tensor_losses(loss(), logits, targets, at::Reduction::Mean);
   const auto gradients = torch::autograd::grad({mean}, tensors, {}, /*retain_graph=*/true,
                                                /*create_graph=*/true);
   const auto products =  // H v, the derivative of <gradient, v>

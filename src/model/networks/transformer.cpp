@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "graph.hpp"
 #include "hanse/base/error.hpp"
-#include "sequences.hpp"
+#include "networks/graph.hpp"
+#include "networks/sequences.hpp"
 
 namespace hanse {
 

@@ -9,9 +9,9 @@
 #include <torch/script.h>
 #include <torch/version.h>
 
-#include "graph.hpp"
 #include "hanse/base/error.hpp"
 #include "makers.hpp"
+#include "networks/graph.hpp"
 
 namespace hanse {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "graph.hpp"
 #include "makers.hpp"
-#include "network_forward.hpp"
+#include "networks/graph.hpp"
+#include "networks/network_forward.hpp"
 
 namespace hanse {
 

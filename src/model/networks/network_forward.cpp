@@ -1,4 +1,4 @@
-#include "network_forward.hpp"
+#include "networks/network_forward.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
 #include "network_model.hpp"
-#include "sequences.hpp"
+#include "networks/sequences.hpp"
 
 namespace hanse {
 

@@ -1,4 +1,4 @@
-#include "sequences.hpp"
+#include "networks/sequences.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "graph.hpp"
 #include "hanse/base/error.hpp"
 #include "makers.hpp"
+#include "networks/graph.hpp"
 
 namespace hanse {
 

@@ -1,0 +1,96 @@
+// All that needs LibTorch: networks, files for Python, and what computes on GPUs.
+//
+// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; linear and mlp on CPUs need
+// none of them. So what calls it (src/model/networks, src/model/device) stands in a library of its
+// own, build/lib/hanse-torch.so, which is loaded when something asks for it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hanse/model/cohort.hpp"
+#include "hanse/model/device_communicator.hpp"
+#include "hanse/model/device_sums.hpp"
+#include "hanse/model/layout.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+struct ModelCase;  // what a model is made for
+
+// A GPU that this process may use.
+struct Gpu {
+  std::string identity;  // what no two have in common, "GPU 3f8a..."; MIG slices are GPUs, too
+  std::string name;      // "NVIDIA H100 80GB HBM3, compute capability 9.0"
+  int64_t memory_bytes = 0;
+};
+
+struct TorchLibrary {
+  using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
+  MakeModel make_convolutional, make_resnet18, make_lstm, make_transformer, make_torchscript;
+
+  // The bytes of a file that torch.load reads (with weights_only too) as a state dict: a dictionary
+  // from the layout's names to float32 tensors of its shapes, and to int64 tensors for what is
+  // carried. REQUIRES: row.size() == layout.n_params().
+  std::string (*state_dict)(const ParameterLayout& layout, std::span<const float> row);
+
+  // For the model that make_model() builds of the same arguments: the same layout, the same loss
+  // and the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P
+  // floats (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps
+  // of them. Throws InvalidArgument as make_model() does, and unless has_cohort().
+  std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
+                                         const std::vector<int64_t>& sample_shape, int64_t classes,
+                                         const Cohort::Settings& settings);
+
+  // Memory: P int64, and about 5 P float64 while it folds. `device` as LibTorch names them.
+  // REQUIRES: as UpdateSum.
+  std::unique_ptr<DeviceSum> (*make_device_sum)(int64_t n_params, int64_t addends,
+                                                const std::string& device);
+
+  // `layers`: the parts of a row that are weighed apart, all of the row together. `comm` and
+  // `devices` must outlive the object.
+  std::unique_ptr<DeviceUpdates> (*make_device_updates)(Communicator& comm,
+                                                        DeviceCommunicator& devices,
+                                                        std::vector<RowPart> layers,
+                                                        const std::string& device);
+
+  // Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
+  // CPUs. `comm` must outlive it.
+  std::unique_ptr<DeviceCommunicator> (*make_staged_communicator)(Communicator& comm);
+
+  // NCCL between the GPUs of the ranks, `device` ("cuda:0") that of this one. `comm` must outlive
+  // it. Collective over `comm`. REQUIRES: no two ranks have the same GPU. Throws NotCompiled in a
+  // build without CUDA.
+  std::unique_ptr<DeviceCommunicator> (*make_nccl_communicator)(Communicator& comm,
+                                                                const std::string& device);
+
+  // None when there is no GPU, no driver, or no CUDA in this build. Throws InvalidArgument when one
+  // does not answer.
+  std::vector<Gpu> (*gpus)();
+
+  // Makes gpus()[index] the one of this process, and its results the same from run to run:
+  // deterministic algorithms, no search for the fastest one, no TF32. Returns LibTorch's name of
+  // it, "cuda:0". To be called before the first computation on it. Throws NotCompiled in a build
+  // without CUDA.
+  std::string (*use_gpu)(int64_t index);
+
+  // As set_model_threads() has it, for LibTorch and oneDNN.
+  void (*set_threads)(int64_t threads);
+
+  std::string (*kernels)();  // that it chooses on this machine, "torch AVX512"
+
+  std::string (*version)();       // of LibTorch's headers, "1.13.1"
+  std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
+  std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
+};
+
+// Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the
+// first call: 0.35 s. Throws Error when the library or one that it needs cannot be loaded.
+const TorchLibrary& torch_library();
+
+// Was torch_library() called before?
+bool uses_torch();
+
+}  // namespace hanse

@@ -1,0 +1,30 @@
+// The GPUs of this host, and what is made for them: functions of TorchLibrary, whose header says
+// what they do. A build without CUDA has no GPU; all but NCCL works on "cpu", too.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hanse/model/torch_library.hpp"
+
+namespace hanse {
+
+std::vector<Gpu> gpus();
+std::string use_gpu(int64_t index);
+std::string cuda_version();
+std::string nccl_version();
+
+std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
+                                    const std::vector<int64_t>& sample_shape, int64_t classes,
+                                    const Cohort::Settings& settings);
+std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends,
+                                           const std::string& device);
+std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
+                                                   std::vector<RowPart> layers,
+                                                   const std::string& device);
+std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
+                                                           const std::string& device);
+
+}  // namespace hanse

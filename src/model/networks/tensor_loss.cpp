@@ -1,0 +1,61 @@
+#include "networks/tensor_loss.hpp"
+
+#include <ATen/ATen.h>
+
+namespace hanse {
+
+namespace {
+
+struct TensorLoss {
+  const char* name;
+  at::Tensor (*losses)(const at::Tensor& z, const at::Tensor& targets, int64_t reduction);
+  at::Tensor (*guessed_right)(const at::Tensor& z, const at::Tensor& targets);
+};
+
+const TensorLoss kLosses[] = {
+    {"cross-entropy",
+     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+       return at::cross_entropy_loss(z.flatten(0, -2), targets.flatten().to(at::kLong), {},
+                                     reduction);
+     },
+     [](const at::Tensor& z, const at::Tensor& targets) {
+       return at::argmax(z, -1).to(at::kInt).eq(targets);
+     }},
+    {"binary-logistic",
+     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+       const at::Tensor ones = targets.flatten().eq(1).to(at::kFloat);
+       return at::binary_cross_entropy_with_logits(z.flatten(), ones, {}, {}, reduction);
+     },
+     [](const at::Tensor& z, const at::Tensor& targets) {
+       return z.squeeze(-1).gt(0).to(at::kInt).eq(targets);
+     }},
+    {"squared-error",
+     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+       return at::mse_loss(z.flatten(), targets.flatten(), reduction) / 2;
+     },
+     [](const at::Tensor&, const at::Tensor& targets) {
+       return at::zeros_like(targets, at::kBool);
+     }},
+};
+
+const TensorLoss& on_tensors(const Loss& loss) {
+  return *std::find_if(std::begin(kLosses), std::end(kLosses),
+                       [&](const TensorLoss& known) { return known.name == loss.name(); });
+}
+
+}  // namespace
+
+at::Tensor tensor_losses(const Loss& loss, const at::Tensor& z, const at::Tensor& targets,
+                         int64_t reduction) {
+  return on_tensors(loss).losses(z, targets, reduction);
+}
+
+at::Tensor guessed_right(const Loss& loss, const at::Tensor& z, const at::Tensor& targets) {
+  return on_tensors(loss).guessed_right(z, targets);
+}
+
+at::Tensor class_one_scores(const at::Tensor& z) {
+  return z.size(-1) == 1 ? z.squeeze(-1) : z.select(-1, 1) - z.select(-1, 0);
+}
+
+}  // namespace hanse

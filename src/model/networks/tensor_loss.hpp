@@ -1,0 +1,21 @@
+// The losses of loss.hpp as operations on tensors: on any device, for autograd of any order.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "loss.hpp"
+
+namespace hanse {
+
+// Of logits z [..., outputs] and targets [...] (labels as int32): a loss for each sample, [samples]
+// in their order, with at::Reduction::None; their mean with at::Reduction::Mean.
+at::Tensor tensor_losses(const Loss& loss, const at::Tensor& z, const at::Tensor& targets,
+                         int64_t reduction);
+
+// [...] bool: what Loss::evaluate() counts as correct.
+at::Tensor guessed_right(const Loss& loss, const at::Tensor& z, const at::Tensor& targets);
+
+// [...]: what Model::evaluate() calls the scores.
+at::Tensor class_one_scores(const at::Tensor& z);
+
+}  // namespace hanse
