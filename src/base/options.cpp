@@ -13,6 +13,7 @@
 namespace hanse {
 
 bool Range::contains(double x) const {
+  if (!word.empty() && x == 0) return true;
   const bool above_low = low_open ? x > low : x >= low;
   const bool below_high = high_open ? x < high : x <= high;
   return above_low && below_high && std::isfinite(x);
@@ -22,8 +23,8 @@ std::string Range::text() const {
   const bool no_low = std::isinf(low) && low < 0;
   const bool no_high = std::isinf(high) && high > 0;
   if (no_low && no_high) return "";
-  return fmt::format("{}{}, {}{}", low_open || no_low ? "(" : "[", low, high,
-                     high_open || no_high ? ")" : "]");
+  return fmt::format("{}{}{}, {}{}", word.empty() ? "" : word + " | ",
+                     low_open || no_low ? "(" : "[", low, high, high_open || no_high ? ")" : "]");
 }
 
 std::string_view trim(std::string_view text) {
@@ -91,6 +92,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 // A value of type T, range checked.
 template <class T>
 T parse_in_range(std::string_view text, const Range& range) {
+  if (!range.word.empty() && text == range.word) return 0;
   T value;
   if constexpr (std::is_same_v<T, int64_t>) {
     value = parse_integer(text);
@@ -143,7 +145,10 @@ Option& OptionTable::add(const std::string& key, T& field, Range range, const st
                    .help = help,
                    .range = range.text(),
                    .parse = [&field, range](auto text) { field = parse_in_range<T>(text, range); },
-                   .format = [&field] { return fmt::format("{}", field); }});
+                   .format =
+                       [&field, word = range.word] {
+                         return field == 0 && !word.empty() ? word : fmt::format("{}", field);
+                       }});
   } else {
     const auto parse = [&field, range](std::string_view text) {
       T values;

@@ -171,8 +171,8 @@ void bind_bandit(OptionTable& table, BanditOptions& bandit) {
   table.add("bandit.positive", bandit.positive, at_least(0),
             "arms = clusters: the class whose share is an arm's value, in sorted order from 0");
   table.add("bandit.noise", bandit.noise, at_least(0), "deviation of a reward");
-  table.add("bandit.horizon", bandit.horizon, at_least(0),
-            "rounds that the automatic options are set for; 0: run.rounds of the first start");
+  table.add("bandit.horizon", bandit.horizon, or_auto(at_least(1)),
+            "rounds that the automatic options are set for; auto: run.rounds of the first start");
   table.add("bandit.sqrt-beta", bandit.sqrt_beta, "auto",
             "radius of the confidence sets; auto: sigma sqrt(log det ratio + 2 log(1/delta)) + "
             "sqrt(lambda) radius");
@@ -196,8 +196,8 @@ void bind_online(OptionTable& table, OnlineOptions& online) {
   table.add("online.lr", online.lr, above(0), "sgd: step size");
   table.add("online.ridge", online.ridge, above(0),
             "ridge-batch: weight of |Gamma - theta|^2; ridge-all: of |Gamma|^2");
-  table.add("online.horizon", online.horizon, at_least(0),
-            "batches that each node's samples are cut into; 0: run.rounds at the first start");
+  table.add("online.horizon", online.horizon, or_auto(at_least(1)),
+            "batches that each node's samples are cut into; auto: run.rounds at the first start");
   table.add_choice("online.drift", online.drift, {"none", "labels", "swap"},
                    "none: each node's samples in random order; labels: class after class; swap: "
                    "after half of the horizon every node receives the next node's stream");

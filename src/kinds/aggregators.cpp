@@ -93,7 +93,7 @@ Keys<Job> response_keys(const std::string& largest) {
   return {kEstimator, kLoss,
           key.choice("cdf", &Options::cdf, cdf_names(), "transform of relative losses"),
           key("c1", &Options::c1, at_least(0), "smallest response"),
-          key("c2", &Options::c2, at_least(0), "largest response; 0: " + largest)};
+          key("c2", &Options::c2, or_auto(above(0)), "largest response; auto: " + largest)};
 }
 
 const Family<AggregatorKind> kAggregators{
@@ -122,8 +122,8 @@ const Family<AggregatorKind> kAggregators{
      {{"qfedavg",
        "updates weighted by F^q (Li et al. 2020)",
        {kLoss, key("q", &Options::q, at_least(0), "fairness; 0: the unweighted mean"),
-        key("lipschitz", &Options::lipschitz, at_least(0),
-            "L of the updates L (theta - theta_i); 0: 1 / client.lr")}},
+        key("lipschitz", &Options::lipschitz, or_auto(above(0)),
+            "L of the updates L (theta - theta_i); auto: 1 / client.lr")}},
       {},
       [](const Job& job, int64_t, double) {
         const double given = job.aggregator.lipschitz;
@@ -144,8 +144,8 @@ const Family<AggregatorKind> kAggregators{
      {{"aaggff-s",
        "online Newton step on the weights, for silos (Hahn et al. 2024)",
        {response_keys("1/clients"), variant_key(),
-        key("alpha", &Options::alpha, at_least(0), "ridge; 0: 4 K L"),
-        key("beta", &Options::beta, at_least(0), "weight of the curvature; 0: 1/(4 L)")},
+        key("alpha", &Options::alpha, or_auto(above(0)), "ridge; auto: 4 K L"),
+        key("beta", &Options::beta, or_auto(above(0)), "weight of the curvature; auto: 1/(4 L)")},
        check_responses},
       {},
       [](const Job& job, int64_t clients, double) {

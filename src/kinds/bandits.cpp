@@ -41,8 +41,8 @@ const Keys<Job> kNetwork{
     key.choice("ucb", &Options::ucb, {"linear", "network-mean", "ellipsoid"},
                "upper bound of an arm: of the linearised network; the network at the centre and "
                "the width; the network's largest value found in the set"),
-    key("explore", &Options::explore, at_least(0),
-        "T0, uniform pulls before round 1; 0: ceil(sqrt(clients horizon))"),
+    key("explore", &Options::explore, or_auto(at_least(1)),
+        "T0, uniform pulls before round 1; auto: ceil(sqrt(clients horizon))"),
     oracle_key("hidden", &OracleOptions::hidden, at_least(1), "hidden units of the network"),
     oracle_key("spread", &OracleOptions::spread, above(0),
                "deviation of the network's start; large for rough functions, 0.5 for smooth ones"),
@@ -101,7 +101,7 @@ int64_t exploration_of(const BanditOptions& options, int64_t clients) {
   if (options.explore > turns) {
     throw InvalidArgument(
         fmt::format("{} uniform pulls, but clients make {} pulls in all", options.explore, turns),
-        "bandit.explore", "0: the root of the latter");
+        "bandit.explore", "auto: the root of the latter");
   }
   if (options.explore > 0) return options.explore;
   return static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(turns))));

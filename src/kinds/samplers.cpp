@@ -106,8 +106,8 @@ const Keys<Job> kBound =
         "bound of the feedback: first-round (all clients train once before it), running, or a "
         "number; auto: first-round up to 100000 clients, else running");
 const Keys<Job> kHorizon =
-    learning_key("horizon", &Learning::horizon, at_least(0),
-                 "rounds that the learning rates are set for; 0: run.rounds of the first start");
+    learning_key("horizon", &Learning::horizon, or_auto(at_least(1)),
+                 "rounds that the learning rates are set for; auto: run.rounds of the first start");
 
 Keys<Job> variant_key(const std::string& help) {
   return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"}, help);
@@ -127,7 +127,8 @@ Keys<Job> bandit_keys(const std::string& mixing) {
   return {kLearning,
           variant_key("paper: as printed; reference: as the OSMD sampler's authors ran it"), kBound,
           kHorizon,
-          key("mixing", &Options::mixing, between(0, 1), "share of uniform draws; 0: " + mixing)};
+          key("mixing", &Options::mixing, or_auto(above_to(0, 1)),
+              "share of uniform draws; auto: " + mixing)};
 }
 
 const Family<SamplerKind> kSamplers{
@@ -177,8 +178,8 @@ const Family<SamplerKind> kSamplers{
      {{"avare",
        "by the last norms, with a falling floor (El Hanchi and Stephens 2020)",
        {kLearning,
-        learning_key("c", &Learning::c, at_least(0),
-                     "C: the larger, the longer near uniform; 0: clients"),
+        learning_key("c", &Learning::c, or_auto(above(0)),
+                     "C: the larger, the longer near uniform; auto: clients"),
         learning_key("delta", &Learning::delta, above_to(0, 1),
                      "successive models differ by O(round^-delta)")}},
       {},

@@ -40,7 +40,7 @@ const auto key = keys_of<Options>("model");
 // A key of lstm and transformer that has another default in each.
 Keys<Options> sized(const std::string& name, int64_t Options::*field, int64_t value,
                     const std::string& help) {
-  const Keys<Options> one = key(name, field, at_least(0), help);
+  const Keys<Options> one = key(name, field, or_auto(at_least(1)), help);
   return Keys<Options>([=](OptionTable& table, Options& options) {
     const int64_t shared = std::exchange(options.*field, value);
     one.bind(table, options);
@@ -48,8 +48,8 @@ Keys<Options> sized(const std::string& name, int64_t Options::*field, int64_t va
   });
 }
 
-const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, at_least(0),
-                                      "tokens that samples are made of; 0: as many as classes");
+const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, or_auto(at_least(1)),
+                                      "tokens that samples are made of; auto: as many as classes");
 const Keys<Options> kDropout = key("dropout", &Options::dropout, from_below(0, 1),
                                    "share dropped behind each layer in training");
 
@@ -85,16 +85,16 @@ const std::vector<ModelKind> kModels = {
      &TorchLibrary::make_resnet18},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
-      {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; 0: 8"),
-       sized("units", &Options::units, 256, "units of a layer; 0: 256"),
-       sized("layers", &Options::layers, 2, "LSTM layers; 0: 2"), kDropout}},
+      {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
+       sized("units", &Options::units, 256, "units of a layer; auto: 256"),
+       sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      nullptr,
      &TorchLibrary::make_lstm},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
-      {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; 0: 64"),
-       sized("units", &Options::units, 0, "units of the feed-forward layer; 0: 4 x embedding"),
-       sized("layers", &Options::layers, 1, "encoder layers; 0: 1"),
+      {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
+       sized("units", &Options::units, 0, "units of the feed-forward layer; auto: 4 x embedding"),
+       sized("layers", &Options::layers, 1, "encoder layers; auto: 1"),
        key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,

@@ -276,6 +276,31 @@ TEST(KindUse, UseFollowsTheKindsOfEverySection) {
   EXPECT_EQ(f.table.ignored(reads).size(), 1U);
 }
 
+TEST(OptionTable, ANumberOrAuto) {
+  int64_t horizon = 0;
+  double mixing = 0.5;
+  OptionTable table;
+  table.add("sampler.horizon", horizon, or_auto(at_least(1)), "rounds");
+  table.add("sampler.mixing", mixing, or_auto(above_to(0, 1)), "share");
+  EXPECT_EQ(table.at("sampler.horizon").default_text, "auto");
+  EXPECT_EQ(table.at("sampler.horizon").range, "auto | [1, inf)");
+  EXPECT_EQ(table.at("sampler.mixing").default_text, "0.5");
+  table.set("sampler.horizon", "7", "");
+  EXPECT_EQ(table.at("sampler.horizon").format(), "7");
+  for (const char* automatic : {"auto", "0"}) {
+    table.set("sampler.horizon", "7", "");
+    table.set("sampler.horizon", automatic, "");
+    EXPECT_EQ(horizon, 0);
+    EXPECT_EQ(table.at("sampler.horizon").format(), "auto");
+    table.set("sampler.mixing", automatic, "");
+    EXPECT_EQ(table.at("sampler.mixing").format(), "auto");
+  }
+  for (const char* bad : {"-1", "0.5", "Auto", ""}) {
+    expect_error<InvalidArgument>([&] { table.set("sampler.horizon", bad, "job.cfg:3"); },
+                                  {"sampler.horizon", "job.cfg:3"});
+  }
+}
+
 TEST(OptionTable, ANumberOrAWord) {
   std::optional<double> eta;
   OptionTable table;

@@ -22,6 +22,9 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;
   bool high_open = false;
+  // Stands for a number that the program chooses; the field is 0 then, in the range or not. Empty:
+  // no such word.
+  std::string word;
 
   bool contains(double x) const;
   std::string text() const;  // "(0, 1]"; empty when every finite number is allowed
@@ -32,6 +35,10 @@ inline Range above(double low) { return {.low = low, .low_open = true}; }
 inline Range between(double low, double high) { return {.low = low, .high = high}; }
 inline Range above_to(double low, double high) {
   return {.low = low, .high = high, .low_open = true};
+}
+inline Range or_auto(Range range) {
+  range.word = "auto";
+  return range;
 }
 inline Range from_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
