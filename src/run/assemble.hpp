@@ -37,7 +37,7 @@ struct FederatedAssembly final : Assembly {
 // model_file_digest and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
 
-// Loads LibTorch where the job uses it, which takes time and memory. Throws Error.
+// Loads LibTorch where the job uses it, which takes time and memory. Throws InvalidArgument.
 void load_libraries(const Job& job);
 
 // What becomes of a model's buffers, in one line; empty when it has none.

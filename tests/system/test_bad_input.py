@@ -2,7 +2,9 @@
 
 import gzip
 import os
+import shutil
 import struct
+import unittest.mock
 
 import hanse
 
@@ -42,6 +44,27 @@ class BadInput(hanse.Case):
             self.assertEqual(process.stdout().strip(), "", process.describe())
             left = os.listdir(run) if os.path.isdir(run) else []
             self.assertEqual(left, [], f"the run directory has results\n{process.describe()}")
+
+
+class NoLibTorch(BadInput):
+    """hanse-torch.so is not there, as if LibTorch were not: networks alone miss it."""
+
+    def setUp(self):
+        super().setUp()
+        home = os.path.dirname(hanse.program())
+        os.mkdir(self.path("lib"))
+        for name in ("hanse", "lib/hanse.so"):
+            shutil.copy(os.path.join(home, name), self.path(name))
+        there = unittest.mock.patch.dict(os.environ, HANSE_PROGRAM_PATH=self.path("hanse"))
+        there.start()
+        self.addCleanup(there.stop)
+
+    def test_networks_are_refused_and_linear_runs(self):
+        missing = ("LibTorch cannot be loaded", "hanse-torch.so", "linear and mlp")
+        self.refuse(*missing, changes={"model.kind": "lenet", "data.shape": "1,28,28"})
+        self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
+        summary = hanse.summary(self.train(self.job(), "linear"))
+        self.assertEqual(summary["versions"]["libtorch"], "not used")
 
 
 class BadJob(BadInput):

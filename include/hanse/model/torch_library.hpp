@@ -87,7 +87,8 @@ struct TorchLibrary {
 };
 
 // Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the
-// first call: 0.35 s. Throws Error when the library or one that it needs cannot be loaded.
+// first call: 0.35 s. Throws InvalidArgument when the library or one that it needs cannot be
+// loaded.
 const TorchLibrary& torch_library();
 
 // Was torch_library() called before?
