@@ -69,7 +69,10 @@ class CheckIncludesTest(ScriptTest):
         self.write("src/model/CMakeLists.txt", "hanse_module(model SOURCES device/nccl.cpp)\n")
         self.assertEqual(self.check(), [])
         self.write("src/model/zoo.cpp", "#include <ATen/ATen.h>\n")
+        self.write("src/model/CMakeLists.txt",
+                   "hanse_module(model SOURCES device/nccl.cpp zoo.cpp)\n")
         self.assert_found("src/model/zoo.cpp:1", "model may not include ATen")
+        self.write("src/model/zoo.cpp", "")
         self.write("src/sums/sum.cpp", "#include <ATen/ATen.h>\n")
         self.write("src/sums/CMakeLists.txt", "hanse_module(sums SOURCES sum.cpp)\n")
         self.assert_found("src/sums/sum.cpp:1", "sums may not include ATen")

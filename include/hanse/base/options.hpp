@@ -24,7 +24,7 @@ struct Range {
   bool high_open = false;
   // Stands for a number that the program chooses; the field is 0 then, in the range or not. Empty:
   // no such word.
-  std::string word;
+  std::string word = {};
 
   bool contains(double x) const;
   std::string text() const;  // "(0, 1]"; empty when every finite number is allowed
