@@ -12,7 +12,7 @@ MOST_RANKS = 3
 
 @dataclasses.dataclass
 class Disturbance:
-    """The run is killed or asked to stop at a moment: 0 is the start, 1 its first round, 2 its end."""
+    """The run is killed or asked to stop at a moment: 0 is its start, 1 the first round, 2 the end."""
     ranks: int
     how: str
     moment: float
@@ -57,7 +57,7 @@ def mixed(draw, case, cases):
 
 
 def make_plan(seed, cases):
-    """The plan of a seed. `cases` are digest_cases.Case, the same ones in the same order each time."""
+    """The plan of a seed. `cases` are of digest_cases, the same ones in the same order each time."""
     draw = random.Random(seed)
     options, names = mixed(draw, draw.choice(cases), cases)
     by_name = {case.name: case for case in cases}
