@@ -153,7 +153,10 @@ class EveryCall(hanse.Case):
             self.check_result(run, straight)
             shutil.rmtree(run)
 
-        self.check_all(self.calls(command(straight), straight, ranks=ranks, rank=rank), ways, check)
+        calls = self.calls(command(straight), straight, ranks=ranks, rank=rank)
+        if ranks and calls[-1][1].endswith("lock"):
+            calls.pop()  # the rank that ends last makes it, another one each time
+        self.check_all(calls, ways, check)
 
     def test_run(self):
         self.check_run(WAYS)
