@@ -5,11 +5,13 @@ a kind needs beside its name, and further variants worth a run, are in the table
 """
 import csv
 import dataclasses
+import os
 import pathlib
 import random
 import re
+import subprocess
 
-from shared.sweeping import ROOT
+from shared.sweeping import ROOT, Refused
 
 SHORT = {"run.rounds": 8, "evaluate.every": 4, "checkpoint.every": 0}
 HEART = {**SHORT, "data.kind": "csv", "data.path": "data/heart/heart.csv",
@@ -193,6 +195,11 @@ class Case:
     job: pathlib.Path = None
 
 
+def words(options):
+    """The program's arguments."""
+    return [f"--{key}={value}" for key, value in options.items() if value is not None]
+
+
 def kind_lines(text):
     """(key, names) of a family in the output of `hanse list FAMILY`."""
     key = re.search(r"^\S+ \((\S+)\)$", text, re.M)
@@ -263,3 +270,31 @@ class Sources:
                  for role in "ABCDE"]
         out.write_text("".join(roles))
         return out
+
+    def converted(self, program):
+        """The hearts' file of Hanse."""
+        out = self.scratch / "heart.h5"
+        subprocess.run([program, "convert", os.devnull, out, *words(HEART)], cwd=ROOT,
+                       capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return out
+
+
+def listed(program, family):
+    """(key, names) of the family's kinds."""
+    found = subprocess.run([program, "list", family], text=True, capture_output=True,
+                           stdin=subprocess.DEVNULL, check=False)
+    if found.returncode:
+        raise Refused(f"{program} list {family}: {found.stderr.strip()}")
+    return kind_lines(found.stdout)
+
+
+def all_cases(program, sources):
+    """Every case; of the kinds as the program lists them."""
+    cases = list(job_cases(ROOT / "jobs", sources))
+    for family in FAMILIES:
+        cases += kind_cases(family, *listed(program, family))
+    made = {"data/text": sources.plays, "data/hanse": lambda: sources.converted(program)}
+    for case in cases:
+        if case.name in made:
+            case.options["data.path"] = made[case.name]()
+    return cases

@@ -4,11 +4,16 @@
 #include <fstream>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+
 namespace hanse {
 
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kFewBytes = int64_t{16} << 20;
 
 // A file with one number; "max" and a file that is not there are none.
 int64_t limit_in(const std::filesystem::path& path) {
@@ -47,6 +52,17 @@ int64_t group_limit(const std::filesystem::path& root) {
 int64_t available_memory(const std::filesystem::path& root) {
   return std::min(bytes_stated(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
                   group_limit(root));
+}
+
+void require_memory(int64_t bytes, const std::string& what, const std::string& where,
+                    const std::string& hint) {
+  if (bytes < kFewBytes) return;
+  const int64_t available = available_memory();
+  if (bytes <= available) return;
+  throw IoError(
+      fmt::format("{} {:.1f} GB of memory, and there are {:.1f} GB", what,
+                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
+      where, hint);
 }
 
 std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name) {

@@ -1,5 +1,6 @@
 #include "hanse/base/digest.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <vector>
 
@@ -26,18 +27,27 @@ std::string digest_hex(std::span<const std::byte> bytes) {
   return hex(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
-std::string file_digest_hex(const std::string& path, int64_t offset) {
+std::string file_digest_hex(const std::string& path, int64_t offset,
+                            const std::vector<ByteRange>& without) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError("cannot open the file: " + errno_text(), path);
-  file.seekg(offset);
   std::vector<char> buffer(kBufferBytes);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
-  while (file) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    if (file.bad()) throw IoError("cannot read the file: " + errno_text(), path);
-    XXH3_128bits_update(&state, buffer.data(), static_cast<std::size_t>(file.gcount()));
+  const auto add = [&](int64_t begin, int64_t end) {
+    file.seekg(begin);
+    while (file && begin < end) {
+      file.read(buffer.data(), std::min<int64_t>(std::ssize(buffer), end - begin));
+      if (file.bad()) throw IoError("cannot read the file: " + errno_text(), path);
+      XXH3_128bits_update(&state, buffer.data(), static_cast<std::size_t>(file.gcount()));
+      begin += file.gcount();
+    }
+  };
+  for (const ByteRange& range : without) {
+    add(offset, range.begin);
+    offset = std::max(offset, range.end);
   }
+  add(offset, INT64_MAX);
   return hex(XXH3_128bits_digest(&state));
 }
 

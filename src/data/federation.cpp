@@ -51,22 +51,13 @@ Found find_file(const DataOptions& data, const FederationOptions& federation) {
   return found;
 }
 
-// Linux ends a process that writes to more memory than there is, without a word.
-void require_memory(int64_t bytes, const std::string& path) {
-  const int64_t available = available_memory();
-  if (bytes <= available) return;
-  throw IoError(
-      fmt::format("the samples take {:.1f} GB of memory, and there are {:.1f} GB",
-                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(available)),
-      path, "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");
-}
-
 Found find_source(const DataOptions& data, const FederationOptions& federation, uint64_t seed) {
   Found found;
   found.source = make_client_source(data, federation, seed);
   found.layout = found.source->layout();
   found.sizes = sizes_of(found.layout, place(found.layout));
-  require_memory(found.sizes.places.bytes, data.path);
+  require_memory(found.sizes.places.bytes, "the samples take", data.path,
+                 "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");
   return found;
 }
 

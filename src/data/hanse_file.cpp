@@ -12,6 +12,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
+#include "hanse/data/seal.hpp"
 #include "sources.hpp"
 
 namespace hanse {
@@ -39,7 +40,7 @@ hdf5::Type feature_type(Storage storage) {
 // place of the digest.
 SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, int64_t& digest) {
   const hdf5::Section section;
-  auto file = hdf5::File::create(path, 0, kAlignment);
+  auto file = hdf5::File::create(path, kSealBytes, kAlignment);
   const auto add = [&](const char* name, const hdf5::Type& type,
                        const std::vector<int64_t>& shape) {
     return file.create_dataset(name, type, shape).offset();
@@ -83,6 +84,17 @@ void reserve(const std::string& path, int64_t bytes) {
     throw IoError(fmt::format("no room for {} bytes: {}", bytes, why), path,
                   "make room on the disk");
   }
+}
+
+// Of the samples, which the seal leaves out: they have a digest of their own, and a start does not
+// read them.
+std::vector<ByteRange> sample_ranges(const SamplePlaces& places, const ClientLayout& layout) {
+  const int64_t second = layout.classes > 0 ? places.labels : places.targets;
+  std::vector<ByteRange> ranges = {
+      {places.features, places.features + layout.samples() * layout.sample_bytes()},
+      {second, second + layout.samples() * int64_t{sizeof(int32_t)}}};
+  std::ranges::sort(ranges, {}, &ByteRange::begin);
+  return ranges;
 }
 
 // ---- reading ----
@@ -215,6 +227,11 @@ void check_labels(const ClientLayout& layout, const int32_t* labels, const std::
 }  // namespace
 
 HanseFile inspect_hanse_file(const std::string& path) {
+  if (is_sealed(path, kDataSeal)) {
+    if (const auto damage = seal_damage(path, kDataSeal)) {
+      throw InvalidArgument(*damage, path, "the file is incomplete or corrupt; make it again");
+    }
+  }
   HanseFile file;
   int64_t digest = -1;
   try {
@@ -242,6 +259,8 @@ HanseFileSizes write_hanse_file(const std::string& path, const DataOptions& data
   const SampleArrays arrays = arrays_at(places, memory.get());
   source->write(arrays);
   *reinterpret_cast<uint64_t*>(memory.get() + digest) = digest_of(layout, arrays);
+  const std::string seal = seal_of(path, kDataSeal, sample_ranges(places, layout));
+  std::ranges::copy(seal, reinterpret_cast<char*>(memory.get()));
   return {.clients = std::ssize(layout.clients) - layout.held_out,
           .held_out = layout.held_out,
           .samples = layout.samples(),

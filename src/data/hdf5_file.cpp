@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <string_view>
 
 #include <hdf5.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
+#include "hdf5_driver.hpp"
+#include "hdf5_limits.hpp"
 
 namespace hanse::hdf5 {
 
@@ -94,7 +98,10 @@ herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
 
 }  // namespace
 
-Section::Section() : lock_(library_mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+Section::Section() : lock_(library_mutex()) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  close_ways_out();
+}
 
 void check(Id status, const std::string& what, const std::string& file) {
   if (status >= 0) return;
@@ -106,7 +113,8 @@ void check(Id status, const std::string& what, const std::string& file) {
 
 Dataset::Dataset(Handle handle, std::string name, std::string file)
     : handle_(std::move(handle)), name_(std::move(name)), file_(std::move(file)) {
-  type_ = type_of(stored_type().id());
+  const Handle stored = stored_type();
+  type_ = type_of(stored.id());
   const Handle extents = space();
   const int rank = H5Sget_simple_extent_ndims(extents.id());
   check(rank, "read the description of " + name_, file_);
@@ -114,6 +122,10 @@ Dataset::Dataset(Handle handle, std::string name, std::string file)
   H5Sget_simple_extent_dims(extents.id(), dims.data(), nullptr);
   shape_.assign(dims.begin(), dims.end());
   size_ = H5Sget_simple_extent_npoints(extents.id());
+  if (size_ == 0) return;
+  if (const auto fault = storage_fault(handle_.id(), size_, H5Tget_size(stored.id()))) {
+    throw IoError(name_ + " " + *fault, file_);
+  }
 }
 
 Handle Dataset::stored_type() const {
@@ -149,7 +161,13 @@ void Dataset::read(Id memory_type, void* data) const {
         file_);
 }
 
+void Dataset::require_room(std::size_t bytes_each) const {
+  require_memory(size_ * static_cast<int64_t>(bytes_each), name_ + " takes", file_,
+                 "is the file corrupt?");
+}
+
 std::string Dataset::text() const {
+  require_room(static_cast<std::size_t>(type_.bytes));
   std::string text(static_cast<std::size_t>(size_ * type_.bytes), '\0');
   read(stored_type().id(), text.data());
   return text;
@@ -166,6 +184,7 @@ std::vector<std::string> Dataset::texts() const {
     return texts;
   }
   const Handle type = stored_type();
+  require_room(sizeof(char*));
   std::vector<char*> raw(static_cast<std::size_t>(size_));
   read(type.id(), raw.data());
   for (const char* text : raw) texts.emplace_back(text ? text : "");
@@ -205,9 +224,11 @@ File File::create(const std::string& path, int64_t user_block_bytes, int64_t ali
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "create a property list", path);
   check(H5Pset_userblock(creation.id(), static_cast<hsize_t>(user_block_bytes)),
         "set the user block", path);
+  auto error = std::make_unique<int>(0);
+  check(use_quiet_driver(access.id(), error.get()), "set the driver up", path);
   return {Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()), H5Fclose,
                  "create the file", path),
-          path};
+          path, std::move(error)};
 }
 
 File File::open_to_read(const std::string& path) {
@@ -215,18 +236,21 @@ File File::open_to_read(const std::string& path) {
   keep_cache_small(access, path);
   return {
       Handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, "open the file", path),
-      path};
+      path, nullptr};
 }
 
 File File::open_to_write(const std::string& path, const void* mpi_comm) {
   const Handle access = access_properties(path);
+  auto error = std::make_unique<int>(0);
   if (mpi_comm) {
     check(H5Pset_fapl_mpio(access.id(), *static_cast<const MPI_Comm*>(mpi_comm), MPI_INFO_NULL),
           "set MPI-IO up", path);
+  } else {
+    check(use_quiet_driver(access.id(), error.get()), "set the driver up", path);
   }
   return {Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose,
                  mpi_comm ? "open the file through MPI-IO" : "open the file", path),
-          path};
+          path, std::move(error)};
 }
 
 Dataset File::create(const std::string& name, Id type, const Handle& space) {
@@ -330,6 +354,11 @@ std::optional<std::string> File::read_text_attribute(const std::string& name) co
   return text.substr(0, text.find('\0'));
 }
 
-void File::close() { check(handle_.reset(), "close the file", path_); }
+void File::close() {
+  check(handle_.reset(), "close the file", path_);
+  if (!error_ || *error_ == 0) return;
+  errno = *error_;
+  throw IoError("cannot write: " + errno_text(), path_);
+}
 
 }  // namespace hanse::hdf5

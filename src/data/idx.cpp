@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/dataset.hpp"
 #include "input_file.hpp"
@@ -61,6 +62,7 @@ void append_bytes(InputFile& file, const std::string& field, int64_t count, int6
   };
   if (bytes_each > file.most_bytes() / count) throw truncated("far fewer");
   const int64_t bytes = count * bytes_each;
+  require_memory(bytes, "what the header promises takes", place(file, field), kIncomplete);
   const std::size_t start = out.size();
   out.resize(start + static_cast<std::size_t>(bytes));
   const int64_t got = file.read(field, out.data() + start, bytes);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
 
@@ -72,6 +73,8 @@ std::pmr::string read_all(InputFile& file) {
   std::pmr::string text;
   for (;;) {
     const std::size_t size = text.size();
+    require_memory(2 * static_cast<int64_t>(size), "unpacked it takes more than", file.path(),
+                   "unpack it, then it is mapped");
     text.resize(size + std::max<std::size_t>(size, kBufferBytes));
     const auto room = static_cast<int64_t>(text.size() - size);
     const int64_t got = file.read("text", text.data() + size, room);

@@ -130,7 +130,10 @@ class LeafFile final : public nlohmann::json_sax<json> {
   bool holds_values() const { return field_ == Field::kFeatures || field_ == Field::kLabels; }
   bool number(double value) {
     if (holds_values()) item_.numbers.push_back(value);
-    if (field_ == Field::kCounts) num_samples_.push_back(static_cast<int64_t>(value));
+    if (field_ == Field::kCounts) {
+      if (!(value >= 0 && value < 1e15)) refuse(fmt::format("{} is no number of samples", value));
+      num_samples_.push_back(static_cast<int64_t>(value));
+    }
     if (arrays_ == 1) end_item();
     return true;
   }

@@ -5,10 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace hanse {
+#include "hanse/data/seal.hpp"
 
-constexpr int64_t kUserBlockBytes = 512;
-constexpr int64_t kCheckpointVersion = 1;
+namespace hanse {
 
 // Floats that are read or written at once: 8 MiB.
 constexpr int64_t kPieceFloats = int64_t{2} << 20;
@@ -16,23 +15,9 @@ constexpr int64_t kPieceFloats = int64_t{2} << 20;
 // Shorter rows travel together with their neighbours: one call for each would take longer.
 constexpr int64_t kShortRowFloats = 1024;
 
-inline const std::string kMagic = "HANSE-CHECKPOINT";
 inline const std::string kStateGroup = "/state";
 inline const std::string kClientIds = "/clients/ids";
 inline const std::string kClientRows = "/clients/rows";
-
-// The user block: what the whole file must look like.
-struct Seal {
-  int64_t bytes = 0;   // length of the file
-  std::string digest;  // of everything behind the block
-
-  // The block, kUserBlockBytes long.
-  std::string text() const;
-};
-
-// Reads the block and compares the file's length with it. Returns what is wrong, and fills `seal`
-// when nothing is.
-std::optional<std::string> check_seal(const std::string& file, Seal& seal);
 
 // Path of the file under construction.
 std::string temporary_path(const std::string& folder, int64_t round);

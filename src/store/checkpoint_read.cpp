@@ -84,8 +84,7 @@ State read_checkpoint_state(const std::string& path) {
 
 void read_checkpoint_clients(const std::string& path, const std::function<bool(int64_t)>& mine,
                              ClientStateStore& clients) {
-  Seal seal;
-  if (const auto damage = check_seal(path, seal)) refuse(path, *damage);
+  if (const auto damage = seal_fault(path, kCheckpointSeal)) refuse(path, *damage);
   const hdf5::Section section;
   const hdf5::File file = hdf5::File::open_to_read(path);
   if (!file.contains("/clients")) return;

@@ -11,7 +11,6 @@
 
 #include "checkpoint_format.hpp"
 #include "checkpoint_rows.hpp"
-#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/hdf5_file.hpp"
@@ -45,8 +44,8 @@ int64_t write_server_part(TemporaryFile& temporary, int64_t round, const State& 
   temporary.require_room(estimated_bytes(server, directory));
   {
     const hdf5::Section section;
-    hdf5::File file = hdf5::File::create(temporary.path(), kUserBlockBytes);
-    file.write_attribute("format", kCheckpointVersion);
+    hdf5::File file = hdf5::File::create(temporary.path(), kSealBytes);
+    file.write_attribute("format", kCheckpointSeal.version);
     file.write_attribute("round", round);
     for (const auto& [name, array] : server.arrays()) {
       const std::string path = kStateGroup + "/" + name;
@@ -75,8 +74,7 @@ void prepare_folder(const std::string& folder) {
 void seal(const std::string& path) {
   Descriptor file(path, O_RDWR);
   file.sync();
-  const Seal seal{file.size(), file_digest_hex(path, kUserBlockBytes)};
-  file.write_at(0, seal.text());
+  file.write_at(0, seal_of(path, kCheckpointSeal));
 }
 
 void write_agreed(const std::string& folder, int64_t round, const State& server,

@@ -118,7 +118,16 @@ std::string inspect_model(const hdf5::File& file, const std::string& path) {
          dataset_lines(file, names, 1);
 }
 
+// Before the library reads it.
+void check_seal(const std::string& path) {
+  for (const SealKind* kind : {&kDataSeal, &kModelSeal}) {
+    if (!is_sealed(path, *kind)) continue;
+    if (const auto damage = seal_damage(path, *kind)) throw IoError(*damage, path);
+  }
+}
+
 std::string inspect_any(const std::string& path) {
+  check_seal(path);
   const hdf5::Section section;
   const hdf5::File file = hdf5::File::open_to_read(path);
   if (is_model(file)) return inspect_model(file, path);
@@ -143,7 +152,8 @@ std::string beginning_of(const std::string& path, std::size_t bytes) {
 }  // namespace
 
 std::string inspect_file(const std::string& path) {
-  if (beginning_of(path, kMagic.size()) == kMagic) return inspect_checkpoint(path);
+  const std::string magic = kCheckpointSeal.magic;
+  if (beginning_of(path, magic.size()) == magic) return inspect_checkpoint(path);
   try {
     return inspect_any(path);
   } catch (const IoError& error) {

@@ -2,10 +2,12 @@
 
 #include <stdexcept>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/hdf5_file.hpp"
+#include "hanse/data/seal.hpp"
 #include "hanse/store/atomic_file.hpp"
 
 namespace hanse {
@@ -32,7 +34,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
   temporary.require_room(estimated_bytes(layout));
   {
     const hdf5::Section section;
-    hdf5::File file = hdf5::File::create(temporary.path());
+    hdf5::File file = hdf5::File::create(temporary.path(), kSealBytes);
     for (const auto& slot : layout.slots()) {
       file.write("/" + slot.name, slot.shape, row.data() + slot.offset);
     }
@@ -42,6 +44,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
     file.write("/row", {layout.n_params()}, row.data());
     file.close();
   }
+  Descriptor(temporary.path(), O_RDWR).write_at(0, seal_of(temporary.path(), kModelSeal));
   temporary.publish(path);
 }
 

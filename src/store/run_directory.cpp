@@ -122,6 +122,8 @@ RunLock claim_output(const std::string& path, bool overwrite) {
 
 RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,
                                   const std::vector<std::string>& round_columns) {
+  // First what makes the older run one that has ended, or that can go on.
+  for (const char* name : {"summary.json", "job.cfg"}) fs::remove(fs::path(path) / name);
   for (const char* name : kResults) fs::remove_all(fs::path(path) / name);
   return RunDirectory(path, job_text, round_columns);
 }

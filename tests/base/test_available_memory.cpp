@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/available_memory.hpp"
+#include "hanse/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -61,6 +63,12 @@ TEST(AvailableMemory, FirstVersionOfGroups) {
 TEST(AvailableMemory, OfThisProcess) {
   EXPECT_GT(available_memory(), 1 << 20);
   EXPECT_LT(available_memory(), std::numeric_limits<int64_t>::max());
+}
+
+TEST(AvailableMemory, WhatDoesNotFitIsRefused) {
+  require_memory(1000, "it takes", "here", "");
+  expect_error<IoError>([] { require_memory(int64_t{1} << 60, "it takes", "here", "make room"); },
+                        {"it takes 1152921504.6 GB of memory, and there are", "here", "make room"});
 }
 
 }  // namespace

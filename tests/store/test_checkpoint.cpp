@@ -209,6 +209,7 @@ TEST(Checkpoint, LeftoversOfAKilledRunAreRemovedAtTheNextWrite) {
   const auto comm = make_single_communicator();
   std::ofstream(folder / ".round-000002.h5.tmp") << "half";
   std::ofstream(folder / ".round-000003.h5.tmp") << "half";
+  std::ofstream(folder / ".round-000003.h5.tmp.locktest.1") << "";
   write_checkpoint(folder.path(), 3, example_state(3), nullptr, *comm);
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"round-000003.h5"}));
 }

@@ -6,14 +6,22 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace hanse {
 
 // Cost: about 10 GB/s.
 std::string digest_hex(std::span<const std::byte> bytes);
 
-// Digest of a file's bytes from `offset` to its end, equal to digest_hex of those bytes. Memory:
-// one buffer of a few MiB. Throws IoError when the file cannot be read.
-std::string file_digest_hex(const std::string& path, int64_t offset);
+struct ByteRange {
+  int64_t begin = 0;
+  int64_t end = 0;  // exclusive
+};
+
+// Digest of a file's bytes from `offset` to its end without those of some ranges, which ascend;
+// equal to digest_hex of those bytes. Memory: one buffer of a few MiB. Throws IoError when the file
+// cannot be read.
+std::string file_digest_hex(const std::string& path, int64_t offset,
+                            const std::vector<ByteRange>& without = {});
 
 }  // namespace hanse

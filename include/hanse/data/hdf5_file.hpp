@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -104,6 +105,7 @@ class Dataset {
   }
   template <class T>
   std::vector<T> values() const {
+    require_room(sizeof(T));
     std::vector<T> values(static_cast<std::size_t>(size_));
     read(values.data());
     return values;
@@ -124,6 +126,8 @@ class Dataset {
   void close();
 
  private:
+  // Before size() elements of so many bytes are allocated.
+  void require_room(std::size_t bytes_each) const;
   void read(const Type& type, void* data) const;
   void read(Id memory_type, void* data) const;
   Handle stored_type() const;
@@ -177,15 +181,18 @@ class File {
   // Nothing when it is no text of fixed length.
   std::optional<std::string> read_text_attribute(const std::string& name) const;
 
-  // Closes now, so that a failure is reported. Collective when opened so.
+  // Closes now. Only here a write that failed is reported: until it returns, nothing is known to be
+  // in the file. Collective when opened so.
   void close();
 
  private:
-  File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
+  File(Handle handle, std::string path, std::unique_ptr<int> error)
+      : error_(std::move(error)), handle_(std::move(handle)), path_(std::move(path)) {}
   Dataset create(const std::string& name, Id type, const Handle& space);
   void write_attribute(const std::string& name, Id type, const void* value);
   Handle attribute(const std::string& name) const;
 
+  std::unique_ptr<int> error_;  // errno of the first write that failed; null: opened to read
   Handle handle_;
   std::string path_;
 };

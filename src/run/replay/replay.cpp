@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
@@ -10,6 +12,8 @@
 namespace hanse {
 
 namespace {
+
+constexpr int64_t kMostDepth = 32;
 
 struct Family {
   const char* key;  // of the rule, that names its kind
@@ -43,9 +47,27 @@ void set_options(const Json& rule, KeyedJob& job) {
   job.table.resolve();
 }
 
+// Deep ones would not fit on the stack when they are printed.
+void check_depth(const std::string& trace) {
+  int64_t depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < trace.size(); ++i) {
+    const char c = trace[i];
+    if (c == '"') quoted = !quoted;
+    if (c == '\\' && quoted) ++i;
+    if (quoted) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDepth) {
+      throw InvalidArgument(fmt::format("nested more than {} deep", kMostDepth), "trace");
+    }
+  }
+}
+
 }  // namespace
 
 std::string replay(const std::string& trace) {
+  check_depth(trace);
   const Json parsed = Json::parse(trace, nullptr, false);
   if (parsed.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
   const Json& rule = field(parsed, "rule", "trace");

@@ -30,6 +30,13 @@ std::vector<Numbers> weights(const Json& input) {
   return result;
 }
 
+TEST(Replay, ADeepTraceIsRefused) {
+  const std::string deep(200'000, '['), end(200'000, ']');
+  expect_error<InvalidArgument>(
+      [&] { replay("{\"rule\": {\"aggregator.kind\": " + deep + end + "}}"); },
+      {"nested more than 32 deep"});
+}
+
 TEST(Replay, FedAvgInClosedForm) {
   const Json rounds = {{{"participants", {3, 1}}, {"sizes", {10, 30}}},
                        {{"sizes", {1, 1, 2, 4}}},

@@ -1,0 +1,42 @@
+// The first bytes of our own HDF5 files, which HDF5 leaves to the writer: what the rest must look
+// like, known before the library reads it. A text of three or four lines, filled up with zeros:
+//   HANSE-CHECKPOINT 1        magic word and version
+//   bytes 27014               length of the file
+//   xxh3 0123...              digest of everything behind the seal
+//   without 4096 8192 ...     but these ranges, begin and end, where there are any
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hanse/base/digest.hpp"
+
+namespace hanse {
+
+constexpr int64_t kSealBytes = 512;
+
+struct SealKind {
+  std::string magic;
+  int64_t version = 1;
+};
+inline const SealKind kCheckpointSeal = {"HANSE-CHECKPOINT"};
+inline const SealKind kDataSeal = {"HANSE-DATA"};
+inline const SealKind kModelSeal = {"HANSE-MODEL"};
+
+// The seal of a file whose first kSealBytes are still free. Throws IoError when it cannot be read.
+std::string seal_of(const std::string& path, const SealKind& kind,
+                    const std::vector<ByteRange>& without = {});
+
+// Does the file begin with the magic word? Not when it cannot be read.
+bool is_sealed(const std::string& path, const SealKind& kind);
+
+// What is wrong with the seal itself or with the file's length; nothing: all is well. Cost: one
+// block is read.
+std::optional<std::string> seal_fault(const std::string& path, const SealKind& kind);
+
+// seal_fault(), or what is wrong with the contents. Cost: all that is sealed is read once.
+std::optional<std::string> seal_damage(const std::string& path, const SealKind& kind);
+
+}  // namespace hanse

@@ -1,0 +1,27 @@
+"""Digests of what a run leaves in its directory, without what differs from one time to the next."""
+import csv
+import hashlib
+import json
+
+
+def model_digest(folder):
+    """Of the trained model, as the run's summary has it."""
+    return json.loads((folder / "summary.json").read_text())["model_digest"]
+
+
+def table_digest(folder, bytes_too=True):
+    """Of the run's CSV files without the columns that are measured times, and of its traces. The
+    columns of bytes are the same on one number of ranks alone, and on several only as long as the
+    work is shared out in the same way."""
+    digest = hashlib.sha256()
+    changing = ("seconds",) if bytes_too else ("seconds", "bytes")
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        names = lines[0] if lines else []
+        columns = sorted(name for name in names if not name.startswith(changing))
+        digest.update(json.dumps([path.name, columns,
+                                  [[line[name] for name in columns] for line in lines]]).encode())
+    for path in sorted(folder.glob("trace-*.json")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,20 @@
+// What is refused of HDF5 files, which may be a stranger's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hanse::hdf5 {
+
+// Once, before the first file is opened: no link leads into another file, and no plugin is loaded,
+// which would be foreign code. REQUIRES: the library's lock.
+void close_ways_out();
+
+// Why a dataset of so many elements must not be read ("lies in other files"): it does so, needs a
+// filter that the library does not have, or promises more than the file can hold. Nothing when the
+// file is open for writing. Cost: some microseconds.
+std::optional<std::string> storage_fault(int64_t dataset, int64_t elements, std::size_t bytes_each);
+
+}  // namespace hanse::hdf5
