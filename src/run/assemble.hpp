@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "hanse/client/batch_trial.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/federated.hpp"
@@ -36,6 +38,10 @@ struct FederatedAssembly final : Assembly {
 // Of the protocols that train models. Sets the ranks' threads, and fills federation, model,
 // model_file_digest and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
+
+// Tries the batches that the job will have, each on one rank, where the model comes from a file:
+// those of the program take any number of samples. Collective. Throws AgreedError.
+void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
 
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);
