@@ -281,7 +281,9 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
   }
   const auto alike = same_last_part(key, options);
   const std::string respelled = nearest(section, sections) + "." + last_part(key);
-  if (siblings.empty() && !alike.empty() && std::ranges::count(alike, respelled) == 0) {
+  const bool has_section = section != key;
+  const bool mistyped_section = has_section && std::ranges::count(alike, respelled) > 0;
+  if (siblings.empty() && !alike.empty() && !mistyped_section) {
     return InvalidArgument(fmt::format("unknown key '{}'", key), where,
                            fmt::format("did you mean {}?", join(alike, " or ")));
   }

@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "run/bounds.hpp"
-#include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
