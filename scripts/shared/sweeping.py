@@ -2,17 +2,19 @@
 scripts/sweep and scripts/reproduce.
 
   OUT/CASE/seed-N      a run directory
-  OUT/CASE/seed-N.log  what the program said
+  OUT/CASE/seed-N.log  what the program said; locked for as long as it runs
   OUT/sweep.json       what the folder is for; another sweep is refused
   OUT/runs.csv         a line a finished run, every metric
   OUT/table.csv, .md   the table
 
 A finished run is never run again, a stopped one goes on from its checkpoint: the same command
-continues what was interrupted.
+continues what was interrupted. A run that another process does is skipped, for example one of
+another sweep of the same folder. The options of all cases are checked before the first run.
 """
 import concurrent.futures
 import csv
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -20,6 +22,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import threading
 import time
 
@@ -77,13 +80,40 @@ class Sweep:
         self.running = {}  # Popen of each task that runs
         self.stopping = False
         self.failures = []
+        self.skipped = 0
 
-    def claim(self):
-        """Creates the folder, or checks that it is this sweep's."""
+    def _require_files(self):
         if not os.access(self.program, os.X_OK):
             raise Refused(f"{self.program} is missing; hint: scripts/build makes it")
         if not pathlib.Path(self.job).is_file():
             raise Refused(f"{self.job} is missing; hint: name a job file")
+
+    def check(self, tasks):
+        """Are the options of all that is not finished right? Refuses with a line for each error."""
+        self._require_files()
+        cases = {task.case.name: task for task in tasks if task.summary() is None}
+        with concurrent.futures.ThreadPoolExecutor(processors()) as pool:
+            errors = list(pool.map(self._error_of, cases.values()))
+        names = {}  # of the cases with that error
+        for name, error in zip(cases, errors):
+            names.setdefault(error, []).append(name or "base")
+        names.pop("", None)
+        if names:
+            raise Refused("\n".join(
+                f"{cases[0]}{f' and {len(cases) - 1} more' if len(cases) > 1 else ''}: {error}"
+                for error, cases in names.items()))
+
+    def _error_of(self, task):
+        """Nothing when there is none."""
+        said = subprocess.run([str(self.program), "check", self.job, *self.options(task)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", check=False)
+        lines = said.stderr.strip().splitlines() or ["it said nothing"]
+        return lines[-1].split("error: ")[-1] if said.returncode else ""
+
+    def claim(self):
+        """Creates the folder, or checks that it is this sweep's."""
+        self._require_files()
         lines = pathlib.Path(self.job).read_text(errors="replace").splitlines()
         keys = [line.split("#")[0].strip() for line in lines]  # comments may change
         mine = {"job": [key for key in keys if key], "common": self.common}
@@ -106,6 +136,7 @@ class Sweep:
         if len(waiting) < len(tasks):
             print(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
         done = 0
+        self.skipped = 0
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool, Interrupts(self):
             futures = {pool.submit(self._execute, task): task for task in waiting}
             for future in concurrent.futures.as_completed(futures):
@@ -130,17 +161,25 @@ class Sweep:
         launch = self.launch if task.case.launch is None else task.case.launch
         if any((task.folder / "checkpoints").glob("round-*.h5")):
             return [*launch, str(self.program), "resume", str(task.folder)]
+        return [*launch, str(self.program), "run", self.job, *self.options(task),
+                "--run.overwrite=true"]
+
+    def options(self, task):
         options = {**self.common, **task.case.options, "run.seed": task.seed,
-                   "run.out": task.folder, "run.overwrite": "true"}
-        return [*launch, str(self.program), "run", self.job,
-                *(f"--{key}={value}" for key, value in options.items())]
+                   "run.out": task.folder}
+        return [f"--{key}={value}" for key, value in options.items()]
 
     def _execute(self, task):
         """One line of what came of it; nothing when the sweep is being stopped."""
         start = time.monotonic()
         task.folder.parent.mkdir(parents=True, exist_ok=True)
         log = task.folder.with_suffix(".log")
-        with open(log, "w") as file:
+        with open(log, "a") as file:
+            if not lock(file):
+                return self._skip("another process runs it")
+            if task.summary() is not None:
+                return "there already: another process ran it"
+            file.truncate(0)
             with self.lock:
                 if self.stopping:
                     return ""
@@ -158,9 +197,22 @@ class Sweep:
             return "stopped"
         lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
         if LOCKED in lines[-1]:
-            return "skipped: " + lines[-1].split("error: ")[-1]
+            return self._skip(lines[-1].split("error: ")[-1])
         self.failures.append(f"{task.label()}: status {status}: {lines[-1]}")
-        return f"FAILED with status {status}: {lines[-1]}"
+        return f"FAILED, {log}"
+
+    def _skip(self, why):
+        with self.lock:
+            self.skipped += 1
+        return f"skipped: {why}"
+
+    def report(self, name):
+        """What is not in the table, on stderr."""
+        if self.skipped:
+            print(f"{name}: skipped {self.skipped} runs that other processes do; the same command "
+                  "adds them to the table", file=sys.stderr)
+        for failure in self.failures:
+            print(f"{name}: failed: {failure}", file=sys.stderr)
 
 
 class Interrupts:
@@ -181,6 +233,17 @@ class Interrupts:
     def __exit__(self, *_):
         for number, handler in self.before.items():
             signal.signal(number, handler)
+
+
+def lock(file):
+    """Takes the file for this process and those that write to it. False: another has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
 
 
 def environment():

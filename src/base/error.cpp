@@ -34,6 +34,11 @@ TrainingError::TrainingError(const std::string& what, int64_t client, int64_t ro
 NotCompiled::NotCompiled(const std::string& part, const std::string& hint)
     : Error(part + " is not part of this build", "", hint) {}
 
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 std::string errno_text() { return std::strerror(errno); }
 
 }  // namespace hanse

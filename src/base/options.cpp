@@ -246,6 +246,32 @@ const Option& OptionTable::at(const std::string& key) const {
 
 namespace {
 
+// "learning-rate" -> "lr"
+std::string initials(std::string_view name) {
+  std::string letters;
+  for (const auto& word : split_list(name, '-')) letters += word.substr(0, 1);
+  return letters;
+}
+
+std::string last_part(const std::string& key) { return key.substr(key.find('.') + 1); }
+
+// Known keys whose last part is that of `key`, or its initials; for a key without a section else
+// those with the nearest.
+std::vector<std::string> same_last_part(const std::string& key, std::span<const Option> options) {
+  std::string last = last_part(key);
+  std::vector<std::string> parts;
+  for (const Option& option : options) parts.push_back(last_part(option.key));
+  const auto known = [&](const std::string& part) { return std::ranges::count(parts, part) > 0; };
+  const std::string letters = initials(last);
+  if (!known(last) && letters.size() > 1 && known(letters)) last = letters;
+  if (!known(last) && last == key) last = nearest(key, parts);
+  std::vector<std::string> keys;
+  for (const Option& option : options) {
+    if (last_part(option.key) == last) keys.push_back(option.key);
+  }
+  return keys;
+}
+
 // Says which sections or keys exist, and the nearest.
 InvalidArgument unknown_key(const std::string& key, const std::string& where,
                             std::span<const Option> options) {
@@ -258,14 +284,25 @@ InvalidArgument unknown_key(const std::string& key, const std::string& where,
     }
     if (option.section() == section) siblings.push_back(option.key.substr(section.size() + 1));
   }
+  const auto alike = same_last_part(key, options);
+  const std::string respelled = nearest(section, sections) + "." + last_part(key);
+  const bool has_section = section != key;
+  const bool mistyped_section = has_section && std::ranges::count(alike, respelled) > 0;
+  if (siblings.empty() && !alike.empty() && !mistyped_section) {
+    return InvalidArgument(fmt::format("unknown key '{}'", key), where,
+                           fmt::format("did you mean {}?", join(alike, " or ")));
+  }
   if (siblings.empty()) {
     return InvalidArgument(fmt::format("unknown section '{}' in key '{}'", section, key), where,
                            fmt::format("did you mean '{}'? known sections: {}",
                                        nearest(section, sections), join(sections, ", ")));
   }
-  return InvalidArgument(fmt::format("unknown key '{}'", key), where,
-                         fmt::format("did you mean '{}'? known keys of [{}]: {}", nearest(key, all),
-                                     section, join(siblings, ", ")));
+  const auto own = std::ranges::find_if(
+      alike, [&](const std::string& one) { return one.starts_with(section + "."); });
+  return InvalidArgument(
+      fmt::format("unknown key '{}'", key), where,
+      fmt::format("did you mean '{}'? known keys of [{}]: {}",
+                  own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
 }
 
 // The kind may be chosen later: what one of the kinds accepts is a value.

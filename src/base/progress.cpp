@@ -74,9 +74,11 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   std::string line =
       fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds, status.loss);
   if (status.accuracy >= 0) line += fmt::format("  accuracy {:.2f}%", 100 * status.accuracy);
+  if (status.accuracy >= 0 && status.evaluated < status.round) {
+    line += fmt::format(" of round {}", status.evaluated);
+  }
   line += fmt::format("  {:.1f} rounds/s", rate);
-  line += last ? fmt::format("  {} in all", duration_text(elapsed_s))
-               : fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");
+  if (!last) line += fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");
   if (terminal_) {
     fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
     open_line_ = !last;

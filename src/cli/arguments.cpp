@@ -22,13 +22,11 @@ struct Verb {
   const char* missing;
 };
 
-constexpr Verb kVerbs[] = {{"run", 1, 1, true, "a job file"},
-                           {"resume", 1, 1, true, "a run directory"},
-                           {"plan", 1, 1, true, "a job file"},
-                           {"replay", 1, 1, false, "a trace file"},
-                           {"convert", 2, 2, true, "a job file and an output file"},
-                           {"list", 0, 1, false, ""},
-                           {"inspect", 1, 1, false, "an HDF5 file"}};
+constexpr Verb kVerbs[] = {
+    {"run", 1, 1, true, "a job file"},   {"resume", 1, 1, true, "a run directory"},
+    {"plan", 1, 1, true, "a job file"},  {"replay", 1, 1, false, "a trace file"},
+    {"check", 1, 1, true, "a job file"}, {"convert", 2, 2, true, "a job file and an output file"},
+    {"list", 0, 1, false, ""},           {"inspect", 1, 1, false, "an HDF5 file"}};
 
 const Verb& find_verb(const std::string& name) {
   const auto* found = std::find_if(std::begin(kVerbs), std::end(kVerbs),
@@ -60,6 +58,27 @@ po::options_description known_options(const OptionTable& job, const OptionTable&
   return options;
 }
 
+// "--key=" empties an option, which boost refuses: a space stands for nothing then.
+std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
+  for (std::string& word : arguments) {
+    if (word.starts_with("--") && word.find('=') == word.size() - 1) word += ' ';
+  }
+  return arguments;
+}
+
+std::string value_of(const po::basic_option<char>& option) {
+  return std::string(trim(option.value.front()));
+}
+
+// Ranks are no option of the program.
+void check_ranks(const std::string& name) {
+  for (const char* ranks : {"n", "np", "rank", "nprocs", "processes", "workers"}) {
+    if (name != ranks) continue;
+    throw InvalidArgument("unknown option", "--" + name,
+                          "mpirun starts the ranks: mpirun -n N hanse run JOB.cfg");
+  }
+}
+
 // `plan` sets command.plan.
 void take_option(const po::basic_option<char>& option, OptionTable& plan, Command& command) {
   const std::string key = option.string_key;
@@ -73,14 +92,15 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     command.plan.json = true;
     command.plan_option = key;
   } else if (plan.contains(key)) {
-    plan.set(key, option.value.front(), "--" + key);
+    plan.set(key, value_of(option), "--" + key);
     command.plan_option = key;
   } else if (!option.unregistered && !option.value.empty()) {
-    command.overrides.emplace_back(key, option.value.front());
+    command.overrides.emplace_back(key, value_of(option));
   } else {
     std::string name = option.original_tokens.empty() ? key : option.original_tokens.front();
     name = name.substr(0, name.find('='));
     name.erase(0, name.find_first_not_of('-'));
+    check_ranks(name);
     KeyedJob scratch(catalog());
     scratch.table.set(name, "", "--" + name);  // throws: unknown key, with the nearest known
     throw InvalidArgument("an option needs a value", "--" + name, "write --section.key=value");
@@ -96,7 +116,7 @@ Command parse_command(const std::vector<std::string>& arguments) {
   bind_plan(plan, command.plan);
   try {
     namespace style = po::command_line_style;
-    const auto parsed = po::command_line_parser(arguments)
+    const auto parsed = po::command_line_parser(with_empty_values(arguments))
                             .options(known_options(defaults.table, plan))
                             .style(style::unix_style & ~style::allow_guessing)
                             .allow_unregistered()

@@ -43,6 +43,7 @@ std::string execute_alone(const Command& command) {
   if (command.verb == "version") return version_text();
   if (command.verb == "list" && command.markdown) return list_markdown();
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
+  if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
   if (command.verb == "inspect") return inspect_file(words[0]);
   if (command.verb == "replay") return replay(read_file(words[0]));

@@ -10,7 +10,7 @@ void BatchStream::start(const ClientTask& task) {
   batch_ = options_.batch > 0 ? std::min(options_.batch, samples()) : samples();
   shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
                           static_cast<uint64_t>(task.client));
-  next_ = samples();
+  end_ = next_ = samples_a_pass(options_, samples());
 }
 
 void BatchStream::list_samples(int64_t client) {
@@ -28,7 +28,7 @@ void BatchStream::list_samples(int64_t client) {
 }
 
 BatchStream::Samples BatchStream::next_samples() {
-  if (next_ == samples()) {
+  if (next_ == end_) {
     shuffle_.shuffle(std::span(order_));
     next_ = 0;
   }
@@ -45,7 +45,7 @@ Batch BatchStream::next() {
 }
 
 std::span<const int32_t> BatchStream::upcoming() const {
-  const int64_t rows = std::min(batch_, samples() - next_);
+  const int64_t rows = std::min(batch_, end_ - next_);
   return {order_.data() + next_, static_cast<std::size_t>(rows)};
 }
 

@@ -15,10 +15,14 @@ int64_t batch_of(const ClientOptions& options, int64_t samples) {
 
 int64_t steps_a_pass(const ClientOptions& options, int64_t samples) {
   const int64_t batch = batch_of(options, samples);
-  return (samples + batch - 1) / batch;
+  return (samples_a_pass(options, samples) + batch - 1) / batch;
 }
 
 }  // namespace
+
+int64_t samples_a_pass(const ClientOptions& options, int64_t samples) {
+  return options.drop_last ? samples - samples % batch_of(options, samples) : samples;
+}
 
 int64_t local_steps(const ClientOptions& options, int64_t samples) {
   return options.steps > 0 ? options.steps : options.epochs * steps_a_pass(options, samples);
@@ -27,7 +31,8 @@ int64_t local_steps(const ClientOptions& options, int64_t samples) {
 int64_t samples_processed(const ClientOptions& options, int64_t samples) {
   const auto [passes, rest] =
       std::div(local_steps(options, samples), steps_a_pass(options, samples));
-  return passes * samples + std::min(rest * batch_of(options, samples), samples);
+  const int64_t pass = samples_a_pass(options, samples);
+  return passes * pass + std::min(rest * batch_of(options, samples), pass);
 }
 
 double learning_rate(const ClientOptions& options, int64_t round) {

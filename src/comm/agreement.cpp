@@ -23,8 +23,7 @@ AgreedError describe(const std::exception_ptr& failure) {
   } catch (const std::bad_alloc&) {
     return {"out of memory", ExitStatus::kFailed};
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // LibTorch's go on with a stack trace
-    return {what.substr(0, what.find('\n')), ExitStatus::kFailed};
+    return {first_line(error), ExitStatus::kFailed};
   }
 }
 

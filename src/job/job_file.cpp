@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -10,7 +14,8 @@ namespace hanse {
 
 namespace {
 
-std::ifstream open_job(const std::string& path) {
+// Throws InvalidArgument for what is no text: its lines would be printed in messages.
+std::istringstream open_job(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
     throw InvalidArgument("the job file is a directory", path, "name a .cfg file");
   }
@@ -19,7 +24,12 @@ std::ifstream open_job(const std::string& path) {
     throw InvalidArgument("cannot read the job file: " + errno_text(), path,
                           "jobs/ holds examples");
   }
-  return file;
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto is_control = [](unsigned char c) { return std::iscntrl(c) && !std::isspace(c); };
+  if (std::ranges::any_of(text, is_control)) {
+    throw InvalidArgument("the job file is no text", path, "name a .cfg file");
+  }
+  return std::istringstream(std::move(text));
 }
 
 struct Line {
@@ -29,7 +39,7 @@ struct Line {
 
 std::vector<Line> parse_lines(const std::string& path) {
   std::vector<Line> parsed;
-  std::ifstream lines = open_job(path);
+  std::istringstream lines = open_job(path);
   std::string section;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {

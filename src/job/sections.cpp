@@ -76,6 +76,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "passes over the client's samples a round; not used when client.steps > 0");
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
   table.add("client.batch", client.batch, at_least(0), "samples a step; 0: all of the client's");
+  table.add("client.drop-last", client.drop_last,
+            "leave out the last batch of a pass where it has fewer than client.batch samples; a "
+            "client with fewer in all takes the one batch that it has");
   table.add("client.lr", client.lr, above(0), "step size in the first round");
   table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
   table.add("client.lr-decay-every", client.lr_decay_every, at_least(1),

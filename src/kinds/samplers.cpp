@@ -88,7 +88,7 @@ const auto learning_key = keys_of<Job>(
 
 const Keys<Job> kPerRound =
     key("per-round", &Options::per_round, at_least(1),
-        "K, draws a round; when no more clients are there, they all take part");
+        "K, draws a round; without replacement all clients take part where there are fewer");
 const Keys<Job> kDrawing{
     kPerRound,
     learning_key("replacement", &Learning::replacement,
@@ -138,7 +138,9 @@ const Family<SamplerKind> kSamplers{
     chosen_by<&Job::sampler, &SamplerOptions::kind>,
     {{{"uniform", "a uniform subset, without replacement", kPerRound},
       {.blind = true, .distinct = true},
-      [](const SamplerCase& c) { return make_uniform_sampler(c.clients, c.options.per_round); }},
+      [](const SamplerCase& c) {
+        return make_uniform_sampler(c.clients, std::min(c.clients, c.options.per_round));
+      }},
      {{"weighted", "by the clients' samples", kDrawing},
       {.blind = true, .by_shares = true},
       make_by_shares,
@@ -225,8 +227,10 @@ std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& fe
 
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial) {
+  SamplerOptions fitting = options;
+  if (!options.learning.replacement) fitting.per_round = std::min(options.per_round, clients);
   return kSamplers.find(options.kind)
-      .make({.options = options, .clients = clients, .initial = initial});
+      .make({.options = fitting, .clients = clients, .initial = initial});
 }
 
 }  // namespace hanse

@@ -36,6 +36,16 @@ std::vector<std::string> changeable(const OptionTable& table) {
   return names;
 }
 
+void check_run_directory(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder)) {
+    throw InvalidArgument("no such run directory", folder, "name the run.out of an earlier run");
+  }
+  if (!std::filesystem::exists(folder + "/job.cfg")) {
+    throw InvalidArgument("no run directory: it has no job.cfg", folder,
+                          "name the run.out of an earlier run");
+  }
+}
+
 void check_changes(const Overrides& overrides, const OptionTable& table) {
   for (const auto& [key, value] : overrides) {
     if (!table.contains(key) || table.at(key).may_change) continue;
@@ -57,6 +67,15 @@ ResumePoint find_resume_point(const std::string& folder) {
 }
 
 }  // namespace
+
+std::string check_job_file(const std::string& job_file, const Overrides& overrides) {
+  KeyedJob job(catalog());
+  load_job(job_file, overrides, job);
+  check_job(job);
+  const auto unused = unused_keys(job);
+  return fmt::format("{}: no error in its options{}\n", job_file,
+                     unused.empty() ? "" : "; not used by this job: " + join(unused, ", "));
+}
 
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
                    double start_s) {
@@ -81,6 +100,7 @@ ExitStatus resume_job(const std::string& run_directory, const Overrides& overrid
   ResumePoint point;
   agree_on(comm, [&] {
     check_changes(overrides, job.table);
+    check_run_directory(run_directory);
     load_job(run_directory + "/job.cfg", {}, job);
     const int64_t rounds_before = job.run.rounds;
     job.run.out = run_directory;

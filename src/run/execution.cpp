@@ -125,7 +125,10 @@ class Execution {
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
     if (stops || due(job_.checkpoint.every)) checkpoint(stops);
     if (!is_server()) return;
-    ProgressStatus status{.round = completed(), .rounds = job_.run.rounds, .loss = record.loss};
+    ProgressStatus status{.round = completed(),
+                          .rounds = job_.run.rounds,
+                          .loss = record.loss,
+                          .evaluated = evaluated_round_};
     for (const auto& [name, value] : metrics_) {
       if (name == "accuracy_mean") status.accuracy = value;
     }

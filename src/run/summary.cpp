@@ -69,7 +69,8 @@ void print_summary(const Summary& summary, const std::string& run_directory) {
     if (name == "syncs") line("synchronizations", fmt::format("{:.1f}", value));
     if (name == "loss_mean") line(loss, fmt::format("{:.4f}", value));
   }
-  line("rounds", fmt::format("{} in {}", summary.rounds, duration_text(summary.seconds)));
+  line("rounds",
+       fmt::format("{} in {}, evaluations aside", summary.rounds, duration_text(summary.seconds)));
   line("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
   line("model digest", digest_hex(std::as_bytes(summary.row)));
   line("run directory", run_directory);

@@ -88,6 +88,16 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   greet(job, comm, assembly);
 }
 
+void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {
+  if (assembly.model_file_digest.empty()) return;
+  agree_on(comm, [&] {
+    for (auto i = static_cast<std::size_t>(comm.rank()); i < trials.size();
+         i += static_cast<std::size_t>(comm.size())) {
+      try_batch(trials[i], assembly.federation, *assembly.model);
+    }
+  });
+}
+
 std::string buffers_text(const ParameterLayout& layout) {
   std::vector<std::string> parts;
   if (const int64_t values = layout.n_params() - layout.n_trainable(); values > 0) {

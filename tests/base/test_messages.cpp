@@ -77,14 +77,19 @@ std::string printed(bool enabled, Use use) {
 }
 
 TEST(Progress, PrintsTheLastStatusAndKeepsQuietBeforeItsTime) {
-  const ProgressStatus status{.round = 20, .rounds = 40, .loss = 0.25, .accuracy = 0.5};
-  const std::string text = printed(true, [&](Progress& progress) {
-    progress.update(status);
-    progress.finish(status);
-  });
+  ProgressStatus status{.round = 20, .rounds = 40, .loss = 0.25, .accuracy = 0.5, .evaluated = 20};
+  const auto text_of = [&] {
+    return printed(true, [&](Progress& progress) {
+      progress.update(status);
+      progress.finish(status);
+    });
+  };
+  const std::string text = text_of();
   EXPECT_EQ(text.find("round 20/40  loss 0.2500  accuracy 50.00%  "), 0U) << text;
-  EXPECT_NE(text.find(" in all\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" rounds/s\n"), std::string::npos) << text;
   EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
+  status.evaluated = 15;
+  EXPECT_EQ(text_of().find("round 20/40  loss 0.2500  accuracy 50.00% of round 15  "), 0U);
 }
 
 TEST(Progress, LeavesOutWhatIsNotKnownAndPrintsNothingWhenDisabled) {

@@ -192,7 +192,20 @@ TEST(OptionTable, NamesTheNearestOfWhatItKnows) {
   expect_error<InvalidArgument>(
       [&] { f.table.set("sampler.kind", "unifrm", "x"); },
       {"sampler.kind", "'unifrm'", "did you mean 'uniform'", "uniform, osmd, full"});
-  expect_error<InvalidArgument>([&] { f.table.set("rounds", "1", "job.cfg:1"); }, {"'rounds'"});
+  // By the last part, or its initials.
+  expect_error<InvalidArgument>([&] { f.table.set("rounds", "1", "job.cfg:1"); },
+                                {"unknown key 'rounds'", "did you mean run.rounds?"});
+  expect_error<InvalidArgument>([&] { f.table.set("round", "1", "job.cfg:1"); },
+                                {"unknown key 'round'", "did you mean run.rounds?"});
+  double lr = 1;
+  f.table.add("client.lr", lr, above(0), "rate");
+  f.table.add("server.lr", lr, above(0), "rate");
+  for (const char* key : {"lr", "learning-rate", "train.lr", "sampel.learning-rate"}) {
+    expect_error<InvalidArgument>([&] { f.table.set(key, "1", "x"); },
+                                  {"did you mean client.lr or server.lr?"});
+  }
+  expect_error<InvalidArgument>([&] { f.table.set("server.learning-rate", "1", "x"); },
+                                {"did you mean 'server.lr'?"});
 }
 
 TEST(OptionTable, IgnoredAreGivenKeysOfOtherKinds) {

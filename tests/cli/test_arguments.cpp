@@ -12,7 +12,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 TEST(ParseCommand, VerbsWithTheirWords) {
-  for (const char* verb : {"run", "resume", "plan", "replay", "inspect"}) {
+  for (const char* verb : {"run", "resume", "plan", "check", "replay", "inspect"}) {
     const Command command = parse_command({verb, "target"});
     EXPECT_EQ(command.verb, verb);
     EXPECT_EQ(command.words, Words{"target"});
@@ -32,6 +32,16 @@ TEST(ParseCommand, OptionsInOrderAndAnywhere) {
       command.overrides,
       (Overrides{
           {"run.rounds", "3"}, {"client.lr", "0.5"}, {"run.rounds", "4"}, {"run.out", "a=b c"}}));
+}
+
+TEST(ParseCommand, AnEmptyValueEmptiesAnOption) {
+  const Command command = parse_command({"run", "job.cfg", "--data.label-column=", "--run.name=a"});
+  EXPECT_EQ(command.overrides, (Overrides{{"data.label-column", ""}, {"run.name", "a"}}));
+  expect_error<InvalidArgument>(
+      [] {
+        parse_command({"plan", "job.cfg", "--ranks="});
+      },
+      {"--ranks", "'' is not an integer"});
 }
 
 TEST(ParseCommand, HelpAndVersion) {
@@ -93,7 +103,10 @@ TEST(ParseCommand, NamesTheNearestOfWhatItKnows) {
                  {"unknown key 'run.round'", "(--run.round)", "did you mean 'run.rounds'"});
   expect_refused({"run", "a.cfg", "--rum.rounds=3"},
                  {"unknown section 'rum'", "did you mean 'run'"});
-  expect_refused({"run", "a.cfg", "--rounds", "3"}, {"'rounds'"});
+  expect_refused({"run", "a.cfg", "--rounds", "3"}, {"'rounds'", "did you mean run.rounds?"});
+  expect_refused({"run", "a.cfg", "--lr=3"}, {"'lr'", "did you mean client.lr or server.lr"});
+  expect_refused({"run", "a.cfg", "--learning-rate=3"}, {"client.lr or server.lr"});
+  expect_refused({"run", "a.cfg", "--rank=3"}, {"--rank", "mpirun -n N"});
   expect_refused({"run", "a.cfg", "--sampler.k=full"}, {"unknown key 'sampler.k'"});  // no guessing
   expect_refused({"run", "a.cfg", "-x"}, {"'x'"});
 }

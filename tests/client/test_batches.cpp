@@ -1,10 +1,16 @@
 // Which samples a participation visits.
 #include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/client/batch_trial.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -17,6 +23,7 @@ class Recorder final : public Model {
                            std::span<float> gradient) override {
     for (int64_t i = 0; i < batch.rows; ++i) seen.push_back(batch.features[3 * i]);
     longest = std::max(longest, batch.rows);
+    rows.push_back(batch.rows);
     gradient[0] = 0;
     return 0;
   }
@@ -29,6 +36,7 @@ class Recorder final : public Model {
 
   std::vector<float> seen;
   int64_t longest = 0;
+  std::vector<int64_t> rows;  // of each batch
 };
 
 // Seven clients of unequal size, with test samples between their training samples.
@@ -94,14 +102,144 @@ TEST(Batches, SamplesProcessedAreThoseVisited) {
   const Federation federation = split_federation(*comm);
   for (const int64_t steps : {0, 1, 2, 7, 30}) {
     for (const int64_t batch : {0, 1, 3, 5, 64}) {
-      const ClientOptions options{.epochs = 2, .steps = steps, .batch = batch};
-      for (int64_t c = 0; c < 7; ++c) {
-        EXPECT_EQ(samples_processed(options, federation.train(c).size()),
-                  static_cast<int64_t>(visited(federation, options, c).size()))
-            << steps << " steps of " << batch << ", client " << c;
+      for (const bool drop_last : {false, true}) {
+        const ClientOptions options{
+            .epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last};
+        for (int64_t c = 0; c < 7; ++c) {
+          EXPECT_EQ(samples_processed(options, federation.train(c).size()),
+                    static_cast<int64_t>(visited(federation, options, c).size()))
+              << steps << " steps of " << batch << ", client " << c;
+        }
       }
     }
   }
+}
+
+std::vector<int64_t> batches_of(const Federation& federation, const ClientOptions& options,
+                                int64_t client) {
+  Recorder model;
+  OneRound p({1}, 0);
+  p.train(*make_sgd(options, federation, model), client);
+  return model.rows;
+}
+
+TEST(Batches, ALastBatchThatIsSmallerMayBeLeftOut) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  const int64_t samples = federation.train(2).size();
+  ASSERT_GT(samples, 4);
+  ClientOptions options{.epochs = 2, .batch = samples - 1};
+  EXPECT_EQ(batches_of(federation, options, 2),
+            (std::vector<int64_t>{samples - 1, 1, samples - 1, 1}));
+  options.drop_last = true;
+  EXPECT_EQ(batches_of(federation, options, 2), (std::vector<int64_t>{samples - 1, samples - 1}));
+  EXPECT_EQ(local_steps(options, samples), 2);
+  options.epochs = 100;  // each in an order of its own: no sample is left out for good
+  std::vector<float> seen = visited(federation, options, 2);
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  EXPECT_EQ(seen, first_features(federation, 2, 3));
+  options.epochs = 2;
+  for (const int64_t batch : {samples, samples + 1, int64_t{0}}) {  // all in one batch
+    options.batch = batch;
+    EXPECT_EQ(batches_of(federation, options, 2), (std::vector<int64_t>{samples, samples}));
+  }
+  options = {.epochs = 1, .batch = 4, .drop_last = true, .pooled = true};
+  EXPECT_EQ(batches_of(federation, options, 0),
+            std::vector<int64_t>(static_cast<std::size_t>(federation.train_samples() / 4), 4));
+}
+
+// (training, rows) of the trials.
+std::set<std::pair<bool, int64_t>> sizes_of(const std::vector<BatchTrial>& trials) {
+  std::set<std::pair<bool, int64_t>> sizes;
+  for (const BatchTrial& trial : trials) {
+    EXPECT_TRUE(sizes.emplace(trial.training, trial.rows).second) << "twice";
+  }
+  return sizes;
+}
+
+TEST(BatchTrials, AreTheSizesThatTrainingVisits) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  const Recorder model;
+  for (const int64_t steps : {0, 1, 3, 30}) {
+    for (const int64_t batch : {0, 1, 3, 5, 64}) {
+      for (const bool drop_last : {false, true}) {
+        const ClientOptions options{
+            .epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last};
+        std::set<int64_t> expected, found;
+        for (int64_t c = 0; c < 7; ++c) {
+          for (const int64_t rows : batches_of(federation, options, c)) expected.insert(rows);
+        }
+        for (const auto& [training, rows] : sizes_of(batch_trials(options, federation, model, 7))) {
+          if (training) found.insert(rows);
+        }
+        EXPECT_EQ(found, expected) << steps << " steps of " << batch << ", " << drop_last;
+      }
+    }
+  }
+  const ClientOptions pooled{.batch = federation.train_samples() - 2, .pooled = true};
+  const auto sizes = sizes_of(batch_trials(pooled, federation, model, 7));
+  EXPECT_TRUE(sizes.contains({true, 2}));
+  EXPECT_TRUE(sizes.contains({true, pooled.batch}));
+  EXPECT_TRUE(sizes.contains({false, federation.test(3).size()}));
+  EXPECT_TRUE(sizes.contains({false, federation.train(3).size()}));
+}
+
+TEST(BatchTrials, OfStreams) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  std::set<std::pair<bool, int64_t>> expected;
+  for (int64_t c = 0; c < 7; ++c) {
+    for (int64_t t = 1; t <= 3; ++t) {
+      for (const bool training : {true, false}) {
+        const int64_t n = (training ? federation.train(c) : federation.test(c)).size();
+        if (const int64_t rows = n * t / 3 - n * (t - 1) / 3; rows > 0) {
+          expected.emplace(training, rows);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(sizes_of(stream_trials(federation, 3)), expected);
+}
+
+// Cannot train on one sample, as batch norm, nor evaluate two.
+class Choosy final : public Model {
+ public:
+  Choosy() { layout_.add("w", {1}, 1); }
+  double loss_and_gradient(std::span<const float>, const Batch& batch, RandomStream&,
+                           std::span<float>) override {
+    if (batch.rows == 1) throw std::runtime_error("more than 1 value\nat line 3");
+    return 0;
+  }
+  double sgd_step(std::span<float>, const Batch&, RandomStream&, double, double) override {
+    return 0;
+  }
+  EvaluationSums evaluate(std::span<const float>, const Batch& batch, float*) override {
+    if (batch.rows == 2) throw Error("not two");
+    return {};
+  }
+};
+
+TEST(BatchTrials, NameTheClient) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  Choosy model;
+  const int64_t samples = federation.train(2).size();
+  const auto fails = [&](const BatchTrial& trial, std::initializer_list<std::string> parts) {
+    expect_error<InvalidArgument>([&] { try_batch(trial, federation, model); }, parts);
+  };
+  const auto rest = [&](const ClientOptions& options) {
+    for (const BatchTrial& trial : batch_trials(options, federation, model, 7)) {
+      if (trial.training && trial.rows == 1) return trial;
+    }
+    return BatchTrial{};
+  };
+  fails(rest({.batch = samples - 1}), {"training: more than 1 value; hint: ", "client.drop-last"});
+  fails(rest({.batch = 1}), {"hint: use another client.batch"});
+  fails({.rows = 1, .client = 5, .hint = "no"}, {"client 5, training: more than 1 value"});
+  fails({.rows = 2, .client = 4, .training = false}, {"client 4, evaluation: not two"});
+  EXPECT_NO_THROW(try_batch({.rows = 1000, .client = 4}, federation, model));
+  EXPECT_NO_THROW(try_batch({.rows = 1, .client = 4, .training = false}, federation, model));
 }
 
 }  // namespace

@@ -188,6 +188,7 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
                    }),
                    "all of them");
   expect_agreement(with([](ClientOptions& o) { o.batch = 0; }), "full batches");
+  expect_agreement(with([](ClientOptions& o) { o.drop_last = true; }), "whole batches");
   expect_agreement(with([](ClientOptions& o) { o.steps = 5; }), "steps");
   expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
 }

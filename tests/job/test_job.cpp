@@ -131,6 +131,10 @@ TEST(LoadJob, RefusesWhatIsNoFile) {
                                 {"is a directory", folder.path()});
   expect_error<InvalidArgument>([&] { load_job(folder / "none.cfg", {}, job); },
                                 {"cannot read", "No such file", "none.cfg", "hint: "});
+  std::ofstream(folder / "binary.cfg") << "[run]\n\x7f"
+                                          "ELF\x1b[31m\n";
+  expect_error<InvalidArgument>([&] { load_job(folder / "binary.cfg", {}, job); },
+                                {"the job file is no text (" + (folder / "binary.cfg")});
 }
 
 // The written job.cfg could not be read again.

@@ -278,7 +278,9 @@ TEST(RoundFailure, NamesClientAndRound) {
   expect_failure([](const ClientTask&, ClientOutcome& outcome) { outcome.loss = kNan; },
                  {"client 3, round 2"});
   expect_failure([](const ClientTask&, ClientOutcome&) { throw std::runtime_error("no batch"); },
-                 {"no batch"});
+                 {"no batch (client 3, round 2)"});
+  expect_failure([](const ClientTask&, ClientOutcome&) { throw InvalidArgument("no token"); },
+                 {"no token (client 3, round 2)"});
 }
 
 TEST(RoundFailure, ALossThatIsNotFiniteNamesClientAndRound) {

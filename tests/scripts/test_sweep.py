@@ -16,7 +16,8 @@ sys.path.insert(0, str(SCRIPTS))
 from shared import sweeping  # noqa: E402
 
 # accuracy_mean = lr + seed / 100. It notes how it was called, fails on request, and when asked to
-# wait it ends at SIGUSR1 as the real one does: a checkpoint and status 75.
+# wait it ends at SIGUSR1 as the real one does: a checkpoint and status 75. A bad lr is what `check`
+# finds.
 PROGRAM = """#!/usr/bin/env bash
 verb=$1 folder=$2
 lr=0.5 seed=1 rounds=10
@@ -26,14 +27,19 @@ for option; do
     --run.out=*) folder=${option#*=} ;; --run.rounds=*) rounds=${option#*=} ;;
   esac
 done
+if [[ $verb == check ]]; then
+  if [[ $lr == bad* ]]; then echo "hanse: error: client.lr: no number" >&2; exit 2; fi
+  exit 0
+fi
 echo "$*" >>calls
-if [[ $lr == bad ]]; then echo "hanse: error: client.lr: no number" >&2; exit 2; fi
+if [[ $lr == 9 ]]; then echo "hanse: error: it diverges" >&2; exit 1; fi
 mkdir -p "$folder"
 if [[ -e wait && $verb == run ]]; then
   trap 'mkdir -p "$folder/checkpoints"; touch "$folder/checkpoints/round-000003.h5"; exit 75' USR1
   echo "$lr $seed" >"$folder/options"
+  echo "it runs"
   touch "$folder/started"
-  for ((i = 0; i < 300; ++i)); do sleep 0.1; done
+  for ((i = 0; i < 300; ++i)); do if [[ -e go ]]; then break; fi; sleep 0.1; done
 fi
 if [[ $verb == resume ]]; then read -r lr seed <"$folder/options"; fi
 value=$(awk "BEGIN { print $lr + $seed / 100 }")
@@ -75,10 +81,10 @@ class MadeRepository(ScriptTest):
         with open(self.folder / path, newline="") as file:
             return list(csv.reader(file))
 
-    def interrupt(self, *arguments, name="sweep"):
-        """SIGINT once all runs have begun; the output."""
+    def start(self, *arguments, name):
+        """The process, once two runs have begun and wait."""
         self.write("wait", "")
-        command = [self.folder / "scripts" / name, *arguments]
+        command = [self.folder / "scripts" / name, *arguments, "--jobs", "2"]
         process = subprocess.Popen(command, cwd=self.folder, text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         self.addCleanup(process.kill)
@@ -86,6 +92,27 @@ class MadeRepository(ScriptTest):
             if len(list(self.folder.glob("out/*/seed-*/started"))) == 2:
                 break
             time.sleep(0.05)
+        return process
+
+    def meanwhile(self, *arguments, name):
+        """Calls the script a second time while the first one's two runs wait."""
+        process = self.start(*arguments, name=name)
+        logs = sorted(self.folder.glob("out/*/seed-1.log"))
+        before = [log.read_text() for log in logs]
+        result = self.call(*arguments, name=name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("skipped: another process runs it"), 2)
+        self.assertIn(f"{name}: skipped 2 runs", result.stderr)
+        self.assertEqual([log.read_text() for log in logs], before)
+        self.assertEqual(before, ["it runs\n"] * 2)
+        self.assertEqual(len(self.calls()), 2)
+        self.write("go", "")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (0, ""), out)
+
+    def interrupt(self, *arguments, name="sweep"):
+        """SIGINT once all runs have begun; the output."""
+        process = self.start(*arguments, name=name)
         time.sleep(0.2)  # the program's trap
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -124,15 +151,30 @@ class SweepTest(MadeRepository):
         self.assertEqual(len(self.table()), 3)
 
     def test_failures_are_shown_and_the_rest_is_run(self):
-        result = self.sweep("--set", "client.lr=bad,0.3")
+        result = self.sweep("--set", "client.lr=9,0.3")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("client.lr=bad, seed 1: status 2: hanse: error: client.lr: no number",
-                      result.stderr)
+        self.assertIn("client.lr=9, seed 1: status 1: hanse: error: it diverges", result.stderr)
+        self.assertEqual((result.stdout + result.stderr).count("it diverges"), 1)
+        self.assertIn("client.lr=9, seed 1: FAILED, out/client.lr=9/seed-1.log", result.stdout)
         self.assertEqual([row[2] for row in self.table()[1:]], ["-", "31.00 %"])
         self.assertEqual(self.sweep("--set", "client.lr=0.3").returncode, 0)
 
+    def test_all_cases_are_checked_before_the_first_run(self):
+        result = self.sweep("--set", "client.lr=0.3,bad,bad2", "--seeds", "2")
+        self.assert_one_line_error(result, "client.lr=bad and 1 more: client.lr: no number")
+        self.assertEqual(self.calls(), [])
+        self.assertFalse((self.folder / "out").exists())
+        result = self.sweep("--set", "client.lr=bad", "--slurm")
+        self.assert_one_line_error(result, "client.lr=bad: client.lr: no number")
+
+    def test_runs_of_another_sweep_are_skipped(self):
+        self.meanwhile("jobs/job.cfg", "--out", "out", "--set", "client.lr=0.1,0.3",
+                       name="sweep")
+        self.assertEqual(self.table()[1:], [["client.lr=0.1", "1", "11.00 %"],
+                                            ["client.lr=0.3", "1", "31.00 %"]])
+
     def test_interrupt_leaves_what_the_same_command_continues(self):
-        arguments = ("--set", "client.lr=0.1,0.3", "--jobs", "2")
+        arguments = ("--set", "client.lr=0.1,0.3")
         self.interrupt("jobs/job.cfg", "--out", "out", *arguments, "--seeds", "2")
         self.assertEqual(len(self.calls()), 2)  # the others were not begun
         result = self.sweep(*arguments, "--seeds", "2")
@@ -236,8 +278,12 @@ class ReproduceTest(MadeRepository):
         self.assert_one_line_error(self.reproduce("made", "--data", "raw.txt", "--out", "out"),
                                    "raw.txt:2", "2 fields, not 3")
 
+    def test_runs_of_another_reproduction_are_skipped(self):
+        self.meanwhile("made", "--out", "out", "--seeds", "1", name="reproduce")
+        self.assertEqual([row[1] for row in self.table()[1:]], ["1", "1"])
+
     def test_interrupt_leaves_what_the_same_command_continues(self):
-        self.interrupt("made", "--out", "out", "--jobs", "2", name="reproduce")
+        self.interrupt("made", "--out", "out", name="reproduce")
         self.assertEqual(self.reproduce("made", "--out", "out").returncode, 0)
         self.assertEqual(self.table()[2][1:3], ["2", "31.50 % (0.71)"])
 

@@ -79,6 +79,19 @@ class BadJob(BadInput):
     def test_unknown_key_on_the_command_line(self):
         self.refuse("--client.lrr", "did you mean 'client.lr'", arguments=["--client.lrr=0.1"])
 
+    def test_emptied_on_the_command_line(self):
+        self.refuse("client.lr: '' is not a number (--client.lr)", arguments=["--client.lr="],
+                    places=ALONE)
+
+    def test_check_says_so_without_a_look_at_data(self):
+        job = self.job({"data.kind": "csv", "data.path": self.write("bad.csv", "no table"),
+                        "data.shape": None, "data.classes": None, "federation.samples": None})
+        self.assertEqual(self.hanse("check", job, "--data.label-column=", "--client.mu=1").stdout(),
+                         f"{job}: no error in its options; not used by this job: "
+                         "client.mu (client.update=sgd)\n")
+        self.refuse("aggregator.kind", "did you mean 'fedavg'", verb="check", places=ALONE,
+                    arguments=["--aggregator.kind=fedavgg"])
+
     def test_abbreviated_key_on_the_command_line(self):
         self.refuse("--client.lr-deca", "did you mean 'client.lr-decay'",
                     arguments=["--client.lr-deca=0.1"], places=ALONE)
@@ -147,9 +160,6 @@ class BadFederation(BadInput):
         table = self.write("table.csv", "label,x\n0,1\n1,2\n0,3\n")
         self.refuse("federation.clients", "3", "4", "hint",
                     changes={"federation.clients": 4, "data.kind": "csv", "data.path": table})
-
-    def test_more_participants_than_clients(self):
-        self.refuse("sampler.per-round", "24", "23", "hint", changes={"sampler.per-round": 24})
 
     def test_sizes_without_probabilities(self):
         self.refuse("federation.size", "hint",
@@ -302,6 +312,10 @@ class BadUsage(hanse.Case):
 
     def test_option_without_a_value(self):
         self.refuse("run", "job.cfg", "--client.lr", parts=["client.lr"])
+
+    def test_resume_of_what_is_no_run(self):
+        self.refuse("resume", "none", parts=["no such run directory (none)", "run.out"])
+        self.refuse("resume", self.folder, parts=["it has no job.cfg"])
 
     def test_unknown_kind(self):
         self.refuse("list", "modells", parts=["modells", "did you mean 'models'"])

@@ -212,7 +212,7 @@ class Commands(hanse.Case):
     def test_help_and_version(self):
         for arguments in (["--help"], ["run", "--help"], []):
             process = self.hanse(*arguments)
-            for verb in ("run", "resume", "plan", "replay", "list", "inspect"):
+            for verb in ("run", "resume", "plan", "check", "replay", "list", "inspect"):
                 self.assertIn(f"hanse {verb}", process.stdout())
             self.assertEqual(process.stderr(), "")
         version = self.hanse("--version").stdout()
@@ -255,9 +255,10 @@ class ProgressLines(hanse.Case):
         lines = [line for line in seen.splitlines() if not line.startswith("hanse: ")]
         self.assertGreater(len(lines), 1, seen)
         for line in lines:
-            self.assertRegex(line, r"^round \d+/10000000  loss \S+  (accuracy \S+%  )?"
-                                   r"\S+ rounds/s  .+ (left|in all)$")
-        self.assertTrue(lines[-1].endswith(" in all"), seen)
+            self.assertRegex(line, r"^round \d+/10000000  loss \S+  "
+                                   r"(accuracy \S+%( of round \d+)?  )?"
+                                   r"\S+ rounds/s(  .+ left)?$")
+        self.assertTrue(lines[-1].endswith(" rounds/s"), seen)
 
     def test_terminal_gets_one_line_that_updates(self):
         seen = self.watch(*pty.openpty(), lambda text: text.count("rounds/s") >= 3)

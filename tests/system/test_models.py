@@ -147,6 +147,15 @@ class Normed(torch.nn.Module):
         return self.fc(self.norm(x))
 
 
+class Touchy(Normed):
+    """Refuses weights that have grown."""
+
+    def forward(self, x):
+        if self.training and bool(self.fc.weight.abs().max() > 1):
+            raise ValueError("too large")
+        return self.fc(x)
+
+
 class AsTorchComputes(ModelCase):
     SITES = [7, 12, 5]  # rows of each client
 
@@ -294,6 +303,14 @@ class BadFiles(ModelCase):
         self.refuse(path, "weights.pt", "no TorchScript", "torch.jit.script(model).save",
                     ranks=(None,))
 
+    def test_a_file_without_code(self):
+        broken = self.path("broken.pt")
+        with zipfile.ZipFile(self.save(Normed())) as old, zipfile.ZipFile(broken, "w") as new:
+            for item in old.infolist():
+                if not item.filename.endswith(".py"):
+                    new.writestr(item.filename, old.read(item))
+        self.refuse(broken, "broken.pt", "reads: Unknown type name", ranks=(None,))
+
     def test_samples_that_do_not_fit(self):
         self.refuse(self.cnn()["model.path"], "cnn.pt", "[2, 3, 4, 4]",
                     changes={"data.shape": "3,4,4"})
@@ -318,13 +335,23 @@ class BadFiles(ModelCase):
             self.assert_one_error(process, 2, "client ", "the value 10", "model.vocabulary")
 
     def test_a_batch_the_module_cannot_take(self):
-        """One sample a batch, for batch norm on vectors: found while running, still one line."""
+        """A last batch of one, for batch norm on vectors: found before the first round."""
+        changes = {"data.shape": "3", "data.classes": 2, "federation.samples": 17}
         path = self.save(Normed())
+        self.refuse(path, "client 0, training: ", "own.pt", "batch of 1",
+                    "more than 1 value per channel", "hint: client.drop-last = true", changes=changes)
+        job = self.job({**CNN, "model.path": path, **changes, "client.drop-last": "true"})
+        self.assert_digest(self.train(job, "two", 2), self.train(job, "alone"))
+
+    def test_an_error_in_training_names_client_and_round(self):
+        path = self.save(Touchy())
         job = self.job({**CNN, "model.path": path, "data.shape": "3", "data.classes": 2,
-                        "client.batch": 1})
-        process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=None)
-        self.assert_one_error(process, 1, "own.pt", "batch of 1", "more than 1 value per channel")
-        self.assertEqual(len(process.errors()[0].splitlines()), 1)
+                        "client.lr": 1e4, "sampler.per-round": 1, "evaluate.every": 0})
+        for ranks in (None, 2):
+            process = self.hanse("run", job, f"--run.out={self.path('run')}",
+                                 "--run.overwrite=true", ranks=ranks, expect=None)
+            self.assert_one_error(process, 1, "own.pt", "too large")
+            self.assertRegex(process.errors()[0], r"\(client \d, round 1\)")
 
     def test_a_file_that_changed_before_the_resume(self):
         changes = self.cnn()

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -69,6 +70,9 @@ class AgreedError : public std::runtime_error {
  private:
   ExitStatus status_;
 };
+
+// Of what() of any error: LibTorch's go on with a stack trace.
+std::string first_line(const std::exception& error);
 
 // The system's text for errno, for messages.
 std::string errno_text();

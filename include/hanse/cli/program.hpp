@@ -12,7 +12,7 @@ namespace hanse {
 
 // A parsed command line.
 struct Command {
-  std::string verb;                // run, resume, plan, replay, list, inspect, help, version
+  std::string verb;                // run, resume, plan, check, replay, list, inspect, help, version
   std::vector<std::string> words;  // positional arguments behind the verb
   Overrides overrides;             // --section.key=value
   PlanOptions plan;                // plan: --ranks=N, ...

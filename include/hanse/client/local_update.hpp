@@ -47,6 +47,7 @@ struct ClientOptions {
   int64_t epochs = 1;             // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;              // mini-batch steps a round; 0: epochs
   int64_t batch = 20;             // samples a step; 0: all of the client's
+  bool drop_last = false;         // leave out a pass's last batch where it is smaller
   double lr = 0.1;                // step size in the first round
   double lr_decay = 1;            // factor applied to lr ...
   int64_t lr_decay_every = 1;     // ... every so many rounds
@@ -130,9 +131,9 @@ class LocalUpdate {
 };
 
 // Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,
-// kShuffle, round, client); the last batch of an epoch may be smaller. `model` and `federation`
-// must outlive the object. Memory: one gradient row when momentum or clipping needs it, and one
-// batch.
+// kShuffle, round, client); the last batch of an epoch may be smaller, or is left out then
+// (drop_last). `model` and `federation` must outlive the object. Memory: one gradient row when
+// momentum or clipping needs it, and one batch.
 std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
                                       Model& model);
 
@@ -179,6 +180,9 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model);
 
+// Samples that a pass over `samples` >= 1 training samples visits: all of them, or with drop_last
+// those in whole batches, which is one batch of all where there are fewer than client.batch.
+int64_t samples_a_pass(const ClientOptions& options, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const ClientOptions& options, int64_t samples);
 // Samples that these steps process; the last batch of a pass may be smaller.

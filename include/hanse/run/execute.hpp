@@ -9,6 +9,10 @@
 
 namespace hanse {
 
+// What is wrong with the options, without a look at data; one line when nothing is. Throws
+// InvalidArgument.
+std::string check_job_file(const std::string& job_file, const Overrides& overrides);
+
 // Both are collective; `start_s` is monotonic_seconds() at the start of the process. They return
 // kDone or kStopped, and throw AgreedError when a rank failed.
 

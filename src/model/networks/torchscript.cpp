@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
 #include "makers.hpp"
 #include "networks/graph.hpp"
 
@@ -24,7 +25,8 @@ std::string one_line(const std::exception& error) {
   const std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
   const std::string label = "Error: ";
   const std::size_t at = text.rfind(label);
-  const std::string rest = at == std::string::npos ? text : text.substr(at + label.size());
+  const std::string rest(
+      trim(std::string_view(text).substr(at == std::string::npos ? 0 : at + label.size())));
   return rest.substr(0, rest.find('\n'));
 }
 
@@ -89,7 +91,9 @@ class TorchScriptModel final : public GraphModel {
   at::Tensor graph(const std::vector<at::Tensor>&, const Batch& batch,
                    RandomStream* noise) override {
     try {
-      return forward(batch, noise);
+      const at::Tensor output = forward(batch, noise);
+      if (output.numel() == batch.rows * loss().outputs()) return output;
+      throw std::runtime_error(fmt::format("its output has {} values", output.numel()));
     } catch (const std::exception& error) {
       throw Error(fmt::format("the model fails on a batch of {}: {}", batch.rows, one_line(error)),
                   path_, "");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -128,6 +129,20 @@ class SecondRow {
   UpdateSum sum_;
 };
 
+// Runs the task's work; an error says whose training failed, and when.
+template <class Work>
+auto name_errors(const ClientTask& task, Work work) {
+  try {
+    return work();
+  } catch (const TrainingError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw TrainingError(first_line(error), task.client, task.round);
+  }
+}
+
 // Of a client: train, then whatever is done to its update, then fold or keep it (hand_in).
 // Memory: three rows and a sum a rank, one update each where they are kept, and clients' states.
 class HostEngine final : public Engine, private SoloTraining {
@@ -221,7 +236,7 @@ class HostEngine final : public Engine, private SoloTraining {
   double squared_step(const RoundContext& round, int64_t client) override {
     start_from(round.model);
     std::vector<float> state = state_copy(client);
-    const ClientOutcome outcome = update_.train(task_of(round, client, state));
+    const ClientOutcome outcome = train_client(task_of(round, client, state));
     const bool is_update = transform(round, client, state);
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
@@ -243,10 +258,16 @@ class HostEngine final : public Engine, private SoloTraining {
     const ClientTask task = task_of(round, client, state);
     const bool held_out = client >= federation_.clients();
     if (!held_out || federation_.train(client).size() > 0) {
-      if (held_out && update_.keeps_own_model()) update_.train(task);
-      update_.own_model(task);
+      name_errors(task, [&] {
+        if (held_out && update_.keeps_own_model()) update_.train(task);
+        update_.own_model(task);
+      });
     }
     return evaluator_.at(row_);
+  }
+
+  ClientOutcome train_client(const ClientTask& task) {
+    return name_errors(task, [&] { return update_.train(task); });
   }
 
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
@@ -254,7 +275,7 @@ class HostEngine final : public Engine, private SoloTraining {
     const Assignment& mine = round.plan.entries()[entry];
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-    const ClientOutcome outcome = update_.train(task_of(round, mine.client, state));
+    const ClientOutcome outcome = train_client(task_of(round, mine.client, state));
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
     const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state));
     note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(),

@@ -126,13 +126,16 @@ class AaggffS final : public Aggregator {
 class AaggffD final : public Aggregator {
  public:
   AaggffD(const AaggffOptions& options, int64_t clients, double participation)
-      : options_(options), clients_(clients), full_(participation >= 1) {
+      : options_(options),
+        clients_(clients),
+        start_(reference() ? participation : 1.0 / static_cast<double>(clients)),
+        full_(participation >= 1) {
     const double c1 = options.response.c1;
     const double c2 = options.response.c2;
     lipschitz_ = c2 / (1 + c1);
     if (!full_) lipschitz_ += 2 * (c2 - c1) / (participation * (1 + c1));
-    if (options.variant == Variant::kReference) lipschitz_ = 2 + participation;
-    options_.response.falling_normal = options.variant == Variant::kReference;
+    if (reference()) lipschitz_ = 2 + participation;
+    options_.response.falling_normal = reference();
   }
 
   AggregatorNeeds needs() const override { return {.losses = true}; }
@@ -154,6 +157,7 @@ class AaggffD final : public Aggregator {
   }
 
   std::vector<double> decision() const override {
+    if (rounds_ == 0) return std::vector<double>(to_index(clients_), start_);
     std::vector<int64_t> all(to_index(clients_));
     std::iota(all.begin(), all.end(), int64_t{0});
     return decision_of(all);
@@ -179,16 +183,18 @@ class AaggffD final : public Aggregator {
   }
 
  private:
+  bool reference() const { return options_.variant == Variant::kReference; }
+
   // Adds the round's gradients. Of g_i = -rd_i / (1 + rbar) + a term that all clients share only
   // what differs from the unsampled clients' gradient is kept: the softmax cancels the rest.
   void learn(const RoundReport& report, std::span<const double> response, double mean) {
     // A sampler with replacement may leave clients out of as many draws as there are clients.
     const bool exact = full_ && std::ssize(response) == clients_;
-    double growth = 1 + mean;  // eq. (11): 1 + rbar
-    if (exact) growth = 1 + expected(report, response);
+    const double total = rounds_ == 0 ? start_ * static_cast<double>(clients_) : 1;  // sum of p
+    const double growth = 1 + total * (exact ? expected(report, response) : mean);   // eq. (11)
     for (std::size_t i = 0; i < response.size(); ++i) {
       double excess = report.draw_weights[i] * (response[i] - mean);  // rd_i - rbar, eq. (10)
-      if (options_.variant == Variant::kReference) excess -= mean;
+      if (reference()) excess -= mean;
       if (exact) excess = response[i];
       gradient_[report.clients[i]] -= excess / growth;
     }
@@ -236,6 +242,7 @@ class AaggffD final : public Aggregator {
 
   AaggffOptions options_;
   int64_t clients_;
+  double start_;  // p_i before the first round
   bool full_;
   double lipschitz_;
   int64_t rounds_ = 0;    // t

@@ -21,7 +21,10 @@ struct Setting {
   double samples;        // of all clients; 0: shares are the participants'
 };
 
-// A symmetric [k, k] matrix, appended to `all`.
+// As numpy's X X^T is: relative to the lengths of both updates.
+constexpr double kRounding = 1e-9;
+
+// A [k, k] matrix that is symmetric up to rounding, appended to `all`: the mean of both halves.
 void read_matrix(const Json& value, std::size_t k, const std::string& where,
                  std::vector<double>& all) {
   if (!value.is_array() || value.size() != k) {
@@ -34,7 +37,13 @@ void read_matrix(const Json& value, std::size_t k, const std::string& where,
   }
   for (std::size_t i = 0; i < k; ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      if (all[begin + i * k + j] == all[begin + j * k + i]) continue;
+      double& lower = all[begin + i * k + j];
+      double& upper = all[begin + j * k + i];
+      const double mean = lower + (upper - lower) / 2;
+      const double off = std::abs(upper - lower);
+      const double lengths = std::sqrt(std::abs(all[begin + i * k + i] * all[begin + j * k + j]));
+      lower = upper = mean;
+      if (off <= kRounding * lengths) continue;
       throw InvalidArgument(fmt::format("entries [{}][{}] and [{}][{}] differ", i, j, j, i), where,
                             "inner products are symmetric");
     }

@@ -1,8 +1,8 @@
 // AAggFF-D as it is printed, with every vector over all clients: the slow reference.
 #pragma once
 
-#include "rules/aggregation/support.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
+#include "rules/aggregation/support.hpp"
 
 namespace hanse {
 
@@ -27,7 +27,9 @@ inline Numbers doubly_robust(int64_t clients, const Ids& ids, const Numbers& r, 
 class LiteralD {
  public:
   LiteralD(const AaggffOptions& options, int64_t clients, double participation)
-      : decision(at(clients), 1.0 / static_cast<double>(clients)),
+      : decision(at(clients), options.variant == Variant::kReference
+                                  ? participation  // D4: the authors' start, which sums to K C
+                                  : 1.0 / static_cast<double>(clients)),
         options_(options),
         full_(participation == 1),
         gradients_(at(clients)) {
@@ -69,11 +71,12 @@ class LiteralD {
   Numbers linearised(const Ids& ids, const Numbers& r, const Numbers& w, double rbar) const {
     const Numbers rd =
         doubly_robust(static_cast<int64_t>(decision.size()), ids, r, w, rbar, reference());
+    const double growth = 1 + rbar * std::accumulate(decision.begin(), decision.end(), 0.0);
     double along = 0;
     for (std::size_t i = 0; i < rd.size(); ++i) along += decision[i] * (rd[i] - rbar);
     Numbers g(rd.size());
     for (std::size_t i = 0; i < g.size(); ++i) {
-      g[i] = -rd[i] / (1 + rbar) + rbar * along / ((1 + rbar) * (1 + rbar));
+      g[i] = -rd[i] / growth + rbar * along / (growth * growth);
     }
     return g;
   }

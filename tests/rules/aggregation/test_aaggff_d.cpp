@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "hanse/base/error.hpp"
 #include "rules/aggregation/literal_d.hpp"
 #include "rules/aggregation/support.hpp"
-#include "hanse/base/error.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -35,6 +35,8 @@ void expect_literal(const AaggffOptions& options, int64_t clients, int64_t per_r
 
 TEST(AaggffD, EqualsTheEquationsOverAllClients) {
   for (const Variant variant : kVariants) {
+    EXPECT_EQ(make_aaggff_d(device_options(0.5, variant), 4, 0.5)->decision(),
+              Numbers(4, variant == Variant::kReference ? 0.5 : 0.25));
     for (const auto& [clients, per_round] : {std::pair<int64_t, int64_t>{3, 1}, {7, 3}, {50, 5}}) {
       const double share = static_cast<double>(per_round) / static_cast<double>(clients);
       for (const std::string cdf : {"normal", "frechet"}) {

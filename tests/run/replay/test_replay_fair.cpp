@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "rules/aggregation/support.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/run/replay.hpp"
+#include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -170,6 +170,15 @@ TEST(ReplayFair, FedMgda) {
   EXPECT_NEAR(result["squared_norm"].get<double>(), 0.545, 1e-15);
   EXPECT_EQ(result["ridge"], 0.0);
   EXPECT_EQ(result["dropped"], 0);
+  // Both halves of a product may differ by rounding: their mean counts.
+  const auto with_halves = [&](double below, double above) {
+    const Json halves = {{"gram", {{4, above}, {below, 9}}}, {"sizes", {1, 3}}};
+    return replayed_products(rule, halves)["squared_norm"].get<double>();
+  };
+  EXPECT_NEAR(with_halves(3, 3 + 2e-9), with_halves(3 + 1e-9, 3 + 1e-9), 1e-14);
+  EXPECT_GT(with_halves(3, 3 + 2e-9), with_halves(3, 3) + 1e-11);
+  expect_error<InvalidArgument>([&] { with_halves(3, 3 + 1e-8); },
+                                {"[1][0] and [0][1] differ", "rounds[0].gram"});
   const Json silent = {{"gram", {{4, 0, 0}, {0, 0, 0}, {0, 0, 1}}}, {"sizes", {1, 1, 1}}};
   expect_near(numbers(replayed_products(rule, silent)["weights"]), {0.5, 0, 0.5}, 1e-15);
   EXPECT_EQ(replayed_products(rule, silent)["dropped"], 1);

