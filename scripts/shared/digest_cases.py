@@ -155,6 +155,7 @@ VARIANTS = {
                             "mean": {"client.gradient": "mean"},
                             "update": {"client.gradient": "update"},
                             "whole": {"client.batch": 0, "aggregator.backtrack": 5}},
+    "aggregators/adafed": {"power": {"client.rate-power": 3, "client.batch": 0}},
     "updates/sgd": {"momentum": {"client.momentum": 0.9, "client.weight-decay": 0.01,
                                  "client.clip": 1},
                     "personal": {"model.kind": "mlp", "model.hidden": 8,

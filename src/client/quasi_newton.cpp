@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -123,13 +124,17 @@ class QuasiNewton final : public LocalUpdate {
     });
     const GradientRecord sum{std::span(sum_)};
     const GradientRecord& sent = sum_.empty() ? *gradient : sum;
-    const auto own = pairs.rate(sent);
-    outcome.rate = own ? *own : lr * squared_norm(sent);
-    if (options_.rate_limit > 0) {
-      outcome.rate = std::min(outcome.rate, options_.rate_limit * outcome.loss);
-    }
+    outcome.rate = options_.rate == "loss" ? std::pow(outcome.loss, options_.rate_power)
+                                           : gain(sent, pairs.rate(sent), lr, outcome.loss);
     sent.add_to(task.row, -1, 0);
     return outcome;
+  }
+
+  // d of l-bfgs, or without pairs (nothing) of a gradient step.
+  double gain(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
+              double loss) const {
+    const double rate = by_pairs ? *by_pairs : lr * squared_norm(sent);
+    return options_.rate_limit > 0 ? std::min(rate, options_.rate_limit * loss) : rate;
   }
 
   static double squared_norm(const GradientRecord& gradient) {
@@ -218,8 +223,8 @@ class QuasiNewton final : public LocalUpdate {
 void refuse(bool given, const std::string& key) {
   if (!given) return;
   throw InvalidArgument(
-      fmt::format("dqn-fed works on plain gradients and cannot be used with {}", key), key,
-      "leave it out, or choose another aggregator.kind");
+      fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
+      key, "leave it out, or choose another aggregator.kind");
 }
 
 }  // namespace

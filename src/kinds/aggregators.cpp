@@ -96,6 +96,28 @@ Keys<Job> response_keys(const std::string& largest) {
           key("c2", &Options::c2, or_auto(above(0)), "largest response; auto: " + largest)};
 }
 
+// Of the shortest step that lowers every loss at the rate that its client asks for.
+const Keys<Job> kLowering{
+    kLoss,
+    key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
+    key("backtrack", &Options::backtrack, between(0, 60),
+        "halvings of the step until no participant's loss rises; 0: off"),
+    client_key.choice(
+        "rate", &ClientOptions::rate, {"l-bfgs", "gradient", "loss"},
+        "rate d of a client: of an L-BFGS step, of a gradient step, or a power of its "
+        "loss"),
+    client_key("rate-power", &ClientOptions::rate_power, at_least(0),
+               "power of client.rate = loss; the larger, the more large losses fall"),
+    client_key.choice("gradient", &ClientOptions::gradient, {"last", "mean", "update"},
+                      "what a client sends after several local steps: the gradient at the last "
+                      "iterate, the mean of all, or the update, lr times their sum")};
+
+std::string& rate_of(Job& job) { return job.client.rate; }
+
+std::unique_ptr<Aggregator> make_lowering(const Job& job, int64_t, double) {
+  return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
+}
+
 const Family<AggregatorKind> kAggregators{
     "aggregators",
     "aggregator.kind",
@@ -175,23 +197,19 @@ const Family<AggregatorKind> kAggregators{
       [](const Job& job, int64_t, double) { return make_fedlf(is_reference(job.aggregator)); }},
      {{"dqn-fed",
        "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",
-       {kLoss, key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
-        key("backtrack", &Options::backtrack, between(0, 60),
-            "halvings of the step until no participant's loss rises; 0: off"),
-        client_key.choice("rate", &ClientOptions::rate, {"l-bfgs", "gradient"},
-                          "rate d of a client: of an L-BFGS step, or of a gradient step"),
+       {kLowering,
         client_key("pairs", &ClientOptions::pairs, between(1, 1000),
                    "m, pairs that client.rate = l-bfgs keeps"),
         client_key("rate-limit", &ClientOptions::rate_limit, at_least(0),
-                   "a client's rate is at most so many times its loss; 0: no limit"),
-        client_key.choice("gradient", &ClientOptions::gradient, {"last", "mean", "update"},
-                          "what a client sends after several local steps: the gradient at the last "
-                          "iterate, the mean of all, or the update, lr times their sum")},
+                   "a client's rate is at most so many times its loss; 0: no limit")},
        check_backtracking},
       {.make_update = make_quasi_newton},
-      [](const Job& job, int64_t, double) {
-        return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
-      }}}};
+      make_lowering},
+     {{"adafed",
+       "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
+       with_default(kLowering, &rate_of, std::string("loss")), check_backtracking},
+      {.make_update = make_quasi_newton},
+      make_lowering}}};
 
 }  // namespace
 

@@ -124,7 +124,7 @@ std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                                       update->sends_direction() ? "clients that send directions"
                                                                 : "clients of " + options.kind),
                           "client.personal",
-                          "use client.update = sgd, prox or scaffold, and no aggregator dqn-fed");
+                          "use client.update = sgd, prox or scaffold, and another aggregator.kind");
   }
   return make_personal(std::move(update), personal_parts(layout, split_list(options.personal)));
 }

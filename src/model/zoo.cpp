@@ -40,12 +40,7 @@ const auto key = keys_of<Options>("model");
 // A key of lstm and transformer that has another default in each.
 Keys<Options> sized(const std::string& name, int64_t Options::*field, int64_t value,
                     const std::string& help) {
-  const Keys<Options> one = key(name, field, or_auto(at_least(1)), help);
-  return Keys<Options>([=](OptionTable& table, Options& options) {
-    const int64_t shared = std::exchange(options.*field, value);
-    one.bind(table, options);
-    options.*field = shared;
-  });
+  return with_default(key(name, field, or_auto(at_least(1)), help), field, value);
 }
 
 const Keys<Options> kVocabulary = key("vocabulary", &Options::vocabulary, or_auto(at_least(1)),

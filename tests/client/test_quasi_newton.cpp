@@ -225,6 +225,20 @@ TEST(QuasiNewton, FirstParticipationAndRateOfAGradientStep) {
   EXPECT_EQ(make_quasi_newton(options, problem.federation, *problem.model)->state_width(), 0);
 }
 
+TEST(QuasiNewton, RateOfAdaFedIsAPowerOfTheLoss) {
+  Regression problem(random_clients());
+  ClientOptions options = options_of(0, 2, 4);
+  options.rate = "loss";
+  EXPECT_EQ(make_quasi_newton(options, problem.federation, *problem.model)->state_width(), 0);
+  for (const double power : {0.0, 0.5, 1.0, 5.0}) {
+    options.rate_power = power;
+    Client client(problem, options);
+    Row row = model_of_round(1);
+    const ClientOutcome outcome = client.participate(0, row, 1);
+    EXPECT_EQ(outcome.rate, std::pow(outcome.loss, power)) << power;
+  }
+}
+
 // The same model twice has no pair to give, and a limit bounds what is claimed.
 TEST(QuasiNewton, PairsWithoutCurvatureAndTheLimit) {
   Regression problem(random_clients());

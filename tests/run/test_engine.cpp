@@ -97,7 +97,7 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   for (const char* update : {"scaffold", "ditto", "fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  for (const char* rule : {"dqn-fed", "propfair"}) {
+  for (const char* rule : {"dqn-fed", "adafed", "propfair"}) {
     refused("aggregator.kind", [&](Job& job) { job.aggregator.kind = rule; });
   }
   refused("client.personal", [](Job& job) { job.client.personal = "*bias*"; });

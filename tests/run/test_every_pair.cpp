@@ -93,8 +93,11 @@ bool finite(const Outcome& outcome) {
 bool lacks_clients(const Choice& choice) {
   return choice.aggregator == "aaggff-s" && choice.sampler != "full";
 }
+bool takes_gradients(const std::string& aggregator) {
+  return aggregator == "dqn-fed" || aggregator == "adafed";
+}
 bool lacks_gradients(const Choice& choice) {
-  return choice.aggregator == "dqn-fed" && choice.update != "sgd";
+  return takes_gradients(choice.aggregator) && choice.update != "sgd";
 }
 
 bool lacks_newton_steps(const Choice& choice) {
@@ -123,8 +126,9 @@ TEST(EveryPair, TrainsOrIsRefused) {
             continue;
           }
           if (lacks_gradients(choice)) {
-            expect_error<AgreedError>([&] { train(choice, *single); },
-                                      {"dqn-fed works on plain gradients", "client.update"});
+            expect_error<AgreedError>(
+                [&] { train(choice, *single); },
+                {"dqn-fed and adafed work on plain gradients", "client.update"});
             continue;
           }
           if (lacks_clients(choice)) {
@@ -158,7 +162,8 @@ TEST(EveryPair, SilosAreNotDrawnWithReplacement) {
 TEST(EveryPair, SameBitsOnOneAndThreeRanks) {
   for (const auto& aggregator : known_names("aggregator.kind")) {
     for (const std::string sampler : {"full", "uniform", "weighted"}) {
-      const Choice choice{aggregator, sampler, "adam", aggregator == "dqn-fed" ? "sgd" : "prox"};
+      const Choice choice{aggregator, sampler, "adam",
+                          takes_gradients(aggregator) ? "sgd" : "prox"};
       if (lacks_clients(choice)) continue;
       const Outcome one = train_threads(choice, 1);
       const Outcome three = train_threads(choice, 3);

@@ -78,6 +78,8 @@ class EveryRule(hanse.Case):
             rules["dqn-fed-" + name] = {**layers, "aggregator.kind": "dqn-fed", "client.pairs": 3,
                                         "client.momentum": 0, "aggregator.radius": 0.5,
                                         "aggregator.backtrack": 6, **more}
+        rules["adafed"] = {**layers, "aggregator.kind": "adafed", "client.momentum": 0,
+                           "client.rate-power": 2, "aggregator.radius": 0.5}
         hanse.together([lambda kind=kind: self.check(kind, rules[kind]) for kind in rules])
 
     def test_numbers_of_rules_on_inner_products(self):

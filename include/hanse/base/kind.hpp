@@ -67,6 +67,16 @@ KeyMaker<Options, Place> keys_of(const std::string& section, Place place = {}) {
   return {section, place};
 }
 
+// The same keys where one field has another default.
+template <class Options, class Field, class Value>
+Keys<Options> with_default(const Keys<Options>& keys, Field field, Value value) {
+  return Keys<Options>([=](OptionTable& table, Options& options) {
+    const auto shared = std::exchange(std::invoke(field, options), value);
+    keys.bind(table, options);
+    std::invoke(field, options) = shared;
+  });
+}
+
 template <class Options>
 struct KindRow {
   std::string name;     // "osmd"

@@ -19,6 +19,7 @@ struct Setting {
   int64_t clients;
   double absent_weight;  // of the draw, where a round has none
   double samples;        // of all clients; 0: shares are the participants'
+  const ClientOptions& client;
 };
 
 // As numpy's X X^T is: relative to the lengths of both updates.
@@ -102,6 +103,15 @@ Json describe_direction(const Mix& mix, std::size_t k) {
           {"dropped", mix.direction.dropped}};
 }
 
+// d of each participant: the round's "rates", or what client.rate = loss makes of its "losses".
+std::vector<double> read_rates(const Json& round, const ClientOptions& client, std::size_t k,
+                               const std::string& where) {
+  if (client.rate != "loss" || round.contains("rates")) return numbers(round, "rates", k, 0, where);
+  auto rates = numbers(round, "losses", k, 0, where);
+  for (double& rate : rates) rate = std::pow(rate, client.rate_power);
+  return rates;
+}
+
 Json replay_round(const Json& round, int64_t t, const std::string& where, const Setting& setting,
                   Aggregator& rule) {
   const AggregatorNeeds needs = rule.needs();
@@ -126,7 +136,8 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const auto lambda = shares_of_sizes(round, k, needs.sizes, setting.samples, where);
   auto draw_weights = read(round.contains("draw_weights"), "draw_weights", 0);
   if (draw_weights.empty()) draw_weights.assign(k, setting.absent_weight);
-  const auto rates = read(needs.rates, "rates", 0);
+  const auto rates =
+      needs.rates ? read_rates(round, setting.client, k, where) : std::vector<double>();
   const auto losses = read(needs.losses, "losses", -INFINITY);
   const auto norms = read(needs.norms, "norms", 0);
   const RoundReport report{.round = t,
@@ -170,7 +181,8 @@ Json replay_aggregator(const Json& trace, const Job& job) {
   const Setting setting{
       .clients = clients,
       .absent_weight = aggregator_traits(job.aggregator).scaled_draws ? 1 / participation : 1,
-      .samples = by_samples ? number(trace.at("samples"), "trace.samples") : 0};
+      .samples = by_samples ? number(trace.at("samples"), "trace.samples") : 0,
+      .client = job.client};
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {
     return replay_round(round, ++t, where, setting, *rule);

@@ -37,8 +37,13 @@ std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t wid
 
 }  // namespace
 
-// {"pairs": [[s, y], ...], oldest first, "gradient": g} -> {"rate": d}.
+// {"pairs": [[s, y], ...], oldest first, "gradient": g} -> {"rate": d}; {"loss": F} -> {"rate": d}
+// with client.rate = loss.
 Json replay_rate(const Json& trace, const Job& job) {
+  if (job.client.rate == "loss") {
+    const double loss = number(field(trace, "loss", "trace"), "trace.loss");
+    return {{"rate", std::pow(loss, job.client.rate_power)}};
+  }
   const Json& given = field(trace, "gradient", "trace");
   if (!given.is_array()) throw InvalidArgument("expected a list of numbers", "trace.gradient");
   const std::size_t width = given.size();

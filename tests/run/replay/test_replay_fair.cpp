@@ -49,6 +49,18 @@ TEST(ReplayFair, EveryoneTakesPartWhenNothingIsSaid) {
   expect_near(numbers(result[0]["weights"]), Numbers(4, 0.25), 1e-15);
 }
 
+// G c = d with d the square roots of the losses, 2 and 3, or as given.
+TEST(ReplayFair, AdaFed) {
+  Json rule = kind("adafed");
+  rule["client.rate-power"] = 0.5;
+  const Json gram = {{2, 1}, {1, 3}};
+  const Json result = replayed(
+      rule, 2, {{{"gram", gram}, {"losses", {4, 9}}}, {{"gram", gram}, {"rates", {3, 4}}}});
+  expect_near(numbers(result[0]["weights"]), {0.6, 0.8}, 1e-15);
+  expect_near(numbers(result[1]["weights"]), {1, 1}, 1e-15);
+  EXPECT_NEAR(result[0]["squared_norm"].get<double>(), 0.6 * 2 + 0.8 * 3, 1e-14);
+}
+
 TEST(ReplayFair, Afl) {
   Json rule = kind("afl");
   rule["aggregator.rate"] = 0.1;
