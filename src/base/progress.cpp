@@ -73,7 +73,10 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   const auto left = static_cast<double>(status.rounds - status.round);
   std::string line =
       fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds, status.loss);
-  if (status.accuracy >= 0) line += fmt::format("  accuracy {:.2f}%", 100 * status.accuracy);
+  if (status.accuracy >= 0) {
+    line += fmt::format("  {}accuracy {:.2f}%", status.on_training ? "training " : "",
+                        100 * status.accuracy);
+  }
   line += fmt::format("  {:.1f} rounds/s", rate);
   line += last ? fmt::format("  {} in all", duration_text(elapsed_s))
                : fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");

@@ -126,6 +126,7 @@ class Dataset {
  private:
   void read(const Type& type, void* data) const;
   void read(Id memory_type, void* data) const;
+  void require_room() const;
   Handle stored_type() const;
   Handle space() const;
   Handle select(const Block& block) const;
@@ -164,6 +165,8 @@ class File {
     write(name, {static_cast<int64_t>(values.size())}, values.data());
   }
   void write(const std::string& name, const std::string& text);
+  // Texts of one extent, each with zero bytes behind it up to the longest.
+  void write(const std::string& name, const std::vector<std::string>& texts);
   Dataset dataset(const std::string& name) const;
 
   bool contains(const std::string& name) const;
@@ -173,8 +176,9 @@ class File {
   void write_attribute(const std::string& name, int64_t value);
   void write_attribute(const std::string& name, const std::string& text);
   bool has_attribute(const std::string& name) const;
+  // Throws IoError when it is not one number.
   int64_t read_attribute(const std::string& name) const;
-  // Nothing when it is no text of fixed length.
+  // Nothing when it is no short text of fixed length.
   std::optional<std::string> read_text_attribute(const std::string& name) const;
 
   // Closes now, so that a failure is reported. Collective when opened so.
