@@ -7,7 +7,9 @@
     run = hanse_results.read("runs/first")
     run.summary["metrics"]["accuracy_mean"]       # also of a run that is still going: {} then
     run.evaluations.plot(x="round", y="accuracy_mean")
-    run.clients.sort_values("accuracy").head(10)  # who is served worst
+    run.clients.sort_values("accuracy").head(10)  # who is served worst, of those that train
+    run.held_out["accuracy"].mean()               # clients held out of training stand apart
+    run.summary["split"]                          # evaluated on test or on training samples
     run.table("sampling.csv")                     # any table of the run directory
     hanse_results.compare("runs/first", "runs/other")[["accuracy_mean", "accuracy_worst10"]]
 
@@ -64,7 +66,15 @@ class Run:
 
     rounds = property(lambda self: self.table("rounds.csv"), doc="A line a round.")
     evaluations = property(lambda self: self.table("evaluations.csv"), doc="A line an evaluation.")
-    clients = property(lambda self: self.table("clients.csv"), doc="A line a client, at the end.")
+
+    def _clients(self, held_out):
+        clients = self.table("clients.csv")
+        return clients[clients["held_out"] == held_out].reset_index(drop=True)
+
+    clients = property(lambda self: self._clients(0), doc="""A line a client, at the end: its name,
+        split (evaluated on its test or its train samples), samples, loss, accuracy. Clients held
+        out of training are not among them.""")
+    held_out = property(lambda self: self._clients(1), doc="The same of those held out.")
 
     def state_dict(self):
         """The trained model, see the function of that name."""

@@ -6,8 +6,10 @@ import json
 import numpy as np
 
 from shared import svg_chart
-from shared.run_files import (PHASES, BadFile, client_values, evaluated_probabilities, has,
-                              over_repeats, phases, smooth, smooth_nodes, time_unit, window_of)
+from shared.run_files import (PHASES, BadFile, client_values, common_prefix,
+                              evaluated_probabilities, has, over_repeats, phases, smooth,
+                              smooth_nodes, time_unit, window_of)
+from shared.splits import SAMPLES, prefix_of, upper_first
 from shared.svg_chart import Chart, style_of
 
 PHASE_STYLES = ["c0", "c4", "c1", "rest"]
@@ -41,7 +43,8 @@ def smoothed(title, window):
 
 def accuracy_chart(runs):
     """One run with the spread of its clients, of several the means."""
-    chart = Chart("Accuracy over clients", "round", "accuracy (%)")
+    chart = Chart(upper_first(f"{common_prefix(runs)}accuracy over clients"), "round",
+                  "accuracy (%)")
     for index, run, table in tables_of(runs, lambda run: run.evaluations()):
         if not has(table, "accuracy_mean"):
             continue
@@ -62,13 +65,15 @@ def column_chart(runs, column, title, unit, factor=1):
 
 
 def loss_chart(runs):
+    prefix = common_prefix(runs)
     if len(runs) > 1:
-        return column_chart(runs, "loss_mean", "Test loss, mean of clients", "loss")
+        return column_chart(runs, "loss_mean", upper_first(f"{prefix}loss, mean of clients"),
+                            "loss")
     chart = Chart("Loss, mean of clients", "round", "loss")
     for _, _, table in tables_of(runs, lambda run: run.evaluations()):
-        for style, column, label in [("c0 d0", "loss_mean", "test data"),
-                                     ("c1 d1", "train_loss_mean", "training data")]:
-            if has(table, column):
+        for style, column, label in [("c0 d0", "loss_mean", f"{prefix}samples"),
+                                     ("c1 d1", "train_loss_mean", "training samples")]:
+            if has(table, column) and (column, prefix) != ("train_loss_mean", "training "):
                 chart.line(table["round"], table[column], label, style)
     return chart
 
@@ -76,8 +81,8 @@ def loss_chart(runs):
 def learning(runs):
     charts = [accuracy_chart(runs)]
     if len(runs) > 1:
-        charts.append(column_chart(runs, "accuracy_worst10", "Accuracy, worst 10 % of clients",
-                                   "accuracy (%)", 100))
+        title = upper_first(f"{common_prefix(runs)}accuracy, worst 10 % of clients")
+        charts.append(column_chart(runs, "accuracy_worst10", title, "accuracy (%)", 100))
     return shown(*charts, loss_chart(runs))
 
 
@@ -94,13 +99,13 @@ def bandits(runs):
     return shown(*charts)
 
 
-def nodes_lines(chart, rounds, values, index, runs, name):
+def nodes_lines(chart, rounds, values, index, runs, run):
     """Of one run a line a node, or of many nodes mean and range; of several runs the means."""
     if len(runs) > 1:
-        chart.line(rounds, np.nanmean(values, axis=1), name, style_of(index))
+        chart.line(rounds, np.nanmean(values, axis=1), run.name, style_of(index))
     elif values.shape[1] <= NAMED:
         for node in range(values.shape[1]):
-            chart.line(rounds, values[:, node], f"node {node}", style_of(node))
+            chart.line(rounds, values[:, node], run.label(node, "node"), style_of(node))
     else:
         chart.band(rounds, values.min(axis=1), values.max(axis=1), "worst to best node")
         chart.line(rounds, values.mean(axis=1), "mean of nodes")
@@ -110,36 +115,45 @@ def online(runs):
     found = tables_of(runs, lambda run: run.online())
     window = max((window_of({"round": rounds}) for _, _, (_, rounds) in found), default=1)
     mean = ", mean of nodes" if len(runs) > 1 else ""
-    accuracy = Chart(smoothed(f"Accuracy on test batches{mean}", window), "round", "accuracy (%)")
+    batches = f"Accuracy on {common_prefix(runs)}batches{mean}"
+    accuracy = Chart(smoothed(batches, window), "round", "accuracy (%)")
     loss = Chart(f"Loss of each node's model, summed{mean}", "round", "sum of losses", zero_y=True)
     regret = Chart(f"Regret against the best node{mean}", "round", "sum of losses in [0, 1]")
     for index, run, (table, rounds) in found:
         for chart, column in ((loss, "cumulative_loss"), (regret, "regret")):
             if has(table, column):
-                nodes_lines(chart, rounds, table[column], index, runs, run.name)
+                nodes_lines(chart, rounds, table[column], index, runs, run)
         if has(table, "accuracy"):
             nodes_lines(accuracy, rounds, 100 * smooth_nodes(table["accuracy"], window), index,
-                        runs, run.name)
+                        runs, run)
     return shown(accuracy, loss, regret)
 
 
 # -- fairness
 
 def cumulative_chart(runs):
-    """Share of clients (y) with at most x."""
+    """Share of clients (y) with at most x; of one run those held out, too."""
     chart = None
+    prefix = common_prefix(runs)
     for index, run, (values, label) in tables_of(runs, lambda run: client_values(run.clients())):
-        ordered = np.sort(values[np.isfinite(values)])
-        quantiles = np.linspace(0, 1, min(len(ordered), svg_chart.MOST_POINTS))
-        points = np.quantile(ordered, quantiles, method="inverted_cdf")
-        chart = chart or Chart(f"Clients with at most this {label.split(' ')[0]}", label,
+        label = prefix + label
+        chart = chart or Chart(f"Clients with at most this {label.split(' (')[0]}", label,
                                "clients (%)", zero_y=True)
-        share = 100 * np.searchsorted(ordered, points, side="right") / len(ordered)
-        chart.line(np.r_[points[:1], points], np.r_[0, share],
-                   run.name if len(runs) > 1 else "clients", style_of(index), steps=True)
+        cumulative_line(chart, values, run.name if len(runs) > 1 else "clients", style_of(index))
         if len(runs) == 1:
-            chart.mark(f"mean: {np.mean(ordered):.4g}", x=float(np.mean(ordered)))
+            mean = float(np.nanmean(values))
+            chart.mark(f"mean: {mean:.4g}", x=mean)
+            if held_out := run.held_out():
+                cumulative_line(chart, client_values(held_out)[0], "held-out clients", style_of(2))
     return chart
+
+
+def cumulative_line(chart, values, name, style):
+    ordered = np.sort(values[np.isfinite(values)])
+    quantiles = np.linspace(0, 1, min(len(ordered), svg_chart.MOST_POINTS))
+    points = np.quantile(ordered, quantiles, method="inverted_cdf")
+    share = 100 * np.searchsorted(ordered, points, side="right") / len(ordered)
+    chart.line(np.r_[points[:1], points], np.r_[0, share], name, style, steps=True)
 
 
 def size_chart(run):
@@ -149,10 +163,12 @@ def size_chart(run):
     kept = np.unique(np.linspace(0, len(values) - 1, 1500).astype(int))
     samples = table["samples"][kept]
     wide = np.nanmax(samples) > 20 * max(1, np.nanmin(samples))
-    what = label.split(" ")[0]
-    chart = Chart(f"{what.capitalize()} and size of each client", "test samples", label, log_x=wide)
+    label = prefix_of(run.split()) + label
+    what = label.split(" (")[0]
+    chart = Chart(f"{what.capitalize()} and size of each client",
+                  SAMPLES.get(run.split(), "samples"), label, log_x=wide)
     chart.dots(samples, values[kept],
-               [f"client {int(table['client'][i])}: {svg_chart.number(values[i])}" for i in kept])
+               [f"{run.label(table['client'][i])}: {svg_chart.number(values[i])}" for i in kept])
     return chart
 
 
@@ -251,7 +267,7 @@ def decisions_chart(run):
     for client in np.setdiff1d(np.arange(len(last)), named):
         chart.line(table["round"], weights[client], style="rest thin")
     for index, client in enumerate(sorted(named, key=lambda client: -last[client])):
-        chart.line(table["round"], weights[client], f"client {client}", style_of(index))
+        chart.line(table["round"], weights[client], run.label(client), style_of(index))
     chart.mark(f"equal weights: {1 / len(last):.3g}", y=1 / len(last), style="rest")
     return chart
 
@@ -270,9 +286,12 @@ def weight_matrix(run):
     """Of Fed-Exp: each node's last weights for all nodes, as HTML."""
     weights, rounds = run.weights()
     last = weights[-1]
+
+    def label(node):
+        return run.label(node, "node")
     top = max(last.max(), 1e-9)
-    cells = "".join(f'<i style="opacity:{value / top:.3f}" title="node {i} for node {j}: '
-                    f'{value:.3g}"></i>' for i, row in enumerate(last) for j, value in
+    cells = "".join(f'<i style="opacity:{value / top:.3f}" title="{html.escape(label(i))} for '
+                    f'{html.escape(label(j))}: {value:.3g}"></i>' for i, row in enumerate(last) for j, value in
                     enumerate(row))
     return (f'<figure><h3>Weight of each node (row) for each node (column), round {rounds[-1]:.0f}'
             f'</h3><div class="matrix" style="grid-template-columns:repeat({len(last)},1fr)">'

@@ -4,6 +4,8 @@ import pathlib
 
 import numpy as np
 
+from .splits import WORDS, prefix_of
+
 # Phases of a round and their columns in rounds.csv.
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("the rest", None)]
@@ -20,8 +22,8 @@ def to_number(text):
         return np.nan
 
 
-def read_table(path):
-    """Columns by name, float64 each. A torn last line is dropped: the run may be writing it."""
+def read_rows(path):
+    """Header and rows of text. A torn last line is dropped: the run may be writing it."""
     try:
         with open(path, newline="", errors="replace") as file:
             rows = list(csv.reader(file))
@@ -31,9 +33,24 @@ def read_table(path):
         rows.pop()
     if len(rows) < 2:
         raise BadFile(f"{path}: empty; hint: the run has not come that far")
-    return {name.strip(): np.array([to_number(row[i]) if i < len(row) else np.nan
-                                    for row in rows[1:]])
-            for i, name in enumerate(rows[0])}
+    return [name.strip() for name in rows[0]], rows[1:]
+
+
+def read_table(path):
+    """Columns by name, float64 each."""
+    names, rows = read_rows(path)
+    return {name: np.array([to_number(row[i]) if i < len(row) else np.nan for row in rows])
+            for i, name in enumerate(names)}
+
+
+def read_texts(path, *columns):
+    """Lines of these columns as texts; none where the file or one of the columns is missing."""
+    try:
+        names, rows = read_rows(path)
+        places = [names.index(column) for column in columns]
+    except (BadFile, ValueError):
+        return []
+    return [[row[place] for place in places] for row in rows if len(row) >= len(names)]
 
 
 def need(table, path, *names):
@@ -52,12 +69,44 @@ class Run:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.name = self.folder.resolve().name
+        self.names = None  # of clients; read when one is asked for
 
     def evaluations(self):
         return self._table("evaluations.csv", "round")
 
     def clients(self):
-        return self._table("clients.csv", "client")
+        """Those that are trained on. Clients held out of training are never mixed with them."""
+        return self._clients(held_out=False)
+
+    def held_out(self):
+        """The others; None where there are none."""
+        table = self._clients(held_out=True)
+        return table if len(table["client"]) else None
+
+    def _clients(self, held_out):
+        table = self._table("clients.csv", "client")
+        chosen = (table.get("held_out", np.zeros(len(table["client"]))) == 1) == held_out
+        return {name: column[chosen] for name, column in table.items()}
+
+    def split(self):
+        """What the clients are evaluated on: "test", "train", "mixed", or "" of an older run."""
+        lines = read_texts(self.folder / "evaluations.csv", "split")
+        return lines[-1][0] if lines else ""
+
+    def label(self, client, what="client"):
+        """The name that the data give to a client, or its number."""
+        if self.names is None:
+            self.names = {int(number): name
+                          for file in ("partition.csv", "clients.csv")
+                          for number, name in read_texts(self.folder / file, "client", "name")
+                          if name}
+        return self.names.get(int(client), f"{what} {int(client)}")
+
+    def class_names(self):
+        """{label: name} of the classes that have one."""
+        return {int(label): name
+                for label, name in read_texts(self.folder / "partition.csv", "label", "class")
+                if name}
 
     def partition(self):
         """Samples by label and client, [labels, clients]."""
@@ -115,6 +164,18 @@ def label_runs(runs):
     for run in runs:
         if names.count(run.name) > 1:
             run.name = str(run.folder)
+
+
+def common_prefix(runs):
+    """The prefix of all runs; nothing when they differ, and then each run's name says it."""
+    splits = {run.split() for run in runs}
+    if len(splits) == 1:
+        return prefix_of(splits.pop())
+    for run in runs:
+        note = f" ({WORDS.get(run.split(), 'unknown')} samples)"
+        if not run.name.endswith(note):
+            run.name += note
+    return ""
 
 
 def client_values(table):

@@ -2,6 +2,8 @@
 import json
 import pathlib
 
+from .splits import SAMPLES, prefix_of
+
 
 def percent(value):
     return f"{100 * value:.2f} %"
@@ -26,18 +28,21 @@ def megabytes(value):
 # Label, key in the summary, how to print it. A run without the key (a regression has no accuracy)
 # shows a dash; a row that no run has is left out.
 ROWS = [
+    ("evaluated on", "split", lambda split: SAMPLES.get(split, split)),
     ("accuracy, mean of clients", "metrics.accuracy_mean", percent),
     ("accuracy, mean of samples", "metrics.accuracy_weighted", percent),
     ("accuracy, worst 10 % of clients", "metrics.accuracy_worst10", percent),
     ("accuracy, best 10 % of clients", "metrics.accuracy_best10", percent),
     ("accuracy, deviation over clients", "metrics.accuracy_std", percent),
     ("area under the ROC curve", "metrics.auroc", number),
-    ("accuracy on the stream's test batches", "metrics.online_accuracy", percent),
+    ("accuracy on the stream", "metrics.online_accuracy", percent),
     ("loss on the stream", "metrics.online_loss", number),
     ("regret against the best node", "metrics.regret_mean", number),
     ("regret against the best mixture", "metrics.regret_mixture", number),
     ("bound on the regret", "metrics.regret_bound", number),
-    ("test loss, mean of clients", "metrics.loss_mean", number),
+    ("loss, mean of clients", "metrics.loss_mean", number),
+    ("accuracy, held-out clients", "metrics.held_out_accuracy_mean", percent),
+    ("loss, held-out clients", "metrics.held_out_loss_mean", number),
     ("training loss, mean of clients", "metrics.train_loss_mean", number),
     ("regret, mean of repeats", "metrics.regret", number),
     ("regret, deviation over repeats", "metrics.regret_std", number),
@@ -50,6 +55,20 @@ ROWS = [
     ("sent a round, all ranks", "bytes_per_round", megabytes),
     ("model digest", "model_digest", str),
 ]
+
+
+# Rows whose numbers are of what "split" says, or "held_out_split".
+SPLIT_OF = {"metrics.accuracy": "split", "metrics.auroc": "split", "metrics.loss": "split",
+            "metrics.online_accuracy": "split", "metrics.held_out": "held_out_split"}
+
+
+def label_of(label, key, summaries):
+    """The row's label, with "test" or "training" before it where all the runs agree."""
+    for beginning, split in SPLIT_OF.items():
+        if key.startswith(beginning):
+            splits = {summary.get(split) for summary in summaries}
+            return (prefix_of(splits.pop()) if len(splits) == 1 else "") + label
+    return label
 
 
 class BadRun(Exception):

@@ -29,7 +29,20 @@ CommError::CommError(const std::string& what, int rank, int code)
 
 TrainingError::TrainingError(const std::string& what, int64_t client, int64_t round,
                              const std::string& hint)
-    : Error(what, fmt::format("client {}, round {}", client, round), hint) {}
+    : Error(what, fmt::format("client {}, round {}", client, round), hint),
+      what_(what),
+      hint_(hint),
+      client_(client),
+      round_(round) {}
+
+TrainingError::TrainingError(const TrainingError& other, const std::string& label)
+    : Error(other.what_, fmt::format("{}, round {}", label, other.round_), other.hint_),
+      what_(other.what_),
+      hint_(other.hint_),
+      client_(other.client_),
+      round_(other.round_) {}
+
+TrainingError TrainingError::called(const std::string& label) const { return {*this, label}; }
 
 NotCompiled::NotCompiled(const std::string& part, const std::string& hint)
     : Error(part + " is not part of this build", "", hint) {}

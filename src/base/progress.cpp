@@ -73,9 +73,10 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   const auto left = static_cast<double>(status.rounds - status.round);
   std::string line =
       fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds, status.loss);
-  if (status.accuracy >= 0) line += fmt::format("  accuracy {:.2f}%", 100 * status.accuracy);
-  if (status.accuracy >= 0 && status.evaluated < status.round) {
-    line += fmt::format(" of round {}", status.evaluated);
+  if (status.accuracy >= 0) {
+    line += fmt::format("  {}accuracy {:.2f}%", status.on_training ? "training " : "",
+                        100 * status.accuracy);
+    if (status.evaluated < status.round) line += fmt::format(" of round {}", status.evaluated);
   }
   line += fmt::format("  {:.1f} rounds/s", rate);
   if (!last) line += fmt::format("  {} left", rate > 0 ? duration_text(left / rate) : "unknown");

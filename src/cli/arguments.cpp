@@ -49,7 +49,7 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
 
 po::options_description known_options(const OptionTable& job, const OptionTable& plan) {
   po::options_description options;
-  options.add_options()("help,h", "")("version", "")("markdown", "")("json", "");
+  options.add_options()("help,h", "")("version", "")("markdown", "")("verify", "")("json", "");
   for (const OptionTable* table : {&job, &plan}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
@@ -88,6 +88,8 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     command.verb = "version";
   } else if (key == "markdown") {
     command.markdown = true;
+  } else if (key == "verify") {
+    command.verify = true;
   } else if (key == "json") {
     command.plan.json = true;
     command.plan_option = key;
@@ -145,6 +147,9 @@ Command parse_command(const std::vector<std::string>& arguments) {
   if (command.markdown && (command.verb != "list" || !command.words.empty())) {
     throw InvalidArgument("only a hanse list of everything takes this option", "--markdown",
                           "write hanse list --markdown");
+  }
+  if (command.verify && command.verb != "inspect") {
+    throw InvalidArgument("only hanse inspect takes this option", "--verify");
   }
   if (!verb.takes_options && !command.overrides.empty()) {
     throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),

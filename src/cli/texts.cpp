@@ -23,7 +23,8 @@ std::string usage_text() {
   hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
   hanse list [KIND]                               what a job file can choose, with all options
   hanse list --markdown                           the same as the tables of jobs/keys.md
-  hanse inspect FILE.h5                           what a checkpoint or model file holds
+  hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;
+      --verify reads all of it and compares with its digest
   hanse --version                                 versions of Hanse and its libraries
 
 A job file has [section] lines and key = value lines; each key is also an option

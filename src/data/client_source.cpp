@@ -42,6 +42,10 @@ std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t
   }
   order.insert(order.end(), held_out.begin(), held_out.end());
   layout.held_out = std::ssize(held_out);
+  if (layout.held_out > 0) {
+    notice(fmt::format("{} clients have test samples alone: they are held out of training",
+                       layout.held_out));
+  }
   layout.clients.reserve(order.size());
   for (const std::size_t c : order) {
     const int64_t begin = layout.samples();
@@ -50,17 +54,6 @@ std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t
     layout.clients.push_back({begin, end - chosen, end});
   }
   return order;
-}
-
-void report_unmatched(int64_t train_only, int64_t test_only) {
-  if (train_only > 0) {
-    notice(fmt::format("{} clients have no test samples: they are tested on those they train on",
-                       train_only));
-  }
-  if (test_only > 0) {
-    notice(fmt::format("{} clients have test samples alone: they are held out of training",
-                       test_only));
-  }
 }
 
 // The sizes are part of it, since the same bytes can be read in another shape.
@@ -74,6 +67,9 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   add(sizes, sizeof sizes);
   add(layout.shape.data(), layout.shape.size() * sizeof(int64_t));
   add(layout.clients.data(), layout.clients.size() * sizeof(ClientRanges));
+  for (const auto* names : {&layout.client_names, &layout.class_names}) {
+    for (const std::string& name : *names) add(name.c_str(), name.size() + 1);
+  }
   arrays.for_each(layout, [&](const std::byte* array, int64_t width) {
     add(array, static_cast<std::size_t>(layout.samples() * width));
   });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hanse/data/dataset.hpp"
@@ -17,6 +18,9 @@ struct ClientLayout {
   int64_t classes = 0;                // 0: regression
   std::vector<ClientRanges> clients;  // each begins where the one before it ends
   int64_t held_out = 0;               // the last ones: they have test samples only
+  // As the data have them; empty: the data have numbers alone.
+  std::vector<std::string> client_names;  // [clients.size()]
+  std::vector<std::string> class_names;   // [classes]
 
   int64_t samples() const { return clients.empty() ? 0 : clients.back().end; }
   int64_t sample_values() const;
@@ -40,7 +44,7 @@ struct SampleArrays {
 
 SampleArrays arrays_at(const SamplePlaces& places, std::byte* memory);
 
-// XXH3 of the samples as they stand, of the clients' ranges and of all sizes.
+// XXH3 of the samples as they stand, of the clients' ranges, of all sizes and of names.
 uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays);
 
 // Writes element order[i] - begin of `in`, `width` bytes each, to place i.
@@ -64,9 +68,6 @@ class ClientSource {
 // training samples becomes them, and split_clients() chooses which.
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction = 0);
-
-// Notices of clients that only one of the training and the test data have.
-void report_unmatched(int64_t train_only, int64_t test_only);
 
 // Brings the test samples of every client behind its training samples, as split_train_test() does;
 // the layout's counts are those of test_samples() (split.hpp). Cost: one pass over the samples, one

@@ -233,6 +233,16 @@ class CsvTable {
     dataset_.groups.push_back(entry->second);
   }
 
+  // Numbers each class by its place.
+  void name_classes(std::map<std::pair<double, std::string>, int32_t>& class_of) {
+    for (auto& [key, number] : class_of) {
+      number = static_cast<int32_t>(dataset_.classes++);
+      dataset_.class_names.push_back(numeric_labels_ ? fmt::format("{}", key.first + 0.0)
+                                                     : key.second);
+    }
+    dataset_.class_names = without_numbers(std::move(dataset_.class_names));
+  }
+
   // Classes are the distinct labels in sorted order: by value when all are integers, so that labels
   // 0..n-1 keep their numbers, else by their bytes.
   void number_labels() {
@@ -243,7 +253,7 @@ class CsvTable {
           numeric_labels_ ? std::pair(*to_number(text), std::string()) : std::pair(0.0, text);
       class_by_order[static_cast<std::size_t>(order)] = &class_of[key];
     }
-    for (auto& entry : class_of) entry.second = static_cast<int32_t>(dataset_.classes++);
+    name_classes(class_of);
     for (int32_t& label : dataset_.labels) label = *class_by_order[static_cast<std::size_t>(label)];
   }
 

@@ -45,6 +45,17 @@ void compact(Values& values, const std::vector<int64_t>& kept, int64_t width) {
   values.shrink_to_fit();
 }
 
+// Classes keep their names, and numbers that change become names.
+std::vector<std::string> names_of(const std::vector<std::string>& before,
+                                  const std::vector<int64_t>& labels) {
+  std::vector<std::string> names;
+  for (const int64_t label : labels) {
+    names.push_back(before.empty() ? std::to_string(label)
+                                   : before[static_cast<std::size_t>(label)]);
+  }
+  return without_numbers(std::move(names));
+}
+
 // Takes out the groups that no sample is left of; the others keep their order.
 void drop_empty_groups(Dataset& dataset) {
   std::vector<int64_t> new_group(dataset.group_names.size(), -1);
@@ -60,6 +71,13 @@ void drop_empty_groups(Dataset& dataset) {
 }
 
 }  // namespace
+
+std::vector<std::string> without_numbers(std::vector<std::string> names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != std::to_string(i)) return names;
+  }
+  return {};
+}
 
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   if (dataset.labels.empty()) {
@@ -80,6 +98,7 @@ Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   compact(dataset.features, kept, dataset.sample_bytes());
   compact(dataset.labels, kept, 1);
   compact(dataset.groups, kept, 1);
+  dataset.class_names = names_of(dataset.class_names, labels);
   dataset.classes = static_cast<int64_t>(labels.size());
   drop_empty_groups(dataset);
   return dataset;

@@ -45,7 +45,7 @@ SamplePlaces place(const ClientLayout& layout) {
 
 Found find_file(const DataOptions& data, const FederationOptions& federation) {
   check_own_clients(data, federation);
-  const HanseFile file = inspect_hanse_file(data.path);
+  const HanseFile file = open_hanse_file(data.path);
   Found found{.layout = file.layout, .sizes = sizes_of(file.layout, file.places)};
   found.sizes.digest = static_cast<int64_t>(file.digest);
   return found;
@@ -93,7 +93,7 @@ std::shared_ptr<std::byte> hold_ranges(const std::vector<ClientRanges>& ranges,
 // Who is held out decides what is trained on: counts and order of the clients.
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
-  hold_out(layout.clients, layout.held_out, federation.held_out, seed);
+  hold_out(layout.clients, layout.client_names, layout.held_out, federation.held_out, seed);
   found.sizes.held_out = layout.held_out;
   found.sizes.clients = std::ssize(layout.clients) - layout.held_out;
   for (int64_t c = 0; c < found.sizes.clients; ++c) {
@@ -163,6 +163,8 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   });
   share(found.sizes, host);
   result.ranges_memory_ = hold_ranges(found.layout.clients, found.sizes, host);
+  result.client_names_ = Names::share(found.layout.client_names, host);
+  result.class_names_ = Names::share(found.layout.class_names, host);
   host.barrier();  // samples and ranges are there
   result.sizes_ = found.sizes;
   auto* memory = const_cast<std::byte*>(result.samples_memory_.get());

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include "hanse/base/available_memory.hpp"
@@ -17,6 +18,8 @@ namespace hanse::hdf5 {
 static_assert(std::is_same_v<Status, herr_t> && sizeof(Id) == sizeof(hid_t));
 
 namespace {
+
+constexpr int64_t kLongestAttribute = 1 << 16;  // bytes of a text; no attribute of ours has more
 
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
@@ -84,6 +87,14 @@ Handle text_type(std::size_t bytes, const std::string& file) {
   return type;
 }
 
+// Of a dataset: with zero bytes behind a shorter text.
+Handle padded_type(std::size_t bytes, const std::string& file) {
+  Handle type = text_type(bytes, file);
+  check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text", file);
+  check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "encode a text", file);
+  return type;
+}
+
 Handle simple_space(const std::vector<int64_t>& shape, const std::string& file) {
   const std::vector<hsize_t> dims(shape.begin(), shape.end());
   if (dims.empty()) return {H5Screate(H5S_SCALAR), H5Sclose, "make a dataspace", file};
@@ -94,6 +105,13 @@ Handle simple_space(const std::vector<int64_t>& shape, const std::string& file) 
 herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
   static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   return 0;
+}
+
+// What is read has room for one element.
+void require_one(const Handle& attribute, const std::string& name, const std::string& file) {
+  const Handle space(H5Aget_space(attribute.id()), H5Sclose, "read the attribute " + name, file);
+  if (H5Sget_simple_extent_npoints(space.id()) == 1) return;
+  throw IoError(fmt::format("the attribute {} has not one element", name), file);
 }
 
 }  // namespace
@@ -277,10 +295,16 @@ Dataset File::create_dataset(const std::string& name, const Type& type,
 void File::write(const std::string& name, const std::string& text) {
   const Handle space(H5Screate(text.empty() ? H5S_NULL : H5S_SCALAR), H5Sclose, "make a dataspace",
                      path_);
-  const Handle type = text_type(text.size(), path_);
-  check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text", path_);
-  check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "encode a text", path_);
-  create(name, type.id(), space).write(text.data());
+  create(name, padded_type(text.size(), path_).id(), space).write(text.data());
+}
+
+void File::write(const std::string& name, const std::vector<std::string>& texts) {
+  std::size_t longest = 1;
+  for (const std::string& text : texts) longest = std::max(longest, text.size());
+  std::string all;
+  for (const std::string& text : texts) all.append(text).append(longest - text.size(), '\0');
+  create(name, padded_type(longest, path_).id(), simple_space({std::ssize(texts)}, path_))
+      .write(all.data());
 }
 
 Dataset File::dataset(const std::string& name) const {
@@ -338,9 +362,10 @@ Handle File::attribute(const std::string& name) const {
 }
 
 int64_t File::read_attribute(const std::string& name) const {
+  const Handle own = attribute(name);
   int64_t value = 0;
-  check(H5Aread(attribute(name).id(), H5T_NATIVE_INT64, &value), "read the attribute " + name,
-        path_);
+  require_one(own, name, path_);
+  check(H5Aread(own.id(), H5T_NATIVE_INT64, &value), "read the attribute " + name, path_);
   return value;
 }
 
@@ -348,7 +373,10 @@ std::optional<std::string> File::read_text_attribute(const std::string& name) co
   const Handle own = attribute(name);
   const Handle stored(H5Aget_type(own.id()), H5Tclose, "read the attribute " + name, path_);
   const Type type = type_of(stored.id());
-  if (type.kind != Kind::kText || type.bytes == 0) return std::nullopt;
+  if (type.kind != Kind::kText || type.bytes == 0 || type.bytes > kLongestAttribute) {
+    return std::nullopt;
+  }
+  require_one(own, name, path_);
   std::string text(static_cast<std::size_t>(type.bytes), '\0');
   check(H5Aread(own.id(), stored.id(), text.data()), "read the attribute " + name, path_);
   return text.substr(0, text.find('\0'));

@@ -359,14 +359,12 @@ void LeafSource::lay_users_out() {
   if (std::ssize(order) == layout_.held_out) {
     throw InvalidArgument("no user has a training sample", folder_, kFormatHint);
   }
-  int64_t no_test = 0;
   for (std::size_t c = 0; c < order.size(); ++c) {
+    layout_.client_names.push_back(users_[order[c]].name);
     auto& [train_part, test_part] = users_[order[c]].parts;
     train_part.next_sample = train_part.next_label = layout_.clients[c].begin;
     test_part.next_sample = test_part.next_label = layout_.clients[c].train_end;
-    if (test_part.samples == 0) ++no_test;
   }
-  report_unmatched(files_[1].empty() ? 0 : no_test, layout_.held_out);
 }
 
 // Second pass: every value to its place.

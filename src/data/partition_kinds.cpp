@@ -59,11 +59,6 @@ const std::vector<PartitionKind> kPartitions = {
     {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
 };
 
-bool takes_own_clients(const Dataset& dataset, const PartitionKind& kind) {
-  return kind.partition == partition_by_column ||
-         (kind.partition == partition_auto && !dataset.groups.empty());
-}
-
 void check_clients(const Dataset& dataset, const FederationOptions& options) {
   if (options.clients < 1) {
     throw InvalidArgument(fmt::format("{} clients", options.clients), "federation.clients",
@@ -78,10 +73,15 @@ void check_clients(const Dataset& dataset, const FederationOptions& options) {
 
 }  // namespace
 
+bool takes_own_clients(const Dataset& dataset, const FederationOptions& options) {
+  const auto kind = find_kind(kPartitions, "federation.partition", options.partition).partition;
+  return kind == partition_by_column || (kind == partition_auto && !dataset.groups.empty());
+}
+
 Partition partition_samples(const Dataset& dataset, const FederationOptions& options,
                             uint64_t seed) {
   const PartitionKind& kind = find_kind(kPartitions, "federation.partition", options.partition);
-  if (!takes_own_clients(dataset, kind)) check_clients(dataset, options);
+  if (!takes_own_clients(dataset, options)) check_clients(dataset, options);
   return kind.partition(dataset, options, seed);
 }
 

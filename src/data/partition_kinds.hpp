@@ -23,6 +23,10 @@ Partition partition_power_law(const Dataset& dataset, const FederationOptions& o
 Partition partition_by_column(const Dataset& dataset, const FederationOptions& options,
                               uint64_t seed);
 
+// Does the partition give each of the data's own clients its samples? Throws InvalidArgument for an
+// unknown name.
+bool takes_own_clients(const Dataset& dataset, const FederationOptions& options);
+
 // Are there as many sizes as probabilities, whose sum is 1? Throws InvalidArgument.
 void check_sizes(const FederationOptions& options);
 

@@ -6,6 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "kinds.hpp"
+#include "partition_kinds.hpp"
 
 namespace hanse {
 
@@ -14,8 +15,11 @@ namespace {
 // Samples in memory that a partition gives to clients.
 class PartitionedSource final : public ClientSource {
  public:
-  PartitionedSource(Dataset dataset, Partition partition)
+  // `names`: of the clients, or none.
+  PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names)
       : dataset_(std::move(dataset)), partition_(std::move(partition)) {
+    layout_.client_names = std::move(names);
+    layout_.class_names = dataset_.class_names;
     layout_.shape = dataset_.shape;
     layout_.storage = dataset_.storage;
     layout_.classes = dataset_.classes;
@@ -53,7 +57,11 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   Partition partition = partition_samples(dataset, federation, seed);
   split_train_test(partition, dataset, data.test_fraction, seed);
   standardize(dataset, partition, data.standardize);
-  return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition));
+  std::vector<std::string> names;
+  const bool named = find_data_kind(data.kind).traits.reads_a_file;
+  if (named && takes_own_clients(dataset, federation)) names = dataset.group_names;
+  return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
+                                             std::move(names));
 }
 
 }  // namespace

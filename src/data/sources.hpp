@@ -27,9 +27,10 @@ struct HanseFile {
   uint64_t digest = 0;  // of layout and samples
 };
 
-// Reads everything but the samples; `places` are those of the mapped file. A file without a digest
-// is read once to compute it. Throws InvalidArgument: not such a file, damaged, arrays that do not
-// fit each other, labels outside the classes.
-HanseFile inspect_hanse_file(const std::string& path);
+// Reads the header, the names and the labels; `places` are those of the mapped file. A file of up
+// to 16 MiB, and one without a digest, is read whole and compared with its digest. Throws
+// InvalidArgument: not such a file, damaged, arrays that do not fit each other, labels outside the
+// classes, numbers that are not finite.
+HanseFile open_hanse_file(const std::string& path);
 
 }  // namespace hanse

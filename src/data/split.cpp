@@ -131,7 +131,8 @@ void split_train_test(Partition& partition, const Dataset& dataset, double test_
   }
 }
 
-void hold_out(std::vector<ClientRanges>& clients, int64_t& held_out, double wanted, uint64_t seed) {
+void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
+              int64_t& held_out, double wanted, uint64_t seed) {
   const int64_t there = std::ssize(clients) - held_out;
   const int64_t number = number_of(wanted, there);
   if (number == 0) return;
@@ -143,6 +144,7 @@ void hold_out(std::vector<ClientRanges>& clients, int64_t& held_out, double want
     chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = 1;
   }
   move_behind(std::span(clients).first(chosen.size()), chosen);
+  if (!names.empty()) move_behind(std::span(names).first(chosen.size()), chosen);
   held_out += number;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "hanse/data/dataset.hpp"
@@ -48,9 +49,10 @@ class ClientSplitter {
   std::vector<char> in_test_;
 };
 
-// Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, behind the others, a
-// uniform choice of the seed; the last `held_out` of them are there already. Both parts keep their
-// order; `held_out` grows. Throws InvalidArgument when nobody would be left.
-void hold_out(std::vector<ClientRanges>& clients, int64_t& held_out, double wanted, uint64_t seed);
+// Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, and their names
+// behind the others, a uniform choice of the seed; the last `held_out` of them are there already.
+// Both parts keep their order; `held_out` grows. Throws InvalidArgument when nobody would be left.
+void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
+              int64_t& held_out, double wanted, uint64_t seed);
 
 }  // namespace hanse

@@ -113,6 +113,9 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
     test.push_back(trains || own.train == 0 ? windows(own.test) : 0);
   }
   kept_ = lay_out(layout_, train, test);
+  for (const std::size_t c : kept_) {
+    layout_.client_names.push_back(reader_->name(static_cast<int64_t>(c)));
+  }
   if (std::ssize(kept_) == layout_.held_out) {
     throw InvalidArgument(
         fmt::format("none of {} clients has {} training samples", tokens.size(), min_samples_),
@@ -164,6 +167,9 @@ class RoleReader final : public TextReader {
   }
 
   int64_t clients() const override { return static_cast<int64_t>(speeches_.size()); }
+  std::string name(int64_t client) const override {
+    return names_[static_cast<std::size_t>(client)];
+  }
   bool has_test() const override { return false; }
 
   ClientTexts read(int64_t client) override {
@@ -211,7 +217,10 @@ class RoleReader final : public TextReader {
     if (first.size() > 1 && first.back() == ':') {
       const std::string_view name = first.substr(0, first.size() - 1);
       const auto [entry, is_new] = role_.emplace(name, speeches_.size());
-      if (is_new) speeches_.emplace_back();
+      if (is_new) {
+        names_.emplace_back(name);
+        speeches_.emplace_back();
+      }
       speaker_ = entry->second;
       paragraph.remove_prefix(std::min(length + 1, paragraph.size()));
     }
@@ -222,6 +231,7 @@ class RoleReader final : public TextReader {
   InputText file_;
   std::string_view text_;
   std::map<std::string, std::size_t, std::less<>> role_;  // name -> client
+  std::vector<std::string> names_;                        // of each client
   std::vector<std::vector<std::string_view>> speeches_;   // of each client, in `text_`
   std::size_t speaker_ = 0;
 };

@@ -22,6 +22,7 @@ class TextReader {
  public:
   virtual ~TextReader() = default;
   virtual int64_t clients() const = 0;
+  virtual std::string name(int64_t client) const = 0;
   // Do the data have test texts of their own?
   virtual bool has_test() const = 0;
   // Called twice for each client. Texts of a client are joined by the vocabulary's separator.

@@ -30,6 +30,10 @@ class TffPair {
   // Those of the train file by name, then those of the test file alone.
   int64_t clients() const { return std::ssize(clients_); }
   const TffFile& train_file() const { return train_; }
+  const std::string& name(int64_t client) const {
+    const auto [in_train, in_test] = clients_[static_cast<std::size_t>(client)];
+    return in_train >= 0 ? train_.name(in_train) : test_->name(in_test);
+  }
 
   // A dataset of a client in the train file (0) or the test file (1); nothing where that does not
   // have the client.
@@ -45,17 +49,14 @@ class TffPair {
     for (int64_t c = 0; c < train_.clients(); ++c) {
       place.emplace(train_.name(c), static_cast<std::size_t>(c));
     }
-    int64_t both = 0;
     for (int64_t c = 0; c < test_->clients(); ++c) {
       const auto found = place.find(test_->name(c));
       if (found == place.end()) {
         clients_.push_back({-1, c});
       } else {
         clients_[found->second][1] = c;
-        ++both;
       }
     }
-    report_unmatched(train_.clients() - both, test_->clients() - both);
   }
 
   TffFile train_;
@@ -167,11 +168,13 @@ void ArraySource::survey() {
     train.push_back(read_labels(files_->dataset(0, c, label_)));
     test.push_back(read_labels(files_->dataset(1, c, label_)));
     if (train.back() + test.back() == 0 || (train.back() == 0 && c < train_clients)) {
-      throw InvalidArgument(fmt::format("client {} has no training sample", c), "data.path",
-                            "every client needs one");
+      throw InvalidArgument(fmt::format("client '{}' has no training sample", files_->name(c)),
+                            "data.path", "every client needs one");
     }
   }
-  lay_out(layout_, train, test, test_fraction_);
+  for (const std::size_t c : lay_out(layout_, train, test, test_fraction_)) {
+    layout_.client_names.push_back(files_->name(static_cast<int64_t>(c)));
+  }
 }
 
 void ArraySource::check_features(const hdf5::Dataset& dataset, int64_t samples) const {
@@ -243,6 +246,7 @@ class TffTexts final : public TextReader {
       : files_(std::move(files)), name_(std::move(name)) {}
 
   int64_t clients() const override { return files_->clients(); }
+  std::string name(int64_t client) const override { return files_->name(client); }
   bool has_test() const override { return files_->has_test(); }
 
   ClientTexts read(int64_t client) override {

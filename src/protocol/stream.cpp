@@ -18,11 +18,11 @@ Stream::Stream(const Federation& federation, const StreamOptions& options, uint6
     const SampleRange train = federation.train(client);
     const SampleRange test = federation.test(client);
     if (train.size() < options.horizon) {
-      throw InvalidArgument(fmt::format("the stream of client {} has {} training samples, too few "
-                                        "for {} batches",
-                                        client, train.size(), options.horizon),
-                            "online.horizon",
-                            "ask for fewer rounds, or give the clients more data");
+      throw InvalidArgument(
+          fmt::format("the stream of {} has {} training samples, too few "
+                      "for {} batches",
+                      client_label(federation, client), train.size(), options.horizon),
+          "online.horizon", "ask for fewer rounds, or give the clients more data");
     }
     order_samples(train, seed, client);
     if (test.begin != train.begin) order_samples(test, seed, client);

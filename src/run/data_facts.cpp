@@ -20,6 +20,8 @@ State data_facts(const Federation& federation) {
   facts.put("classes", federation.classes());
   facts.put("shape", std::span<const int64_t>(federation.sample_shape()));
   facts.put_text("digest", data_digest(federation));
+  facts.put_text("client_names", federation.client_names().digest());
+  facts.put_text("class_names", federation.class_names().digest());
   return facts;
 }
 
@@ -40,6 +42,10 @@ void require_same_data(const Federation& federation, const State& facts, const s
   const auto& shape = facts.get<int64_t>("shape");
   if (federation.sample_shape() != shape) {
     refuse(fmt::format("a sample has the shape {}, it had {}", federation.sample_shape(), shape));
+  }
+  for (const auto& [name, what] : {std::pair{"client_names", "the names of the clients"},
+                                   {"class_names", "the names of the classes"}}) {
+    if (facts.contains(name) && now.get_text(name) != facts.get_text(name)) refuse(what);
   }
   if (now.get_text("digest") != facts.get_text("digest")) {
     refuse("samples, labels, or which client has them");

@@ -12,7 +12,7 @@ class Federation;
 // The digest of samples, labels, clients and test parts, as 16 hexadecimal digits.
 std::string data_digest(const Federation& federation);
 
-// Clients, samples, their shape, classes, and the digest.
+// Clients, samples, their shape, classes, the digest, and digests of the names.
 State data_facts(const Federation& federation);
 
 // Throws InvalidArgument when the federation is not the one of `facts`, and says in what they

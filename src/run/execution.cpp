@@ -37,13 +37,20 @@ enum class Verdict : int64_t { kGoOn, kStop, kFail };
 // All methods are collective.
 class Execution {
  public:
-  Execution(const KeyedJob& job, Communicator& comm, double start_s,
-            std::optional<ResumePoint> resume)
+  Execution(KeyedJob& job, Communicator& comm, double start_s, std::optional<ResumePoint> resume)
       : job_(job),
         comm_(comm),
         start_s_(start_s),
         resume_(std::move(resume)),
-        parts_(assemble(job, comm)) {}
+        parts_(assemble(job, comm)) {
+    // Data with clients of their own say how many there are, and the written job says the same.
+    const Federation& federation = parts_->federation;
+    const int64_t clients = federation.clients();
+    const int64_t all = clients + federation.held_out();
+    if (clients > 0) job.federation.clients = all;
+    clients_on_ = evaluated_on(federation, 0, clients);
+    held_out_on_ = evaluated_on(federation, clients, all);
+  }
 
   ExitStatus run() {
     open();
@@ -55,7 +62,7 @@ class Execution {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
-      if (verdict == Verdict::kFail) agree(comm_, protocol().failure());
+      if (verdict == Verdict::kFail) agree(comm_, with_name(protocol().failure()));
       after_round(record, verdict, progress);
     }
     if (completed() < job_.run.rounds) {
@@ -71,6 +78,18 @@ class Execution {
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
+  // An error in a client's training names the client as the data do.
+  std::exception_ptr with_name(std::exception_ptr failure) const {
+    if (!failure) return failure;
+    try {
+      std::rethrow_exception(failure);
+    } catch (const TrainingError& error) {
+      return std::make_exception_ptr(
+          error.called(client_label(parts_->federation, error.client())));
+    } catch (...) {
+      return failure;
+    }
+  }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
   }
@@ -128,7 +147,8 @@ class Execution {
     ProgressStatus status{.round = completed(),
                           .rounds = job_.run.rounds,
                           .loss = record.loss,
-                          .evaluated = evaluated_round_};
+                          .evaluated = evaluated_round_,
+                          .on_training = clients_on_.split() == "train"};
     for (const auto& [name, value] : metrics_) {
       if (name == "accuracy_mean") status.accuracy = value;
     }
@@ -163,7 +183,12 @@ class Execution {
     train_losses_.clear();
     for (const auto& client : trained) train_losses_.push_back(client.train_loss);
     if (completed() <= directory_->last_evaluation()) return;
-    directory_->append_evaluation(completed(), metrics_);
+    std::vector<std::pair<std::string, std::string>> splits;
+    for (const auto& [column, on] :
+         {std::pair{"split", clients_on_}, {"held_out_split", held_out_on_}}) {
+      if (!on.split().empty()) splits.emplace_back(column, on.split());
+    }
+    directory_->append_evaluation(completed(), metrics_, splits);
     if (federation.clients() > kMostDecisions) return;
     const auto decision = protocol().decision();
     if (!decision.empty()) directory_->append_decision(completed(), decision);
@@ -235,7 +260,7 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(clients_, parts_->federation.classes() > 0);
+      directory_->write_clients(clients_, parts_->federation);
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (job_.run.state_dict) {
         write_file(directory_->file("state_dict.pt"),
@@ -252,6 +277,8 @@ class Execution {
                             .seconds_per_round_median = directory_->round_seconds_median(),
                             .bytes_per_round = directory_->bytes_per_round(),
                             .peak_memory_bytes = peak,
+                            .clients = clients_on_,
+                            .held_out = held_out_on_,
                             .metrics = metrics_};
       directory_->write_summary(summary_json(summary));
       print_summary(summary, job_.run.out);
@@ -269,13 +296,14 @@ class Execution {
   std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
   std::vector<double> train_losses_;         // rank 0: of the last evaluation
   Metrics metrics_;                          // rank 0: of the last evaluation
+  EvaluatedOn clients_on_, held_out_on_;     // of which samples metrics_ are
   int64_t evaluated_round_ = -1;             // of metrics_
   double flushed_s_ = 0;
 };
 
 }  // namespace
 
-ExitStatus execute(const KeyedJob& job, Communicator& comm, double start_s,
+ExitStatus execute(KeyedJob& job, Communicator& comm, double start_s,
                    const std::optional<ResumePoint>& resume) {
   return Execution(job, comm, start_s, resume).run();
 }

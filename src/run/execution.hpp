@@ -20,8 +20,9 @@ struct ResumePoint {
 };
 
 // Collective. Rounds, evaluations, checkpoints and results, to the run's end or to a request to
-// stop. `start_s` is when the process began. Throws AgreedError.
-ExitStatus execute(const KeyedJob& job, Communicator& comm, double start_s,
+// stop. `start_s` is when the process began; federation.clients of the job becomes the number that
+// the data have. Throws AgreedError.
+ExitStatus execute(KeyedJob& job, Communicator& comm, double start_s,
                    const std::optional<ResumePoint>& resume);
 
 }  // namespace hanse

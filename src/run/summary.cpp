@@ -44,6 +44,10 @@ std::string summary_json(const Summary& summary) {
                               {"seconds_per_round_median", summary.seconds_per_round_median},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
+  for (const auto& [key, on] :
+       {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
+    if (!on.split().empty()) json[key] = on.split();
+  }
   for (const auto& [name, value] : summary.metrics) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }
@@ -51,29 +55,66 @@ std::string summary_json(const Summary& summary) {
   return json.dump(2) + "\n";
 }
 
-void print_summary(const Summary& summary, const std::string& run_directory) {
-  const auto line = [](const std::string& label, const std::string& value) {
-    fmt::print("{:<28} {}\n", label, value);
-  };
-  const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
-  fmt::print("\n");
-  const bool is_bandit = std::any_of(summary.metrics.begin(), summary.metrics.end(),
-                                     [](const auto& metric) { return metric.first == "regret"; });
-  const std::string loss = is_bandit ? "regret of a pull, mean" : "test loss, mean of clients";
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;  // label, value
+
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+
+Lines bandit_lines(const Summary& summary) {
+  Lines lines;
   for (const auto& [name, value] : summary.metrics) {
-    if (name == "accuracy_mean") line("accuracy, mean of clients", percent(value));
-    if (name == "accuracy_worst10") line("accuracy, worst 10 %", percent(value));
-    if (name == "accuracy_best10") line("accuracy, best 10 %", percent(value));
-    if (name == "regret") line("regret", fmt::format("{:.1f}", value));
-    if (name == "regret_std") line("deviation over repeats", fmt::format("{:.1f}", value));
-    if (name == "syncs") line("synchronizations", fmt::format("{:.1f}", value));
-    if (name == "loss_mean") line(loss, fmt::format("{:.4f}", value));
+    if (name == "regret") lines.emplace_back("regret", fmt::format("{:.1f}", value));
+    if (name == "regret_std") {
+      lines.emplace_back("deviation over repeats", fmt::format("{:.1f}", value));
+    }
+    if (name == "syncs") lines.emplace_back("synchronizations", fmt::format("{:.1f}", value));
+    if (name == "loss_mean") {
+      lines.emplace_back("regret of a pull, mean", fmt::format("{:.4f}", value));
+    }
   }
-  line("rounds",
-       fmt::format("{} in {}, evaluations aside", summary.rounds, duration_text(summary.seconds)));
-  line("a round, median", fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
-  line("model digest", digest_hex(std::as_bytes(summary.row)));
-  line("run directory", run_directory);
+  return lines;
+}
+
+// Every number says on which samples it is measured.
+Lines model_lines(const Summary& summary) {
+  const std::string own = summary.clients.prefix(), other = summary.held_out.prefix();
+  Lines lines;
+  for (const auto& [name, value] : summary.metrics) {
+    const auto add = [&](const char* metric, const std::string& label, const std::string& text) {
+      if (name == metric) lines.emplace_back(label, text);
+    };
+    add("accuracy_mean", own + "accuracy, mean of clients", percent(value));
+    add("accuracy_worst10", own + "accuracy, worst 10 %", percent(value));
+    add("accuracy_best10", own + "accuracy, best 10 %", percent(value));
+    add("loss_mean", own + "loss, mean of clients", fmt::format("{:.4f}", value));
+    add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent(value));
+    add("held_out_loss_mean", other + "loss, held-out clients", fmt::format("{:.4f}", value));
+  }
+  if (summary.clients.test > 0 && summary.clients.training > 0) {
+    lines.emplace_back("evaluated on", fmt::format("test samples of {} clients, training samples "
+                                                   "of {} that have no others",
+                                                   summary.clients.test, summary.clients.training));
+  }
+  return lines;
+}
+
+}  // namespace
+
+void print_summary(const Summary& summary, const std::string& run_directory) {
+  const bool is_bandit =
+      std::ranges::count(summary.metrics, "regret", &Metrics::value_type::first) > 0;
+  Lines lines = is_bandit ? bandit_lines(summary) : model_lines(summary);
+  lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
+                                           duration_text(summary.seconds)));
+  lines.emplace_back("a round, median",
+                     fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
+  lines.emplace_back("model digest", digest_hex(std::as_bytes(summary.row)));
+  lines.emplace_back("run directory", run_directory);
+  std::size_t width = 28;
+  for (const auto& [label, value] : lines) width = std::max(width, label.size());
+  fmt::print("\n");
+  for (const auto& [label, value] : lines) fmt::print("{:<{}} {}\n", label, width, value);
 }
 
 double peak_memory_bytes() {

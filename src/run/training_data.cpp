@@ -9,6 +9,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/evaluated_on.hpp"
 
 namespace hanse {
 
@@ -25,10 +26,11 @@ void check_tokens(const Federation& federation, int64_t client, int64_t vocabula
       federation.copy(part, values.data());
       for (const float value : values) {
         if (is_token(value, vocabulary)) continue;
-        throw InvalidArgument(fmt::format("client {} has the value {}, no token: the model knows "
-                                          "the whole numbers from 0 to {}",
-                                          client, value, vocabulary - 1),
-                              "model.vocabulary", "it must be above the largest token of the data");
+        throw InvalidArgument(
+            fmt::format("{} has the value {}, no token: the model knows the whole "
+                        "numbers from 0 to {}",
+                        client_label(federation, client), value, vocabulary - 1),
+            "model.vocabulary", "it must be above the largest token of the data");
       }
     }
   }
@@ -53,6 +55,32 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   });
 }
 
+// Nobody learns a class that no client trains on; the first of these, by their names.
+std::string untrained_classes(const Federation& federation) {
+  constexpr std::size_t kShown = 5;
+  std::vector<char> seen(static_cast<std::size_t>(federation.classes()), 0);
+  std::vector<char> trained = seen;
+  const auto mark = [&](SampleRange range, std::vector<char>& marks) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      marks[static_cast<std::size_t>(federation.labels()[static_cast<std::size_t>(i)])] = 1;
+    }
+  };
+  for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
+    if (c < federation.clients()) mark(federation.train(c), trained);
+    if (federation.has_test(c)) mark(federation.test(c), seen);
+  }
+  std::vector<std::string> names;
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < seen.size(); ++k) {
+    if (!seen[k] || trained[k]) continue;
+    const std::string_view name = federation.class_names().at(static_cast<int64_t>(k));
+    if (++count <= kShown) names.push_back(name.empty() ? std::to_string(k) : std::string(name));
+  }
+  if (count == 0) return "";
+  return fmt::format("{} of {} classes have test samples alone, and no client trains on them: {}{}",
+                     count, seen.size(), join(names, ", "), count > kShown ? ", ..." : "");
+}
+
 // "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
 void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
@@ -65,6 +93,14 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
       comm.size() == 1 ? "" : "s"));
   const std::string buffers = buffers_text(layout);
   if (!buffers.empty()) assembly.greeting.push_back(buffers);
+  const EvaluatedOn on = evaluated_on(federation, 0, federation.clients());
+  if (on.training > 0) {
+    assembly.greeting.push_back(fmt::format(
+        "{} of {} clients have no test samples: they are evaluated on those they train on",
+        on.training, federation.clients()));
+  }
+  const std::string untrained = comm.rank() == 0 ? untrained_classes(federation) : "";
+  if (!untrained.empty()) assembly.greeting.push_back(untrained);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 
@@ -94,9 +95,10 @@ std::string checkpoint_contents(const std::string& path) {
   return text + fmt::format("clients: {} with state, {} float32 each\n", shape.at(0), shape.at(1));
 }
 
-std::string inspect_checkpoint(const std::string& path) {
+std::string inspect_checkpoint(const std::string& path, bool verify) {
   const std::string head = heading(path, "checkpoint");
   if (const auto damage = checkpoint_damage(path)) {
+    if (verify) throw InvalidArgument("the checkpoint is damaged: " + *damage, path);
     const auto round = round_of_name(std::filesystem::path(path).filename().string());
     return head + (round ? fmt::format("round: {} (by its name)\n", *round) : "") +
            "digest: DAMAGED, " + *damage + "\n";
@@ -126,10 +128,17 @@ void check_seal(const std::string& path) {
   }
 }
 
-std::string inspect_any(const std::string& path) {
+std::string inspect_any(const std::string& path, bool verify) {
   check_seal(path);
   const hdf5::Section section;
   const hdf5::File file = hdf5::File::open_to_read(path);
+  if (is_hanse_file(file)) {
+    return heading(path, "data for data.kind = hanse") + hanse_file_text(path, verify);
+  }
+  if (verify) {
+    throw InvalidArgument("the file carries no digest to compare its content with", path,
+                          "checkpoints and the files of hanse convert do");
+  }
   if (is_model(file)) return inspect_model(file, path);
   const auto names = file.dataset_names("/");
   return heading(path, "HDF5 file") + fmt::format("datasets: {}\n", names.size()) +
@@ -151,14 +160,14 @@ std::string beginning_of(const std::string& path, std::size_t bytes) {
 
 }  // namespace
 
-std::string inspect_file(const std::string& path) {
+std::string inspect_file(const std::string& path, bool verify) {
   const std::string magic = kCheckpointSeal.magic;
-  if (beginning_of(path, magic.size()) == magic) return inspect_checkpoint(path);
+  if (beginning_of(path, magic.size()) == magic) return inspect_checkpoint(path, verify);
   try {
-    return inspect_any(path);
+    return inspect_any(path, verify);
   } catch (const IoError& error) {
     throw InvalidArgument(std::string("no readable HDF5 file: ") + error.what(), "",
-                          "checkpoints and model.h5 of a run directory can be inspected");
+                          "checkpoints, model.h5 and the files of hanse convert can be inspected");
   }
 }
 

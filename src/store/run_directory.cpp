@@ -83,10 +83,19 @@ Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>&
 }
 
 // "round,loss,accuracy"
-std::string header_of(const Metrics& columns) {
-  std::string header = "round";
+std::string header_of(const Metrics& columns, std::string header = "round") {
   for (const auto& [name, value] : columns) header += "," + name;
   return header;
+}
+
+// A text as one field of a CSV file: in quotes where it needs them.
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && trim(text) == text) {
+    return std::string(text);
+  }
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
 }
 
 // A user's notes, what a batch system writes, and the lock.
@@ -187,10 +196,17 @@ void RunDirectory::append_round(const RoundRecord& record) {
   if (events_) events_->append(record.round, "round", round_scalars(record, round_columns_));
 }
 
-void RunDirectory::append_evaluation(int64_t round, const Metrics& metrics) {
+void RunDirectory::append_evaluation(
+    int64_t round, const Metrics& metrics,
+    const std::vector<std::pair<std::string, std::string>>& splits) {
+  std::string header = "round";
   std::string line = fmt::format("{}", round);
+  for (const auto& [name, split] : splits) {
+    header += "," + name;
+    line += "," + split;
+  }
   for (const auto& [name, value] : metrics) line.append(",").append(number_or_nothing(value));
-  table("evaluations.csv", header_of(metrics)).append(line + "\n");
+  table("evaluations.csv", header_of(metrics, header)).append(line + "\n");
   if (events_) events_->append(round, "evaluation", metrics);
   flush();
 }
@@ -211,22 +227,28 @@ void RunDirectory::append_lines(const TableLines& lines) {
   table(lines.file, lines.header).append(lines.lines);
 }
 
-void RunDirectory::write_clients(std::span<const ClientEvaluation> clients, bool classification) {
-  std::string text = "client,samples,loss,accuracy\n";
-  for (std::size_t c = 0; c < clients.size(); ++c) {
-    text += fmt::format("{},{},{:.9g},{}\n", c, static_cast<int64_t>(clients[c].samples),
-                        clients[c].loss,
-                        classification ? fmt::format("{:.9g}", clients[c].accuracy) : "");
+void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
+                                 const Federation& federation) {
+  std::string text = "client,name,split,held_out,samples,loss,accuracy\n";
+  for (int64_t c = 0; c < std::ssize(clients); ++c) {
+    const ClientEvaluation& found = clients[static_cast<std::size_t>(c)];
+    const bool known = c < federation.clients() + federation.held_out();
+    text += fmt::format(
+        "{},{},{},{},{},{:.9g},{}\n", c, known ? csv_field(federation.client_names().at(c)) : "",
+        known ? federation.has_test(c) ? "test" : "train" : "",
+        known && c >= federation.clients() ? 1 : 0, static_cast<int64_t>(found.samples), found.loss,
+        federation.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");
   }
   write_file(file("clients.csv"), text);
 }
 
 void RunDirectory::write_partition(const Federation& federation) {
   if (federation.classes() == 0) return;
-  std::string text = "client,label,train,test\n";
+  std::string text = "client,name,label,class,train,test\n";
   const int64_t clients =
       std::min(federation.clients() + federation.held_out(), kMostPartitionClients);
   for (int64_t client = 0; client < clients; ++client) {
+    const std::string name = csv_field(federation.client_names().at(client));
     std::map<int32_t, std::pair<int64_t, int64_t>> counts;
     const SampleRange train = federation.train(client);
     const SampleRange test = federation.test(client);
@@ -235,11 +257,12 @@ void RunDirectory::write_partition(const Federation& federation) {
                                          static_cast<std::size_t>(range.size()));
     };
     for (const int32_t label : labels(train)) ++counts[label].first;
-    if (test.begin >= train.end) {  // else it has no test samples of its own
+    if (federation.has_test(client)) {
       for (const int32_t label : labels(test)) ++counts[label].second;
     }
     for (const auto& [label, count] : counts) {
-      text += fmt::format("{},{},{},{}\n", client, label, count.first, count.second);
+      text += fmt::format("{},{},{},{},{},{}\n", client, name, label,
+                          csv_field(federation.class_names().at(label)), count.first, count.second);
     }
   }
   write_file(file("partition.csv"), text);

@@ -27,6 +27,8 @@ TEST(Error, KnowsItsExitStatus) {
   EXPECT_EQ(IoError("x").exit_status(), ExitStatus::kFailed);
   EXPECT_EQ(CommError("x", 0, 0).exit_status(), ExitStatus::kFailed);
   EXPECT_EQ(TrainingError("x", 0, 1).exit_status(), ExitStatus::kFailed);
+  EXPECT_STREQ(TrainingError("NaN", 7, 3, "smaller").called("client 'Zug'").what(),
+               "NaN (client 'Zug', round 3); hint: smaller");
   EXPECT_EQ(AgreedError("x", ExitStatus::kStopped).exit_status(), ExitStatus::kStopped);
   EXPECT_EQ(static_cast<int>(ExitStatus::kDone), 0);
   EXPECT_EQ(static_cast<int>(ExitStatus::kFailed), 1);

@@ -98,6 +98,18 @@ TEST_F(CsvTest, Regression) {
   expect_bad("label,x\ncat,1\n", "'cat' is not a number", ":2, column 'label'");
 }
 
+TEST_F(CsvTest, ClassesKeepTheirNames) {
+  const auto names = [&](const std::string& labels) {
+    std::string text = "label,x\n";
+    for (const char label : labels) text += std::string(1, label) + ",1\n";
+    return read(text).class_names;
+  };
+  EXPECT_EQ(names("zaz"), (std::vector<std::string>{"a", "z"}));
+  EXPECT_EQ(names("757"), (std::vector<std::string>{"5", "7"}));
+  EXPECT_TRUE(names("2012").empty());
+  EXPECT_EQ(read("label,x\n1,1\n-1,1\n").class_names, (std::vector<std::string>{"-1", "1"}));
+}
+
 TEST_F(CsvTest, BadCellsNameLineAndColumn) {
   const std::string head = "a,b,label\n1,2,0\n";
   expect_bad(head + "1,,0\n", "the cell is empty", ":3, column 'b'");

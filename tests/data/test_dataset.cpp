@@ -119,6 +119,10 @@ TEST(KeepLabels, RenumbersInTheOrderGiven) {
   std::memcpy(values.data(), kept.features.data(), kept.features.size());
   EXPECT_EQ(values, (std::vector<float>{1, 3, 5, 7}));
   EXPECT_EQ(kept.groups, (std::vector<int64_t>{1, 2, 0, 3}));
+  EXPECT_EQ(kept.class_names, (std::vector<std::string>{"3", "1"}));
+  EXPECT_TRUE(keep_labels(all, {0, 1}).class_names.empty());
+  all.class_names = {"p", "q", "r", "s"};
+  EXPECT_EQ(keep_labels(all, {3, 1}).class_names, (std::vector<std::string>{"s", "q"}));
 }
 
 TEST(KeepLabels, DropsClientsWithoutSamples) {

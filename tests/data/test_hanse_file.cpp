@@ -1,13 +1,18 @@
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "hanse/comm/agreement.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "support.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -25,6 +30,8 @@ std::vector<float> values(const Federation& federation, SampleRange range) {
 
 void expect_same(const Federation& a, const Federation& b) {
   EXPECT_EQ(a.digest(), b.digest());
+  EXPECT_EQ(a.client_names().digest(), b.client_names().digest());
+  EXPECT_EQ(a.class_names().digest(), b.class_names().digest());
   EXPECT_EQ(a.sample_shape(), b.sample_shape());
   EXPECT_EQ(a.classes(), b.classes());
   EXPECT_EQ(a.train_samples(), b.train_samples());
@@ -55,6 +62,114 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
     EXPECT_EQ(sizes.samples, mapped.samples());
     EXPECT_EQ(sizes.clients, mapped.clients());
     EXPECT_EQ(static_cast<uintmax_t>(sizes.bytes), std::filesystem::file_size(file));
+  }
+}
+
+// A table whose clients and classes have names.
+std::string named_table(const TempFolder& folder) {
+  return folder.write("names.csv",
+                      "label,site,x\nill,\"St. Gallen, CH\",1\nwell,Basel,2\nill,Basel,3\n"
+                      "well,Zug,4\nill,\"St. Gallen, CH\",5\n");
+}
+
+TEST(HanseFile, KeepsNames) {
+  const TempFolder folder;
+  const DataOptions table{.kind = "csv", .path = named_table(folder), .client_column = "site"};
+  const std::string file = folder.file("data.h5");
+  write_hanse_file(file, table, {}, 3);
+  const DataOptions mapped{.kind = "hanse", .path = file};
+  for (const DataOptions& data : {table, mapped}) {
+    const Federation federation = load(data, {});
+    EXPECT_EQ(client_label(federation, 0), "client 'St. Gallen, CH'");
+    EXPECT_EQ(federation.client_names().at(2), "Zug");
+    EXPECT_EQ(federation.class_names().at(0), "ill");
+    EXPECT_EQ(federation.class_names().at(1), "well");
+    // Held out, a client takes its name along.
+    const Federation held = load(data, {.held_out = 1});
+    std::map<int64_t, std::string> name_of;  // by the first sample
+    for (int64_t c = 0; c < 3; ++c) {
+      name_of[federation.train(c).begin] = federation.client_names().at(c);
+    }
+    ASSERT_EQ(held.held_out(), 1);
+    for (int64_t c = 0; c < 3; ++c) {
+      EXPECT_EQ(held.client_names().at(c), name_of[held.train(c).begin]);
+    }
+  }
+  const Federation others = load(table, {.clients = 2, .partition = "iid"});
+  EXPECT_TRUE(others.client_names().empty());
+  EXPECT_EQ(client_label(others, 1), "client 1");
+  EXPECT_EQ(others.class_names().at(1), "well");
+  const std::string text = hanse_file_text(file, true);
+  for (const char* part : {"clients: 3\n", "client names: St. Gallen, CH, Basel, Zug\n",
+                           "samples: 5, ", "shape of a sample: [1], float\n", "classes: 2\n",
+                           "class names: ill, well\n", "ok: it is that of the content"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  EXPECT_NE(hanse_file_text(file, false).find("not verified"), std::string::npos);
+}
+
+std::string bytes_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Every third byte of a file wrong once: it is refused as bad input, or the samples are the same.
+// Without the link to its digest a file is one that was written without names and digest.
+TEST(HanseFile, DamageIsBadInputBeforeTheFirstRound) {
+  const TempFolder folder;
+  const std::string whole = folder.file("data.h5");
+  write_hanse_file(whole, {.kind = "csv", .path = named_table(folder), .client_column = "site"}, {},
+                   3);
+  const Federation before = load({.kind = "hanse", .path = whole}, {});
+  const std::string content = bytes_of(whole);
+  constexpr int kFlips[] = {0x01, 0x80, 0xFF};
+  int64_t refused = 0;
+  for (std::size_t at = 0; at < content.size(); at += 3) {
+    std::string damaged = content;
+    damaged[at] = static_cast<char>(damaged[at] ^ kFlips[at / 3 % 3]);
+    const std::string file = folder.write("damaged.h5", damaged);
+    try {
+      const Federation federation = load({.kind = "hanse", .path = file}, {});
+      EXPECT_EQ(federation.clients(), before.clients()) << at;
+      EXPECT_EQ(values(federation, {0, 5}), values(before, {0, 5})) << at;
+      EXPECT_TRUE(std::ranges::equal(federation.labels(), before.labels())) << at;
+      if (!federation.client_names().empty() && !federation.class_names().empty()) {
+        EXPECT_EQ(federation.digest(), before.digest()) << at;
+      }
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.exit_status(), ExitStatus::kBadInput) << at << ": " << error.what();
+      ++refused;
+    }
+  }
+  std::cout << refused << " of " << content.size() / 3 << " damaged files are refused\n";
+  EXPECT_GT(refused, 50);
+}
+
+TEST(HanseFile, ContentIsComparedWithItsDigest) {
+  const TempFolder folder;
+  const DataOptions small{.kind = "random", .shape = {5}, .classes = 3};
+  const DataOptions large{.kind = "random", .shape = {1 << 20}, .classes = 3};
+  for (const DataOptions& data : {small, large}) {
+    const std::string file = folder.file("data.h5");
+    write_hanse_file(file, data, {.clients = 4, .samples = 5}, 1);
+    std::string first;  // pixels of the first sample
+    for (const float value : values(load({.kind = "hanse", .path = file}, {}), {0, 1})) {
+      first += static_cast<char>(std::lround(255 * value));
+    }
+    std::string content = bytes_of(file);
+    const std::size_t place = content.find(first);
+    ASSERT_NE(place, std::string::npos);
+    content[place + 3] ^= 1;
+    folder.write("data.h5", content);
+    expect_invalid([&] { hanse_file_text(file, true); }, {"the content is damaged", file});
+    EXPECT_NE(hanse_file_text(file, false).find("not verified"), std::string::npos);
+    // A large file is not read when it is opened.
+    const auto open = [&] { load({.kind = "hanse", .path = file}, {}); };
+    if (data.shape == large.shape) {
+      EXPECT_NO_THROW(open());
+    } else {
+      EXPECT_THROW(open(), AgreedError);
+    }
   }
 }
 

@@ -8,7 +8,7 @@ import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 ROUNDS = "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss\n"
-EVALUATIONS = ("round,loss_mean,loss_weighted,train_loss_mean,accuracy_mean,accuracy_worst10,"
+EVALUATIONS = ("round,split,loss_mean,loss_weighted,train_loss_mean,accuracy_mean,accuracy_worst10,"
                "accuracy_best10\n")
 
 
@@ -37,21 +37,23 @@ class ScriptTest(unittest.TestCase):
         for word in words:
             self.assertIn(word, result.stderr)
 
-    def make_run(self, name, rounds=40, summary=True):
-        """A run directory as the program writes it."""
+    def make_run(self, name, rounds=40, summary=True, split="test"):
+        """A run directory as the program writes it: eight clients, and two held out of training."""
         lines = [f"{i},3,0.02,0.012,{0.001 * i},0.002,100,{2 / i}\n" for i in range(1, rounds + 1)]
         self.write(f"{name}/rounds.csv", ROUNDS + "".join(lines))
-        lines = [f"{i},{2 / (i + 1)},{2 / (i + 1)},{1 / (i + 1)},{i / 100},{i / 200},{i / 90}\n"
+        lines = [f"{i},{split},{2 / (i + 1)},{2 / (i + 1)},{1 / (i + 1)},{i / 100},{i / 200},{i / 90}\n"
                  for i in range(0, rounds + 1, 4)]
         self.write(f"{name}/evaluations.csv", EVALUATIONS + "".join(lines))
-        lines = [f"{i},{5 * 2 ** i},{1 / (i + 1)},{i / 10}\n" for i in range(8)]
-        self.write(f"{name}/clients.csv", "client,samples,loss,accuracy\n" + "".join(lines))
+        lines = [f'{i},"site, {i}",{split},{i // 8},{5 * 2 ** i},{1 / (i + 1)},{i / 10}\n'
+                 for i in range(10)]
+        self.write(f"{name}/clients.csv",
+                   "client,name,split,held_out,samples,loss,accuracy\n" + "".join(lines))
         if summary:
-            self.write(f"{name}/summary.json", json.dumps(make_summary(name, rounds)))
+            self.write(f"{name}/summary.json", json.dumps(make_summary(name, rounds, split)))
         return self.folder / name
 
 
-def make_summary(name, rounds):
-    return {"name": name, "rounds": rounds, "ranks": 2, "model_digest": "00ff", "seconds": 12.5,
+def make_summary(name, rounds, split):
+    return {"name": name, "split": split, "held_out_split": "test", "rounds": rounds, "ranks": 2, "model_digest": "00ff", "seconds": 12.5,
             "setup_seconds": 0.5, "seconds_per_round_median": 0.25, "bytes_per_round": 1250000,
-            "metrics": {"accuracy_mean": 0.5, "accuracy_worst10": 0.25, "loss_mean": 1.5}}
+            "metrics": {"held_out_accuracy_mean": 0.125, "accuracy_mean": 0.5, "accuracy_worst10": 0.25, "loss_mean": 1.5}}

@@ -1,7 +1,8 @@
 """scripts/plot and scripts/results on made-up run directories: whole, interrupted, broken."""
+import sys
 import unittest
 
-from support import EVALUATIONS, ROUNDS, ScriptTest
+from support import EVALUATIONS, ROUNDS, SCRIPTS, ScriptTest
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -132,7 +133,8 @@ class PlotTest(ScriptTest):
 
     def test_partition(self):
         run = self.make_run("parted")
-        self.write("parted/partition.csv", "client,label,train,test\n0,0,5,1\n1,3,2,0\n1,0,1,1\n")
+        self.write("parted/partition.csv", "client,name,label,class,train,test\n"
+                   "0,a,0,cat,5,1\n1,b,3,dog,2,0\n1,b,0,cat,1,1\n")
         result = self.script("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
@@ -163,6 +165,32 @@ class PlotTest(ScriptTest):
         self.assert_one_line_error(result, "nowhere", "hint")
 
 
+class SplitTest(ScriptTest):
+    """What pictures and pages say of their numbers."""
+
+    def run_of(self, *arguments, **options):
+        sys.path.insert(0, str(SCRIPTS))
+        from shared import run_files
+        return run_files, [run_files.Run(self.make_run(name, **options)) for name in arguments]
+
+    def test_held_out_clients_stand_apart(self):
+        _, (run,) = self.run_of("one")
+        self.assertEqual(list(run.clients()["client"]), list(range(8)))
+        self.assertEqual(list(run.held_out()["client"]), [8, 9])
+        self.assertEqual(run.label(3), "site, 3")
+        self.assertEqual(run.label(77), "client 77")
+
+    def test_prefix_of_several_runs(self):
+        files, (tested,) = self.run_of("tested")
+        _, (trained,) = self.run_of("trained", split="train")
+        self.assertEqual(files.common_prefix([tested, tested]), "test ")
+        self.assertEqual(files.common_prefix([trained]), "training ")
+        self.assertEqual(files.common_prefix([tested, trained]), "")
+        self.assertEqual(files.common_prefix([tested, trained]), "")
+        self.assertEqual([tested.name, trained.name],
+                         ["tested (test samples)", "trained (training samples)"])
+
+
 class ResultsTest(ScriptTest):
     def test_columns_are_runs_and_unknown_values_dashes(self):
         runs = [str(self.make_run(name)) for name in ("a", "b")]
@@ -171,9 +199,18 @@ class ResultsTest(ScriptTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         cells = {line[:34].strip(): line[34:].split() for line in result.stdout.splitlines()}
         self.assertEqual(cells["accuracy, mean of clients"], ["50.00", "%", "-"])
-        self.assertEqual(cells["test loss, mean of clients"], ["1.5000", "0.1250"])
+        self.assertEqual(cells["loss, mean of clients"], ["1.5000", "0.1250"])
+        self.assertEqual(cells["evaluated on"], ["test", "samples", "-"])
         self.assertEqual(cells["rounds"], ["40", "7"])
         self.assertEqual(cells["sent a round, all ranks"], ["1.25", "MB", "-"])
+
+    def test_training_numbers_are_called_so(self):
+        for split, words in [("test", "test "), ("train", "training "), ("mixed", "")]:
+            runs = [str(self.make_run(f"{split}-{i}", split=split)) for i in (1, 2)]
+            lines = self.script("results", *runs).stdout.splitlines()
+            for label in (f"{words}accuracy, mean of clients ", f"{words}loss, mean of clients ",
+                          "test accuracy, held-out clients "):
+                self.assertTrue([line for line in lines if line.startswith(label)], lines)
 
     def test_unfinished_run(self):
         run = self.make_run("going", summary=False)

@@ -60,10 +60,12 @@ class ReportTest(ScriptTest):
         run = self.make_run("alone")
         self.write("alone/job.cfg", "[run]\nprotocol = federated\nseed = 7\n[client]\nlr = <0.1>\n")
         page, text = self.report(run)
-        for title in ("alone", "Learning", "Accuracy over clients", "Fairness", "Participation",
+        for title in ("alone", "Learning", "Test accuracy over clients", "Fairness", "Participation",
                       "Where the time went", "Metrics", "Job file"):
             self.assertIn(title, page.titles)
-        self.assertIn(["accuracy, mean of clients", "50.00 %"], page.rows)
+        self.assertIn(["test accuracy, mean of clients", "50.00 %"], page.rows)
+        self.assertIn(["evaluated on", "test samples"], page.rows)
+        self.assertIn("Each client on its own test samples", text)
         self.assertIn("lr = &lt;0.1&gt;", text)
         self.assertIn("seed 7", text)
         self.assertNotIn("Not finished", text)
@@ -72,7 +74,7 @@ class ReportTest(ScriptTest):
     def test_curves_are_those_of_the_files(self):
         _, text = self.report(self.make_run("alone"))
         data = [json.loads(html.unescape(found)) for found in
-                re.findall(r'aria-label="Accuracy over clients" data-curves="([^"]*)"', text)]
+                re.findall(r'aria-label="Test accuracy over clients" data-curves="([^"]*)"', text)]
         curve = data[0]["curves"][0]
         self.assertEqual(curve["at"], [str(i) for i in range(0, 41, 4)])
         self.assertEqual([float(y) for y in curve["y"]], [float(i) for i in range(0, 41, 4)])
@@ -88,6 +90,13 @@ class ReportTest(ScriptTest):
         self.assertIn(["accuracy, mean of clients", "50.00 %", "75.00 %"], page.rows)
         self.assertIn('<td class="number best">75.00 %', text)
 
+    def test_training_numbers_are_called_so(self):
+        page, text = self.report(self.make_run("alone", split="train"))
+        self.assertIn("Training accuracy over clients", page.titles)
+        self.assertIn(["training loss, mean of clients", "1.5000"], page.rows)
+        self.assertIn("Each client on its own training samples", text)
+        self.assertNotIn("est loss", text)
+
     def test_interrupted_run(self):
         """At every stage of a run there is a page, of what is there."""
         run = self.make_run("torn", summary=False)
@@ -96,7 +105,8 @@ class ReportTest(ScriptTest):
                 file.write("41,3")
         page, text = self.report(run)
         self.assertIn("Not finished: torn", text)
-        self.assertIn(["accuracy, mean of clients", "40.00 %"], page.rows)  # of the last evaluation
+        # Of the last evaluation.
+        self.assertIn(["test accuracy, mean of clients", "40.00 %"], page.rows)
         for name in ("clients.csv", "evaluations.csv"):
             (run / name).unlink()
             page, _ = self.report(run)
@@ -115,7 +125,7 @@ class ReportTest(ScriptTest):
             f"8,{i},0.5,0.25,0.25\n" for i in range(3)))
         page, text = self.report(run)
         self.assertIn("Online", page.titles)
-        self.assertEqual(text.count('title="node '), 9)
+        self.assertEqual(text.count('title="site, '), 9)
         run = self.make_run("bandit")
         lines = [f"{t},{r},{t * (r + 1)},{100 * t}" for t in range(1, 9) for r in range(3)]
         self.write("bandit/bandit.csv", "\n".join(["round,repeat,regret,scalars_sent", *lines]))
@@ -132,7 +142,7 @@ class ReportTest(ScriptTest):
         self.write("fair/trace-sampler.json", json.dumps(
             {"clients": 4, "rounds": [{"draws": [0, 0, 1]}, {"draws": [1, 3]}]}))
         _, text = self.report(run)
-        self.assertIn("client 0", text)
+        self.assertIn("site, 0", text)
         data = re.findall(r'aria-label="How often clients took part" data-curves="([^"]*)"', text)
         self.assertEqual(json.loads(html.unescape(data[0]))["curves"][0]["y"],
                          ["0", "1", "1", "2"])  # a client drawn twice took part once

@@ -22,6 +22,8 @@ class ResultsModuleTest(ScriptTest):
         self.assertEqual(list(run.rounds["round"]), list(range(1, 41)))
         self.assertEqual(run.evaluations["accuracy_mean"].iloc[-1], 0.4)
         self.assertEqual(run.clients["samples"].sum(), sum(5 * 2 ** i for i in range(8)))
+        self.assertEqual(list(run.clients["name"][:2]), ["site, 0", "site, 1"])
+        self.assertEqual(list(run.held_out["client"]), [8, 9])
         self.assertEqual(run.job, {"client.lr": "0.1", "run.seed": "5"})
         self.assertEqual(run.summary["metrics"]["loss_mean"], 1.5)
 

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/single_communicator.hpp"
+#include "hanse/data/federation.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
@@ -132,13 +134,36 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
       1, {{"loss_mean", 0.5}, {"improved", std::numeric_limits<double>::quiet_NaN()}});
   directory.append_evaluation(2, {{"loss_mean", 0.25}, {"improved", 1}});
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean,improved\n1,0.5,\n2,0.25,1\n");
+  auto other = made(folder / "other", 1);
+  other.append_evaluation(1, {{"loss_mean", 0.5}},
+                          {{"split", "test"}, {"held_out_split", "train"}});
+  EXPECT_EQ(content(folder / "other/evaluations.csv"),
+            "round,split,held_out_split,loss_mean\n1,test,train,0.5\n");
   const std::vector<ClientEvaluation> clients{{.samples = 3, .loss = 0.5, .accuracy = 0.25},
-                                              {.samples = 4, .loss = 1, .accuracy = 1}};
-  directory.write_clients(clients, true);
+                                              {.samples = 4, .loss = 1, .accuracy = 1},
+                                              {.samples = 5, .loss = 2, .accuracy = 0}};
+  write(folder / "table.csv", "label,site,x\nu,\"a, b\",1\nu,\"a, b\",2\nw,c,3\nw,d,4\nu,d,5\n");
+  const Federation federation = Federation::load(
+      {.kind = "csv", .path = folder / "table.csv", .test_fraction = 0.5, .client_column = "site"},
+      {.held_out = 1}, 2, *make_single_communicator());
+  const auto name = [&](int64_t client) {
+    const std::string text(federation.client_names().at(client));
+    return text == "a, b" ? "\"a, b\"" : text;
+  };
+  const std::string header = "client,name,split,held_out,samples,loss,accuracy\n";
+  directory.write_clients(clients, federation);
   EXPECT_EQ(content(folder / "clients.csv"),
-            "client,samples,loss,accuracy\n0,3,0.5,0.25\n1,4,1,1\n");
-  directory.write_clients(clients, false);
-  EXPECT_EQ(content(folder / "clients.csv"), "client,samples,loss,accuracy\n0,3,0.5,\n1,4,1,\n");
+            header + "0," + name(0) + "," + (federation.has_test(0) ? "test" : "train") +
+                ",0,3,0.5,0.25\n1," + name(1) + "," + (federation.has_test(1) ? "test" : "train") +
+                ",0,4,1,1\n2," + name(2) + "," + (federation.has_test(2) ? "test" : "train") +
+                ",1,5,2,0\n");
+  directory.write_clients(clients, Federation());  // bandits have no samples
+  EXPECT_EQ(content(folder / "clients.csv"), header + "0,,,0,3,0.5,\n1,,,0,4,1,\n2,,,0,5,2,\n");
+  directory.write_partition(federation);
+  const std::string parts = content(folder / "partition.csv");
+  for (const char* line : {",\"a, b\",0,u,1,1\n", ",c,1,w,1,0\n", ",d,0,u,", ",d,1,w,"}) {
+    EXPECT_NE(parts.find(line), std::string::npos) << parts;
+  }
   directory.write_summary("{}\n");
   EXPECT_EQ(content(folder / "summary.json"), "{}\n");
 }

@@ -56,15 +56,17 @@ class RunDirectory(hanse.Case):
         self.assertEqual(set(METRICS) - set(header(run, "evaluations.csv")), set())
         self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
 
-        self.assertEqual(header(run, "clients.csv"), ["client", "samples", "loss", "accuracy"])
+        self.assertEqual(header(run, "evaluations.csv")[1], "split")
+        self.assertEqual(header(run, "clients.csv"),
+                         ["client", "name", "split", "held_out", "samples", "loss", "accuracy"])
         self.assertEqual(hanse.column(run, "clients.csv", "client"),
                          [str(client) for client in range(23)])
 
     def test_summary(self):
         run = self.train(self.job(), "run", 2, {"run.name": "a-name"})
         summary = hanse.summary(run)
-        self.assertEqual((summary["name"], summary["seed"], summary["rounds"], summary["ranks"]),
-                         ("a-name", 5, 12, 2))
+        self.assertEqual((summary["name"], summary["seed"], summary["rounds"], summary["ranks"],
+                          summary["split"]), ("a-name", 5, 12, 2, "test"))
         self.assertRegex(summary["model_digest"], "^[0-9a-f]{32}$")
         for key in ("setup_seconds", "seconds", "seconds_per_round_median", "bytes_per_round",
                     "peak_memory_bytes"):

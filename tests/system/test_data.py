@@ -92,9 +92,38 @@ class RoundTrip(DataCase):
                                      source[name]["label"])
                 else:
                     self.assertEqual(len(part[1]), 0)
-        told = self.hanse("run", job, f"--run.out={self.path('run')}").stderr()
-        self.assertIn("1 clients have no test samples", told)
-        self.assertIn("1 clients have test samples alone", told)
+        process = self.hanse("run", job, f"--run.out={self.path('run')}")
+        self.assertIn("1 of 3 clients have no test samples", process.stderr())
+        self.assertIn("1 clients have test samples alone", process.stderr())
+        rows = hanse.table(self.path("run"), "clients.csv")
+        self.assertEqual([(row["name"], row["split"], row["held_out"]) for row in rows],
+                         [("f0", "test", "0"), ("f1", "train", "0"), ("f2", "test", "0"),
+                          ("g9", "test", "1")])
+        self.assertEqual(hanse.column(self.path("run"), "evaluations.csv", "split"), ["mixed"] * 2)
+        self.assertIn("training samples of 1 that have no others", process.stdout())
+        self.assertIn("\nclients = 4\n", hanse.text(self.path("run"), "job.cfg"))
+
+    def test_tff_test_file_of_other_clients(self):
+        """What is measured on training samples is called so; labels of tests alone are read."""
+        def own(label):
+            return {**images(self.rng, 4), "label": np.array([0, 1, 0, label])}
+        train = tff_file(self.path("train.h5"), {"f0": own(1), "f1": own(0)})
+        test = tff_file(self.path("test.h5"), {"g0": own(5), "g1": own(3)})
+        job = self.data_job("tff", train, data__test_path=test)
+        process = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2)
+        self.assertIn("2 of 6 classes have test samples alone, and no client trains on them: 3, 5",
+                      process.stderr())
+        lines = process.stdout().splitlines()
+        for label in ("training accuracy, mean of clients ", "training loss, mean of clients ",
+                      "test accuracy, held-out clients ", "test loss, held-out clients "):
+            self.assertEqual(len([line for line in lines if line.startswith(label)]), 1, lines)
+        self.assertFalse([line for line in lines if line.startswith("test loss, mean")])
+        summary = hanse.summary(self.path("run"))
+        self.assertEqual((summary["split"], summary["held_out_split"]), ("train", "test"))
+        accuracies = [float(value)
+                      for value in hanse.column(self.path("run"), "clients.csv", "accuracy")]
+        self.assertAlmostEqual(summary["metrics"]["held_out_accuracy_mean"],
+                               sum(accuracies[2:]) / 2)
 
     def test_tff_cifar(self):
         source = {str(c): {"image": self.rng.integers(0, 256, (6, 4, 5, 3), dtype=np.uint8),
@@ -206,6 +235,11 @@ class RoundTrip(DataCase):
         clients, attributes = self.converted(
             self.data_job("leaf", folder, **{"data__shape": "1,4,4"}))
         self.assertEqual(attributes["held_out"], 1)
+        seen = self.hanse("inspect", self.path("out.h5"), "--verify").stdout()
+        for part in ("clients: 2\nclients with test samples alone: 1\n",
+                     "client names: u1, u0, v\n", "samples: 12, 5 of them for tests\n",
+                     "shape of a sample: [1, 4, 4], float\n", "ok: it is that of the content"):
+            self.assertIn(part, seen)
         for name, parts in zip(["u1", "u0", "v"], clients):
             for part, source in zip(parts, (train, test)):
                 x, y = source.get(name, ([], []))
@@ -245,7 +279,15 @@ class RoundTrip(DataCase):
         run = self.train(self.data_job("hanse", path), "run", 2)
         self.assertEqual(hanse.column(run, "clients.csv", "samples"), ["1", "4", "2"])
         self.assertEqual(hanse.text(run, "partition.csv").splitlines()[1:],
-                         ["0,0,1,0", "0,1,1,1", "1,0,3,0", "1,1,1,0", "2,0,0,1", "2,1,0,1"])
+                         ["0,,0,,1,0", "0,,1,,1,1", "1,,0,,3,0", "1,,1,,1,0", "2,,0,,0,1",
+                          "2,,1,,0,1"])
+        with h5py.File(path, "r+") as file:
+            file["client_names"] = ["Ann, a", "Bob", "Cid"]
+            file["class_names"] = np.array([b"no", b"yes"])
+        run = self.train(self.data_job("hanse", path), "named", 2)
+        self.assertEqual(hanse.column(run, "clients.csv", "name"), ["Ann, a", "Bob", "Cid"])
+        self.assertEqual(hanse.text(run, "partition.csv").splitlines()[1:3],
+                         ['0,"Ann, a",0,no,1,0', '0,"Ann, a",1,yes,1,1'])
 
 
 class SameRun(DataCase):
@@ -259,6 +301,8 @@ class SameRun(DataCase):
             self.assert_digest(run, first, f"on {ranks} ranks")
             self.assertEqual(hanse.text(run, "clients.csv"), hanse.text(first, "clients.csv"))
             self.assertEqual(hanse.text(run, "partition.csv"), hanse.text(first, "partition.csv"))
+            self.assertEqual(hanse.summary(run)["data_digest"],
+                             hanse.summary(first)["data_digest"])
         half = self.train(mapped, "half", 2, {"run.rounds": 2})
         self.hanse("resume", half, "--run.rounds=4", ranks=3)
         self.assert_digest(half, first, "after a resume")
@@ -272,6 +316,8 @@ class SameRun(DataCase):
                  for speech in ("It is the east,\nand Juliet is the sun.", "Arise, fair sun!")]
         play = self.write("play.txt", "\n".join(lines))
         self.compare(self.data_job("text", play, data__window=5))
+        self.assertEqual(hanse.column(self.path("mapped-3"), "clients.csv", "name"),
+                         ["Ann", "Bob", "Cid"])
 
     def test_a_partition(self):
         self.compare(self.job({"federation.partition": "dirichlet", "run.rounds": 4,
@@ -446,6 +492,19 @@ class BadData(DataCase):
             return work
         self.refuse_run(spoil("labels.h5", lambda file: file["labels"].write_direct(
             np.full(9, 3, np.int32))), "label 3 of sample 0 is outside [0, 3)")
+        self.refuse_run(spoil("content.h5", lambda file: file["features"].write_direct(
+            np.zeros((9, 1, 4, 4), np.float32))), "the content is damaged", "content.h5")
+        self.assert_one_error(self.hanse("inspect", self.path("content.h5"), "--verify",
+                                         expect=None), 2, "the content is damaged", "content.h5")
+
+        def nan(file):
+            del file["digest"]
+            file["features"][7, 0, 1, 2] = np.nan
+        self.refuse_run(spoil("nan.h5", nan), "a value of sample 7 is not finite", "nan.h5")
+        self.refuse_run(spoil("names.h5", swap("client_names", ["a", "b"])),
+                        "names are 1 texts", "names.h5")
+        self.refuse_run(spoil("version-2.h5", lambda file: file.attrs.create("version", [1] * 99)),
+                        "has not one element")
         self.refuse_run(spoil("float.h5", swap("features", np.zeros((9, 2)))), "another type")
         self.refuse_run(spoil("few.h5", swap("labels", np.zeros(8, np.int32))), "9 samples and 8")
         self.refuse_run(spoil("offsets.h5", swap("offsets", np.array([0, 8]))), "do not share 9")

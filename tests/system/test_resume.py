@@ -208,9 +208,10 @@ class OtherData(hanse.Case):
            "data.shape": None, "data.classes": None, "federation.samples": None,
            "federation.clients": None, "federation.partition": "by-column"}
 
-    def table(self, sites=8, label=lambda i: i % 3, columns=("a", "b", "label", "site"), each=10):
-        rows = [{"a": (i * 37) % 11 - 5, "b": (i * i) % 7, "label": label(i), "site": i % sites}
-                for i in range(each * sites)]
+    def table(self, sites=8, label=lambda i: i % 3, columns=("a", "b", "label", "site"), each=10,
+              site="s"):
+        rows = [{"a": (i * 37) % 11 - 5, "b": (i * i) % 7, "label": f"c{label(i)}",
+                 "site": f"{site}{i % sites}"} for i in range(each * sites)]
         lines = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in rows)]
         return "\n".join(lines) + "\n"
 
@@ -225,7 +226,10 @@ class OtherData(hanse.Case):
             "a sample has the shape [1], it had [2]": self.table(columns=("a", "label", "site")),
             "samples, labels, or which client has them": self.table(label=lambda i: (i + 1) % 3),
             "samples, labels,": self.table(columns=("b", "a", "label", "site")),
+            "the names of the clients": self.table(site="t"),
+            "the names of the classes": self.table(label=lambda i: i % 3 + 4),
         }
+        self.assertIn("\nclients = 8\n", hanse.text(run, "job.cfg"))
         for what, text in others.items():
             self.write("data.csv", text)
             for ranks in (None, 2):

@@ -51,6 +51,15 @@ class TrainingError : public Error {
  public:
   TrainingError(const std::string& what, int64_t client, int64_t round,
                 const std::string& hint = "");
+  int64_t client() const { return client_; }
+  // The same with another text in the place of "client 2".
+  TrainingError called(const std::string& label) const;
+
+ private:
+  TrainingError(const TrainingError& other, const std::string& label);
+
+  std::string what_, hint_;
+  int64_t client_, round_;
 };
 
 // An optional part that this build does not contain.

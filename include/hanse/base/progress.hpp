@@ -8,11 +8,12 @@
 namespace hanse {
 
 struct ProgressStatus {
-  int64_t round = 0;      // completed rounds
-  int64_t rounds = 0;     // rounds of the whole run
-  double loss = 0;        // last mean training loss
-  double accuracy = -1;   // last evaluated mean accuracy in [0, 1]; negative: not known
-  int64_t evaluated = 0;  // the round of `accuracy`
+  int64_t round = 0;         // completed rounds
+  int64_t rounds = 0;        // rounds of the whole run
+  double loss = 0;           // last mean training loss
+  double accuracy = -1;      // last evaluated mean accuracy in [0, 1]; negative: not known
+  int64_t evaluated = 0;     // the round of `accuracy`
+  bool on_training = false;  // is it that on training samples?
 };
 
 class Progress {

@@ -18,6 +18,7 @@ struct Command {
   PlanOptions plan;                // plan: --ranks=N, ...
   std::string plan_option;         // the last of those, as given
   bool markdown = false;           // list: --markdown
+  bool verify = false;             // inspect: --verify
 };
 
 // Throws InvalidArgument: unknown verb or option, wrong number of words.

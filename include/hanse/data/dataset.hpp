@@ -45,9 +45,10 @@ struct Dataset {
   Storage storage = Storage::kFloat;
   // [size, product of shape], stored as `storage` says; see ScratchMemory
   std::pmr::vector<std::byte> features;
-  std::vector<int32_t> labels;  // [size] in [0, classes); empty for regression
-  std::vector<float> targets;   // [size] for regression; empty for classification
-  int64_t classes = 0;          // 0 for regression
+  std::vector<int32_t> labels;           // [size] in [0, classes); empty for regression
+  std::vector<float> targets;            // [size] for regression; empty for classification
+  int64_t classes = 0;                   // 0 for regression
+  std::vector<std::string> class_names;  // [classes]; empty: the data have numbers alone
   std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
 
@@ -118,7 +119,11 @@ Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t 
 Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
                                   int64_t samples_per_client, uint64_t seed);
 
-// Only the samples of the given classes, renumbered 0, 1, ... in the order given.
+// The names, or none when each is the number of its place: "0", "1", ...
+std::vector<std::string> without_numbers(std::vector<std::string> names);
+
+// Only the samples of the given classes, renumbered 0, 1, ... in the order given; each keeps its
+// name, or has its old number as one.
 // Throws InvalidArgument when a class is outside the data's or stands twice.
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels);
 

@@ -9,6 +9,7 @@
 
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/names.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
@@ -45,6 +46,9 @@ class Federation {
   const std::vector<int64_t>& sample_shape() const { return shape_; }
   int64_t sample_values() const { return sizes_.sample_values; }
   int64_t classes() const { return sizes_.classes; }  // 0: regression
+  // Of clients() + held_out() clients and of classes(), as the data have them; or none.
+  const Names& client_names() const { return client_names_; }
+  const Names& class_names() const { return class_names_; }
 
   // REQUIRES: 0 <= client < clients() + held_out(). Empty for a client with test samples alone.
   SampleRange train(int64_t client) const {
@@ -53,9 +57,10 @@ class Federation {
   // The client's own test samples; its training samples when it has none: data.test-fraction is 0,
   // or the client is too small.
   SampleRange test(int64_t client) const {
-    const SampleRange own{ranges_[client].train_end, ranges_[client].end};
-    return own.size() > 0 ? own : train(client);
+    return has_test(client) ? SampleRange{ranges_[client].train_end, ranges_[client].end}
+                            : train(client);
   }
+  bool has_test(int64_t client) const { return ranges_[client].train_end < ranges_[client].end; }
   int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
 
   // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
@@ -75,7 +80,8 @@ class Federation {
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
-  // XXH3 of all samples, clients and sizes, to compare hosts; a mapped file has it written in it.
+  // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file has it written
+  // in it.
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
  private:
@@ -88,8 +94,15 @@ class Federation {
   const int32_t* labels_ = nullptr;
   const float* targets_ = nullptr;
   const ClientRanges* ranges_ = nullptr;  // [clients + held_out]
+  Names client_names_;
+  Names class_names_;
   std::vector<int64_t> shape_;
   FederationSizes sizes_;
 };
+
+// What messages call a client: "client 'Switzerland'", or "client 2" where it has no name.
+inline std::string client_label(const Federation& federation, int64_t client) {
+  return label_of("client", client, federation.client_names().at(client));
+}
 
 }  // namespace hanse

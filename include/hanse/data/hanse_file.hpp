@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
@@ -26,5 +27,12 @@ struct HanseFileSizes {
 // (see ScratchMemory); the output is written through a map of the file.
 HanseFileSizes write_hanse_file(const std::string& path, const DataOptions& data,
                                 const FederationOptions& federation, uint64_t seed);
+
+// Has the open file the attributes of such a file? REQUIRES: inside an hdf5::Section.
+bool is_hanse_file(const hdf5::File& file);
+
+// Clients, samples, their shape, classes and names, in lines. With `verify` every sample is read,
+// and a last line says that the content matches the digest. Throws InvalidArgument: a damaged file.
+std::string hanse_file_text(const std::string& path, bool verify);
 
 }  // namespace hanse

@@ -168,6 +168,8 @@ class File {
     write(name, {static_cast<int64_t>(values.size())}, values.data());
   }
   void write(const std::string& name, const std::string& text);
+  // Texts of one extent, each with zero bytes behind it up to the longest.
+  void write(const std::string& name, const std::vector<std::string>& texts);
   Dataset dataset(const std::string& name) const;
 
   bool contains(const std::string& name) const;
@@ -177,8 +179,9 @@ class File {
   void write_attribute(const std::string& name, int64_t value);
   void write_attribute(const std::string& name, const std::string& text);
   bool has_attribute(const std::string& name) const;
+  // Throws IoError when it is not one number.
   int64_t read_attribute(const std::string& name) const;
-  // Nothing when it is no text of fixed length.
+  // Nothing when it is no short text of fixed length.
   std::optional<std::string> read_text_attribute(const std::string& name) const;
 
   // Closes now. Only here a write that failed is reported: until it returns, nothing is known to be

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hanse/protocol/evaluation.hpp"
+#include "hanse/run/evaluated_on.hpp"
 
 namespace hanse {
 
@@ -21,6 +22,8 @@ struct Summary {
   double seconds_per_round_median = 0;
   double bytes_per_round = 0;
   double peak_memory_bytes = 0;  // resident, the most of any rank
+  EvaluatedOn clients;           // of the metrics
+  EvaluatedOn held_out;          // of those that begin with held_out_
   Metrics metrics;
 };
 

@@ -37,13 +37,16 @@ class RunDirectory {
   // rounds are behind the run.
   void write_events(int64_t completed);
   void append_round(const RoundRecord& record);
-  void append_evaluation(int64_t round, const Metrics& metrics);
+  // `splits`, columns before the metrics, say which samples were evaluated: test, train or mixed.
+  void append_evaluation(int64_t round, const Metrics& metrics,
+                         const std::vector<std::pair<std::string, std::string>>& splits = {});
   // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
   void append_decision(int64_t round, std::span<const double> decision);
   // Lines of a protocol's own table. The first ones create the file.
   void append_lines(const TableLines& table);
-  // Replaces clients.csv. Accuracies are left empty for regression.
-  void write_clients(std::span<const ClientEvaluation> clients, bool classification);
+  // Replaces clients.csv. Accuracies are left empty for regression, names where the data have none,
+  // and name and split of clients that the federation does not have (bandits).
+  void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation);
   // Replaces partition.csv: samples of each label that a client has, a line each; of the first
   // 1,000 clients. Nothing for regression.
   void write_partition(const Federation& federation);

@@ -1,0 +1,39 @@
+// Names of clients or of classes, one copy a host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+class Names {
+ public:
+  Names() = default;
+  // Those that the first rank of the host gives, for all its ranks. Collective. Throws AgreedError
+  // when there is no room.
+  static Names share(const std::vector<std::string>& names, Communicator& host);
+
+  bool empty() const { return size_ == 0; }
+  // REQUIRES: none is asked for behind the last one. Empty when there are no names at all.
+  std::string_view at(int64_t i) const;
+  // XXH3 of all names, as text; empty when there are none.
+  std::string digest() const;
+
+ private:
+  const int64_t* places() const { return reinterpret_cast<const int64_t*>(memory_.get()); }
+
+  // [size + 1] places, then the characters: name i is [place i, place i + 1).
+  std::shared_ptr<const std::byte> memory_;
+  int64_t size_ = 0;
+};
+
+// "client 'Switzerland'", or "client 2" where there is no name; what messages call it. A line break
+// or another control character in a name is shown as '?'.
+std::string label_of(const std::string& what, int64_t number, std::string_view name);
+
+}  // namespace hanse

@@ -1,0 +1,21 @@
+// What the writer and the reader of Hanse's own data file share.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "hanse/data/dataset.hpp"
+#include "hanse/data/hdf5_file.hpp"
+
+namespace hanse {
+
+constexpr int64_t kHanseFileVersion = 1;
+constexpr std::array<std::pair<Storage, const char*>, 3> kEncodings = {
+    {{Storage::kByte, "byte/255"}, {Storage::kFloat, "float"}, {Storage::kToken, "token"}}};
+
+inline hdf5::Type feature_type(Storage storage) {
+  return storage == Storage::kFloat ? hdf5::kTypeOf<float> : hdf5::kTypeOf<uint8_t>;
+}
+
+}  // namespace hanse
