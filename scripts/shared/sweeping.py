@@ -324,8 +324,8 @@ def write_runs(sweep):
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     with open(sweep.out / "runs.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["case", "seed", "seconds", "model_digest", *names])
+        writer.writerow(["case", "seed", "seconds", "model_digest", "split", *names])
         for task, summary in found:
             writer.writerow([task.case.name, task.seed, summary.get("seconds", ""),
-                             summary.get("model_digest", ""),
+                             summary.get("model_digest", ""), summary.get("split", ""),
                              *(summary.get("metrics", {}).get(name, "") for name in names)])

@@ -57,6 +57,7 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
 
 // Nobody learns a class that no client trains on; the first of these, by their names.
 std::string untrained_classes(const Federation& federation) {
+  if (federation.classes() == 0) return "";
   constexpr std::size_t kShown = 5;
   std::vector<char> seen(static_cast<std::size_t>(federation.classes()), 0);
   std::vector<char> trained = seen;

@@ -44,6 +44,7 @@ void fill_job(const Choice& choice, Job& job) {
   job.sampler.per_round = choice.per_round;
   job.sampler.learning.horizon = 2;
   job.aggregator.kind = choice.aggregator;
+  if (choice.aggregator == "adafed") job.client.rate = "loss";
   job.server.optimizer = choice.optimizer;
   job.server.lr = choice.optimizer == "sgd" || choice.optimizer == "momentum" ? 1 : 0.05;
 }

@@ -19,7 +19,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from shared.run_digests import table_digest  # noqa: E402
 
 EVERY_CALL = bool(os.environ.get("HANSE_EVERY_CALL"))
-LIBRARY = os.path.join(os.path.dirname(hanse.program()), "tests", "system", "libfaulty_disk.so")
 
 # Three checkpoints, one of which is removed; rows of clients that all ranks write together; every
 # kind of file.
@@ -36,6 +35,13 @@ def makes_sense(how, call):
     """Other calls have no halves, and need no room."""
     return {"torn": call in WRITES, "short": call in WRITES, "ENOSPC": call in NEED_ROOM}.get(
         how, True)
+
+
+def faulty_disk():
+    """The library to preload, built beside the program."""
+    path = os.path.join(os.path.dirname(hanse.program()), "tests/system/libfaulty_disk.so")
+    assert os.path.exists(path), path
+    return path
 
 
 def some(cases, ways):
@@ -61,7 +67,7 @@ class EveryCall(hanse.Case):
         if rank is not None:
             settings["FAULTY_DISK_RANK"] = rank
         return self.hanse(*arguments, ranks=ranks, expect=None,
-                          environment={"LD_PRELOAD": LIBRARY, "FAULTY_DISK_FOLDER": run,
+                          environment={"LD_PRELOAD": faulty_disk(), "FAULTY_DISK_FOLDER": run,
                                        **settings})
 
     def calls(self, arguments, run, **where):

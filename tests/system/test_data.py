@@ -415,7 +415,7 @@ class BadData(DataCase):
             client["label"] = np.zeros(10, int)  # 5.5 TB, of which nothing is written
         job = self.data_job("tff", self.path("large.h5"))
         run = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2, expect=None)
-        self.assert_one_error(run, 1, "the samples take 5497.6 GB", "large.h5", "hanse convert")
+        self.assert_one_error(run, 2, "promises 1374389534720 elements", "large.h5", "holds 0 bytes")
 
     def test_tff_types(self):
         good = images(self.rng, 3)
@@ -479,8 +479,9 @@ class BadData(DataCase):
         self.convert(self.data_job("tff", tff_file(self.path("t.h5"), {"a": images(self.rng, 9)})),
                      "good.h5")
 
-        def spoil(name, what):
-            path = self.write(name, open(self.path("good.h5"), "rb").read())
+        def spoil(name, what, sealed=False):
+            content = open(self.path("good.h5"), "rb").read()
+            path = self.write(name, content if sealed else bytes(512) + content[512:])
             with h5py.File(path, "r+") as file:
                 what(file)
             return self.data_job("hanse", path)
@@ -490,6 +491,8 @@ class BadData(DataCase):
                 del file[name]
                 file[name] = values
             return work
+        self.refuse_run(spoil("sealed.h5", lambda file: file.attrs.modify("classes", 4), True),
+                        "damaged", "sealed.h5", "make it again")
         self.refuse_run(spoil("labels.h5", lambda file: file["labels"].write_direct(
             np.full(9, 3, np.int32))), "label 3 of sample 0 is outside [0, 3)")
         self.refuse_run(spoil("content.h5", lambda file: file["features"].write_direct(

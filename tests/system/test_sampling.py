@@ -242,11 +242,6 @@ class BadInput(test_bad_input.BadInput):
         self.refuse("sampler.a-max", "'much'", "running", places=test_bad_input.ALONE,
                     changes={"sampler.kind": "adaptive-osmd", "sampler.a-max": "much"})
 
-    def test_more_draws_than_clients(self):
-        self.refuse("sampler.per-round", "24", "[1, 23]",
-                    changes={"sampler.kind": "osmd", "sampler.per-round": 24,
-                             "sampler.replacement": "false"})
-
     def test_lipschitz_of_a_network(self):
         self.refuse("model.kind", "linear",
                     changes={"sampler.kind": "lipschitz", "model.kind": "mlp",

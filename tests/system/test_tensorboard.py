@@ -91,7 +91,7 @@ class TensorBoard(hanse.Case):
         for prefix, name in (("round", "rounds.csv"), ("evaluation", "evaluations.csv")):
             for row in hanse.table(run, name):
                 for key, value in row.items():
-                    if key != "round" and value:
+                    if key not in ("round", "split", "held_out_split") and value:
                         series = expected.setdefault(f"{prefix}/{key}", {})
                         series[int(row["round"])] = float(value)
         found = scalars(run)

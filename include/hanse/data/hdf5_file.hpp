@@ -122,12 +122,10 @@ class Dataset {
   void write_block(const Block& block, const float* data);
   void read_block(const Block& block, float* data) const;
 
-  // Closes now, so that a failure is reported.
-  void close();
+  void close();  // now, so that a failure is reported
 
  private:
-  // Before size() elements of so many bytes are allocated.
-  void require_room(std::size_t bytes_each) const;
+  void require_room(std::size_t bytes_each) const;  // for size() of them, before they are allocated
   void read(const Type& type, void* data) const;
   void read(Id memory_type, void* data) const;
   Handle stored_type() const;
@@ -144,11 +142,10 @@ class Dataset {
 
 class File {
  public:
-  // A new file in place of `path`, with a user block of that many bytes (0, or 512). Datasets
-  // start at multiples of `alignment` bytes.
+  // In place of `path`. A user block has 0 or 512 bytes; datasets start at multiples of alignment.
   static File create(const std::string& path, int64_t user_block_bytes = 0, int64_t alignment = 1);
   static File open_to_read(const std::string& path);
-  // With `mpi_comm`, which points to an MPI_Comm, through MPI-IO: collective.
+  // `mpi_comm`: an MPI_Comm, for MPI-IO: collective.
   static File open_to_write(const std::string& path, const void* mpi_comm = nullptr);
 
   Id id() const { return handle_.id(); }
@@ -158,7 +155,8 @@ class File {
   // Files with the same datasets are equal byte by byte: no time is stored.
   Dataset create_dataset(const std::string& name, const Type& type,
                          const std::vector<int64_t>& shape);
-  // A whole dataset: of a shape, of one extent, and a text.
+  // A whole dataset: of a shape, of one extent, a text, and texts of one extent, each with zero
+  // bytes behind it up to the longest.
   template <class T>
   void write(const std::string& name, const std::vector<int64_t>& shape, const T* data) {
     create_dataset(name, kTypeOf<T>, shape).write(data);
@@ -168,7 +166,6 @@ class File {
     write(name, {static_cast<int64_t>(values.size())}, values.data());
   }
   void write(const std::string& name, const std::string& text);
-  // Texts of one extent, each with zero bytes behind it up to the longest.
   void write(const std::string& name, const std::vector<std::string>& texts);
   Dataset dataset(const std::string& name) const;
 
