@@ -140,7 +140,7 @@ class SweepTest(MadeRepository):
         self.assertEqual(rows[4], ["client.lr=0.3,model.hidden=5", "2", "31.50 % (0.71)"])
         self.assertIn("31.50 % (0.71)", result.stdout)
         self.assertIn("| 31.50 % (0.71) |", (self.folder / "out/table.md").read_text())
-        self.assertEqual(self.table("out/runs.csv")[1][1:], ["1", "1.5", "00ff", "0.11"])
+        self.assertEqual(self.table("out/runs.csv")[1][1:], ["1", "1.5", "00ff", "", "0.11"])
 
     def test_the_same_command_adds_what_is_missing(self):
         self.sweep("--set", "client.lr=0.1")
