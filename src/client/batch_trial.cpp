@@ -109,8 +109,8 @@ void try_batch(const BatchTrial& trial, const Federation& federation, Model& mod
     throw;
   } catch (const std::exception& error) {
     throw InvalidArgument(
-        fmt::format("client {}, {}: {}", trial.client, trial.training ? "training" : "evaluation",
-                    first_line(error)),
+        fmt::format("{}, {}: {}", client_label(federation, trial.client),
+                    trial.training ? "training" : "evaluation", first_line(error)),
         "", trial.hint);
   }
 }
