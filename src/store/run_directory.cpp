@@ -98,6 +98,15 @@ std::string csv_field(std::string_view text) {
   return field + "\"";
 }
 
+// A resumed run of another version may have written other columns.
+void require_header(const std::string& path, const std::string& header) {
+  std::string found;
+  std::getline(std::ifstream(path), found);
+  if (found == header) return;
+  throw IoError("the table has other columns than this program writes", path,
+                "the run is of another version of Hanse: resume it with that one");
+}
+
 // A user's notes, what a batch system writes, and the lock.
 bool may_lie_beside_a_run(const fs::path& path) {
   constexpr std::array kNotes = {".txt", ".log", ".out", ".err"};
@@ -174,9 +183,14 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
 }
 
 GrowingFile& RunDirectory::table(const std::string& name, const std::string& header) {
-  const auto [entry, is_new] = tables_.try_emplace(name, file(name), "ae");
-  GrowingFile& table = entry->second;
-  if (table.empty() && !header.empty()) table.append(header + "\n");
+  GrowingFile& table = tables_.try_emplace(name, file(name), "ae").first->second;
+  if (header.empty()) return table;
+  if (table.empty()) {
+    table.append(header + "\n");
+  } else if (!headers_.contains(name)) {
+    require_header(file(name), header);
+  }
+  headers_.insert(name);
   return table;
 }
 

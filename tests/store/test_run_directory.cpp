@@ -211,6 +211,17 @@ TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n5,0.125\n");
 }
 
+TEST(RunDirectory, LinesOfOtherColumnsAreRefused) {
+  const ScratchFolder folder;
+  made(folder.path(), 3).append_evaluation(2, {{"loss_mean", 0.5}});
+  auto directory = RunDirectory::reopen(folder.path(), folder.path(), 3, "");
+  expect_error<IoError>(
+      [&] {
+        directory.append_evaluation(3, {{"loss_std", 0.5}});
+      },
+      {"evaluations.csv", "other columns", "another version"});
+}
+
 // A protocol's own tables, of which each appears with its first lines.
 TEST(RunDirectory, TablesAreCutBehindTheCheckpointToo) {
   const ScratchFolder folder;
