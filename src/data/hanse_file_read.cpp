@@ -212,10 +212,8 @@ Header read_frame(const std::string& path) {
 }
 
 Header read_header(const std::string& path) {
-  if (is_sealed(path, kDataSeal)) {
-    if (const auto damage = seal_damage(path, kDataSeal)) {
-      throw InvalidArgument(*damage, path, "the file is incomplete or corrupt; make it again");
-    }
+  if (const auto damage = damage_if_sealed(path, kDataSeal)) {
+    throw InvalidArgument(*damage, path, "the file is incomplete or corrupt; make it again");
   }
   try {
     return read_frame(path);

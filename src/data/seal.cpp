@@ -58,6 +58,14 @@ std::optional<std::string> read_seal(const std::string& path, const SealKind& ki
   return std::nullopt;
 }
 
+// Does the file begin with the magic word? Not when it cannot be read.
+bool is_sealed(const std::string& path, const SealKind& kind) {
+  std::string word(kind.magic.size(), '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(word.data(), std::ssize(word));
+  return in && word == kind.magic;
+}
+
 }  // namespace
 
 std::string seal_of(const std::string& path, const SealKind& kind,
@@ -66,16 +74,13 @@ std::string seal_of(const std::string& path, const SealKind& kind,
                         file_digest_hex(path, kSealBytes, without), without});
 }
 
-bool is_sealed(const std::string& path, const SealKind& kind) {
-  std::string word(kind.magic.size(), '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(word.data(), std::ssize(word));
-  return in && word == kind.magic;
-}
-
 std::optional<std::string> seal_fault(const std::string& path, const SealKind& kind) {
   Seal seal;
   return read_seal(path, kind, seal);
+}
+
+std::optional<std::string> damage_if_sealed(const std::string& path, const SealKind& kind) {
+  return is_sealed(path, kind) ? seal_damage(path, kind) : std::nullopt;
 }
 
 std::optional<std::string> seal_damage(const std::string& path, const SealKind& kind) {

@@ -138,9 +138,7 @@ const Family<SamplerKind> kSamplers{
     chosen_by<&Job::sampler, &SamplerOptions::kind>,
     {{{"uniform", "a uniform subset, without replacement", kPerRound},
       {.blind = true, .distinct = true},
-      [](const SamplerCase& c) {
-        return make_uniform_sampler(c.clients, std::min(c.clients, c.options.per_round));
-      }},
+      [](const SamplerCase& c) { return make_uniform_sampler(c.clients, c.options.per_round); }},
      {{"weighted", "by the clients' samples", kDrawing},
       {.blind = true, .by_shares = true},
       make_by_shares,
@@ -228,7 +226,9 @@ std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& fe
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial) {
   SamplerOptions fitting = options;
-  if (!options.learning.replacement) fitting.per_round = std::min(options.per_round, clients);
+  if (sampler_traits(options).distinct || !options.learning.replacement) {
+    fitting.per_round = std::min(options.per_round, clients);
+  }
   return kSamplers.find(options.kind)
       .make({.options = fitting, .clients = clients, .initial = initial});
 }

@@ -42,8 +42,8 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
 // Loads LibTorch where the job uses it, which takes time and memory. Throws InvalidArgument.
 void load_libraries(const Job& job);
 
-// Tries the batches that the job will have, each on one rank, where the model comes from a file:
-// those of the program take any number of samples. Collective. Throws AgreedError.
+// Tries the batches that the job will have, each on one rank. For models from a file: those of the
+// program take any number of samples. Collective. Throws AgreedError.
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
 
 // What becomes of a model's buffers, in one line; empty when it has none.

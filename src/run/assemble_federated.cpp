@@ -99,9 +99,11 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     check_buffers(job, model.layout(),
                   parts.aggregator->needs().gram || parts.update->sends_direction());
   });
-  const int64_t trained =  // to be evaluated, those held out may train models of their own
-      federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
-  try_batches(batch_trials(job.client, federation, model, trained), comm, parts);
+  if (!parts.model_file_digest.empty()) {
+    const int64_t trained =  // to be evaluated, those held out may train models of their own
+        federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
+    try_batches(batch_trials(job.client, federation, model, trained), comm, parts);
+  }
   const auto settings = trainer_settings(job, max_participants);
   const RoundNeeds needs{.update = *parts.update,
                          .rule = parts.aggregator->needs(),

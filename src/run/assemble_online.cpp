@@ -82,7 +82,9 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
                                                              .fit = *assembly->fit},
                                         online_settings(job, federation.clients()));
   });
-  try_batches(stream_trials(federation, job.online.horizon), comm, *assembly);
+  if (!assembly->model_file_digest.empty()) {
+    try_batches(stream_trials(federation, job.online.horizon), comm, *assembly);
+  }
   return assembly;
 }
 

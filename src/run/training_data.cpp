@@ -126,7 +126,6 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
 }
 
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {
-  if (assembly.model_file_digest.empty()) return;
   agree_on(comm, [&] {
     for (auto i = static_cast<std::size_t>(comm.rank()); i < trials.size();
          i += static_cast<std::size_t>(comm.size())) {

@@ -123,8 +123,7 @@ std::string inspect_model(const hdf5::File& file, const std::string& path) {
 // Before the library reads it.
 void check_seal(const std::string& path) {
   for (const SealKind* kind : {&kDataSeal, &kModelSeal}) {
-    if (!is_sealed(path, *kind)) continue;
-    if (const auto damage = seal_damage(path, *kind)) throw IoError(*damage, path);
+    if (const auto damage = damage_if_sealed(path, *kind)) throw IoError(*damage, path);
   }
 }
 

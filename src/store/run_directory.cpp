@@ -178,19 +178,18 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
   if (!evaluations.empty()) last_evaluation_ = round_of(evaluations.back());
   const std::vector<double> nothing(round_columns.size());
   table("rounds.csv", header_of(round_scalars({.more = nothing}, round_columns)));
-  table("evaluations.csv", "");
+  GrowingFile(file("evaluations.csv"), "ae");  // there from the start, without columns
   flush();
 }
 
 GrowingFile& RunDirectory::table(const std::string& name, const std::string& header) {
-  GrowingFile& table = tables_.try_emplace(name, file(name), "ae").first->second;
-  if (header.empty()) return table;
-  if (table.empty()) {
+  const auto [entry, is_new] = tables_.try_emplace(name, file(name), "ae");
+  GrowingFile& table = entry->second;
+  if (is_new && table.empty()) {
     table.append(header + "\n");
-  } else if (!headers_.contains(name)) {
+  } else if (is_new) {
     require_header(file(name), header);
   }
-  headers_.insert(name);
   return table;
 }
 

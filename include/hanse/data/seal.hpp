@@ -29,12 +29,12 @@ inline const SealKind kModelSeal = {"HANSE-MODEL"};
 std::string seal_of(const std::string& path, const SealKind& kind,
                     const std::vector<ByteRange>& without = {});
 
-// Does the file begin with the magic word? Not when it cannot be read.
-bool is_sealed(const std::string& path, const SealKind& kind);
-
 // What is wrong with the seal itself or with the file's length; nothing: all is well. Cost: one
 // block is read.
 std::optional<std::string> seal_fault(const std::string& path, const SealKind& kind);
+
+// seal_damage() of a file that may have no seal: nothing then.
+std::optional<std::string> damage_if_sealed(const std::string& path, const SealKind& kind);
 
 // seal_fault(), or what is wrong with the contents. Cost: all that is sealed is read once.
 std::optional<std::string> seal_damage(const std::string& path, const SealKind& kind);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,7 +74,6 @@ class RunDirectory {
 
   std::string path_;
   std::map<std::string, GrowingFile> tables_;  // by name
-  std::set<std::string> headers_;              // names of those whose columns are this program's
   std::vector<std::string> round_columns_;     // of rounds.csv, behind those of every protocol
   std::optional<EventFile> events_;
   int64_t last_evaluation_ = 0;
