@@ -10,11 +10,11 @@ def model_digest(folder):
 
 
 def table_digest(folder, bytes_too=True):
-    """Of the run's CSV files without the columns that are measured times, and of its traces. The
-    columns of bytes are the same on one number of ranks alone, and on several only as long as the
-    work is shared out in the same way."""
+    """Of the run's CSV files without the columns that are measured times or count what a resume
+    repeated, and of its traces. The columns of bytes are the same on one number of ranks alone, and
+    on several only as long as the work is shared out in the same way."""
     digest = hashlib.sha256()
-    changing = ("seconds",) if bytes_too else ("seconds", "bytes")
+    changing = ("seconds", "replayed") if bytes_too else ("seconds", "replayed", "bytes")
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="") as file:
             lines = list(csv.DictReader(file))
