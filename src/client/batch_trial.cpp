@@ -72,13 +72,14 @@ void pass(const BatchTrial& trial, const Federation& federation, Model& model) {
 }  // namespace
 
 std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federation& federation,
-                                     const Model& model, int64_t trained) {
+                                     const Model& model, int64_t trained, int64_t loss_batches) {
   Trials trials;
   if (options.pooled) add_training(trials, options, 0, federation.train_samples());
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
     const int64_t samples = federation.train(client).size();
     if (!options.pooled && client < trained) add_training(trials, options, client, samples);
-    for (const int64_t n : {samples, federation.test(client).size()}) {
+    for (const int64_t n :
+         {samples, federation.test(client).size(), loss_samples(options, loss_batches, samples)}) {
       add_evaluation(trials, client, n, model.evaluation_rows());
     }
   }

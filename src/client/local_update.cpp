@@ -24,6 +24,10 @@ int64_t samples_a_pass(const ClientOptions& options, int64_t samples) {
   return options.drop_last ? samples - samples % batch_of(options, samples) : samples;
 }
 
+int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samples) {
+  return batches == 0 ? samples : std::min(samples, batches * batch_of(options, samples));
+}
+
 int64_t local_steps(const ClientOptions& options, int64_t samples) {
   return options.steps > 0 ? options.steps : options.epochs * steps_a_pass(options, samples);
 }

@@ -38,6 +38,9 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.trace", run.trace,
             "write what the rules were given, for `hanse replay`: trace-sampler.json and "
             "trace-aggregator.json (protocol federated)");
+  table.add("run.repeats", run.repeats, at_least(1),
+            "runs of the job, of seeds run.seed, run.seed + 1, ..., in run.out/repeats/1, 2, ...; "
+            "summary.json has means and deviations; bandits are played at once, in one folder");
   table.add("run.state-dict", run.state_dict,
             "write the trained model as state_dict.pt too, which Python's torch.load reads");
   may_change(

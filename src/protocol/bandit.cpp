@@ -113,17 +113,10 @@ std::vector<ClientEvaluation> BanditProtocol::evaluate() {
 
 Metrics BanditProtocol::metrics() const {
   Metrics metrics;
-  const auto n = static_cast<double>(runs_.size());
   const auto add = [&](const std::string& name, const auto& number_of) {
-    double mean = 0, variance = 0;
-    for (const auto& run : runs_) mean += static_cast<double>(number_of(*run)) / n;
-    metrics.emplace_back(name, mean);
-    if (runs_.size() == 1) return;
-    for (const auto& run : runs_) {
-      const double distance = static_cast<double>(number_of(*run)) - mean;
-      variance += distance * distance / (n - 1);
-    }
-    metrics.emplace_back(name + "_std", std::sqrt(variance));
+    std::vector<double> values;
+    for (const auto& run : runs_) values.push_back(static_cast<double>(number_of(*run)));
+    add_over_repeats(metrics, name, values);
   };
   add("regret", [](const BanditRun& run) { return run.numbers().regret; });
   add("regret_explore", [](const BanditRun& run) { return run.numbers().explore_regret; });

@@ -250,4 +250,14 @@ Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t cl
   return metrics;
 }
 
+void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const double> values) {
+  const auto n = static_cast<double>(values.size());
+  double mean = 0, variance = 0;
+  for (const double value : values) mean += value / n;
+  metrics.emplace_back(name, mean);
+  if (values.size() == 1) return;
+  for (const double value : values) variance += (value - mean) * (value - mean) / (n - 1);
+  metrics.emplace_back(name + "_std", std::sqrt(variance));
+}
+
 }  // namespace hanse

@@ -22,11 +22,6 @@ Dispatch choose_dispatch(bool is_open, int64_t ranks, bool one_host, bool server
   return server_trains ? Dispatch::kPlanned : Dispatch::kServedQueue;
 }
 
-int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t samples) {
-  if (batches == 0) return samples;
-  return std::min(samples, batches * (client.batch > 0 ? client.batch : samples));
-}
-
 std::vector<int64_t> longest_first(std::span<const double> costs) {
   std::vector<int64_t> order(costs.size());
   std::iota(order.begin(), order.end(), int64_t{0});

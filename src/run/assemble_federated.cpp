@@ -102,7 +102,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   if (!parts.model_file_digest.empty()) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
         federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
-    try_batches(batch_trials(job.client, federation, model, trained), comm, parts);
+    const int64_t batches =
+        parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
+    try_batches(batch_trials(job.client, federation, model, trained, batches), comm, parts);
   }
   const auto settings = trainer_settings(job, max_participants);
   const RoundNeeds needs{.update = *parts.update,

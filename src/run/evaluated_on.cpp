@@ -9,9 +9,10 @@ std::string EvaluatedOn::split() const {
   return test > 0 ? "test" : training > 0 ? "train" : "";
 }
 
-std::string EvaluatedOn::prefix() const {
-  if (test > 0 && training > 0) return "";
-  return test > 0 ? "test " : training > 0 ? "training " : "";
+std::string EvaluatedOn::prefix() const { return split_prefix(split()); }
+
+std::string split_prefix(const std::string& split) {
+  return split == "test" ? "test " : split == "train" ? "training " : "";
 }
 
 EvaluatedOn evaluated_on(const Federation& federation, int64_t begin, int64_t end) {

@@ -11,8 +11,10 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
+#include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "repeats.hpp"
 
 namespace hanse {
 
@@ -66,6 +68,101 @@ ResumePoint find_resume_point(const std::string& folder) {
   return {.file = found->file, .folder = folder, .round = found->round};
 }
 
+// From the first round; the job is read and checked on all ranks.
+RunEnd begin(KeyedJob& job, Communicator& comm, double start_s) {
+  RunLock lock;
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) lock = claim_output(job.run.out, job.run.overwrite);
+    job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
+  });
+  require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
+  if (comm.rank() != 0) lock = RunLock::join(job.run.out);
+  comm.set_timeout(job.comm.timeout_seconds);
+  return execute(job, comm, start_s, std::nullopt);
+}
+
+// From the newest checkpoint in `folder`, from which the job is read, with its changes.
+RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, double start_s) {
+  RunLock lock;
+  ResumePoint point;
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::error_code code;  // set when run.out is not there yet
+    lock = std::filesystem::equivalent(job.run.out, folder, code)
+               ? RunLock::take(folder, kSecondsToEnd)
+               : claim_output(job.run.out, job.run.overwrite);
+    point = find_resume_point(folder);
+    if (job.run.rounds < point.round) {
+      throw InvalidArgument(fmt::format("the checkpoint is behind round {}", job.run.rounds),
+                            "run.rounds", fmt::format("it has completed {}", point.round));
+    }
+  });
+  if (comm.rank() != 0) lock = RunLock::join(job.run.out);
+  job.run.overwrite = false;
+  point.file = bcast_text(comm, point.file, 0);
+  notice(fmt::format("resuming {} after round {}", folder, point.round));
+  comm.set_timeout(job.comm.timeout_seconds);
+  return execute(job, comm, start_s, point);
+}
+
+// The job that the run in the folder has written, with what `overrides` change.
+void load_written_job(const std::string& folder, const Overrides& overrides, KeyedJob& job) {
+  check_changes(overrides, job.table);
+  check_run_directory(folder);
+  load_job(folder + "/job.cfg", {}, job);
+  job.run.out = folder;
+  job.run.max_seconds = 0;
+  for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
+  job.table.resolve();
+  check_job(job);
+}
+
+// What stdout and stderr say of a run that has come to its end, or been stopped.
+ExitStatus tell(const RunEnd& end, const Job& job) {
+  if (end.status == ExitStatus::kStopped) {
+    notice(fmt::format("stopped after round {}; go on with: hanse resume {}", end.rounds,
+                       job.run.out));
+  }
+  fmt::print("{}", end.table);
+  return end.status;
+}
+
+// The repeats of a job that are not done yet, in order, and their summary. `overrides` are those of
+// a resume.
+ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communicator& comm,
+                       double start_s) {
+  for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {
+    auto progress = static_cast<int64_t>(RepeatProgress::kNothing);
+    agree_on(comm, [&] {
+      if (comm.rank() == 0) progress = static_cast<int64_t>(repeat_progress(job, repeat));
+    });
+    comm.bcast(std::span(&progress, 1), 0);
+    if (progress == static_cast<int64_t>(RepeatProgress::kDone)) continue;
+    const std::string folder = repeat_folder(job, repeat);
+    notice(fmt::format("repeat {} of {}, seed {}", repeat + 1, job.run.repeats,
+                       job.run.seed + repeat));
+    KeyedJob one(catalog());
+    RunEnd end;
+    if (progress == static_cast<int64_t>(RepeatProgress::kBegun)) {
+      agree_on(comm, [&] { load_written_job(folder, overrides, one); });
+      end = go_on(one, folder, comm, start_s);
+    } else {
+      static_cast<Job&>(one) = job;
+      one.run.seed += repeat;
+      one.run.repeats = 1;
+      one.run.out = folder;
+      one.run.overwrite = true;  // what a run that was killed before its first checkpoint has left
+      end = begin(one, comm, start_s);
+    }
+    if (end.status != ExitStatus::kDone) return tell({end.status, end.rounds}, job);
+  }
+  RunEnd all;
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) all.table = summarize_repeats(job);
+  });
+  return tell(all, job);
+}
+
 }  // namespace
 
 std::string check_job_file(const std::string& job_file, const Overrides& overrides) {
@@ -80,52 +177,39 @@ std::string check_job_file(const std::string& job_file, const Overrides& overrid
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
                    double start_s) {
   KeyedJob job(catalog());
-  RunLock lock;
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_job(job);
-    if (comm.rank() == 0) lock = claim_output(job.run.out, job.run.overwrite);
-    job.run.overwrite = false;  // permission for this start, not for those with the written job.cfg
   });
-  require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
+  if (!has_repeats(job)) return tell(begin(job, comm, start_s), job);
+  RunLock lock;
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) lock = claim_output(job.run.out, job.run.overwrite);
+    job.run.overwrite = false;
+    if (comm.rank() != 0) return;
+    RunDirectory::clear(job.run.out);
+    write_file(job.run.out + "/job.cfg", job_text(job));
+  });
   if (comm.rank() != 0) lock = RunLock::join(job.run.out);
-  comm.set_timeout(job.comm.timeout_seconds);
-  return execute(job, comm, start_s, std::nullopt);
+  return run_repeats(job, {}, comm, start_s);
 }
 
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s) {
   KeyedJob job(catalog());
+  agree_on(comm, [&] { load_written_job(run_directory, overrides, job); });
+  if (!has_repeats(job)) return tell(go_on(job, run_directory, comm, start_s), job);
   RunLock lock;
-  ResumePoint point;
   agree_on(comm, [&] {
-    check_changes(overrides, job.table);
-    check_run_directory(run_directory);
-    load_job(run_directory + "/job.cfg", {}, job);
-    const int64_t rounds_before = job.run.rounds;
-    job.run.out = run_directory;
-    job.run.max_seconds = 0;
-    for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
-    job.table.resolve();
-    check_job(job);
-    if (comm.rank() != 0) return;
-    std::error_code code;  // set when run.out is not there yet
-    lock = std::filesystem::equivalent(job.run.out, run_directory, code)
-               ? RunLock::take(run_directory, kSecondsToEnd)
-               : claim_output(job.run.out, job.run.overwrite);
-    point = find_resume_point(run_directory);
-    if (job.run.rounds < point.round) {
-      throw InvalidArgument(fmt::format("the checkpoint is behind round {}", job.run.rounds),
-                            "run.rounds",
-                            fmt::format("it has completed {} of {}", point.round, rounds_before));
+    if (job.run.out != run_directory) {
+      throw InvalidArgument("repeats stay where they are", "run.out", "leave it out");
     }
+    if (comm.rank() != 0) return;
+    lock = RunLock::take(run_directory, kSecondsToEnd);
+    write_file(run_directory + "/job.cfg", job_text(job));
   });
-  if (comm.rank() != 0) lock = RunLock::join(job.run.out);
-  job.run.overwrite = false;
-  point.file = bcast_text(comm, point.file, 0);
-  notice(fmt::format("resuming {} after round {}", run_directory, point.round));
-  comm.set_timeout(job.comm.timeout_seconds);
-  return execute(job, comm, start_s, point);
+  if (comm.rank() != 0) lock = RunLock::join(run_directory);
+  return run_repeats(job, overrides, comm, start_s);
 }
 
 }  // namespace hanse

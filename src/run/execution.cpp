@@ -52,7 +52,7 @@ class Execution {
     held_out_on_ = evaluated_on(federation, clients, all);
   }
 
-  ExitStatus run() {
+  RunEnd run() {
     open();
     greet();
     Progress progress(stderr, completed(), is_server());
@@ -65,13 +65,8 @@ class Execution {
       if (verdict == Verdict::kFail) agree(comm_, with_name(protocol().failure()));
       after_round(record, verdict, progress);
     }
-    if (completed() < job_.run.rounds) {
-      notice(fmt::format("stopped after round {}; go on with: hanse resume {}", completed(),
-                         job_.run.out));
-      return ExitStatus::kStopped;
-    }
-    finish();
-    return ExitStatus::kDone;
+    if (completed() < job_.run.rounds) return {ExitStatus::kStopped, completed()};
+    return {ExitStatus::kDone, completed(), finish()};
   }
 
  private:
@@ -208,7 +203,7 @@ class Execution {
       state.put_text("job", job_text(job_));
       state.put_text("model_file", parts_->model_file_digest);
       state.put_part("data", data_facts(parts_->federation));
-      directory_->flush();
+      directory_->sync();  // a checkpoint promises the lines before it
     }
     const std::string folder = job_.run.out + "/checkpoints";
     try {
@@ -252,11 +247,13 @@ class Execution {
     protocol().load(state.part("training"));
   }
 
-  void finish() {
+  // The table for the terminal, on rank 0.
+  std::string finish() {
     if (evaluated_round_ != completed()) evaluate();
     comm_.enter_phase("results", completed());
     protocol().collect();
     const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
+    std::string table;
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
@@ -281,8 +278,9 @@ class Execution {
                             .held_out = held_out_on_,
                             .metrics = metrics_};
       directory_->write_summary(summary_json(summary));
-      print_summary(summary, job_.run.out);
+      table = summary_table(summary, job_.run.out);
     });
+    return table;
   }
 
   const KeyedJob& job_;
@@ -303,8 +301,8 @@ class Execution {
 
 }  // namespace
 
-ExitStatus execute(KeyedJob& job, Communicator& comm, double start_s,
-                   const std::optional<ResumePoint>& resume) {
+RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
+               const std::optional<ResumePoint>& resume) {
   return Execution(job, comm, start_s, resume).run();
 }
 

@@ -19,10 +19,16 @@ struct ResumePoint {
   int64_t round = 0;   // rank 0
 };
 
+struct RunEnd {
+  ExitStatus status = ExitStatus::kDone;  // or kStopped
+  int64_t rounds = 0;                     // that are completed
+  std::string table = {};                 // rank 0: the numbers a person looks for first, if done
+};
+
 // Collective. Rounds, evaluations, checkpoints and results, to the run's end or to a request to
 // stop. `start_s` is when the process began; federation.clients of the job becomes the number that
 // the data have. Throws AgreedError.
-ExitStatus execute(KeyedJob& job, Communicator& comm, double start_s,
-                   const std::optional<ResumePoint>& resume);
+RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
+               const std::optional<ResumePoint>& resume);
 
 }  // namespace hanse

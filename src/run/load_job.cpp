@@ -51,10 +51,6 @@ void check_job(const Job& job) {
   check_engine(job);
   const Reading& reading = protocol_kind(job).reading;
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
-  if (job.run.repeats > 1) {
-    throw InvalidArgument(fmt::format("{} repeats of a {} run", job.run.repeats, job.run.protocol),
-                          "run.repeats", "only run.protocol = bandit has them");
-  }
   check_data(job.data, job.federation);
   if (job.federation.held_out > 0 && job.run.protocol != "federated") {
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol),

@@ -70,9 +70,7 @@ const Family<ProtocolKind> kProtocols{
       Bound::kLocal,
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know",
-       keys_of<Job>("run", &Job::run)(
-           "repeats", &RunOptions::repeats, at_least(1),
-           "bandits played at once, of seeds run.seed, run.seed + 1, ..."),
+       {},
        check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
        .except = {"evaluate.view"}},

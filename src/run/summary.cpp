@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -76,45 +77,64 @@ Lines bandit_lines(const Summary& summary) {
   return lines;
 }
 
-// Every number says on which samples it is measured.
-Lines model_lines(const Summary& summary) {
-  const std::string own = summary.clients.prefix(), other = summary.held_out.prefix();
+// Every number says on which samples it is measured, and how far repeats are from it.
+Lines model_lines(const Metrics& metrics, const std::string& own, const std::string& other) {
+  const std::map<std::string, double> values(metrics.begin(), metrics.end());
   Lines lines;
-  for (const auto& [name, value] : summary.metrics) {
-    const auto add = [&](const char* metric, const std::string& label, const std::string& text) {
-      if (name == metric) lines.emplace_back(label, text);
-    };
-    add("accuracy_mean", own + "accuracy, mean of clients", percent(value));
-    add("accuracy_worst10", own + "accuracy, worst 10 %", percent(value));
-    add("accuracy_best10", own + "accuracy, best 10 %", percent(value));
-    add("loss_mean", own + "loss, mean of clients", fmt::format("{:.4f}", value));
-    add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent(value));
-    add("held_out_loss_mean", other + "loss, held-out clients", fmt::format("{:.4f}", value));
-  }
-  if (summary.clients.test > 0 && summary.clients.training > 0) {
-    lines.emplace_back("evaluated on", fmt::format("test samples of {} clients, training samples "
-                                                   "of {} that have no others",
-                                                   summary.clients.test, summary.clients.training));
-  }
+  const auto add = [&](const char* metric, const std::string& label, auto text) {
+    const auto value = values.find(metric), deviation = values.find(metric + std::string("_std"));
+    if (value == values.end()) return;
+    lines.emplace_back(label, text(value->second));
+    if (deviation != values.end()) lines.back().second += " +- " + text(deviation->second);
+  };
+  const auto number = [](double value) { return fmt::format("{:.4f}", value); };
+  add("loss_mean", own + "loss, mean of clients", number);
+  add("accuracy_mean", own + "accuracy, mean of clients", percent);
+  add("accuracy_worst10", own + "accuracy, worst 10 %", percent);
+  add("accuracy_best10", own + "accuracy, best 10 %", percent);
+  add("held_out_loss_mean", other + "loss, held-out clients", number);
+  add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent);
   return lines;
+}
+
+// Labels to the left, values to the right, a line each.
+std::string table_of(const Lines& lines) {
+  std::size_t width = 28;
+  for (const auto& [label, value] : lines) width = std::max(width, label.size());
+  std::string table = "\n";
+  for (const auto& [label, value] : lines) table += fmt::format("{:<{}} {}\n", label, width, value);
+  return table;
 }
 
 }  // namespace
 
-void print_summary(const Summary& summary, const std::string& run_directory) {
+std::string summary_table(const Summary& summary, const std::string& run_directory) {
   const bool is_bandit =
       std::ranges::count(summary.metrics, "regret", &Metrics::value_type::first) > 0;
-  Lines lines = is_bandit ? bandit_lines(summary) : model_lines(summary);
+  Lines lines =
+      is_bandit ? bandit_lines(summary)
+                : model_lines(summary.metrics, summary.clients.prefix(), summary.held_out.prefix());
+  if (!is_bandit && summary.clients.test > 0 && summary.clients.training > 0) {
+    lines.emplace_back("evaluated on", fmt::format("test samples of {} clients, training samples "
+                                                   "of {} that have no others",
+                                                   summary.clients.test, summary.clients.training));
+  }
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.seconds)));
   lines.emplace_back("a round, median",
                      fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
   lines.emplace_back("model digest", digest_hex(std::as_bytes(summary.row)));
   lines.emplace_back("run directory", run_directory);
-  std::size_t width = 28;
-  for (const auto& [label, value] : lines) width = std::max(width, label.size());
-  fmt::print("\n");
-  for (const auto& [label, value] : lines) fmt::print("{:<{}} {}\n", label, width, value);
+  return table_of(lines);
+}
+
+std::string repeats_table(const Metrics& metrics, const std::string& split,
+                          const std::string& held_out_split, int64_t repeats,
+                          const std::string& run_directory) {
+  Lines lines = model_lines(metrics, split_prefix(split), split_prefix(held_out_split));
+  lines.emplace_back("repeats", fmt::format("{}, means and deviations", repeats));
+  lines.emplace_back("run directory", run_directory);
+  return table_of(lines);
 }
 
 double peak_memory_bytes() {

@@ -136,6 +136,11 @@ void GrowingFile::flush() {
   if (std::fflush(file_.get()) != 0 || std::ferror(file_.get())) fail();
 }
 
+void GrowingFile::sync() {
+  flush();
+  sync_file(path_);
+}
+
 bool GrowingFile::empty() const { return std::ftell(file_.get()) == 0; }
 
 void GrowingFile::fail() const {

@@ -26,7 +26,7 @@ constexpr const char* kResults[] = {
     "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
     "weights.csv", "bandit.csv",    "directions.csv",  "clients.csv",   "tensorboard",
     "job.cfg",     "partition.csv", "summary.json",    "model.h5",      "state_dict.pt",
-    "checkpoints", "plots"};
+    "checkpoints", "plots",         "repeats"};
 constexpr auto kTables = std::span(kResults).first<8>();
 // What a resume takes along.
 constexpr auto kCarried = std::span(kResults).first<10>();
@@ -138,11 +138,15 @@ RunLock claim_output(const std::string& path, bool overwrite) {
   return lock;
 }
 
-RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,
-                                  const std::vector<std::string>& round_columns) {
+void RunDirectory::clear(const std::string& path) {
   // First what makes the older run one that has ended, or that can go on.
   for (const char* name : {"summary.json", "job.cfg"}) fs::remove(fs::path(path) / name);
   for (const char* name : kResults) fs::remove_all(fs::path(path) / name);
+}
+
+RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,
+                                  const std::vector<std::string>& round_columns) {
+  clear(path);
   return RunDirectory(path, job_text, round_columns);
 }
 
@@ -288,6 +292,11 @@ void RunDirectory::write_summary(const std::string& json) {
 void RunDirectory::flush() {
   for (auto& [name, table] : tables_) table.flush();
   if (events_) events_->flush();
+}
+
+void RunDirectory::sync() {
+  for (auto& [name, table] : tables_) table.sync();
+  if (events_) events_->sync();
 }
 
 double RunDirectory::round_seconds_median() const {

@@ -170,7 +170,8 @@ TEST(BatchTrials, AreTheSizesThatTrainingVisits) {
         for (int64_t c = 0; c < 7; ++c) {
           for (const int64_t rows : batches_of(federation, options, c)) expected.insert(rows);
         }
-        for (const auto& [training, rows] : sizes_of(batch_trials(options, federation, model, 7))) {
+        for (const auto& [training, rows] :
+             sizes_of(batch_trials(options, federation, model, 7, 0))) {
           if (training) found.insert(rows);
         }
         EXPECT_EQ(found, expected) << steps << " steps of " << batch << ", " << drop_last;
@@ -178,11 +179,28 @@ TEST(BatchTrials, AreTheSizesThatTrainingVisits) {
     }
   }
   const ClientOptions pooled{.batch = federation.train_samples() - 2, .pooled = true};
-  const auto sizes = sizes_of(batch_trials(pooled, federation, model, 7));
+  const auto sizes = sizes_of(batch_trials(pooled, federation, model, 7, 0));
   EXPECT_TRUE(sizes.contains({true, 2}));
   EXPECT_TRUE(sizes.contains({true, pooled.batch}));
   EXPECT_TRUE(sizes.contains({false, federation.test(3).size()}));
   EXPECT_TRUE(sizes.contains({false, federation.train(3).size()}));
+}
+
+TEST(BatchTrials, AreTheSizesThatLossesAreMeasuredOn) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  const auto sizes = [&](int64_t batches) {
+    return sizes_of(batch_trials({.batch = 1}, federation, Recorder(), 7, batches));
+  };
+  bool more = false;
+  for (int64_t batches = 1; batches <= 30; ++batches) {
+    auto expected = sizes(0);
+    for (int64_t c = 0; c < 7; ++c) {
+      more |= expected.emplace(false, std::min(batches, federation.train(c).size())).second;
+    }
+    EXPECT_EQ(sizes(batches), expected);
+  }
+  EXPECT_TRUE(more) << "the federation shows nothing";
 }
 
 TEST(BatchTrials, OfStreams) {
@@ -229,7 +247,7 @@ TEST(BatchTrials, NameTheClient) {
     expect_error<InvalidArgument>([&] { try_batch(trial, federation, model); }, parts);
   };
   const auto rest = [&](const ClientOptions& options) {
-    for (const BatchTrial& trial : batch_trials(options, federation, model, 7)) {
+    for (const BatchTrial& trial : batch_trials(options, federation, model, 7, 0)) {
       if (trial.training && trial.rows == 1) return trial;
     }
     return BatchTrial{};

@@ -132,7 +132,6 @@ class BadBandits(BanditCase):
         self.refuse({"bandit.explore": 85}, "bandit.explore", "84 pulls in all")
         self.refuse({"bandit.kind": "go-ucb"}, "did you mean")
         self.refuse({"bandit.arms": "file"}, "bandit.path")
-        self.refuse({"run.protocol": "federated", "run.repeats": 2}, "run.repeats")
         self.refuse({"bandit.step": 1e7}, "diverges", "bandit.step", ranks=2)
 
     def test_arms(self):

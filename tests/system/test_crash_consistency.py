@@ -162,7 +162,22 @@ class EveryCall(hanse.Case):
         calls = self.calls(command(straight), straight, ranks=ranks, rank=rank)
         if ranks and calls[-1][1].endswith("lock"):
             calls.pop()  # the rank that ends last makes it, another one each time
+        if rank in (None, 0):
+            self.check_lines_are_on_disk(calls, straight)
         self.check_all(calls, ways, check)
+
+    def check_lines_are_on_disk(self, calls, run):
+        """No checkpoint appears before the lines that it promises."""
+        lines = os.path.join(run, "rounds.csv")
+        promises = 0
+        synced = False
+        for name, path in calls:
+            if path == lines:
+                synced = name == "fsync"
+            elif name == "rename" and "checkpoints" in path:
+                promises += 1
+                self.assertTrue(synced, "a checkpoint before its lines")
+        self.assertEqual(promises, JOB["run.rounds"])
 
     def test_run(self):
         self.check_run(WAYS)

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import signal
+import statistics
 
 import hanse
 
@@ -13,6 +15,45 @@ MLP = {"model.kind": "mlp", "model.hidden": "16", "client.momentum": 0.5}
 CNN = {"data.shape": "3,8,8", "model.kind": "cnn-cifar", "federation.clients": 8,
        "sampler.per-round": 3, "evaluate.every": 3}
 END = 7
+
+
+class Repeats(hanse.Case):
+    JOB = {"run.rounds": 8, "run.repeats": 3, "run.seed": 5}
+
+    def check(self, run, straight):
+        """As the runs of the seeds, and their means and deviations."""
+        found = hanse.summary(run)
+        self.assertEqual(found["model_digests"], [hanse.digest(one) for one in straight])
+        for repeat, one in enumerate(straight, 1):
+            self.assertEqual(hanse.text(run, "repeats", str(repeat), "evaluations.csv"),
+                             hanse.text(one, "evaluations.csv"))
+        losses = [hanse.summary(one)["metrics"]["loss_mean"] for one in straight]
+        self.assertAlmostEqual(found["metrics"]["loss_mean"], statistics.mean(losses), 12)
+        self.assertAlmostEqual(found["metrics"]["loss_mean_std"], statistics.stdev(losses), 12)
+        self.assertGreater(found["metrics"]["loss_mean_std"], 0)
+
+    def test_repeats_are_the_runs_of_the_seeds(self):
+        job = self.job(self.JOB)
+        straight = [self.train(job, f"seed-{seed}", changes={"run.repeats": 1, "run.seed": seed})
+                    for seed in (5, 6, 7)]
+        self.check(self.train(job, "run", ranks=2), straight)
+        stopped = self.train(job, "stopped", changes={"run.max-seconds": 1e-3},
+                             expect=hanse.STOPPED)
+        self.assertFalse(os.path.exists(os.path.join(stopped, "summary.json")))
+        shutil.rmtree(os.path.join(stopped, "repeats"))  # as a kill before the first checkpoint
+        self.hanse("resume", stopped, "--run.max-seconds=0.001", expect=hanse.STOPPED)
+        process = self.hanse("resume", stopped)
+        self.assertIn("repeat 3 of 3, seed 7", process.stderr())
+        self.check(stopped, straight)
+        self.assertNotIn("repeat ", self.hanse("resume", stopped).stderr(), "none is left")
+        process = self.hanse("resume", stopped, f"--run.out={self.path('other')}", expect=None)
+        self.assert_one_error(process, 2, "run.out")
+        more = [self.train(job, f"more-{seed}", changes={"run.repeats": 1, "run.seed": seed,
+                                                         "run.rounds": 11}) for seed in (5, 6, 7)]
+        self.hanse("resume", stopped, "--run.rounds=11", ranks=3)
+        self.check(stopped, more)
+        self.hanse("resume", stopped)
+        self.check(stopped, more)
 
 
 class StopAndResume(hanse.Case):

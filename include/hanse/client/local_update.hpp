@@ -184,6 +184,8 @@ std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
 // Samples that a pass over `samples` >= 1 training samples visits: all of them, or with drop_last
 // those in whole batches, which is one batch of all where there are fewer than client.batch.
 int64_t samples_a_pass(const ClientOptions& options, int64_t samples);
+// Those that its loss F_i is measured on: of so many mini-batches, all when `batches` is 0.
+int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const ClientOptions& options, int64_t samples);
 // Samples that these steps process; the last batch of a pass may be smaller.

@@ -23,7 +23,7 @@ struct RunOptions {
   int64_t seed = 1;
   std::string out;  // default: runs/NAME
   int64_t rounds = 100;
-  int64_t repeats = 1;          // bandit
+  int64_t repeats = 1;          // of seeds seed, seed + 1, ...
   int64_t threads = 1;          // of each rank
   std::string device = "auto";  // auto | cpu | cuda
   int64_t ranks_per_gpu = 1;

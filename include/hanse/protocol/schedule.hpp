@@ -24,10 +24,6 @@ enum class Dispatch {
 // `is_open`: does nothing depend on who trains whom?
 Dispatch choose_dispatch(bool is_open, int64_t ranks, bool one_host, bool server_trains);
 
-// Training samples that F_i is measured on, of a client with `samples`: those of so many
-// mini-batches, or all when `batches` is 0.
-int64_t loss_samples(int64_t batches, const ClientOptions& client, int64_t samples);
-
 // Positions of `costs` by falling cost; equal costs by position.
 std::vector<int64_t> longest_first(std::span<const double> costs);
 

@@ -19,6 +19,9 @@ struct EvaluatedOn {
   std::string prefix() const;
 };
 
+// The prefix that belongs to a split.
+std::string split_prefix(const std::string& split);
+
 // Of the clients [begin, end).
 EvaluatedOn evaluated_on(const Federation& federation, int64_t begin, int64_t end);
 

@@ -30,8 +30,13 @@ struct Summary {
 // One JSON object; values that are NaN are left out.
 std::string summary_json(const Summary& summary);
 
-// The numbers a person looks for first, on stdout.
-void print_summary(const Summary& summary, const std::string& run_directory);
+// The numbers a person looks for first.
+std::string summary_table(const Summary& summary, const std::string& run_directory);
+// Of repeated runs: means with their deviations, which `metrics` has as NAME_std. `split` and
+// `held_out_split` as EvaluatedOn has them.
+std::string repeats_table(const Metrics& metrics, const std::string& split,
+                          const std::string& held_out_split, int64_t repeats,
+                          const std::string& run_directory);
 
 // Most resident memory of this process so far.
 double peak_memory_bytes();

@@ -68,6 +68,8 @@ class GrowingFile {
   void append_over(std::size_t last_bytes, const std::string& bytes);
   // Brings what is buffered to the file.
   void flush();
+  // And the file to the disk, so that it outlives the machine's end.
+  void sync();
   bool empty() const;  // nothing was ever written
 
  private:

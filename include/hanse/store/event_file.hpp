@@ -26,6 +26,7 @@ class EventFile {
   void append(int64_t round, const std::string& prefix, const Metrics& values);
   // Throws IoError on a full disk.
   void flush() { file_.flush(); }
+  void sync() { file_.sync(); }
 
  private:
   void append_record(const std::string& event);

@@ -1,6 +1,6 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, the protocol's own
 // tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv), partition.csv,
-// clients.csv, summary.json, model.h5, checkpoints/, tensorboard/. Written by rank 0.
+// clients.csv, summary.json, model.h5, checkpoints/, tensorboard/, repeats/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,9 @@ RunLock claim_output(const std::string& path, bool overwrite);
 
 class RunDirectory {
  public:
-  // A new run: removes what an earlier run left (only files of the names above) and writes job.cfg.
+  // Removes what an earlier run left, only files of the names above.
+  static void clear(const std::string& path);
+  // A new run: clears the folder and writes job.cfg.
   static RunDirectory create(const std::string& path, const std::string& job_text,
                              const std::vector<std::string>& round_columns = {});
   // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Results
@@ -53,6 +55,8 @@ class RunDirectory {
   void write_summary(const std::string& json);
   // Brings buffered lines to the file. Throws IoError on a full disk.
   void flush();
+  // And the files to the disk. Cost: a flush of the disk for each.
+  void sync();
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }

@@ -15,7 +15,7 @@ namespace {
 double training_loss(MeasureParts parts, const FederatedSettings& settings,
                      const RoundContext& round, int64_t client) {
   const SampleRange range = parts.federation.train(client);
-  const int64_t count = loss_samples(settings.loss_batches, settings.client, range.size());
+  const int64_t count = loss_samples(settings.client, settings.loss_batches, range.size());
   Evaluator& model = parts.engine->received_model(client, round.model);
   if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));

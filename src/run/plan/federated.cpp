@@ -108,6 +108,9 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   sheet.line("the run", fmt::format("{} ({} rounds, {} evaluations)", duration_text(run_s),
                                     job.run.rounds, evaluations));
   sheet.field("run_seconds", run_s);
+  if (job.run.repeats == 1) return;
+  sheet.line(fmt::format("its {} repeats", job.run.repeats),
+             duration_text(number(job.run.repeats) * run_s));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
         job.client.pooled ? federation.train_samples() : federation.train(client).size();
     return {.steps = number(local_steps(job.client, samples)),
             .trained = number(samples_processed(job.client, samples)),
-            .losses = has_losses ? number(loss_samples(batches, job.client, samples)) : 0};
+            .losses = has_losses ? number(loss_samples(job.client, batches, samples)) : 0};
   };
   for (int64_t client = 0; client < clients; ++client) {
     const Work work = work_of(client);
