@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{4} << 20;
+constexpr int64_t kBufferBytes = int64_t{4} << 20;
 
 std::string hex(XXH128_hash_t hash) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
@@ -31,15 +32,15 @@ std::string file_digest_hex(const std::string& path, int64_t offset,
                             const std::vector<ByteRange>& without) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError("cannot open the file: " + errno_text(), path);
-  std::vector<char> buffer(kBufferBytes);
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   const auto add = [&](int64_t begin, int64_t end) {
     file.seekg(begin);
     while (file && begin < end) {
-      file.read(buffer.data(), std::min<int64_t>(std::ssize(buffer), end - begin));
+      file.read(buffer.get(), std::min(kBufferBytes, end - begin));
       if (file.bad()) throw IoError("cannot read the file: " + errno_text(), path);
-      XXH3_128bits_update(&state, buffer.data(), static_cast<std::size_t>(file.gcount()));
+      XXH3_128bits_update(&state, buffer.get(), static_cast<std::size_t>(file.gcount()));
       begin += file.gcount();
     }
   };
