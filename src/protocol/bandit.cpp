@@ -8,6 +8,7 @@
 #include "attempt.hpp"
 #include "bandit_run.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/comm/agreement.hpp"
 
 namespace hanse {
@@ -67,6 +68,7 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
   const double comm_before_s = comm_.seconds();
   const int64_t bytes_before = comm_.bytes_moved();
   for (auto& run : runs_) {
+    const InPhase phase(Phase::kTraining);
     run->play_round();
     if (!failure_) failure_ = run->failure();
   }

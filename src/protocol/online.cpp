@@ -8,6 +8,7 @@
 #include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/rules/experts/experts.hpp"
 #include "online_scores.hpp"
@@ -113,7 +114,7 @@ std::span<double> OnlineTrainer::numbers_of(int64_t node) {
 // Calls work(node, its batch) for this rank's nodes.
 template <class Work>
 void OnlineTrainer::for_my_nodes(Work work) {
-  const PhaseTimer timer(train_s_);
+  const InPhase phase(Phase::kTraining, train_s_);
   attempt(failure_, [&] {
     for (int64_t node = begin_; node < end_; ++node) {
       work(node, batches_[static_cast<std::size_t>(node - begin_)]);
@@ -172,7 +173,7 @@ void OnlineTrainer::train() {
   });
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {
-    const PhaseTimer timer(wait_s_);
+    const InPhase phase(Phase::kWait, wait_s_);
     parts_.comm.barrier();
   }
   parts_.comm.allgatherv(std::span(gamma_),
@@ -180,7 +181,7 @@ void OnlineTrainer::train() {
 }
 
 void OnlineTrainer::mix() {
-  const PhaseTimer timer(train_s_);
+  const InPhase phase(Phase::kTraining, train_s_);
   RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round_number()));
   mixture_->weigh(sample_peers(nodes_, settings_.peers, stream));
   mixture_->mix(gamma_, theta_);
@@ -224,7 +225,7 @@ void OnlineTrainer::predict_all() {
   const auto n = node_count();
   std::vector<double> losses(batches_.size() * n);
   {
-    const PhaseTimer timer(train_s_);
+    const InPhase phase(Phase::kTraining, train_s_);
     attempt(failure_, [&] {
       std::vector<Batch> views;
       for (const auto& batch : batches_) views.push_back(batch.view());

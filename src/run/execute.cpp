@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "execution.hpp"
+#include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
@@ -141,6 +143,7 @@ ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communic
     const std::string folder = repeat_folder(job, repeat);
     notice(fmt::format("repeat {} of {}, seed {}", repeat + 1, job.run.repeats,
                        job.run.seed + repeat));
+    if (repeat > 0) begin_phases(monotonic_seconds());
     KeyedJob one(catalog());
     RunEnd end;
     if (progress == static_cast<int64_t>(RepeatProgress::kBegun)) {
@@ -176,6 +179,7 @@ std::string check_job_file(const std::string& job_file, const Overrides& overrid
 
 ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Communicator& comm,
                    double start_s) {
+  begin_phases(start_s);
   KeyedJob job(catalog());
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
@@ -196,6 +200,7 @@ ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Comm
 
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s) {
+  begin_phases(start_s);
   KeyedJob job(catalog());
   agree_on(comm, [&] { load_written_job(run_directory, overrides, job); });
   if (!has_repeats(job)) return tell(go_on(job, run_directory, comm, start_s), job);

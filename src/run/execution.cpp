@@ -11,10 +11,12 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/stop_request.hpp"
@@ -57,6 +59,7 @@ class Execution {
     greet();
     Progress progress(stderr, completed(), is_server());
     setup_s_ = monotonic_seconds() - start_s_;
+    const InPhase phase(Phase::kRest);
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
       comm_.enter_phase("training", completed() + 1);
@@ -129,12 +132,15 @@ class Execution {
   }
 
   void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
+    const InPhase phase(Phase::kOutput);
     if (write_round_) write_round_();
     if (due(job_.evaluate.every)) {
-      const PhaseTimer timer(record.evaluate_s);
+      const InPhase evaluation(Phase::kEvaluation, record.evaluate_s);
       evaluate();
     }
     if (is_server()) directory_->append_round(record);
+    trained_ += record.participants;
+    rounds_s_ += record.seconds;
     for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
     if (stops || due(job_.checkpoint.every)) checkpoint(stops);
@@ -193,6 +199,7 @@ class Execution {
   // `required` one, on which a stopped run relies, is an error in any case.
   void checkpoint(bool required) {
     comm_.enter_phase("checkpoint", completed());
+    const InPhase phase(Phase::kCheckpoint);
     protocol().collect();
     State state;
     if (is_server()) {
@@ -249,10 +256,17 @@ class Execution {
 
   // The table for the terminal, on rank 0.
   std::string finish() {
-    if (evaluated_round_ != completed()) evaluate();
+    const InPhase phase(Phase::kOutput);
+    if (evaluated_round_ != completed()) {
+      const InPhase evaluation(Phase::kEvaluation);
+      evaluate();
+    }
     comm_.enter_phase("results", completed());
     protocol().collect();
     const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
+    Accounts accounts = gather_accounts(comm_, *parts_->host, energy_);
+    accounts.participants = trained_;
+    accounts.rounds_s = rounds_s_;
     std::string table;
     agree_on(comm_, [&] {
       if (!is_server()) return;
@@ -276,7 +290,8 @@ class Execution {
                             .peak_memory_bytes = peak,
                             .clients = clients_on_,
                             .held_out = held_out_on_,
-                            .metrics = metrics_};
+                            .metrics = metrics_,
+                            .accounts = std::move(accounts)};
       directory_->write_summary(summary_json(summary));
       table = summary_table(summary, job_.run.out);
     });
@@ -287,6 +302,9 @@ class Execution {
   Communicator& comm_;
   double start_s_;
   double setup_s_ = 0;
+  EnergyMeter energy_;
+  int64_t trained_ = 0;  // rank 0: participants since the start, in
+  double rounds_s_ = 0;  // so many seconds of rounds
   std::optional<ResumePoint> resume_;
   std::unique_ptr<Assembly> parts_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "hanse/base/digest.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/config.hpp"
@@ -33,6 +34,24 @@ std::vector<std::pair<std::string, std::string>> versions() {
           {"kernels", kernel_family()}};
 }
 
+namespace {
+
+nlohmann::ordered_json accounts_json(const Accounts& accounts) {
+  nlohmann::ordered_json json{{"wall_seconds", accounts.wall_s},
+                              {"host_memory_bytes", accounts.host_memory_bytes}};
+  if (accounts.rounds_s > 0) json["clients_per_second"] = accounts.clients_per_second();
+  if (accounts.joules) json["joules"] = *accounts.joules;
+  for (const PhaseAccount& phase : accounts.phases) {
+    json["phases"][phase.name] = {{"calls", phase.calls},
+                                  {"seconds", phase.mean_s},
+                                  {"least", phase.least_s},
+                                  {"most", phase.most_s}};
+  }
+  return json;
+}
+
+}  // namespace
+
 std::string summary_json(const Summary& summary) {
   nlohmann::ordered_json json{{"name", summary.name},
                               {"seed", summary.seed},
@@ -52,6 +71,7 @@ std::string summary_json(const Summary& summary) {
   for (const auto& [name, value] : summary.metrics) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }
+  json["accounts"] = accounts_json(summary.accounts);
   for (const auto& [name, version] : versions()) json["versions"][name] = version;
   return json.dump(2) + "\n";
 }
@@ -106,6 +126,32 @@ std::string table_of(const Lines& lines) {
   return table;
 }
 
+// Where the time went, and what was done in it.
+std::string accounts_table(const Summary& summary) {
+  const Accounts& accounts = summary.accounts;
+  const bool alone = summary.ranks == 1;
+  std::string table =
+      fmt::format("\n{:<12} {:>8} {:>9} {:>7}", "phase", "calls", "seconds", "share");
+  if (!alone) table += fmt::format(" {:>9} {:>9} {:>10}", "least", "most", "imbalance");
+  for (const PhaseAccount& phase : accounts.phases) {
+    table += fmt::format("\n{:<12} {:>8} {:>9.3f} {:>5.1f} %", phase.name, phase.calls,
+                         phase.mean_s, 100 * phase.mean_s / accounts.wall_s);
+    if (alone) continue;
+    table += fmt::format(" {:>9.3f} {:>9.3f} {:>10.2f}", phase.least_s, phase.most_s,
+                         phase.mean_s > 0 ? phase.most_s / phase.mean_s : 1.0);
+  }
+  table += fmt::format("\n{:<21} {:>9.3f}\n", "all", accounts.wall_s);
+  std::vector<std::string> rates;
+  if (accounts.rounds_s > 0) {
+    rates.push_back(fmt::format("{:.4g} clients a second", accounts.clients_per_second()));
+  }
+  rates.push_back(fmt::format("{:.4g} MB a round between ranks", 1e-6 * summary.bytes_per_round));
+  rates.push_back(fmt::format("{:.0f} MB of memory a rank, {:.0f} a host at most",
+                              1e-6 * summary.peak_memory_bytes, 1e-6 * accounts.host_memory_bytes));
+  if (accounts.joules) rates.push_back(fmt::format("{:.4g} kJ", 1e-3 * *accounts.joules));
+  return table + join(rates, ", ") + "\n";
+}
+
 }  // namespace
 
 std::string summary_table(const Summary& summary, const std::string& run_directory) {
@@ -125,7 +171,7 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                      fmt::format("{:.3f} ms", 1e3 * summary.seconds_per_round_median));
   lines.emplace_back("model digest", digest_hex(std::as_bytes(summary.row)));
   lines.emplace_back("run directory", run_directory);
-  return table_of(lines);
+  return table_of(lines) + accounts_table(summary);
 }
 
 std::string repeats_table(const Metrics& metrics, const std::string& split,

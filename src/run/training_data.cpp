@@ -6,6 +6,7 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -116,6 +117,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
   agree_on(comm, [&] {  // a file may be damaged on one host alone
+    const InPhase phase(Phase::kReading);
     assembly.federation = Federation::load(job.data, job.federation,
                                            static_cast<uint64_t>(job.run.seed), *assembly.host);
   });

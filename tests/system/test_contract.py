@@ -62,6 +62,20 @@ class RunDirectory(hanse.Case):
         self.assertEqual(hanse.column(run, "clients.csv", "client"),
                          [str(client) for client in range(23)])
 
+    def check_accounts(self, accounts, summary):
+        """Where the time of a run of 12 rounds on two ranks went."""
+        phases = accounts["phases"]
+        calls = {"set-up": 1, "reading": 1, "draw": 12, "training": 12, "step": 24, "checkpoint": 1}
+        self.assertEqual({name: phases[name]["calls"] for name in calls}, calls)
+        seconds = sum(phase["seconds"] for phase in phases.values())
+        self.assertAlmostEqual(seconds, accounts["wall_seconds"], delta=1e-6)
+        self.assertGreater(seconds, summary["setup_seconds"] + summary["seconds"])
+        for name, phase in phases.items():
+            self.assertLessEqual(phase["least"], phase["seconds"], name)
+            self.assertLessEqual(phase["seconds"], phase["most"], name)
+        self.assertGreaterEqual(accounts["host_memory_bytes"], summary["peak_memory_bytes"])
+        self.assertGreater(accounts["clients_per_second"], 0)
+
     def test_summary(self):
         run = self.train(self.job(), "run", 2, {"run.name": "a-name"})
         summary = hanse.summary(run)
@@ -71,6 +85,7 @@ class RunDirectory(hanse.Case):
         for key in ("setup_seconds", "seconds", "seconds_per_round_median", "bytes_per_round",
                     "peak_memory_bytes"):
             self.assertGreater(summary[key], 0, key)
+        self.check_accounts(summary["accounts"], summary)
         self.assertEqual(set(METRICS) - set(summary["metrics"]), set())
         self.assertEqual(set(("hanse", "mpi", "libtorch", "hdf5")) - set(summary["versions"]),
                          set())

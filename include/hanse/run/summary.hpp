@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hanse/protocol/evaluation.hpp"
+#include "hanse/run/accounts.hpp"
 #include "hanse/run/evaluated_on.hpp"
 
 namespace hanse {
@@ -25,6 +26,7 @@ struct Summary {
   EvaluatedOn clients;           // of the metrics
   EvaluatedOn held_out;          // of those that begin with held_out_
   Metrics metrics;
+  Accounts accounts;
 };
 
 // One JSON object; values that are NaN are left out.

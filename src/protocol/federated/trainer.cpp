@@ -9,6 +9,7 @@
 #include "federated/round_plan.hpp"
 #include "federated/server.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
@@ -76,6 +77,7 @@ RoundContext FederatedTrainer::context() {
 // Who takes part, sent to all ranks; before that, when the sampler must know what every client
 // would report, that they find it out.
 void FederatedTrainer::decide_participants() {
+  const InPhase phase(Phase::kDraw);
   plan_->clear();
   auto message = PlanMessage::kParticipants;
   if (server_) {
@@ -107,7 +109,7 @@ void FederatedTrainer::draw_participants() {
 }
 
 void FederatedTrainer::share_model() {
-  const PhaseTimer timer(account_->broadcast_s);
+  const InPhase phase(Phase::kBroadcast, account_->broadcast_s);
   const int64_t before = engine().bytes_moved();
   if (!model_is_shared_) engine().receive(theta_);
   model_is_shared_ = true;
@@ -117,6 +119,7 @@ void FederatedTrainer::share_model() {
 
 // At the received model; then the rule has all it needs, unless it waits for the updates.
 void FederatedTrainer::gather_losses() {
+  const InPhase phase(Phase::kLosses);
   auto losses = participants_losses(parts_, settings_, context(), *account_);
   if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
   if (needs_.gram) {
@@ -131,10 +134,11 @@ void FederatedTrainer::gather_losses() {
 void FederatedTrainer::train(Findings& findings) {
   {
     const bool trains = plan_->worker() >= 0;
-    const PhaseTimer timer(trains ? account_->training_s : account_->wait_s);
+    const InPhase phase(trains ? Phase::kTraining : Phase::kWait,
+                        trains ? account_->training_s : account_->wait_s);
     engine().train(context(), findings);
   }
-  const PhaseTimer timer(account_->wait_s);
+  const InPhase phase(Phase::kWait, account_->wait_s);
   parts_.comm.barrier();
 }
 
@@ -142,6 +146,7 @@ void FederatedTrainer::train(Findings& findings) {
 // failed, updates are missing; its rank says so at the end of the round, which is then dropped.
 void FederatedTrainer::mix_kept(const Findings& findings) {
   if (plan_->empty()) return;
+  const InPhase phase(Phase::kProducts);
   std::vector<double> rates(plan_->size());
   for (std::size_t i = 0; i < plan_->size(); ++i) {
     const auto position = static_cast<std::size_t>(plan_->entries()[i].position);
@@ -172,7 +177,10 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());
   findings.rank(Findings::kStop) = stop_requested;
   findings.rank(Findings::kFailed) = failure_ != nullptr;
-  account_->merge(parts_.comm, findings.table(), engine().bytes_moved());
+  {
+    const InPhase phase(Phase::kReduce);
+    account_->merge(parts_.comm, findings.table(), engine().bytes_moved());
+  }
   return {.round = completed_ + 1,
           .participants = static_cast<int64_t>(plan_->size()),
           .train_s = findings.rank(Findings::kTrainSeconds),
@@ -188,23 +196,26 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
 void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::span<const float> second_row;
   {
-    const PhaseTimer timer(account_->reduce_s);
+    const InPhase phase(Phase::kReduce, account_->reduce_s);
     const int64_t before = engine().bytes_moved();
     second_row = engine().reduce_second_row();
     account_->reduce_bytes += engine().bytes_moved() - before;
   }
   PartStep step_part;
   if (server_ && !record.failed) {
+    const InPhase phase(Phase::kStep);
     plan_->observe(findings);
     record.loss = server_->observe(*plan_, findings);
     if (!plan_->empty()) {
       server_->prepare_step(control_, second_row);
       step_part = [this](int64_t begin, std::span<float> update) {
+        const InPhase phase(Phase::kStep);
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
         server_->step(begin, theta.first(update.size()), update);
       };
     }
   }
+  const InPhase phase(Phase::kReduce);
   const ExchangeReport done = engine().exchange(theta_, step_part);
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
