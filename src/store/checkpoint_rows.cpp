@@ -1,6 +1,7 @@
 #include "checkpoint_rows.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <limits>
 #include <span>
@@ -136,13 +137,24 @@ void require_visible(const std::string& path, int64_t bytes) {
 }
 
 // Every rank its own rows at once.
+// A rank that cannot open the file leaves the others waiting for it in MPI-IO, where they cannot be
+// told: then all end.
+hdf5::File open_together(const std::string& path, Communicator& comm) {
+  if (comm.size() == 1) return hdf5::File::open_to_write(path);
+  try {
+    return hdf5::File::open_to_write(path, comm.native());
+  } catch (const IoError& error) {
+    throw CommError(error.what(), comm.rank(), errno);
+  }
+}
+
 void write_rows_at_once(const std::string& path, int64_t file_bytes, const Directory& directory,
                         const ClientStateStore* clients, Communicator& comm) {
   agree_on(comm, [&] { require_visible(path, file_bytes); });
   agree_on(comm, [&] {
     {
       const hdf5::Section section;
-      hdf5::File file = hdf5::File::open_to_write(path, comm.size() > 1 ? comm.native() : nullptr);
+      hdf5::File file = open_together(path, comm);
       write_own_rows(file, directory, clients);
       file.close();
     }

@@ -102,6 +102,9 @@ INSTANTIATE_TEST_SUITE_P(Widths, StateStoreWidth,
                          ::testing::Values(0, 1, 3, 16, 17, 1025, 300'001, 2'000'000));
 
 TEST(StateStore, MemoryUpToTheLimitThenOneUnlinkedFile) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes memory of its own";
+#endif
   const ScratchFolder folder;
   const int64_t others = anonymous_bytes();
   constexpr int64_t kWidth = 1024;                          // rows of 4 KiB
