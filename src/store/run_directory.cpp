@@ -23,26 +23,32 @@ namespace {
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
 constexpr const char* kResults[] = {
-    "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv", "bandit.csv",    "directions.csv",  "clients.csv",   "tensorboard",
-    "job.cfg",     "partition.csv", "summary.json",    "model.h5",      "state_dict.pt",
-    "checkpoints", "plots",         "repeats"};
-constexpr auto kTables = std::span(kResults).first<8>();
+    "rounds.csv",    "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv",   "bandit.csv",   "directions.csv",  "metrics.jsonl", "clients.csv",
+    "tensorboard",   "job.cfg",      "partition.csv",   "summary.json",  "model.h5",
+    "state_dict.pt", "checkpoints",  "plots",           "repeats"};
+constexpr auto kTables = std::span(kResults).first<9>();
 // What a resume takes along.
-constexpr auto kCarried = std::span(kResults).first<10>();
+constexpr auto kCarried = std::span(kResults).first<11>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
 
-int64_t round_of(const std::string& line) { return parse_integer(line.substr(0, line.find(','))); }
+constexpr std::string_view kJsonRound = "{\"round\": ";  // a line of metrics.jsonl
+
+int64_t round_of(const std::string& line) {
+  const std::size_t begin = line.starts_with(kJsonRound) ? kJsonRound.size() : 0;
+  return parse_integer(line.substr(begin, line.find_first_of(",}") - begin));
+}
 
 // Keeps the header and the lines whose first field is at most `last`; a torn last line goes.
-void cut_csv(const std::string& path, int64_t last) {
+void cut_table(const std::string& path, int64_t last) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return;
   std::string kept;
   std::string line;
-  for (bool header = true; std::getline(file, line) && !file.eof(); header = false) {
+  const bool has_header = path.ends_with(".csv");
+  for (bool header = has_header; std::getline(file, line) && !file.eof(); header = false) {
     if (!header) {
       try {
         if (round_of(line) > last) break;
@@ -163,7 +169,7 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
     }
   }
   fs::remove(fs::path(path) / "summary.json");
-  for (const char* name : kTables) cut_csv(fs::path(path) / name, completed);
+  for (const char* name : kTables) cut_table(fs::path(path) / name, completed);
   return RunDirectory(path, job_text, round_columns);
 }
 
@@ -218,12 +224,19 @@ void RunDirectory::append_evaluation(
     const std::vector<std::pair<std::string, std::string>>& splits) {
   std::string header = "round";
   std::string line = fmt::format("{}", round);
+  std::string json = fmt::format("{}{}", kJsonRound, round);
   for (const auto& [name, split] : splits) {
     header += "," + name;
     line += "," + split;
+    json += fmt::format(R"(, "{}": "{}")", name, split);
   }
-  for (const auto& [name, value] : metrics) line.append(",").append(number_or_nothing(value));
+  for (const auto& [name, value] : metrics) {
+    line.append(",").append(number_or_nothing(value));
+    if (std::isfinite(value)) json += fmt::format(R"(, "{}": {})", name, number_or_nothing(value));
+  }
   table("evaluations.csv", header_of(metrics, header)).append(line + "\n");
+  tables_.try_emplace("metrics.jsonl", file("metrics.jsonl"), "ae")
+      .first->second.append(json + "}\n");
   if (events_) events_->append(round, "evaluation", metrics);
   flush();
 }

@@ -134,11 +134,17 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
       1, {{"loss_mean", 0.5}, {"improved", std::numeric_limits<double>::quiet_NaN()}});
   directory.append_evaluation(2, {{"loss_mean", 0.25}, {"improved", 1}});
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean,improved\n1,0.5,\n2,0.25,1\n");
+  EXPECT_EQ(content(folder / "metrics.jsonl"),
+            "{\"round\": 1, \"loss_mean\": 0.5}\n"
+            "{\"round\": 2, \"loss_mean\": 0.25, \"improved\": 1}\n");
   auto other = made(folder / "other", 1);
   other.append_evaluation(1, {{"loss_mean", 0.5}},
                           {{"split", "test"}, {"held_out_split", "train"}});
   EXPECT_EQ(content(folder / "other/evaluations.csv"),
             "round,split,held_out_split,loss_mean\n1,test,train,0.5\n");
+  EXPECT_EQ(content(folder / "other/metrics.jsonl"),
+            "{\"round\": 1, \"split\": \"test\", \"held_out_split\": \"train\", \"loss_mean\": "
+            "0.5}\n");
   const std::vector<ClientEvaluation> clients{{.samples = 3, .loss = 0.5, .accuracy = 0.25},
                                               {.samples = 4, .loss = 1, .accuracy = 1},
                                               {.samples = 5, .loss = 2, .accuracy = 0}};
@@ -198,6 +204,9 @@ TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(content(folder / "rounds.csv"),
             kHeader + line(1, "1") + line(2, "2") + line(3, "3") + line(4, "4"));
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n");
+  const std::string first = "{\"round\": 1, \"loss_mean\": 0.5}\n";
+  const std::string third = "{\"round\": 3, \"loss_mean\": 0.5}\n";
+  EXPECT_EQ(content(folder / "metrics.jsonl"), first + third);
   EXPECT_EQ(content(folder / "job.cfg"), "[run]\nrounds = 9\n");
   EXPECT_FALSE(fs::exists(folder / "summary.json"));
   EXPECT_EQ(directory.last_evaluation(), 3);
@@ -209,6 +218,8 @@ TEST(RunDirectory, ReopenCutsWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(content(folder / "rounds.csv").substr(kHeader.size() + 4 * line(1, "1").size()),
             line(5, "7"));
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n1,0.5\n3,0.5\n5,0.125\n");
+  EXPECT_EQ(content(folder / "metrics.jsonl"),
+            first + third + "{\"round\": 5, \"loss_mean\": 0.125}\n");
 }
 
 TEST(RunDirectory, LinesOfOtherColumnsAreRefused) {

@@ -1,6 +1,7 @@
-// The files of a run: job.cfg, rounds.csv, evaluations.csv, decisions.csv, the protocol's own
-// tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv), partition.csv,
-// clients.csv, summary.json, model.h5, checkpoints/, tensorboard/, repeats/. Written by rank 0.
+// The files of a run: job.cfg, rounds.csv, evaluations.csv, metrics.jsonl, decisions.csv, the
+// protocol's own tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv),
+// partition.csv, clients.csv, summary.json, model.h5, checkpoints/, tensorboard/, repeats/. Written
+// by rank 0.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ class RunDirectory {
   // rounds are behind the run.
   void write_events(int64_t completed);
   void append_round(const RoundRecord& record);
+  // A line of evaluations.csv, and the same as JSON in metrics.jsonl, without what is not finite.
   // `splits`, columns before the metrics, say which samples were evaluated: test, train or mixed.
   void append_evaluation(int64_t round, const Metrics& metrics,
                          const std::vector<std::pair<std::string, std::string>>& splits = {});

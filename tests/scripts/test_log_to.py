@@ -1,0 +1,82 @@
+"""scripts/log-to, with a package of the test's in MLflow's place."""
+import json
+import os
+import unittest
+
+from support import ScriptTest
+
+# Writes its calls to the file CALLS, a JSON list each.
+FAKE = '''
+import json, os, types
+def _call(*words):
+    with open(os.environ["CALLS"], "a") as file:
+        file.write(json.dumps(words) + "\\n")
+def __getattr__(name):
+    if name == os.environ.get("BROKEN"):
+        raise RuntimeError("the server is away")
+    return lambda *words, **named: _call(name, *words, named)
+def active_run():
+    return types.SimpleNamespace(info=types.SimpleNamespace(run_id="r-1"))
+'''
+
+
+class LogTo(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        self.run_dir = self.folder / "run"
+        self.write("run/job.cfg", "# a job\n[run]\nname = trial\nseed = 3\n"
+                                  "[model]\nhidden = 20,10\n")
+        self.write("mlflow.py", FAKE)
+
+    def evaluated(self, *rounds, torn=""):
+        lines = [json.dumps({"round": r, "split": "test", "loss_mean": 1 / r}) for r in rounds]
+        self.write("run/metrics.jsonl", "".join(f"{line}\n" for line in lines) + torn)
+
+    def start(self, *arguments, **environment):
+        self.calls = self.write("calls", "")
+        return self.script("log-to", *arguments,
+                           env={**os.environ, "PYTHONPATH": str(self.folder),
+                                "CALLS": str(self.calls), **environment})
+
+    def log_to(self, *arguments):
+        """The calls of the package."""
+        result = self.start(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [json.loads(line) for line in self.calls.read_text().splitlines()]
+
+    def test_a_growing_run_is_sent_once(self):
+        self.evaluated(2, 4, torn='{"round": 6, "lo')
+        calls = self.log_to("mlflow", self.run_dir, "--project", "study")
+        self.assertEqual(calls, [
+            ["set_experiment", "study", {}], ["start_run", {"run_id": None, "run_name": "trial"}],
+            ["log_params", {"run.name": "trial", "run.seed": "3", "model.hidden": "20,10"}, {}],
+            ["log_metrics", {"loss_mean": 0.5}, {"step": 2}],
+            ["log_metrics", {"loss_mean": 0.25}, {"step": 4}], ["end_run", "RUNNING", {}]])
+        self.assertEqual(len(self.log_to("mlflow", self.run_dir)), 1, "nothing is new")
+        self.evaluated(2, 4, 6)
+        self.write("run/summary.json", json.dumps(
+            {"rounds": 6, "model_digest": "abc", "seconds": 2.5, "metrics": {"loss_mean": 0.125}}))
+        calls = self.log_to("mlflow", self.run_dir, "--follow", "--uri", "file:///x")
+        self.assertEqual(calls[0], ["set_tracking_uri", "file:///x", {}])
+        self.assertEqual(calls[2:], [
+            ["start_run", {"run_id": "r-1", "run_name": None}],
+            ["log_metrics", {"loss_mean": 1 / 6}, {"step": 6}],
+            ["log_metrics", {"final_loss_mean": 0.125, "seconds": 2.5}, {}],
+            ["set_tags", {"hanse.model_digest": "abc"}, {}],
+            ["log_artifact", str(self.run_dir / "job.cfg"), {}],
+            ["log_artifact", str(self.run_dir / "summary.json"), {}], ["end_run", "FINISHED", {}]])
+        self.assertEqual(len(self.log_to("mlflow", self.run_dir)), 1, "nothing is new")
+
+    def test_what_cannot_be_sent(self):
+        self.assert_one_line_error(self.start("mlflow", self.folder), "no job.cfg")
+        self.evaluated(2)
+        self.assert_one_line_error(self.start("mlflow", self.run_dir, BROKEN="start_run"),
+                                   "log-to: mlflow: the server is away")
+        self.assertEqual(self.log_to("mlflow", self.run_dir)[1][0], "start_run", "tried again")
+        self.write("wandb.py", "raise ImportError('none')\n")
+        self.assert_one_line_error(self.start("wandb", self.run_dir), "wandb is not installed",
+                                   "pip install wandb")
+
+
+if __name__ == "__main__":
+    unittest.main()
