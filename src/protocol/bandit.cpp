@@ -88,8 +88,8 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
     record.loss +=
         n.round_regret / static_cast<double>(clients()) / static_cast<double>(runs_.size());
     lines_ += fmt::format("{},{},{:.9g},{:.9g},{},{},{},{},{}\n", completed_, r, n.regret,
-                          n.explore_regret, n.syncs, n.replayed, run.scalars_sent(),
-                          run.explore_scalars(), n.bytes);
+                          n.explore_regret, n.syncs, n.replayed, n.scalars, run.explore_scalars(),
+                          n.bytes);
   }
   record.seconds = monotonic_seconds() - start_s;
   return record;
@@ -132,7 +132,7 @@ Metrics BanditProtocol::metrics() const {
   }
   add("syncs", [](const BanditRun& run) { return run.numbers().syncs; });
   add("replayed", [](const BanditRun& run) { return run.numbers().replayed; });
-  add("scalars_sent", [](const BanditRun& run) { return run.scalars_sent(); });
+  add("scalars_sent", [](const BanditRun& run) { return run.numbers().scalars; });
   add("scalars_explore", [](const BanditRun& run) { return run.explore_scalars(); });
   return metrics;
 }

@@ -29,8 +29,7 @@ BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
       comm_(comm),
       begin_(first_client(comm.rank(), comm.size(), setup_.clients)),
       end_(first_client(comm.rank() + 1, comm.size(), setup_.clients)),
-      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
-      network_(setup_.arms.inputs, setup_.oracle.hidden) {
+      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())) {
   check_options(setup_.ucb);
   numbers_.regret_of.resize(to_index(setup_.clients));
   numbers_.best_of.resize(to_index(setup_.clients));
@@ -41,19 +40,21 @@ double BanditRun::regret(int64_t arm) const {
   return best_value_ - setup_.arms.values[to_index(arm)];
 }
 
-StatisticsForm BanditRun::form() const {
-  return statistics_form(setup_.statistics, setup_.arms.size(), dimension());
+int64_t BanditRun::row_width() const {
+  return statistics_width(setup_.arms.size(), dimension(),
+                          statistics_form(setup_.statistics, setup_.arms.size(), dimension()));
 }
 
 void BanditRun::explore() {
   const auto seen = pull_uniformly();
   w0_.assign(to_index(dimension()), 0.0);
   if (setup_.network) {
-    auto fit = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
+    const RewardNetwork network(setup_.arms.inputs, setup_.oracle.hidden);
+    auto fit = fit_network(network, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
     w0_ = std::move(fit.w);
     numbers_.fit_loss = fit.loss;
   }
-  linearise();
+  start_policy();
   start_clients();
 }
 
@@ -77,39 +78,15 @@ std::vector<Exploration> BanditRun::pull_uniformly() {
   return seen;
 }
 
-// The arms' features at w0, and the optimism that goes with them.
-void BanditRun::linearise() {
-  const int64_t arms = setup_.arms.size();
-  std::vector<double> base(to_index(arms));
-  auto features = setup_.arms.points;
-  if (setup_.network) {
-    const auto inputs = to_index(setup_.arms.inputs);
-    const auto d = to_index(dimension());
-    features.assign(to_index(arms) * d, 0.0);
-    for (std::size_t a = 0; a < base.size(); ++a) {
-      base[a] = network_.gradient(std::span(setup_.arms.points).subspan(a * inputs, inputs), w0_,
-                                  std::span(features).subspan(a * d, d));
-    }
-  }
-  features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form());
-  total_ = std::make_unique<PullStatistics>(*features_);
-  optimism_ = linear_optimism;
-  if (!setup_.network || setup_.optimism == "linear") return;
-  const auto arms_of_network =
-      std::make_shared<const NetworkArms>(NetworkArms{network_, setup_.arms.points, w0_});
-  constexpr int64_t kAscentSteps = 5;
-  optimism_ = setup_.optimism == "ellipsoid" ? ellipsoid_optimism(arms_of_network, kAscentSteps)
-                                             : network_mean_optimism(arms_of_network);
+void BanditRun::start_policy() {
+  policy_ = make_policy(setup_, w0_);
+  total_.assign(to_index(policy_->row_width()), 0.0);
 }
 
-// Clients that know total_ and nothing else.
+// Clients that know what all know and nothing else.
 void BanditRun::start_clients() {
-  auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
-  common->rebuild(total_->row());
   clients_.clear();
-  for (int64_t c = begin_; c < end_; ++c) {
-    clients_.emplace_back(*features_, setup_.ucb, optimism_, common);
-  }
+  for (int64_t c = begin_; c < end_; ++c) clients_.push_back(policy_->make_client(c));
   turns_.resize(clients_.size());
 }
 
@@ -156,23 +133,22 @@ void BanditRun::commit_turns(int64_t from, int64_t to) {
 }
 
 void BanditRun::synchronize() {
-  const auto width = to_index(features_->row_width());
+  const auto width = total_.size();
   std::vector<double> news;
   for (const auto& one : clients_) {
-    if (one.own_arms().empty()) continue;
-    const auto row = one.news().row();
-    news.insert(news.end(), row.begin(), row.end());
+    if (one->own().arms.empty()) continue;
+    news.resize(news.size() + width);
+    policy_->add(one->own(), std::span(news).last(width));
   }
   const auto all = comm_.gatherv(std::span<const double>(news), 0);
   for (std::size_t at = 0; at < all.size(); at += width) {
-    total_->add(std::span(all).subspan(at, width));
+    for (std::size_t i = 0; i < width; ++i) total_[i] += all[at + i];
   }
-  comm_.bcast(total_->row(), 0);
+  comm_.bcast(std::span(total_), 0);
   ++numbers_.syncs;
   attempt(failure_, [&] {
-    auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
-    common->rebuild(total_->row());
-    for (auto& one : clients_) one.adopt(common);
+    numbers_.scalars += policy_->know(total_);
+    start_clients();
   });
 }
 
@@ -193,35 +169,28 @@ void BanditRun::count_round() {
   numbers_.regret += numbers_.round_regret;
 }
 
-double BanditRun::scalars_sent() const {
-  const auto d = static_cast<double>(dimension());
-  return 2 * static_cast<double>(numbers_.syncs * setup_.clients) * (d * d + d);
-}
-
 double BanditRun::explore_scalars() const {
   if (!setup_.network) return 0;
   return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension());
 }
 
 void BanditRun::collect() {
-  std::vector<int64_t> counts, arms;
-  std::vector<double> residuals;
+  OwnPulls mine;
   for (const auto& one : clients_) {
-    counts.push_back(static_cast<int64_t>(one.own_arms().size()));
-    arms.insert(arms.end(), one.own_arms().begin(), one.own_arms().end());
-    residuals.insert(residuals.end(), one.own_residuals().begin(), one.own_residuals().end());
+    const Pulls& own = one->own();
+    mine.counts.push_back(std::ssize(own.arms));
+    mine.pulls.arms.insert(mine.pulls.arms.end(), own.arms.begin(), own.arms.end());
+    mine.pulls.rewards.insert(mine.pulls.rewards.end(), own.rewards.begin(), own.rewards.end());
   }
-  own_.counts = comm_.gatherv(std::span<const int64_t>(counts), 0);
-  own_.arms = comm_.gatherv(std::span<const int64_t>(arms), 0);
-  own_.residuals = comm_.gatherv(std::span<const double>(residuals), 0);
+  own_.counts = comm_.gatherv(std::span<const int64_t>(mine.counts), 0);
+  own_.pulls.arms = comm_.gatherv(std::span<const int64_t>(mine.pulls.arms), 0);
+  own_.pulls.rewards = comm_.gatherv(std::span<const double>(mine.pulls.rewards), 0);
 }
 
 std::vector<double> BanditRun::centre() const {
-  PullStatistics all = *total_;
-  for (std::size_t i = 0; i < own_.arms.size(); ++i) all.add(own_.arms[i], own_.residuals[i]);
-  ConfidenceSet set(*features_, setup_.ucb.lambda);
-  set.rebuild(all.row());
-  auto centre = set.shift();
+  auto all = total_;
+  policy_->add(own_.pulls, all);
+  auto centre = policy_->estimate(all, 0);
   for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += w0_[i];
   return centre;
 }
@@ -231,8 +200,9 @@ template <class Run, class Visit>
 void BanditRun::for_saved(Run& run, const Visit& visit) {
   visit("w0", run.w0_);
   visit("own_counts", run.own_.counts);
-  visit("own_arms", run.own_.arms);
-  visit("own_residuals", run.own_.residuals);
+  visit("own_arms", run.own_.pulls.arms);
+  visit("own_rewards", run.own_.pulls.rewards);
+  visit("total", run.total_);
   visit("regret_of", run.numbers_.regret_of);
   visit("best_of", run.numbers_.best_of);
 }
@@ -240,19 +210,17 @@ void BanditRun::for_saved(Run& run, const Visit& visit) {
 void BanditRun::save(State& state) const {
   for_saved(*this,
             [&](const char* name, const auto& values) { state.put(name, std::span(values)); });
-  state.put("total", total_->row());
   const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
-                            numbers_.fit_loss};
+                            numbers_.fit_loss, numbers_.scalars};
   const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
   state.put("regrets", std::span(regrets));
   state.put("counts", std::span(counts));
 }
 
 void BanditRun::load(const State& state) {
-  std::vector<double> total, regrets;
+  std::vector<double> regrets;
   std::vector<int64_t> counts;
   if (is_server()) {
-    total = state.get<double>("total");
     regrets = state.get<double>("regrets");
     counts = state.get<int64_t>("counts");
   }
@@ -260,29 +228,38 @@ void BanditRun::load(const State& state) {
     if (is_server()) values = state.get<T>(name);
     bcast_vector(comm_, values);
   });
-  for (auto* values : {&total, &regrets}) bcast_vector(comm_, *values);
+  bcast_vector(comm_, regrets);
   bcast_vector(comm_, counts);
   round_ = counts.at(0);
   numbers_ = {.explore_regret = regrets.at(0),
               .regret = regrets.at(1),
               .round_regret = regrets.at(2),
               .fit_loss = regrets.at(3),
+              .scalars = regrets.at(4),
               .syncs = counts.at(1),
               .replayed = counts.at(2),
               .bytes = counts.at(3),
               .regret_of = std::move(numbers_.regret_of),
               .best_of = std::move(numbers_.best_of)};
-  linearise();
-  total_->add(total);
+  restore_clients();
+}
+
+// From w0_, total_ and own_.
+void BanditRun::restore_clients() {
+  const auto total = total_;
+  start_policy();
+  total_ = total;
+  policy_->know(total_);
   start_clients();
   std::size_t at = 0;
   for (int64_t c = 0; c < setup_.clients; ++c) {
-    const auto own = to_index(own_.counts[to_index(c)]);
+    const auto n = to_index(own_.counts[to_index(c)]);
     if (is_mine(c)) {
-      client(c).replay(std::span(own_.arms).subspan(at, own),
-                       std::span(own_.residuals).subspan(at, own));
+      const auto arms = std::span(own_.pulls.arms).subspan(at, n);
+      const auto rewards = std::span(own_.pulls.rewards).subspan(at, n);
+      client(c).replay({{arms.begin(), arms.end()}, {rewards.begin(), rewards.end()}});
     }
-    at += own;
+    at += n;
   }
 }
 

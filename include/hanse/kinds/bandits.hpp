@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 
 namespace hanse {
 

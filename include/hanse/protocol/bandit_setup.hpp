@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 #include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {

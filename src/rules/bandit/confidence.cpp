@@ -1,7 +1,6 @@
 #include "hanse/rules/bandit/confidence.hpp"
 
 #include <cmath>
-#include <stdexcept>
 
 #include <Eigen/Cholesky>
 #include <Eigen/QR>
@@ -110,27 +109,20 @@ std::vector<double> ArmFeatures::to_coordinates(std::span<const double> weights)
   return values_of(basis.transpose() * vector_of(weights));
 }
 
-void PullStatistics::add(int64_t arm, double residual) {
+void add_pull(int64_t arm, double residual, std::span<double> row) {
   const auto a = static_cast<std::size_t>(arm);
-  if (features_->form() == StatisticsForm::kPerArm) {
-    row_[a] += 1;
-    row_[static_cast<std::size_t>(features_->arms()) + a] += residual;
-    return;
-  }
-  const auto phi = features_->of(arm);
-  double* out = row_.data();
+  row[a] += 1;
+  row[row.size() / 2 + a] += residual;
+}
+
+void add_pull(const ArmFeatures& features, int64_t arm, double residual, std::span<double> row) {
+  if (features.form() == StatisticsForm::kPerArm) return add_pull(arm, residual, row);
+  const auto phi = features.of(arm);
+  double* out = row.data();
   for (std::size_t j = 0; j < phi.size(); ++j) {
     for (std::size_t i = j; i < phi.size(); ++i) *out++ += phi[i] * phi[j];
   }
   for (const double value : phi) *out++ += residual * value;
-}
-
-void PullStatistics::add(std::span<const double> row) {
-  if (row.size() != row_.size()) {
-    throw std::logic_error(
-        fmt::format("statistics of {} numbers added to {}", row.size(), row_.size()));
-  }
-  for (std::size_t i = 0; i < row.size(); ++i) row_[i] += row[i];
 }
 
 ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
@@ -142,7 +134,7 @@ ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
   v_.resize(p);
   means_.resize(arms);
   squared_widths_.resize(arms);
-  rebuild(PullStatistics(features).row());
+  rebuild(std::vector<double>(static_cast<std::size_t>(features.row_width())));
 }
 
 void ConfidenceSet::rebuild(std::span<const double> row) {

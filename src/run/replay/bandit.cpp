@@ -8,7 +8,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 #include "json.hpp"
 
 namespace hanse {
@@ -30,6 +30,42 @@ std::vector<double> read_features(const Json& trace, std::size_t& dimension) {
   return features;
 }
 
+// One client after another.
+Json play(BanditPolicy& policy, int64_t count, const std::vector<double>& values,
+          const std::vector<double>& noise) {
+  std::vector<std::unique_ptr<BanditClient>> clients(to_index(count));
+  const auto start = [&] {
+    for (int64_t c = 0; c < count; ++c) clients[to_index(c)] = policy.make_client(c);
+  };
+  start();
+  std::vector<double> total(to_index(policy.row_width()));
+  const double best = *std::max_element(values.begin(), values.end());
+  std::vector<int64_t> picks, syncs;
+  std::vector<double> regret;
+  double sum = 0, scalars = 0;
+  for (std::size_t step = 0; step < noise.size(); ++step) {
+    BanditClient& client = *clients[step % clients.size()];
+    const Turn turn = client.next();
+    const double value = values[to_index(turn.arm)];
+    client.play(turn, value + noise[step]);
+    picks.push_back(turn.arm);
+    regret.push_back(sum += best - value);
+    if (!turn.triggers) continue;
+    syncs.push_back(static_cast<int64_t>(step) + 1);
+    for (const auto& one : clients) {
+      std::vector<double> news(total.size());
+      policy.add(one->own(), news);
+      for (std::size_t i = 0; i < news.size(); ++i) total[i] += news[i];
+    }
+    scalars += policy.know(total);
+    start();
+  }
+  return {{"picks", picks},
+          {"syncs", syncs},
+          {"regret", regret},
+          {"scalars_sent", std::llround(scalars)}};
+}
+
 }  // namespace
 
 Json replay_bandit(const Json& trace, const Job& job) {
@@ -48,36 +84,14 @@ Json replay_bandit(const Json& trace, const Job& job) {
   const auto d = static_cast<int64_t>(dimension);
   const UcbOptions ucb = make_bandit_rule(job.bandit, count, horizon, d).ucb;
   check_options(ucb);
-  const ArmFeatures features(std::move(rows), std::move(base),
-                             statistics_form(job.bandit.statistics, static_cast<int64_t>(arms), d));
-  const Optimism optimism = linear_optimism;
-  PullStatistics total(features);
-  auto common = std::make_shared<ConfidenceSet>(features, ucb.lambda);
-  std::vector<BanditClient> clients;
-  for (int64_t c = 0; c < count; ++c) clients.emplace_back(features, ucb, optimism, common);
-
-  const double best = *std::max_element(values.begin(), values.end());
-  std::vector<int64_t> picks, syncs;
-  std::vector<double> regret;
-  double sum = 0;
-  for (std::size_t step = 0; step < noise.size(); ++step) {
-    BanditClient& client = clients[step % clients.size()];  // one after another
-    const Turn turn = client.next();
-    const double value = values[to_index(turn.arm)];
-    client.play(turn, value + noise[step]);
-    picks.push_back(turn.arm);
-    regret.push_back(sum += best - value);
-    if (!turn.triggers) continue;
-    syncs.push_back(static_cast<int64_t>(step) + 1);
-    for (const auto& other : clients) total.add(other.news().row());
-    common = std::make_shared<ConfidenceSet>(features, ucb.lambda);
-    common->rebuild(total.row());
-    for (auto& other : clients) other.adopt(common);
-  }
-  return {{"picks", picks},
-          {"syncs", syncs},
-          {"regret", regret},
-          {"scalars_sent", 2 * count * (d * d + d) * std::ssize(syncs)}};
+  auto features = std::make_shared<const ArmFeatures>(
+      std::move(rows), std::move(base),
+      statistics_form(job.bandit.statistics, static_cast<int64_t>(arms), d));
+  const auto policy =
+      make_linear_policy({.ucb = ucb, .model = {std::move(features)}, .scalars = [=](double) {
+                            return 2 * static_cast<double>(count * (d * d + d));
+                          }});
+  return play(*policy, count, values, noise);
 }
 
 }  // namespace hanse

@@ -8,7 +8,7 @@
 #include <Eigen/Dense>
 
 #include "hanse/base/random.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 
 namespace hanse {
 
@@ -46,6 +46,32 @@ struct Play {
   std::vector<int64_t> picks;  // in playing order
   std::vector<int64_t> syncs;  // steps from 1
 };
+
+// The clients of a policy one after another.
+inline Play play_policy(BanditPolicy& policy, const TestBandit& bandit) {
+  std::vector<double> total(static_cast<std::size_t>(policy.row_width()));
+  std::vector<std::unique_ptr<BanditClient>> clients(static_cast<std::size_t>(bandit.clients));
+  const auto start = [&] {
+    for (std::size_t c = 0; c < clients.size(); ++c) {
+      clients[c] = policy.make_client(static_cast<int64_t>(c));
+    }
+  };
+  start();
+  Play play;
+  for (int64_t t = 1; t <= bandit.clients * bandit.rounds; ++t) {
+    BanditClient& client = *clients[static_cast<std::size_t>((t - 1) % bandit.clients)];
+    const Turn turn = client.next();
+    client.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)] +
+                          bandit.noise[static_cast<std::size_t>(t - 1)]);
+    play.picks.push_back(turn.arm);
+    if (!turn.triggers) continue;
+    play.syncs.push_back(t);
+    for (const auto& one : clients) policy.add(one->own(), total);
+    policy.know(total);
+    start();
+  }
+  return play;
+}
 
 inline Play play_literally(const TestBandit& bandit, const UcbOptions& options) {
   using Matrix = Eigen::MatrixXd;

@@ -61,23 +61,11 @@ class ArmFeatures {
   std::vector<double> basis_;     // [p, d], rows of Q^T; empty: the identity
 };
 
-// Sums over pulls as one row that travels: packed, columns of the lower triangle and then v; per
-// arm, all n_x and then all s_x.
-class PullStatistics {
- public:
-  explicit PullStatistics(const ArmFeatures& features)
-      : features_(&features), row_(static_cast<std::size_t>(features.row_width())) {}
-
-  void add(int64_t arm, double residual);  // cost O(p^2) packed, O(1) per arm
-  void add(std::span<const double> row);
-  void clear() { row_.assign(row_.size(), 0.0); }
-  std::span<const double> row() const { return row_; }
-  std::span<double> row() { return row_; }
-
- private:
-  const ArmFeatures* features_;
-  std::vector<double> row_;
-};
+// Adds a pull to a row of statistics [row_width()], which travels: packed, columns of the lower
+// triangle and then v; per arm, all n_x and then all s_x. Cost O(p^2) packed, O(1) per arm.
+void add_pull(const ArmFeatures& features, int64_t arm, double residual, std::span<double> row);
+// The same in statistics per arm, whatever the features.
+void add_pull(int64_t arm, double residual, std::span<double> row);
 
 // Means and widths of all arms under Sigma and v. Keeps Sigma = L L^T.
 class ConfidenceSet {
