@@ -5,6 +5,8 @@
 #include "attempt.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 
@@ -16,6 +18,38 @@ void bcast_vector(Communicator& comm, std::vector<T>& values) {
   comm.bcast(std::span(&size, 1), 0);
   values.resize(to_index(size));
   comm.bcast(std::span(values), 0);
+}
+
+// Of clients from `begin` on, one after another: w0 and the client's part of the mean squared
+// error.
+std::vector<double> fit_own_networks(const BanditSetup& setup, int64_t begin,
+                                     const std::vector<Exploration>& seen) {
+  const RewardNetwork network(setup.arms.inputs, setup.oracle.hidden);
+  const auto alone = make_single_communicator();
+  std::vector<double> fits;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto pulls = std::ssize(seen[i].rewards);
+    const OracleStream stream{setup.seed, begin + static_cast<int64_t>(i) + 1};
+    const auto fit =
+        fit_network(network, std::span(seen).subspan(i, 1), pulls, setup.oracle, stream, *alone);
+    fits.insert(fits.end(), fit.w.begin(), fit.w.end());
+    fits.push_back(fit.loss * static_cast<double>(pulls) / static_cast<double>(setup.exploration));
+  }
+  return fits;
+}
+
+// Each client and its pulls since the last synchronization.
+template <class Visit>
+void for_each_client(const OwnPulls& own, const Visit& visit) {
+  std::size_t at = 0;
+  for (std::size_t c = 0; c < own.counts.size(); ++c) {
+    const auto n = to_index(own.counts[c]);
+    const auto arms = std::span(own.pulls.arms).subspan(at, n);
+    const auto rewards = std::span(own.pulls.rewards).subspan(at, n);
+    visit(static_cast<int64_t>(c),
+          Pulls{{arms.begin(), arms.end()}, {rewards.begin(), rewards.end()}});
+    at += n;
+  }
 }
 
 }  // namespace
@@ -33,6 +67,8 @@ BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
   check_options(setup_.ucb);
   numbers_.regret_of.resize(to_index(setup_.clients));
   numbers_.best_of.resize(to_index(setup_.clients));
+  numbers_.pulls_of.resize(setup_.arms.values.size());
+  history_.resize(to_index(end_ - begin_));
 }
 
 // Of a pull, beside the best arm's.
@@ -40,22 +76,31 @@ double BanditRun::regret(int64_t arm) const {
   return best_value_ - setup_.arms.values[to_index(arm)];
 }
 
-int64_t BanditRun::row_width() const {
-  return statistics_width(setup_.arms.size(), dimension(),
-                          statistics_form(setup_.statistics, setup_.arms.size(), dimension()));
-}
-
 void BanditRun::explore() {
-  const auto seen = pull_uniformly();
-  w0_.assign(to_index(dimension()), 0.0);
-  if (setup_.network) {
-    const RewardNetwork network(setup_.arms.inputs, setup_.oracle.hidden);
-    auto fit = fit_network(network, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
-    w0_ = std::move(fit.w);
-    numbers_.fit_loss = fit.loss;
-  }
+  if (setup_.model == RewardModel::kNetwork) fit_networks(pull_uniformly());
   start_policy();
   start_clients();
+}
+
+void BanditRun::fit_networks(const std::vector<Exploration>& seen) {
+  if (!setup_.own_models) {
+    const RewardNetwork network(setup_.arms.inputs, setup_.oracle.hidden);
+    auto fit =
+        fit_network(network, seen, setup_.exploration, setup_.oracle, {.seed = setup_.seed}, comm_);
+    w0_ = std::move(fit.w);
+    numbers_.fit_loss = fit.loss;
+    return;
+  }
+  std::vector<double> mine;
+  agree_on(comm_, [&] { mine = fit_own_networks(setup_, begin_, seen); });
+  auto all = comm_.gatherv(std::span<const double>(mine), 0);  // w0 and loss of each client
+  bcast_vector(comm_, all);
+  const auto d = to_index(dimension());
+  for (std::size_t at = 0; at < all.size(); at += d + 1) {
+    const auto one = all.begin() + static_cast<int64_t>(at);
+    w0_.insert(w0_.end(), one, one + static_cast<int64_t>(d));
+    numbers_.fit_loss += all[at + d];
+  }
 }
 
 // Every rank knows all arms and rewards of this phase from their streams; it keeps its clients'.
@@ -122,12 +167,15 @@ int64_t BanditRun::propose_turns(int64_t from) {
 
 void BanditRun::commit_turns(int64_t from, int64_t to) {
   const int64_t stop = std::min(to, end_);
+  const bool draws = !policy_->members().empty();
   for (int64_t c = std::max(from, begin_); c < stop; ++c) {
     const Turn& turn = turns_[to_index(c - begin_)];
     RandomStream noise(setup_.seed, Purpose::kReward, static_cast<uint64_t>(round_),
                        static_cast<uint64_t>(c));
     const double reward = setup_.arms.values[to_index(turn.arm)] + setup_.noise * noise.normal();
-    attempt(failure_, [&] { client(c).play(turn, reward); });
+    const double learnt = (reward - setup_.scale.low) / setup_.scale.span;
+    attempt(failure_, [&] { client(c).play(turn, learnt); });
+    if (draws) history_[to_index(c - begin_)].push_back(turn.arm);
   }
   discarded_here_ += std::max<int64_t>(0, proposed_until_ - std::max(to, begin_));
 }
@@ -135,21 +183,38 @@ void BanditRun::commit_turns(int64_t from, int64_t to) {
 void BanditRun::synchronize() {
   const auto width = total_.size();
   std::vector<double> news;
-  for (const auto& one : clients_) {
-    if (one->own().arms.empty()) continue;
+  for (int64_t c = begin_; c < end_; ++c) {
+    if (client(c).own().arms.empty()) continue;
     news.resize(news.size() + width);
-    policy_->add(one->own(), std::span(news).last(width));
+    policy_->add(client(c).own(), c, std::span(news).last(width));
   }
   const auto all = comm_.gatherv(std::span<const double>(news), 0);
   for (std::size_t at = 0; at < all.size(); at += width) {
     for (std::size_t i = 0; i < width; ++i) total_[i] += all[at + i];
   }
   comm_.bcast(std::span(total_), 0);
+  draw_dictionary();
   ++numbers_.syncs;
   attempt(failure_, [&] {
     numbers_.scalars += policy_->know(total_);
     start_clients();
   });
+}
+
+// A client's numbers are those of its stream of the synchronization.
+void BanditRun::draw_dictionary() {
+  const auto members = policy_->members();
+  if (members.empty()) return;
+  std::vector<int64_t> drawn(members.size());
+  for (int64_t c = begin_; c < end_; ++c) {
+    RandomStream stream(setup_.seed, Purpose::kDictionary, static_cast<uint64_t>(numbers_.syncs),
+                        static_cast<uint64_t>(c));
+    policy_->draw(
+        history_[to_index(c - begin_)], [&] { return stream.uniform(); }, drawn);
+  }
+  comm_.allreduce(std::span(drawn), ReduceOp::kSum);
+  std::copy(drawn.begin(), drawn.end(), members.begin());
+  dictionary_ = std::move(drawn);
 }
 
 void BanditRun::count_round() {
@@ -165,12 +230,21 @@ void BanditRun::count_round() {
     numbers_.regret_of[c] += lost;
     numbers_.best_of[c] += lost == 0 ? 1 : 0;
     numbers_.round_regret += lost;
+    ++numbers_.pulls_of[to_index(all[c])];
   }
   numbers_.regret += numbers_.round_regret;
 }
 
+int64_t BanditRun::returned_arm() const {
+  RandomStream stream(setup_.seed, Purpose::kReturned, static_cast<uint64_t>(round_));
+  int64_t left = stream.below(round_ * setup_.clients);
+  std::size_t arm = 0;
+  while (left >= numbers_.pulls_of[arm]) left -= numbers_.pulls_of[arm++];
+  return static_cast<int64_t>(arm);
+}
+
 double BanditRun::explore_scalars() const {
-  if (!setup_.network) return 0;
+  if (networks_of(setup_) != 1) return 0;  // own networks are fitted without communication
   return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension());
 }
 
@@ -185,14 +259,23 @@ void BanditRun::collect() {
   own_.counts = comm_.gatherv(std::span<const int64_t>(mine.counts), 0);
   own_.pulls.arms = comm_.gatherv(std::span<const int64_t>(mine.pulls.arms), 0);
   own_.pulls.rewards = comm_.gatherv(std::span<const double>(mine.pulls.rewards), 0);
+  for (const auto& arms : history_) {
+    mine.history.insert(mine.history.end(), arms.begin(), arms.end());
+  }
+  own_.history = comm_.gatherv(std::span<const int64_t>(mine.history), 0);
 }
 
-std::vector<double> BanditRun::centre() const {
-  auto all = total_;
-  policy_->add(own_.pulls, all);
-  auto centre = policy_->estimate(all, 0);
-  for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += w0_[i];
-  return centre;
+std::vector<double> BanditRun::model() const {
+  std::vector<double> model, row = total_;
+  for_each_client(own_, [&](int64_t c, const Pulls& own) {
+    policy_->add(own, c, row);
+    if (!setup_.own_models && c + 1 < setup_.clients) return;
+    const auto estimate = policy_->estimate(row, c);
+    model.insert(model.end(), estimate.begin(), estimate.end());
+    if (setup_.own_models) row = total_;
+  });
+  for (std::size_t i = 0; i < w0_.size(); ++i) model[i] += w0_[i];
+  return model;
 }
 
 // Arrays of a checkpoint: visit(name, values).
@@ -202,9 +285,12 @@ void BanditRun::for_saved(Run& run, const Visit& visit) {
   visit("own_counts", run.own_.counts);
   visit("own_arms", run.own_.pulls.arms);
   visit("own_rewards", run.own_.pulls.rewards);
+  visit("own_history", run.own_.history);
   visit("total", run.total_);
+  visit("dictionary", run.dictionary_);
   visit("regret_of", run.numbers_.regret_of);
   visit("best_of", run.numbers_.best_of);
+  visit("pulls_of", run.numbers_.pulls_of);
 }
 
 void BanditRun::save(State& state) const {
@@ -240,26 +326,26 @@ void BanditRun::load(const State& state) {
               .replayed = counts.at(2),
               .bytes = counts.at(3),
               .regret_of = std::move(numbers_.regret_of),
-              .best_of = std::move(numbers_.best_of)};
+              .best_of = std::move(numbers_.best_of),
+              .pulls_of = std::move(numbers_.pulls_of)};
   restore_clients();
 }
 
-// From w0_, total_ and own_.
+// From w0_, total_, dictionary_ and own_.
 void BanditRun::restore_clients() {
   const auto total = total_;
   start_policy();
   total_ = total;
+  std::copy(dictionary_.begin(), dictionary_.end(), policy_->members().begin());
   policy_->know(total_);
   start_clients();
-  std::size_t at = 0;
-  for (int64_t c = 0; c < setup_.clients; ++c) {
-    const auto n = to_index(own_.counts[to_index(c)]);
-    if (is_mine(c)) {
-      const auto arms = std::span(own_.pulls.arms).subspan(at, n);
-      const auto rewards = std::span(own_.pulls.rewards).subspan(at, n);
-      client(c).replay({{arms.begin(), arms.end()}, {rewards.begin(), rewards.end()}});
-    }
-    at += n;
+  for_each_client(own_, [&](int64_t c, const Pulls& own) {
+    if (is_mine(c)) client(c).replay(own);
+  });
+  if (own_.history.empty()) return;
+  for (int64_t c = begin_; c < end_; ++c) {
+    const auto arms = std::span(own_.history).subspan(to_index(c * round_), to_index(round_));
+    history_[to_index(c - begin_)].assign(arms.begin(), arms.end());
   }
 }
 

@@ -27,13 +27,15 @@ struct BanditNumbers {
   int64_t bytes = 0;     // payload of the second phase
   // Of each client's second phase, [N] on rank 0.
   std::vector<double> regret_of;
-  std::vector<int64_t> best_of;  // pulls of the best arm
+  std::vector<int64_t> best_of;   // pulls of the best arm
+  std::vector<int64_t> pulls_of;  // [arms] of all clients' second phase, on rank 0
 };
 
 // All clients' pulls since the last synchronization, one client after another.
 struct OwnPulls {
   std::vector<int64_t> counts;  // [N] of each client
   Pulls pulls;
+  std::vector<int64_t> history;  // [N, rounds] arms since the start, where dictionaries are drawn
 };
 
 // First client of a rank: rank r has those c with floor(c ranks / N) = r.
@@ -53,15 +55,21 @@ class BanditRun {
   const BanditSetup& setup() const { return setup_; }
   const BanditNumbers& numbers() const { return numbers_; }
   int64_t dimension() const { return dimension_of(setup_); }  // d
-  int64_t row_width() const;
+  int64_t row_width() const { return row_width_of(setup_); }
   // As the paper counts: 2 n N d_w in the first phase.
   double explore_scalars() const;
 
+  // x-hat, the arm that the run returns: uniform over the pulls of the second phase. Rank 0;
+  // REQUIRES a round.
+  int64_t returned_arm() const;
+
   // Brings all clients' pulls since the last synchronization to rank 0.
   void collect();
-  std::vector<double> centre() const;  // rank 0, after collect()
-  void save(State& state) const;       // rank 0, after collect()
-  void load(const State& state);       // collective; `state` counts on rank 0
+  // The model: the centre w0 + Sigma^{-1} v of what all clients know together, of each client where
+  // it has its own; of kernels the mean reward of each arm. Rank 0, after collect().
+  std::vector<double> model() const;
+  void save(State& state) const;  // rank 0, after collect()
+  void load(const State& state);  // collective; `state` counts on rank 0
 
  private:
   bool is_server() const { return comm_.rank() == 0; }
@@ -69,12 +77,14 @@ class BanditRun {
   BanditClient& client(int64_t c) { return *clients_[static_cast<std::size_t>(c - begin_)]; }
 
   std::vector<Exploration> pull_uniformly();
+  void fit_networks(const std::vector<Exploration>& seen);
   void start_policy();
   void start_clients();
   void restore_clients();
   int64_t propose_turns(int64_t from);
   void commit_turns(int64_t from, int64_t to);
   void synchronize();
+  void draw_dictionary();
   void count_round();
   double regret(int64_t arm) const;
   template <class Run, class Visit>
@@ -85,12 +95,14 @@ class BanditRun {
   int64_t begin_;  // this rank's clients
   int64_t end_;
   double best_value_;       // of the arms
-  std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
+  std::vector<double> w0_;  // [networks, d_w]
   std::unique_ptr<BanditPolicy> policy_;
-  std::vector<double> total_;  // [row_width()] statistics of all synchronizations
+  std::vector<double> total_;        // [row_width()] statistics of all synchronizations
+  std::vector<int64_t> dictionary_;  // members() of the last synchronization, empty before it
   std::vector<std::unique_ptr<BanditClient>> clients_;
-  std::vector<Turn> turns_;     // of this rank's clients
-  int64_t proposed_until_ = 0;  // clients from here on have no turn yet
+  std::vector<std::vector<int64_t>> history_;  // arms of this rank's clients since the start
+  std::vector<Turn> turns_;                    // of this rank's clients
+  int64_t proposed_until_ = 0;                 // clients from here on have no turn yet
   int64_t round_ = 0;
   int64_t discarded_here_ = 0;  // of numbers_.replayed
   BanditNumbers numbers_;

@@ -279,7 +279,8 @@ class Execution {
                             .peak_memory_bytes = peak,
                             .clients = clients_on_,
                             .held_out = held_out_on_,
-                            .metrics = metrics_};
+                            .metrics = metrics_,
+                            .returned = protocol().returned()};
       directory_->write_summary(summary_json(summary));
       print_summary(summary, job_.run.out);
     });

@@ -22,8 +22,9 @@ double median_seconds(int64_t dimension, int64_t arms, StatisticsForm form, int6
   for (double& value : numbers) value = random.normal();
   const auto features = std::make_shared<const ArmFeatures>(
       numbers, std::vector<double>(static_cast<std::size_t>(arms)), form);
-  const auto policy = make_linear_policy(
-      {.ucb = {.lambda = 0.05, .gamma = 1e9}, .model = {features}, .scalars = {}});
+  const auto policy = make_linear_policy({.ucb = {.lambda = 0.05, .gamma = 1e9},
+                                          .model = [=](int64_t) { return LinearModel{features}; },
+                                          .scalars = {}});
   const auto client = policy->make_client(0);
   std::vector<double> seconds;
   for (int64_t t = 0; t < pulls; ++t) {

@@ -19,79 +19,98 @@ void require(bool holds, const char* option, double value, const char* range) {
   throw InvalidArgument(fmt::format("{} is out of range", value), option, range);
 }
 
+struct Knowledge {
+  LinearModel model;
+  ConfidenceSet set;  // of the model's features
+};
+
 class LinearClient final : public BanditClient {
  public:
-  LinearClient(const UcbOptions& ucb, const Optimism& optimism,
-               std::shared_ptr<const ConfidenceSet> common)
-      : ucb_(&ucb), optimism_(&optimism), common_(std::move(common)) {}
+  LinearClient(const UcbOptions& ucb, std::shared_ptr<const Knowledge> common)
+      : ucb_(&ucb), common_(std::move(common)) {}
 
   Turn next() const override {
     std::vector<double> bounds(to_index(set().features().arms()));
-    (*optimism_)(set(), confidence_radius(*ucb_, set().log_growth()), bounds);
+    common_->model.optimism(set(), confidence_radius(*ucb_, set().log_growth()), bounds);
     const int64_t arm = best_arm(bounds);
     const auto pulls = static_cast<double>(own().arms.size() + 1);
     return {.arm = arm, .triggers = pulls * (growth_ + growth_by(arm)) > ucb_->gamma};
   }
 
  private:
-  const ConfidenceSet& set() const { return own_set_ ? *own_set_ : *common_; }
+  const ConfidenceSet& set() const { return own_set_ ? *own_set_ : common_->set; }
   double growth_by(int64_t arm) const { return std::log1p(set().squared_widths()[to_index(arm)]); }
 
   void learn(int64_t arm, double reward) override {
     growth_ += growth_by(arm);
-    if (!own_set_) own_set_ = std::make_unique<ConfidenceSet>(*common_);
+    if (!own_set_) own_set_ = std::make_unique<ConfidenceSet>(common_->set);
     own_set_->observe(arm, reward - own_set_->features().base(arm));
   }
 
   const UcbOptions* ucb_;
-  const Optimism* optimism_;
-  std::shared_ptr<const ConfidenceSet> common_;
+  std::shared_ptr<const Knowledge> common_;
   std::unique_ptr<ConfidenceSet> own_set_;  // null before the first own pull
   double growth_ = 0;                       // of log det Sigma since the last synchronization
 };
 
 class LinearPolicy final : public BanditPolicy {
  public:
-  explicit LinearPolicy(LinearCase parts)
-      : parts_(std::move(parts)),
-        common_(std::make_shared<const ConfidenceSet>(features(), parts_.ucb.lambda)) {}
-
-  std::unique_ptr<BanditClient> make_client(int64_t) const override {
-    return std::make_unique<LinearClient>(parts_.ucb, parts_.model.optimism, common_);
+  explicit LinearPolicy(LinearCase parts) : parts_(std::move(parts)) {
+    auto first = parts_.model(0);
+    width_ = first.features->row_width();
+    if (!parts_.own) common_ = nothing_known(std::move(first));
   }
 
-  int64_t row_width() const override { return features().row_width(); }
+  std::unique_ptr<BanditClient> make_client(int64_t client) const override {
+    return std::make_unique<LinearClient>(parts_.ucb, start_of(client));
+  }
 
-  void add(const Pulls& pulls, std::span<double> row) const override {
+  int64_t row_width() const override { return width_; }
+
+  void add(const Pulls& pulls, int64_t client, std::span<double> row) const override {
+    if (pulls.arms.empty()) return;
+    const auto start = start_of(client);
+    const ArmFeatures& features = *start->model.features;
     for (std::size_t i = 0; i < pulls.arms.size(); ++i) {
-      add_pull(features(), pulls.arms[i], pulls.rewards[i] - features().base(pulls.arms[i]), row);
+      add_pull(features, pulls.arms[i], pulls.rewards[i] - features.base(pulls.arms[i]), row);
     }
   }
 
   double know(std::span<const double> total) override {
-    common_ = std::make_shared<const ConfidenceSet>(set_of(total));
-    if (features().form() == StatisticsForm::kPacked) return parts_.scalars(0);
+    if (parts_.own) return 0;
+    Knowledge known = *common_;
+    known.set.rebuild(total);
+    if (parts_.follow) {
+      known.model.features = parts_.follow(known.set.shift());
+      known.set.look_at(*known.model.features);
+    }
+    common_ = std::make_shared<const Knowledge>(std::move(known));
+    if (common_->model.features->form() == StatisticsForm::kPacked) return parts_.scalars(0);
     const auto counts = total.first(total.size() / 2);
     const double before = std::exchange(pulls_, std::reduce(counts.begin(), counts.end()));
     return parts_.scalars(pulls_ - before);
   }
 
-  std::vector<double> estimate(std::span<const double> row, int64_t) const override {
-    return set_of(row).shift();
+  std::vector<double> estimate(std::span<const double> row, int64_t client) const override {
+    const auto start = start_of(client);  // whose features the set looks at
+    ConfidenceSet set = start->set;
+    set.rebuild(row);
+    return set.shift();
   }
 
  private:
-  const ArmFeatures& features() const { return *parts_.model.features; }
-
-  ConfidenceSet set_of(std::span<const double> row) const {
-    ConfidenceSet set(features(), parts_.ucb.lambda);
-    set.rebuild(row);
-    return set;
+  std::shared_ptr<const Knowledge> nothing_known(LinearModel model) const {
+    ConfidenceSet set(*model.features, parts_.ucb.lambda);
+    return std::make_shared<const Knowledge>(Knowledge{std::move(model), std::move(set)});
+  }
+  std::shared_ptr<const Knowledge> start_of(int64_t client) const {
+    return parts_.own ? nothing_known(parts_.model(client)) : common_;
   }
 
   LinearCase parts_;
-  std::shared_ptr<const ConfidenceSet> common_;
-  double pulls_ = 0;  // known, in statistics per arm
+  int64_t width_ = 0;
+  std::shared_ptr<const Knowledge> common_;  // null where each client has its own
+  double pulls_ = 0;                         // known, in statistics per arm
 };
 
 }  // namespace
@@ -107,6 +126,8 @@ void check_options(const UcbOptions& options) {
   require(options.delta > 0 && options.delta < 1, "bandit.delta", options.delta,
           "it must lie in (0, 1)");
   require(options.radius >= 0 && options.radius <= most, "bandit.radius", options.radius,
+          "it must be at least 0");
+  require(options.width >= 0 && options.width <= most, "bandit.width", options.width,
           "it must be at least 0");
 }
 

@@ -14,8 +14,9 @@ namespace {
 std::unique_ptr<BanditPolicy> policy_of(const TestBandit& bandit, const UcbOptions& options,
                                         StatisticsForm form) {
   const auto features = std::make_shared<const ArmFeatures>(bandit.features, bandit.base, form);
-  return make_linear_policy(
-      {.ucb = options, .model = {features}, .scalars = [](double) { return 1.0; }});
+  return make_linear_policy({.ucb = options,
+                             .model = [=](int64_t) { return LinearModel{features}; },
+                             .scalars = [](double) { return 1.0; }});
 }
 
 struct Case {

@@ -20,6 +20,7 @@ struct UcbOptions {
   double sigma = 0.1;     // sub-Gaussian constant of the noise, >= 0
   double delta = 0.1;     // chance that the set misses the truth, in (0, 1)
   double radius = 1;      // S, bound of |w* - w0|, >= 0
+  double width = 1;       // factor of the widths where there is no sqrt_beta, >= 0
 };
 
 // Throws InvalidArgument that names the option, "bandit.lambda" and so on.
@@ -46,7 +47,11 @@ struct LinearModel {
 
 struct LinearCase {
   UcbOptions ucb;
-  LinearModel model;
+  std::function<LinearModel(int64_t client)> model;
+  bool own = false;  // each client has a model of its own; nothing may be synchronized
+  // The features at the running estimate [d], taken anew behind each synchronization; null: they
+  // stay those of the model. REQUIRES: packed statistics.
+  std::function<std::shared_ptr<const ArmFeatures>(std::span<const double> estimate)> follow = {};
   // Scalars of a synchronization, as papers count them, in which so many pulls are new. The number
   // of pulls is 0 in packed statistics, which do not have it.
   std::function<double(double pulls)> scalars;

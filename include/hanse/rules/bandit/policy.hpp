@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -58,9 +59,19 @@ class BanditPolicy {
   virtual std::unique_ptr<BanditClient> make_client(int64_t client) const = 0;
 
   // Statistics travel as rows of so many numbers; the sum of all clients' rows since the start is
-  // what they know together.
+  // what they know together. add() adds a client's pulls since the last synchronization.
   virtual int64_t row_width() const = 0;
-  virtual void add(const Pulls& pulls, std::span<double> row) const = 0;
+  virtual void add(const Pulls& pulls, int64_t client, std::span<double> row) const = 0;
+  // Of policies whose clients draw a dictionary of points before each synchronization. members():
+  // by how many clients each arm's point was taken [arms], for the caller to fill with the sums of
+  // draw() before know(); empty: there is none to draw. draw() adds a client's part: of `pulls`,
+  // all its own since the start, each consumes one number of `uniform`, in [0, 1).
+  virtual std::span<int64_t> members() { return {}; }
+  virtual void draw(std::span<const int64_t> /*pulls*/, const std::function<double()>& /*uniform*/,
+                    std::span<int64_t> /*members*/) const {}
+  // Distinct points that stand for all pulls since the last synchronization; -1: features do.
+  virtual int64_t dictionary() const { return -1; }
+
   // All clients know what the row `total` says: a synchronization. Returns the scalars that it
   // sent, as papers count them. Throws InvalidArgument when the numbers give out.
   virtual double know(std::span<const double> total) = 0;
