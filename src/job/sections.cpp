@@ -179,16 +179,6 @@ void bind_bandit(OptionTable& table, BanditOptions& bandit) {
   table.add("bandit.noise", bandit.noise, at_least(0), "deviation of a reward");
   table.add("bandit.horizon", bandit.horizon, or_auto(at_least(1)),
             "rounds that the automatic options are set for; auto: run.rounds of the first start");
-  table.add("bandit.sqrt-beta", bandit.sqrt_beta, "auto",
-            "radius of the confidence sets; auto: sigma sqrt(log det ratio + 2 log(1/delta)) + "
-            "sqrt(lambda) radius");
-  table.add("bandit.sigma", bandit.sigma, at_least(0), "sub-Gaussian constant in sqrt-beta");
-  table.add("bandit.delta", bandit.delta, Range{0, 1, true, true},
-            "chance that a confidence set misses the truth");
-  table.add("bandit.radius", bandit.radius, at_least(0), "bound of |w* - w0| in sqrt-beta");
-  table.add_choice("bandit.statistics", bandit.statistics, {"auto", "packed", "per-arm"},
-                   "what a synchronization sends: a matrix of the features, or two numbers an arm; "
-                   "the arms pulled are the same; auto: the smaller");
 }
 
 void bind_online(OptionTable& table, OnlineOptions& online) {

@@ -14,19 +14,45 @@ namespace hanse {
 
 namespace {
 
+// What the automatic trigger is made of.
+struct Horizon {
+  double clients;
+  double rounds;
+  double inputs;  // of an arm
+
+  // 0 for a single pull, which then triggers nothing.
+  double log_pulls() const { return std::log(clients * rounds); }
+};
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 struct BanditKind : KindRow<Job> {
-  bool network;                        // as in BanditRule
-  std::optional<double> trigger = {};  // none: bandit.gamma
+  RewardModel model;
+  double (*trigger)(const Horizon& horizon);  // of bandit.gamma = auto
 };
 
 using Options = BanditOptions;
 const auto key = keys_of<Job>("bandit", &Job::bandit);
 const auto oracle_key = keys_of<Job>(
     "bandit", [](Job& job) -> auto& { return job.bandit.oracle; });
+const auto kernel_key = keys_of<Job>(
+    "bandit", [](Job& job) -> auto& { return job.bandit.kernel; });
+
+template <auto kField>
+auto& option(Job& job) {
+  return job.bandit.*kField;
+}
 
 Keys<Job> ridge_key(const std::string& automatic) {
   return key("lambda", &Options::lambda, "auto",
              "ridge, above 0: small for wide confidence sets; auto: " + automatic);
+}
+
+// The same key where it has a number.
+Keys<Job> ridge_of(double value) {
+  return with_default(
+      key("lambda", &Options::lambda, "auto", "ridge, above 0: small for wide confidence sets"),
+      option<&Options::lambda>, std::optional<double>(value));
 }
 
 Keys<Job> trigger_key(const std::string& automatic) {
@@ -34,10 +60,28 @@ Keys<Job> trigger_key(const std::string& automatic) {
              "trigger, at least 0: small for frequent synchronization; auto: " + automatic);
 }
 
+Keys<Job> sigma_key(const std::string& help) {
+  return key("sigma", &Options::sigma, at_least(0), help);
+}
+const Keys<Job> kDelta = key("delta", &Options::delta, Range{0, 1, true, true},
+                             "chance that a confidence set misses the truth");
+
+// Of confidence sets of features.
+const Keys<Job> kSets{
+    key("sqrt-beta", &Options::sqrt_beta, "auto",
+        "radius of the confidence sets; auto: sigma sqrt(log det ratio + 2 log(1/delta)) + "
+        "sqrt(lambda) radius"),
+    sigma_key("sub-Gaussian constant in sqrt-beta"), kDelta,
+    key("radius", &Options::radius, at_least(0), "bound of |w* - w0| in sqrt-beta"),
+    key.choice("statistics", &Options::statistics, {"auto", "packed", "per-arm"},
+               "what a synchronization sends: a matrix of the features, or two numbers an arm; "
+               "the arms pulled are the same; auto: the smaller")};
+
 // Of the three that fit a network.
 const Keys<Job> kNetwork{
     ridge_key("lambda-scale sqrt(clients horizon)"),
     key("lambda-scale", &Options::lambda_scale, above(0), "C_lambda of bandit.lambda = auto"),
+    kSets,
     key.choice("ucb", &Options::ucb, {"linear", "network-mean", "ellipsoid"},
                "upper bound of an arm: of the linearised network; the network at the centre and "
                "the width; the network's largest value found in the set"),
@@ -51,6 +95,26 @@ const Keys<Job> kNetwork{
     oracle_key("temperature", &OracleOptions::temperature, above(0),
                "tau_2, inverse: large for little noise in the fit")};
 
+constexpr double kLargestRadius = 25;  // beyond, the logistic function has no slope left
+
+const Keys<Job> kLogistic{
+    trigger_key("horizon / (clients features log(clients horizon))"),
+    ridge_of(2),
+    with_default(kDelta, option<&Options::delta>, 0.01),
+    key("radius", &Options::radius, between(0, kLargestRadius), "S, bound of |theta*|"),
+    with_default(sigma_key("R, sub-Gaussian constant of the rewards"), option<&Options::sigma>,
+                 0.5),
+    with_default(key("width", &Options::width, at_least(0), "s, factor of the widths"),
+                 option<&Options::width>, 0.1)};
+
+Keys<Job> kernel_keys(const std::string& threshold) {
+  return {trigger_key(threshold), ridge_of(0.2),
+          key("width", &Options::width, at_least(0), "alpha, factor of the widths"),
+          kernel_key("kernel-length", &KernelOptions::length, above(0),
+                     "length of the kernel exp(-|a - b|^2 / (2 length^2)), in units of the arms' "
+                     "points")};
+}
+
 const Family<BanditKind> kBandits{
     "bandits",
     "bandit.kind",
@@ -59,15 +123,49 @@ const Family<BanditKind> kBandits{
     {{{"fed-go-ucb",
        "a network fitted once, synchronized by event (Li, Liu and Wang 2023)",
        {trigger_key("1"), kNetwork}},
-      true},
-     {{"one-go-ucb", "fed-go-ucb that synchronizes after every pull", kNetwork}, true, 0},
-     {{"n-go-ucb", "fed-go-ucb that never synchronizes", kNetwork},
-      true,
-      std::numeric_limits<double>::infinity()},
+      RewardModel::kNetwork,
+      [](const Horizon&) { return 1.0; }},
+     {{"one-go-ucb",
+       "fed-go-ucb that synchronizes after every pull (Liu and Wang 2023)",
+       {kNetwork, key.choice("gradients", &Options::gradients, {"running", "first"},
+                             "running: at the estimate behind each synchronization, which sends "
+                             "matrices; first: at the first phase's network, as fed-go-ucb")}},
+      RewardModel::kNetwork,
+      nullptr},
+     {{"n-go-ucb",
+       "fed-go-ucb that never synchronizes",
+       {kNetwork, key.choice("models", &Options::models, {"own", "shared"},
+                             "own: a network a client, fitted on its own first phase; shared: one, "
+                             "fitted on everybody's")}},
+      RewardModel::kNetwork,
+      nullptr},
      {{"dis-lin-ucb",
        "linear in the arms' points, synchronized by event (Wang et al. 2020)",
-       {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1")}},
-      false}}};
+       {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1"), kSets}},
+      RewardModel::kPoints,
+      [](const Horizon& h) {
+        // For a regret as of one learner, in rounds (Async-LinUCB's experiments).
+        return h.rounds / (h.inputs * std::max(1.0, h.log_pulls()));
+      }},
+     {{"fed-glb-ucb", "logistic in the arms' points, fitted together by event (Li and Wang 2022)",
+       kLogistic},
+      RewardModel::kLogistic,
+      [](const Horizon& h) { return h.rounds / (h.clients * h.inputs * h.log_pulls()); }},
+     {{"dis-kernel-ucb",
+       "a kernel's regression on all data, synchronized by event (Li et al. 2022)",
+       kernel_keys("horizon / (clients log(clients horizon))")},
+      RewardModel::kKernel,
+      [](const Horizon& h) { return h.rounds / (h.clients * h.log_pulls()); }},
+     {{"approx-dis-kernel-ucb",
+       "dis-kernel-ucb in a dictionary of points (Li et al. 2022)",
+       {kernel_keys("1 / clients"),
+        kernel_key("inclusion", &KernelOptions::inclusion, at_least(0),
+                   "q: a pull enters the dictionary with probability min(1, q sigma^2)")}},
+      RewardModel::kKernelOfPoints,
+      [](const Horizon& h) { return 1 / h.clients; }}}};
+
+// Of the kinds without bandit.gamma.
+double fixed_trigger(const std::string& kind) { return kind == "one-go-ucb" ? 0 : kNever; }
 
 }  // namespace
 
@@ -76,20 +174,21 @@ KindFamily bandit_family() { return listed(kBandits); }
 BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
                             int64_t inputs) {
   const BanditKind& kind = kBandits.find(options.kind);
-  const auto turns = static_cast<double>(clients) * static_cast<double>(horizon);
-  const double ridge = kind.network ? options.lambda_scale * std::sqrt(turns) : 0.1;
-  // The threshold of dis-lin-ucb's authors for a regret as of one learner, in rounds
-  // (Async-LinUCB's experiments).
-  const double threshold =
-      static_cast<double>(horizon) / (static_cast<double>(inputs) * std::max(1.0, std::log(turns)));
-  const double trigger = options.gamma.value_or(kind.network ? 1 : threshold);
+  const bool network = kind.model == RewardModel::kNetwork;
+  const Horizon h{static_cast<double>(clients), static_cast<double>(horizon),
+                  static_cast<double>(inputs)};
+  const double ridge = network ? options.lambda_scale * std::sqrt(h.clients * h.rounds) : 0.1;
+  const double trigger =
+      kind.trigger ? options.gamma.value_or(kind.trigger(h)) : fixed_trigger(options.kind);
   return {.ucb = {.lambda = options.lambda.value_or(ridge),
-                  .gamma = kind.trigger.value_or(trigger),
+                  .gamma = trigger,
                   .sqrt_beta = options.sqrt_beta.value_or(-1),
                   .sigma = options.sigma,
                   .delta = options.delta,
-                  .radius = options.radius},
-          .network = kind.network};
+                  .radius = options.radius,
+                  .width = options.width},
+          .model = kind.model,
+          .kernel = options.kernel};
 }
 
 bool reads_arms(const BanditOptions& options) {
@@ -111,7 +210,13 @@ void check_bandit(const Job& job) {
   const BanditOptions& bandit = job.bandit;
   const auto rule = make_bandit_rule(bandit, job.federation.clients, bandit.horizon, 1);
   check_options(rule.ucb);
-  if (rule.network) exploration_of(bandit, job.federation.clients);
+  check_options(rule.kernel);
+  if (rule.model == RewardModel::kNetwork) exploration_of(bandit, job.federation.clients);
+  if (bandit.kind == "one-go-ucb" && bandit.gradients == "running" &&
+      bandit.statistics == "per-arm") {
+    throw InvalidArgument("gradients at the running estimate differ from pull to pull",
+                          "bandit.statistics", "packed, or bandit.gradients = first");
+  }
   const std::string& path = bandit.arms == "file" ? bandit.path : job.data.path;
   if (reads_arms(bandit) && !std::filesystem::is_regular_file(path)) {
     throw InvalidArgument(fmt::format("no such file: '{}'", path),

@@ -17,6 +17,10 @@ namespace {
 
 std::string part_name(std::size_t repeat) { return fmt::format("repeat{}", repeat); }
 
+bool of_kernel(const BanditSetup& setup) {
+  return setup.model == RewardModel::kKernel || setup.model == RewardModel::kKernelOfPoints;
+}
+
 }  // namespace
 
 BanditProtocol::BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm) : comm_(comm) {
@@ -29,6 +33,11 @@ int64_t BanditProtocol::arms() const { return runs_.front()->setup().arms.size()
 int64_t BanditProtocol::clients() const { return runs_.front()->setup().clients; }
 int64_t BanditProtocol::dimension() const { return runs_.front()->dimension(); }
 int64_t BanditProtocol::row_width() const { return runs_.front()->row_width(); }
+
+RewardModel BanditProtocol::reward_model() const { return runs_.front()->setup().model; }
+bool BanditProtocol::sends_matrices() const {
+  return reward_model() == RewardModel::kNetwork || reward_model() == RewardModel::kPoints;
+}
 
 // What round() sends, in the order in which it does, and what a rank keeps.
 RoundFootprint BanditProtocol::footprint(int64_t ranks, double synchronizations) const {
@@ -43,6 +52,11 @@ RoundFootprint BanditProtocol::footprint(int64_t ranks, double synchronizations)
   // play_round(): the turns up to each synchronization and those behind the last; synchronize().
   const double phases = repeats + synchronizations;
   footprint.add("turns", 2 * phases * sizeof(int64_t) * others, 2 * phases * others, 2 * phases);
+  if (runs_.front()->setup().model == RewardModel::kKernelOfPoints && synchronizations > 0) {
+    footprint.add("dictionary",
+                  2 * synchronizations * static_cast<double>(arms()) * sizeof(int64_t) * others,
+                  2 * synchronizations * others, 2 * synchronizations);
+  }
   if (synchronizations > 0) {
     footprint.add("statistics", synchronizations * row * (elsewhere + others),
                   2 * synchronizations * others, 2 * synchronizations);
@@ -90,8 +104,8 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
     record.loss +=
         n.round_regret / static_cast<double>(clients()) / static_cast<double>(runs_.size());
     lines_ += fmt::format("{},{},{:.9g},{:.9g},{},{},{},{},{}\n", completed_, r, n.regret,
-                          n.explore_regret, n.syncs, n.replayed, run.scalars_sent(),
-                          run.explore_scalars(), n.bytes);
+                          n.explore_regret, n.syncs, n.replayed, n.scalars, run.explore_scalars(),
+                          n.bytes);
   }
   record.seconds = monotonic_seconds() - start_s;
   return record;
@@ -122,12 +136,12 @@ Metrics BanditProtocol::metrics() const {
   };
   add("regret", [](const BanditRun& run) { return run.numbers().regret; });
   add("regret_explore", [](const BanditRun& run) { return run.numbers().explore_regret; });
-  if (runs_.front()->setup().network) {
+  if (networks_of(runs_.front()->setup()) > 0) {
     add("fit_loss", [](const BanditRun& run) { return run.numbers().fit_loss; });
   }
   add("syncs", [](const BanditRun& run) { return run.numbers().syncs; });
   add("replayed", [](const BanditRun& run) { return run.numbers().replayed; });
-  add("scalars_sent", [](const BanditRun& run) { return run.scalars_sent(); });
+  add("scalars_sent", [](const BanditRun& run) { return run.numbers().scalars; });
   add("scalars_explore", [](const BanditRun& run) { return run.explore_scalars(); });
   return metrics;
 }
@@ -140,12 +154,26 @@ std::vector<TableLines> BanditProtocol::take_lines() {
            .lines = std::exchange(lines_, {})}};
 }
 
+std::vector<ReturnedArm> BanditProtocol::returned() const {
+  std::vector<ReturnedArm> returned;
+  for (const auto& run : runs_) {
+    if (completed_ == 0) break;
+    const Arms& arms = run->setup().arms;
+    const int64_t arm = run->returned_arm();
+    const auto from = arms.points.begin() + arm * arms.inputs;
+    returned.push_back({.arm = arm,
+                        .value = arms.values[static_cast<std::size_t>(arm)],
+                        .point = {from, from + arms.inputs}});
+  }
+  return returned;
+}
+
 void BanditProtocol::collect() {
   for (auto& run : runs_) run->collect();
   if (comm_.rank() != 0) return;
   row_.clear();
   for (const auto& run : runs_) {
-    for (const double value : run->centre()) row_.push_back(static_cast<float>(value));
+    for (const double value : run->model()) row_.push_back(static_cast<float>(value));
   }
 }
 
@@ -155,12 +183,16 @@ ParameterLayout BanditProtocol::model_layout() const {
     const std::string prefix = runs_.size() > 1 ? part_name(r) + "." : "";
     const BanditSetup& setup = runs_[r]->setup();
     const int64_t inputs = setup.arms.inputs;
-    if (setup.network) {
+    if (setup.own_models) {
+      layout.add(prefix + "networks", {setup.clients, dimension_of(setup)}, inputs);
+    } else if (setup.model == RewardModel::kNetwork) {
       const int64_t hidden = setup.oracle.hidden;
       layout.add(prefix + "hidden.weight", {hidden, inputs}, inputs);
       layout.add(prefix + "hidden.bias", {hidden}, inputs);
       layout.add(prefix + "output.weight", {hidden}, hidden);
       layout.add(prefix + "output.bias", {1}, hidden);
+    } else if (of_kernel(setup)) {
+      layout.add(prefix + "means", {setup.arms.size()}, inputs);
     } else {
       layout.add(prefix + "weight", {inputs}, inputs);
     }

@@ -39,12 +39,13 @@ bool add_gradient(const RewardNetwork& network, const Exploration& client, int64
 }  // namespace
 
 NetworkFit fit_network(const RewardNetwork& network, std::span<const Exploration> clients,
-                       int64_t pulls, const OracleOptions& options, uint64_t seed,
+                       int64_t pulls, const OracleOptions& options, const OracleStream& stream,
                        Communicator& comm) {
   NetworkFit fit;
   fit.w.resize(static_cast<std::size_t>(network.n_params()));
   auto& w = fit.w;
-  RandomStream start(seed, Purpose::kLangevin);
+  const auto client = static_cast<uint64_t>(stream.client);
+  RandomStream start(stream.seed, Purpose::kLangevin, 0, client);
   for (double& value : w) value = options.spread * start.normal();
   const double deviation = std::sqrt(2 * options.step / options.temperature);
   std::vector<int64_t> sum(w.size() + 2);  // grad L, L, clients that do not fit
@@ -61,7 +62,7 @@ NetworkFit fit_network(const RewardNetwork& network, std::span<const Exploration
                             "bandit.step", "use a smaller step");
     }
     fit.loss = static_cast<double>(sum[w.size()]) * kUnit;
-    RandomStream noise(seed, Purpose::kLangevin, static_cast<uint64_t>(k));
+    RandomStream noise(stream.seed, Purpose::kLangevin, static_cast<uint64_t>(k), client);
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double gradient = static_cast<double>(sum[i]) * kUnit;
       w[i] += -options.step * gradient + deviation * noise.normal();

@@ -5,6 +5,8 @@
 #include "attempt.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 
@@ -18,6 +20,38 @@ void bcast_vector(Communicator& comm, std::vector<T>& values) {
   comm.bcast(std::span(values), 0);
 }
 
+// Of clients from `begin` on, one after another: w0 and the client's part of the mean squared
+// error.
+std::vector<double> fit_own_networks(const BanditSetup& setup, int64_t begin,
+                                     const std::vector<Exploration>& seen) {
+  const RewardNetwork network(setup.arms.inputs, setup.oracle.hidden);
+  const auto alone = make_single_communicator();
+  std::vector<double> fits;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto pulls = std::ssize(seen[i].rewards);
+    const OracleStream stream{setup.seed, begin + static_cast<int64_t>(i) + 1};
+    const auto fit =
+        fit_network(network, std::span(seen).subspan(i, 1), pulls, setup.oracle, stream, *alone);
+    fits.insert(fits.end(), fit.w.begin(), fit.w.end());
+    fits.push_back(fit.loss * static_cast<double>(pulls) / static_cast<double>(setup.exploration));
+  }
+  return fits;
+}
+
+// Each client and its pulls since the last synchronization.
+template <class Visit>
+void for_each_client(const OwnPulls& own, const Visit& visit) {
+  std::size_t at = 0;
+  for (std::size_t c = 0; c < own.counts.size(); ++c) {
+    const auto n = to_index(own.counts[c]);
+    const auto arms = std::span(own.pulls.arms).subspan(at, n);
+    const auto rewards = std::span(own.pulls.rewards).subspan(at, n);
+    visit(static_cast<int64_t>(c),
+          Pulls{{arms.begin(), arms.end()}, {rewards.begin(), rewards.end()}});
+    at += n;
+  }
+}
+
 }  // namespace
 
 int64_t first_client(int64_t rank, int64_t ranks, int64_t clients) {
@@ -29,11 +63,12 @@ BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
       comm_(comm),
       begin_(first_client(comm.rank(), comm.size(), setup_.clients)),
       end_(first_client(comm.rank() + 1, comm.size(), setup_.clients)),
-      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())),
-      network_(setup_.arms.inputs, setup_.oracle.hidden) {
+      best_value_(*std::max_element(setup_.arms.values.begin(), setup_.arms.values.end())) {
   check_options(setup_.ucb);
   numbers_.regret_of.resize(to_index(setup_.clients));
   numbers_.best_of.resize(to_index(setup_.clients));
+  numbers_.pulls_of.resize(setup_.arms.values.size());
+  history_.resize(to_index(end_ - begin_));
 }
 
 // Of a pull, beside the best arm's.
@@ -41,20 +76,31 @@ double BanditRun::regret(int64_t arm) const {
   return best_value_ - setup_.arms.values[to_index(arm)];
 }
 
-StatisticsForm BanditRun::form() const {
-  return statistics_form(setup_.statistics, setup_.arms.size(), dimension());
+void BanditRun::explore() {
+  if (setup_.model == RewardModel::kNetwork) fit_networks(pull_uniformly());
+  start_policy();
+  start_clients();
 }
 
-void BanditRun::explore() {
-  const auto seen = pull_uniformly();
-  w0_.assign(to_index(dimension()), 0.0);
-  if (setup_.network) {
-    auto fit = fit_network(network_, seen, setup_.exploration, setup_.oracle, setup_.seed, comm_);
+void BanditRun::fit_networks(const std::vector<Exploration>& seen) {
+  if (!setup_.own_models) {
+    const RewardNetwork network(setup_.arms.inputs, setup_.oracle.hidden);
+    auto fit =
+        fit_network(network, seen, setup_.exploration, setup_.oracle, {.seed = setup_.seed}, comm_);
     w0_ = std::move(fit.w);
     numbers_.fit_loss = fit.loss;
+    return;
   }
-  linearise();
-  start_clients();
+  std::vector<double> mine;
+  agree_on(comm_, [&] { mine = fit_own_networks(setup_, begin_, seen); });
+  auto all = comm_.gatherv(std::span<const double>(mine), 0);  // w0 and loss of each client
+  bcast_vector(comm_, all);
+  const auto d = to_index(dimension());
+  for (std::size_t at = 0; at < all.size(); at += d + 1) {
+    const auto one = all.begin() + static_cast<int64_t>(at);
+    w0_.insert(w0_.end(), one, one + static_cast<int64_t>(d));
+    numbers_.fit_loss += all[at + d];
+  }
 }
 
 // Every rank knows all arms and rewards of this phase from their streams; it keeps its clients'.
@@ -77,39 +123,15 @@ std::vector<Exploration> BanditRun::pull_uniformly() {
   return seen;
 }
 
-// The arms' features at w0, and the optimism that goes with them.
-void BanditRun::linearise() {
-  const int64_t arms = setup_.arms.size();
-  std::vector<double> base(to_index(arms));
-  auto features = setup_.arms.points;
-  if (setup_.network) {
-    const auto inputs = to_index(setup_.arms.inputs);
-    const auto d = to_index(dimension());
-    features.assign(to_index(arms) * d, 0.0);
-    for (std::size_t a = 0; a < base.size(); ++a) {
-      base[a] = network_.gradient(std::span(setup_.arms.points).subspan(a * inputs, inputs), w0_,
-                                  std::span(features).subspan(a * d, d));
-    }
-  }
-  features_ = std::make_unique<ArmFeatures>(std::move(features), std::move(base), form());
-  total_ = std::make_unique<PullStatistics>(*features_);
-  optimism_ = linear_optimism;
-  if (!setup_.network || setup_.optimism == "linear") return;
-  const auto arms_of_network =
-      std::make_shared<const NetworkArms>(NetworkArms{network_, setup_.arms.points, w0_});
-  constexpr int64_t kAscentSteps = 5;
-  optimism_ = setup_.optimism == "ellipsoid" ? ellipsoid_optimism(arms_of_network, kAscentSteps)
-                                             : network_mean_optimism(arms_of_network);
+void BanditRun::start_policy() {
+  policy_ = make_policy(setup_, w0_);
+  total_.assign(to_index(policy_->row_width()), 0.0);
 }
 
-// Clients that know total_ and nothing else.
+// Clients that know what all know and nothing else.
 void BanditRun::start_clients() {
-  auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
-  common->rebuild(total_->row());
   clients_.clear();
-  for (int64_t c = begin_; c < end_; ++c) {
-    clients_.emplace_back(*features_, setup_.ucb, optimism_, common);
-  }
+  for (int64_t c = begin_; c < end_; ++c) clients_.push_back(policy_->make_client(c));
   turns_.resize(clients_.size());
 }
 
@@ -145,35 +167,54 @@ int64_t BanditRun::propose_turns(int64_t from) {
 
 void BanditRun::commit_turns(int64_t from, int64_t to) {
   const int64_t stop = std::min(to, end_);
+  const bool draws = !policy_->members().empty();
   for (int64_t c = std::max(from, begin_); c < stop; ++c) {
     const Turn& turn = turns_[to_index(c - begin_)];
     RandomStream noise(setup_.seed, Purpose::kReward, static_cast<uint64_t>(round_),
                        static_cast<uint64_t>(c));
     const double reward = setup_.arms.values[to_index(turn.arm)] + setup_.noise * noise.normal();
-    attempt(failure_, [&] { client(c).play(turn, reward); });
+    const double learnt = (reward - setup_.scale.low) / setup_.scale.span;
+    attempt(failure_, [&] { client(c).play(turn, learnt); });
+    if (draws) history_[to_index(c - begin_)].push_back(turn.arm);
   }
   discarded_here_ += std::max<int64_t>(0, proposed_until_ - std::max(to, begin_));
 }
 
 void BanditRun::synchronize() {
-  const auto width = to_index(features_->row_width());
+  const auto width = total_.size();
   std::vector<double> news;
-  for (const auto& one : clients_) {
-    if (one.own_arms().empty()) continue;
-    const auto row = one.news().row();
-    news.insert(news.end(), row.begin(), row.end());
+  for (int64_t c = begin_; c < end_; ++c) {
+    if (client(c).own().arms.empty()) continue;
+    news.resize(news.size() + width);
+    policy_->add(client(c).own(), c, std::span(news).last(width));
   }
   const auto all = comm_.gatherv(std::span<const double>(news), 0);
   for (std::size_t at = 0; at < all.size(); at += width) {
-    total_->add(std::span(all).subspan(at, width));
+    for (std::size_t i = 0; i < width; ++i) total_[i] += all[at + i];
   }
-  comm_.bcast(total_->row(), 0);
+  comm_.bcast(std::span(total_), 0);
+  draw_dictionary();
   ++numbers_.syncs;
   attempt(failure_, [&] {
-    auto common = std::make_shared<ConfidenceSet>(*features_, setup_.ucb.lambda);
-    common->rebuild(total_->row());
-    for (auto& one : clients_) one.adopt(common);
+    numbers_.scalars += policy_->know(total_);
+    start_clients();
   });
+}
+
+// A client's numbers are those of its stream of the synchronization.
+void BanditRun::draw_dictionary() {
+  const auto members = policy_->members();
+  if (members.empty()) return;
+  std::vector<int64_t> drawn(members.size());
+  for (int64_t c = begin_; c < end_; ++c) {
+    RandomStream stream(setup_.seed, Purpose::kDictionary, static_cast<uint64_t>(numbers_.syncs),
+                        static_cast<uint64_t>(c));
+    policy_->draw(
+        history_[to_index(c - begin_)], [&] { return stream.uniform(); }, drawn);
+  }
+  comm_.allreduce(std::span(drawn), ReduceOp::kSum);
+  std::copy(drawn.begin(), drawn.end(), members.begin());
+  dictionary_ = std::move(drawn);
 }
 
 void BanditRun::count_round() {
@@ -189,41 +230,52 @@ void BanditRun::count_round() {
     numbers_.regret_of[c] += lost;
     numbers_.best_of[c] += lost == 0 ? 1 : 0;
     numbers_.round_regret += lost;
+    ++numbers_.pulls_of[to_index(all[c])];
   }
   numbers_.regret += numbers_.round_regret;
 }
 
-double BanditRun::scalars_sent() const {
-  const auto d = static_cast<double>(dimension());
-  return 2 * static_cast<double>(numbers_.syncs * setup_.clients) * (d * d + d);
+int64_t BanditRun::returned_arm() const {
+  RandomStream stream(setup_.seed, Purpose::kReturned, static_cast<uint64_t>(round_));
+  int64_t left = stream.below(round_ * setup_.clients);
+  std::size_t arm = 0;
+  while (left >= numbers_.pulls_of[arm]) left -= numbers_.pulls_of[arm++];
+  return static_cast<int64_t>(arm);
 }
 
 double BanditRun::explore_scalars() const {
-  if (!setup_.network) return 0;
+  if (networks_of(setup_) != 1) return 0;  // own networks are fitted without communication
   return 2 * static_cast<double>(setup_.oracle.steps * setup_.clients * dimension());
 }
 
 void BanditRun::collect() {
-  std::vector<int64_t> counts, arms;
-  std::vector<double> residuals;
+  OwnPulls mine;
   for (const auto& one : clients_) {
-    counts.push_back(static_cast<int64_t>(one.own_arms().size()));
-    arms.insert(arms.end(), one.own_arms().begin(), one.own_arms().end());
-    residuals.insert(residuals.end(), one.own_residuals().begin(), one.own_residuals().end());
+    const Pulls& own = one->own();
+    mine.counts.push_back(std::ssize(own.arms));
+    mine.pulls.arms.insert(mine.pulls.arms.end(), own.arms.begin(), own.arms.end());
+    mine.pulls.rewards.insert(mine.pulls.rewards.end(), own.rewards.begin(), own.rewards.end());
   }
-  own_.counts = comm_.gatherv(std::span<const int64_t>(counts), 0);
-  own_.arms = comm_.gatherv(std::span<const int64_t>(arms), 0);
-  own_.residuals = comm_.gatherv(std::span<const double>(residuals), 0);
+  own_.counts = comm_.gatherv(std::span<const int64_t>(mine.counts), 0);
+  own_.pulls.arms = comm_.gatherv(std::span<const int64_t>(mine.pulls.arms), 0);
+  own_.pulls.rewards = comm_.gatherv(std::span<const double>(mine.pulls.rewards), 0);
+  for (const auto& arms : history_) {
+    mine.history.insert(mine.history.end(), arms.begin(), arms.end());
+  }
+  own_.history = comm_.gatherv(std::span<const int64_t>(mine.history), 0);
 }
 
-std::vector<double> BanditRun::centre() const {
-  PullStatistics all = *total_;
-  for (std::size_t i = 0; i < own_.arms.size(); ++i) all.add(own_.arms[i], own_.residuals[i]);
-  ConfidenceSet set(*features_, setup_.ucb.lambda);
-  set.rebuild(all.row());
-  auto centre = set.shift();
-  for (std::size_t i = 0; i < centre.size(); ++i) centre[i] += w0_[i];
-  return centre;
+std::vector<double> BanditRun::model() const {
+  std::vector<double> model, row = total_;
+  for_each_client(own_, [&](int64_t c, const Pulls& own) {
+    policy_->add(own, c, row);
+    if (!setup_.own_models && c + 1 < setup_.clients) return;
+    const auto estimate = policy_->estimate(row, c);
+    model.insert(model.end(), estimate.begin(), estimate.end());
+    if (setup_.own_models) row = total_;
+  });
+  for (std::size_t i = 0; i < w0_.size(); ++i) model[i] += w0_[i];
+  return model;
 }
 
 // Arrays of a checkpoint: visit(name, values).
@@ -231,28 +283,30 @@ template <class Run, class Visit>
 void BanditRun::for_saved(Run& run, const Visit& visit) {
   visit("w0", run.w0_);
   visit("own_counts", run.own_.counts);
-  visit("own_arms", run.own_.arms);
-  visit("own_residuals", run.own_.residuals);
+  visit("own_arms", run.own_.pulls.arms);
+  visit("own_rewards", run.own_.pulls.rewards);
+  visit("own_history", run.own_.history);
+  visit("total", run.total_);
+  visit("dictionary", run.dictionary_);
   visit("regret_of", run.numbers_.regret_of);
   visit("best_of", run.numbers_.best_of);
+  visit("pulls_of", run.numbers_.pulls_of);
 }
 
 void BanditRun::save(State& state) const {
   for_saved(*this,
             [&](const char* name, const auto& values) { state.put(name, std::span(values)); });
-  state.put("total", total_->row());
   const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
-                            numbers_.fit_loss};
+                            numbers_.fit_loss, numbers_.scalars};
   const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
   state.put("regrets", std::span(regrets));
   state.put("counts", std::span(counts));
 }
 
 void BanditRun::load(const State& state) {
-  std::vector<double> total, regrets;
+  std::vector<double> regrets;
   std::vector<int64_t> counts;
   if (is_server()) {
-    total = state.get<double>("total");
     regrets = state.get<double>("regrets");
     counts = state.get<int64_t>("counts");
   }
@@ -260,29 +314,38 @@ void BanditRun::load(const State& state) {
     if (is_server()) values = state.get<T>(name);
     bcast_vector(comm_, values);
   });
-  for (auto* values : {&total, &regrets}) bcast_vector(comm_, *values);
+  bcast_vector(comm_, regrets);
   bcast_vector(comm_, counts);
   round_ = counts.at(0);
   numbers_ = {.explore_regret = regrets.at(0),
               .regret = regrets.at(1),
               .round_regret = regrets.at(2),
               .fit_loss = regrets.at(3),
+              .scalars = regrets.at(4),
               .syncs = counts.at(1),
               .replayed = counts.at(2),
               .bytes = counts.at(3),
               .regret_of = std::move(numbers_.regret_of),
-              .best_of = std::move(numbers_.best_of)};
-  linearise();
-  total_->add(total);
+              .best_of = std::move(numbers_.best_of),
+              .pulls_of = std::move(numbers_.pulls_of)};
+  restore_clients();
+}
+
+// From w0_, total_, dictionary_ and own_.
+void BanditRun::restore_clients() {
+  const auto total = total_;
+  start_policy();
+  total_ = total;
+  std::copy(dictionary_.begin(), dictionary_.end(), policy_->members().begin());
+  policy_->know(total_);
   start_clients();
-  std::size_t at = 0;
-  for (int64_t c = 0; c < setup_.clients; ++c) {
-    const auto own = to_index(own_.counts[to_index(c)]);
-    if (is_mine(c)) {
-      client(c).replay(std::span(own_.arms).subspan(at, own),
-                       std::span(own_.residuals).subspan(at, own));
-    }
-    at += own;
+  for_each_client(own_, [&](int64_t c, const Pulls& own) {
+    if (is_mine(c)) client(c).replay(own);
+  });
+  if (own_.history.empty()) return;
+  for (int64_t c = begin_; c < end_; ++c) {
+    const auto arms = std::span(own_.history).subspan(to_index(c * round_), to_index(round_));
+    history_[to_index(c - begin_)].assign(arms.begin(), arms.end());
   }
 }
 

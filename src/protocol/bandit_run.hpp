@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "bandit_oracle.hpp"
+#include "bandit_policy.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/bandit_setup.hpp"
-#include "hanse/rules/bandit/client.hpp"
-#include "hanse/rules/bandit/network.hpp"
+#include "hanse/rules/bandit/policy.hpp"
 
 namespace hanse {
 
@@ -21,19 +21,21 @@ struct BanditNumbers {
   double regret = 0;          // of the second
   double round_regret = 0;    // of the last round
   double fit_loss = 0;        // mean squared error of the network in the first phase
+  double scalars = 0;         // sent by synchronizations, as papers count
   int64_t syncs = 0;
   int64_t replayed = 0;  // speculative turns discarded, by all ranks
   int64_t bytes = 0;     // payload of the second phase
   // Of each client's second phase, [N] on rank 0.
   std::vector<double> regret_of;
-  std::vector<int64_t> best_of;  // pulls of the best arm
+  std::vector<int64_t> best_of;   // pulls of the best arm
+  std::vector<int64_t> pulls_of;  // [arms] of all clients' second phase, on rank 0
 };
 
 // All clients' pulls since the last synchronization, one client after another.
 struct OwnPulls {
   std::vector<int64_t> counts;  // [N] of each client
-  std::vector<int64_t> arms;
-  std::vector<double> residuals;
+  Pulls pulls;
+  std::vector<int64_t> history;  // [N, rounds] arms since the start, where dictionaries are drawn
 };
 
 // First client of a rank: rank r has those c with floor(c ranks / N) = r.
@@ -52,32 +54,37 @@ class BanditRun {
 
   const BanditSetup& setup() const { return setup_; }
   const BanditNumbers& numbers() const { return numbers_; }
-  int64_t dimension() const {  // d
-    return setup_.network ? network_.n_params() : setup_.arms.inputs;
-  }
-  int64_t row_width() const { return statistics_width(setup_.arms.size(), dimension(), form()); }
-  // As the paper counts: 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase.
-  double scalars_sent() const;
+  int64_t dimension() const { return dimension_of(setup_); }  // d
+  int64_t row_width() const { return row_width_of(setup_); }
+  // As the paper counts: 2 n N d_w in the first phase.
   double explore_scalars() const;
+
+  // x-hat, the arm that the run returns: uniform over the pulls of the second phase. Rank 0;
+  // REQUIRES a round.
+  int64_t returned_arm() const;
 
   // Brings all clients' pulls since the last synchronization to rank 0.
   void collect();
-  std::vector<double> centre() const;  // rank 0, after collect()
-  void save(State& state) const;       // rank 0, after collect()
-  void load(const State& state);       // collective; `state` counts on rank 0
+  // The model: the centre w0 + Sigma^{-1} v of what all clients know together, of each client where
+  // it has its own; of kernels the mean reward of each arm. Rank 0, after collect().
+  std::vector<double> model() const;
+  void save(State& state) const;  // rank 0, after collect()
+  void load(const State& state);  // collective; `state` counts on rank 0
 
  private:
-  StatisticsForm form() const;
   bool is_server() const { return comm_.rank() == 0; }
   bool is_mine(int64_t client) const { return client >= begin_ && client < end_; }
-  BanditClient& client(int64_t c) { return clients_[static_cast<std::size_t>(c - begin_)]; }
+  BanditClient& client(int64_t c) { return *clients_[static_cast<std::size_t>(c - begin_)]; }
 
   std::vector<Exploration> pull_uniformly();
-  void linearise();
+  void fit_networks(const std::vector<Exploration>& seen);
+  void start_policy();
   void start_clients();
+  void restore_clients();
   int64_t propose_turns(int64_t from);
   void commit_turns(int64_t from, int64_t to);
   void synchronize();
+  void draw_dictionary();
   void count_round();
   double regret(int64_t arm) const;
   template <class Run, class Visit>
@@ -87,15 +94,15 @@ class BanditRun {
   Communicator& comm_;
   int64_t begin_;  // this rank's clients
   int64_t end_;
-  double best_value_;  // of the arms
-  RewardNetwork network_;
-  std::vector<double> w0_;  // [d_w]; zeros [inputs] without a network
-  std::unique_ptr<ArmFeatures> features_;
-  Optimism optimism_;
-  std::unique_ptr<PullStatistics> total_;  // of all synchronizations
-  std::vector<BanditClient> clients_;
-  std::vector<Turn> turns_;     // of this rank's clients
-  int64_t proposed_until_ = 0;  // clients from here on have no turn yet
+  double best_value_;       // of the arms
+  std::vector<double> w0_;  // [networks, d_w]
+  std::unique_ptr<BanditPolicy> policy_;
+  std::vector<double> total_;        // [row_width()] statistics of all synchronizations
+  std::vector<int64_t> dictionary_;  // members() of the last synchronization, empty before it
+  std::vector<std::unique_ptr<BanditClient>> clients_;
+  std::vector<std::vector<int64_t>> history_;  // arms of this rank's clients since the start
+  std::vector<Turn> turns_;                    // of this rank's clients
+  int64_t proposed_until_ = 0;                 // clients from here on have no turn yet
   int64_t round_ = 0;
   int64_t discarded_here_ = 0;  // of numbers_.replayed
   BanditNumbers numbers_;

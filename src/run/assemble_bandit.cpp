@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -37,8 +38,26 @@ void BanditAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.add("statistics", "numbers of a client's statistics", bandit->row_width());
   sheet.add("synchronization_bytes", "sent by a synchronization, bytes",
             int64_t{std::llround(bytes)});
+  if (!bandit->sends_matrices()) return;  // the others' depend on what clients have pulled
   sheet.add("synchronization_scalars", "scalars of one, as papers count",
             2 * bandit->clients() * (d * d + d));
+}
+
+// What a logistic reward takes as it is.
+void require_shares(const Job& job, const Arms& arms) {
+  for (std::size_t a = 0; a < arms.values.size(); ++a) {
+    const double value = arms.values[a];
+    if (value >= 0 && value <= 1) continue;
+    throw InvalidArgument(
+        fmt::format("the value {} of arm {} lies outside [0, 1]", value, a), job.bandit.path,
+        "bandit.kind = fed-glb-ucb takes mean rewards of a logistic function; scale them");
+  }
+}
+
+// Test functions are scaled linearly, so that their arms span [0, 1].
+RewardScale scale_of(const Arms& arms) {
+  const auto [low, high] = std::minmax_element(arms.values.begin(), arms.values.end());
+  return {.low = *low, .span = *high > *low ? *high - *low : 1};
 }
 
 Arms read_arms(const Job& job) {
@@ -86,17 +105,28 @@ Arms share_arms(const Job& job, Communicator& comm) {
   return arms;
 }
 
+bool is_scaled(const Job& job, RewardModel model) {
+  return model == RewardModel::kLogistic && !reads_arms(job.bandit);
+}
+
 BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
   const BanditOptions& bandit = job.bandit;
   const int64_t clients = job.federation.clients;
   const BanditRule rule = make_bandit_rule(bandit, clients, bandit.horizon, arms.inputs);
+  const bool network = rule.model == RewardModel::kNetwork;
+  if (rule.model == RewardModel::kLogistic && reads_arms(bandit)) require_shares(job, arms);
+  const RewardScale scale = is_scaled(job, rule.model) ? scale_of(arms) : RewardScale{};
   return {.arms = std::move(arms),
           .ucb = rule.ucb,
           .optimism = bandit.ucb,
           .statistics = bandit.statistics,
-          .network = rule.network,
+          .model = rule.model,
+          .own_models = bandit.kind == "n-go-ucb" && bandit.models == "own",
+          .running = bandit.kind == "one-go-ucb" && bandit.gradients == "running",
+          .kernel = rule.kernel,
+          .scale = scale,
           .clients = clients,
-          .exploration = rule.network ? exploration_of(bandit, clients) : 0,
+          .exploration = network ? exploration_of(bandit, clients) : 0,
           .oracle = bandit.oracle,
           .noise = bandit.noise,
           .seed = seed};
@@ -126,6 +156,12 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
       fmt::format("{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name,
                   options.kind, bandit.arms(), options.arms, bandit.dimension(), bandit.clients(),
                   job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : ""));
+  if (is_scaled(job, bandit.reward_model())) {
+    assembly->greeting.push_back(fmt::format(
+        "clients learn rewards of {} scaled linearly, so that the arms' values span [0, "
+        "1]; regret is in the function's units",
+        options.arms));
+  }
   return assembly;
 }
 

@@ -291,7 +291,8 @@ class Execution {
                             .clients = clients_on_,
                             .held_out = held_out_on_,
                             .metrics = metrics_,
-                            .accounts = std::move(accounts)};
+                            .accounts = std::move(accounts),
+                            .returned = protocol().returned()};
       directory_->write_summary(summary_json(summary));
       table = summary_table(summary, job_.run.out);
     });

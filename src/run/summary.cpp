@@ -72,6 +72,9 @@ std::string summary_json(const Summary& summary) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }
   json["accounts"] = accounts_json(summary.accounts);
+  for (const ReturnedArm& x : summary.returned) {
+    json["x_hat"].push_back({{"arm", x.arm}, {"value", x.value}, {"point", x.point}});
+  }
   for (const auto& [name, version] : versions()) json["versions"][name] = version;
   return json.dump(2) + "\n";
 }

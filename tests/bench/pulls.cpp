@@ -10,7 +10,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/random.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 
 namespace {
 
@@ -20,15 +20,16 @@ double median_seconds(int64_t dimension, int64_t arms, StatisticsForm form, int6
   RandomStream random(1, Purpose::kArms);
   std::vector<double> numbers(static_cast<std::size_t>(arms * dimension));
   for (double& value : numbers) value = random.normal();
-  const ArmFeatures features(numbers, std::vector<double>(static_cast<std::size_t>(arms)), form);
-  const UcbOptions options{.lambda = 0.05, .gamma = 1e9};
-  const Optimism optimism = linear_optimism;
-  BanditClient client(features, options, optimism,
-                      std::make_shared<const ConfidenceSet>(features, options.lambda));
+  const auto features = std::make_shared<const ArmFeatures>(
+      numbers, std::vector<double>(static_cast<std::size_t>(arms)), form);
+  const auto policy = make_linear_policy({.ucb = {.lambda = 0.05, .gamma = 1e9},
+                                          .model = [=](int64_t) { return LinearModel{features}; },
+                                          .scalars = {}});
+  const auto client = policy->make_client(0);
   std::vector<double> seconds;
   for (int64_t t = 0; t < pulls; ++t) {
     const double start_s = monotonic_seconds();
-    client.play(client.next(), random.normal());
+    client->play(client->next(), random.normal());
     seconds.push_back(monotonic_seconds() - start_s);
   }
   const auto middle = seconds.begin() + pulls / 2;

@@ -1,6 +1,7 @@
 // Bandits played on any communicator, for tests on threads and on processes.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -58,7 +59,7 @@ inline Played play_on(Communicator& comm, const BanditSetup& setup, int64_t roun
 inline BanditSetup setup_of(const TestBandit& bandit, const UcbOptions& ucb) {
   return {.arms = {.inputs = bandit.dimension, .points = bandit.features, .values = bandit.values},
           .ucb = ucb,
-          .network = false,
+          .model = RewardModel::kPoints,
           .clients = bandit.clients,
           .noise = 0.3,
           .seed = 17};
@@ -84,6 +85,22 @@ inline BanditSetup network_setup(double gamma, const std::string& statistics) {
           .exploration = 11,
           .oracle = {.hidden = 4, .steps = 60},
           .seed = 3};
+}
+
+// A bandit of each way to learn, beside one network that is linearised once.
+inline std::vector<BanditSetup> setups_of_models() {
+  std::vector<BanditSetup> setups(5, network_setup(0.8, "auto"));
+  setups[0].own_models = true;
+  setups[0].ucb.gamma = std::numeric_limits<double>::infinity();
+  setups[1].running = true;
+  for (std::size_t i = 2; i < setups.size(); ++i) {
+    setups[i].model = std::vector{RewardModel::kLogistic, RewardModel::kKernel,
+                                  RewardModel::kKernelOfPoints}[i - 2];
+    setups[i].kernel = {.length = 0.5, .inclusion = 0.3};
+    setups[i].ucb.width = 0.2;
+  }
+  setups[2].scale = {.low = 0.5, .span = 2};
+  return setups;
 }
 
 }  // namespace hanse

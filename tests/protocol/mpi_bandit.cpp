@@ -21,5 +21,13 @@ TEST(MpiBandit, SameBitsAsAlone) {
   }
 }
 
+TEST(MpiBandit, EveryModelHasTheSameBitsAsAlone) {
+  for (const BanditSetup& setup : setups_of_models()) {
+    const Played alone = play_on(*make_single_communicator(), setup, 10);
+    const Played together = play_on(mpi_world(), setup, 10);
+    EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << static_cast<int>(setup.model);
+  }
+}
+
 }  // namespace
 }  // namespace hanse

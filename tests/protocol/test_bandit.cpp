@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "protocol/bandit_oracle.hpp"
 #include "protocol/bandit_ranks.hpp"
 #include "support/errors.hpp"
@@ -77,10 +78,21 @@ TEST(Bandit, BothFormsOfStatisticsPlayTheSame) {
   }
 }
 
+TEST(Bandit, EveryModelHasTheSameBitsOnAnyNumberOfRanks) {
+  for (const BanditSetup& setup : setups_of_models()) {
+    const Played alone = on_threads(1, setup, 12);
+    EXPECT_EQ(alone.syncs.back() > 0, !setup.own_models);
+    for (int ranks = 2; ranks <= 4; ++ranks) EXPECT_EQ(on_threads(ranks, setup, 12), alone);
+  }
+}
+
 TEST(Bandit, GoesOnFromItsStateOnOtherRanks) {
+  auto setups = setups_of_models();
   for (const char* optimism : {"linear", "network-mean", "ellipsoid"}) {
-    BanditSetup setup = network_setup(0.8, "auto");
-    setup.optimism = optimism;
+    setups.push_back(network_setup(0.8, "auto"));
+    setups.back().optimism = optimism;
+  }
+  for (const BanditSetup& setup : setups) {
     const Played whole = on_threads(1, setup, 14);
     State state;
     Played parts;
@@ -100,7 +112,7 @@ TEST(Bandit, GoesOnFromItsStateOnOtherRanks) {
       play_on(protocol, 9, comm, parts);
     });
     parts.row.resize(parts.row.size() / 2);  // both repeats are this bandit
-    EXPECT_EQ(parts.regret_of, whole.regret_of) << optimism;
+    EXPECT_EQ(parts.regret_of, whole.regret_of) << static_cast<int>(setup.model);
     EXPECT_EQ(parts.syncs, whole.syncs);
     EXPECT_EQ(parts.row, whole.row);
   }
@@ -147,7 +159,7 @@ TEST(Oracle, IsGradientLangevinDescent) {
       for (std::size_t c = 0; c < 5; ++c) {
         if (static_cast<int>(c) % comm.size() == comm.rank()) mine.push_back(clients[c]);
       }
-      const auto found = fit_network(network, mine, 8, options, 9, comm);
+      const auto found = fit_network(network, mine, 8, options, {.seed = 9}, comm);
       if (comm.rank() != 0) return;
       for (std::size_t i = 0; i < 13; ++i) EXPECT_NEAR(found.w[i], w[i], 1e-8);
       EXPECT_NEAR(found.loss, loss, 1e-8);
@@ -172,6 +184,115 @@ TEST(Oracle, AFitThatDivergesIsRefusedOnAllRanks) {
     }
   });
   EXPECT_EQ(refused, 1);
+}
+
+// Each client of its own models starts from what it saw alone, and no number travels for it.
+TEST(Bandit, OwnModelsAreFittedAlone) {
+  BanditSetup setup = setups_of_models().front();
+  setup.clients = 2;
+  run_threads(2, [&](Communicator& comm) {
+    BanditProtocol protocol({setup}, comm);
+    protocol.initialize_model();
+    protocol.collect();
+    if (comm.rank() != 0) return;
+    EXPECT_EQ(metric(protocol, "scalars_explore"), 0);
+    EXPECT_EQ(protocol.model_layout().n_params(), 2 * 33);
+    // Steps t = 1, 3, ... of the first phase are client 0's, the others client 1's.
+    std::vector<Exploration> seen(2);
+    RandomStream arms(setup.seed, Purpose::kExploration), noise(setup.seed, Purpose::kReward);
+    for (std::size_t t = 0; t < 11; ++t) {
+      const int64_t arm = arms.below(12);
+      const auto x = setup.arms.points.begin() + 6 * arm;
+      seen[t % 2].points.insert(seen[t % 2].points.end(), x, x + 6);
+      seen[t % 2].rewards.push_back(setup.arms.values[static_cast<std::size_t>(arm)] +
+                                    0.1 * noise.normal());
+    }
+    double loss = 0;
+    for (int64_t c = 0; c < 2; ++c) {
+      const auto one = std::span(seen).subspan(static_cast<std::size_t>(c), 1);
+      const auto pulls = std::ssize(one[0].rewards);
+      const auto fit =
+          fit_network(RewardNetwork(6, 4), one, pulls, setup.oracle,
+                      {.seed = setup.seed, .client = c + 1}, *make_single_communicator());
+      loss += fit.loss * static_cast<double>(pulls) / 11;
+      for (std::size_t i = 0; i < 33; ++i) {
+        EXPECT_EQ(protocol.model_row()[static_cast<std::size_t>(33 * c) + i],
+                  static_cast<float>(fit.w[i]));
+      }
+    }
+    EXPECT_DOUBLE_EQ(metric(protocol, "fit_loss"), loss);
+  });
+}
+
+// Liu and Wang's sums with every gradient at the estimate before its pull, each pull synchronized.
+TEST(Bandit, RunningGradientsAreThoseOfTheRunningEstimate) {
+  BanditSetup setup = network_setup(0, "auto");
+  setup.running = true;
+  setup.noise = 0;
+  setup.oracle.steps = 0;
+  setup.ucb.sqrt_beta = 0.3;
+  using Vector = Eigen::VectorXd;
+  const RewardNetwork network(6, 4);
+  Vector w0(33), g(33);
+  RandomStream start(setup.seed, Purpose::kLangevin);
+  for (double& value : w0) value = setup.oracle.spread * start.normal();
+  Vector w = w0, b = Vector::Zero(33);
+  Eigen::MatrixXd sigma = setup.ucb.lambda * Eigen::MatrixXd::Identity(33, 33);
+  const auto look = [&](std::size_t arm) {
+    return network.gradient(std::span(setup.arms.points).subspan(6 * arm, 6), {w.data(), 33},
+                            {g.data(), 33});
+  };
+  std::vector<double> regret(7);
+  const double best = *std::max_element(setup.arms.values.begin(), setup.arms.values.end());
+  for (std::size_t t = 0; t < 7 * 6; ++t) {
+    const Eigen::MatrixXd inverse = sigma.fullPivLu().inverse();
+    std::size_t arm = 0;
+    double most = -INFINITY;
+    for (std::size_t a = 0; a < 12; ++a) {
+      const double value = look(a);
+      const double bound = value + 0.3 * std::sqrt(g.dot(inverse * g));
+      if (bound > most) most = bound, arm = a;
+    }
+    const double y = setup.arms.values[arm];
+    const double value = look(arm);
+    sigma += g * g.transpose();
+    b += g * (g.dot(w) + y - value);
+    w = sigma.fullPivLu().solve(b + setup.ucb.lambda * w0);
+    regret[t % 7] += best - y;
+  }
+  const Played found = on_threads(2, setup, 6);
+  for (std::size_t c = 0; c < 7; ++c) EXPECT_NEAR(found.regret_of.back()[c], regret[c], 1e-9);
+  for (std::size_t i = 0; i < 33; ++i) {
+    EXPECT_NEAR(found.row[i], w[static_cast<Eigen::Index>(i)], 1e-4);
+  }
+  EXPECT_EQ(found.syncs.back(), 42);
+}
+
+// Uniform over the pulls of the second phase.
+TEST(Bandit, ReturnsAnArmThatWasPulled) {
+  BanditSetup setup = setup_of(stream_bandit(7, 15, 9, 5), {.lambda = 0.4, .gamma = 2});
+  std::vector<double> times(9);
+  for (setup.seed = 1; setup.seed <= 40; ++setup.seed) {
+    run_threads(2, [&](Communicator& comm) {
+      BanditProtocol protocol({setup}, comm);
+      protocol.initialize_model();
+      for (int64_t t = 0; t < 3; ++t) protocol.round(false);
+      if (comm.rank() != 0) return;
+      const auto returned = protocol.returned();
+      ASSERT_EQ(returned.size(), 1U);
+      const auto arm = static_cast<std::size_t>(returned[0].arm);
+      EXPECT_EQ(returned[0].value, setup.arms.values[arm]);
+      EXPECT_TRUE(std::equal(returned[0].point.begin(), returned[0].point.end(),
+                             setup.arms.points.begin() + static_cast<int64_t>(5 * arm)));
+      ++times[arm];
+      // A pull of it is one of those that the regret sums up.
+      double regret = 0;
+      for (const auto& client : protocol.evaluate()) regret += client.loss * client.samples;
+      const double best = *std::max_element(setup.arms.values.begin(), setup.arms.values.end());
+      EXPECT_LE(best - returned[0].value, regret + 1e-9);
+    });
+  }
+  EXPECT_GT(std::count_if(times.begin(), times.end(), [](double n) { return n > 0; }), 1);
 }
 
 // 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase (section 3 and 5.1).

@@ -30,7 +30,9 @@ enum class Purpose : uint64_t {
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase
   kReward = 22,       // noise of a client's reward in a round; 0: in the first phase
-  kLangevin = 23,     // start and noise of a bandit's regression oracle
+  kLangevin = 23,     // start and noise of a bandit's regression oracle; client: 1 + its number
+  kDictionary = 24,   // which of a client's pulls enter a bandit's dictionary in a synchronization
+  kReturned = 25,     // the arm that a bandit returns
 };
 
 class RandomStream {

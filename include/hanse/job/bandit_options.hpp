@@ -22,13 +22,17 @@ struct BanditOptions {
   int64_t explore = 0;              // T0; 0: ceil(sqrt(N T))
   std::optional<double> lambda;     // none: lambda_scale sqrt(N T); 0.1 for dis-lin-ucb
   double lambda_scale = 1e-3;       // C_lambda
-  std::optional<double> gamma;      // none: 1; T / (d log(N T)) for dis-lin-ucb
+  std::optional<double> gamma;      // none: by the kind
   std::optional<double> sqrt_beta;  // none: by sigma, delta and radius
   double sigma = 0.1;
   double delta = 0.1;
   double radius = 1;
-  std::string ucb = "linear";       // linear | network-mean | ellipsoid
-  std::string statistics = "auto";  // auto | packed | per-arm
+  double width = 1;  // factor of the widths: of kernels, and of fed-glb-ucb
+  KernelOptions kernel;
+  std::string models = "own";         // n-go-ucb: own | shared
+  std::string gradients = "running";  // one-go-ucb: running | first
+  std::string ucb = "linear";         // linear | network-mean | ellipsoid
+  std::string statistics = "auto";    // auto | packed | per-arm
   OracleOptions oracle;
 };
 

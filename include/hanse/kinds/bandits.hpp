@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/protocol/bandit_setup.hpp"
 
 namespace hanse {
 
@@ -13,7 +13,8 @@ struct Job;
 // What makes a kind of bandit of the others' parts.
 struct BanditRule {
   UcbOptions ucb;
-  bool network = true;  // fits a network first; else features are the arms' points
+  RewardModel model = RewardModel::kNetwork;
+  KernelOptions kernel = {};
 };
 
 // For N clients, horizon T and arms of `inputs` numbers each.

@@ -44,11 +44,14 @@ class BanditProtocol final : public Protocol {
   std::vector<ClientEvaluation> evaluate() override;
   // Means over repeats, and their deviations (of a sample: n - 1) when there are several.
   Metrics metrics() const override;
+  // x-hat of each repeat.
+  std::vector<ReturnedArm> returned() const override;
   // bandit.csv, a line a round and repeat.
   std::vector<TableLines> take_lines() override;
 
   void collect() override;
-  // The centre w0 + Sigma^{-1} v of what all clients know together, of each repeat.
+  // What all clients know together, of each repeat: the centre w0 + Sigma^{-1} v of the confidence
+  // set, of each client where it has a network of its own; of kernels the arms' mean rewards.
   std::span<const float> model_row() const override { return row_; }
   ParameterLayout model_layout() const override;
 
@@ -59,6 +62,8 @@ class BanditProtocol final : public Protocol {
   int64_t clients() const;
   int64_t dimension() const;  // d, features of an arm
   int64_t row_width() const;  // numbers of a client's statistics
+  RewardModel reward_model() const;
+  bool sends_matrices() const;  // 2 N (d^2 + d) scalars a synchronization, as papers count
 
  private:
   // What the ranks report after a round; a maximum merges it.

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/kernel.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 #include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {
@@ -19,16 +20,35 @@ struct OracleOptions {
   double temperature = 1e7;  // tau_2, inverse: large for little noise, > 0
 };
 
+// What clients take the mean reward for, as a function of the arm.
+enum class RewardModel {
+  kNetwork,        // a network, fitted in a first phase and then linearised
+  kPoints,         // linear in the arms' points
+  kLogistic,       // logistic in them
+  kKernel,         // of a kernel, from all data
+  kKernelOfPoints  // of a kernel, in a dictionary of points
+};
+
+// The clients of a bandit learn from (reward - low) / span.
+struct RewardScale {
+  double low = 0;
+  double span = 1;
+};
+
 // One bandit. The rewards of arm x are its value and normal noise of deviation `noise`.
 struct BanditSetup {
   Arms arms;
   UcbOptions ucb;
   std::string optimism = "linear";  // linear | network-mean | ellipsoid
   std::string statistics = "auto";  // auto | packed | per-arm
-  bool network = true;              // fit a network first; false: an arm's feature is its point
-  int64_t clients = 1;              // N
-  int64_t exploration = 0;          // T0, uniform pulls of the first phase
-  OracleOptions oracle;             // counts when network is set
+  RewardModel model = RewardModel::kNetwork;
+  bool own_models = false;  // network: one a client, fitted on its own pulls
+  bool running = false;     // network: gradients at the running estimate, not at w0
+  KernelOptions kernel = {};
+  RewardScale scale = {};
+  int64_t clients = 1;      // N
+  int64_t exploration = 0;  // T0, uniform pulls of the first phase
+  OracleOptions oracle;     // counts when network is set
   double noise = 0.1;
   uint64_t seed = 1;
 };

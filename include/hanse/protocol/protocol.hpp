@@ -38,6 +38,13 @@ struct TableLines {
   std::string lines;
 };
 
+// An arm that a bandit returns at its end.
+struct ReturnedArm {
+  int64_t arm = 0;
+  double value = 0;           // its mean reward
+  std::vector<double> point;  // [inputs]
+};
+
 // All ranks build the same object and call its methods together; only the const ones are local.
 class Protocol {
  public:
@@ -58,6 +65,8 @@ class Protocol {
   // its weights over clients for decisions.csv, [M] or empty.
   virtual Metrics metrics() const { return {}; }
   virtual std::vector<double> decision() const { return {}; }
+  // Of bandits, on rank 0, the arm of each repeat.
+  virtual std::vector<ReturnedArm> returned() const { return {}; }
   // What rounds and evaluations since the last call have to say, on rank 0.
   virtual std::vector<TableLines> take_lines() { return {}; }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/protocol.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/evaluated_on.hpp"
 
@@ -27,6 +27,7 @@ struct Summary {
   EvaluatedOn held_out;          // of those that begin with held_out_
   Metrics metrics;
   Accounts accounts;
+  std::vector<ReturnedArm> returned;  // by bandits, x_hat in summary.json
 };
 
 // One JSON object; values that are NaN are left out.

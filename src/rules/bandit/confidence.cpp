@@ -1,7 +1,6 @@
 #include "hanse/rules/bandit/confidence.hpp"
 
 #include <cmath>
-#include <stdexcept>
 
 #include <Eigen/Cholesky>
 #include <Eigen/QR>
@@ -18,6 +17,7 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
 constexpr int64_t kPullsBetweenFactors = 64;
+constexpr double kFallen = 0.01;  // of a squared width, since it was computed anew
 
 Map<const Vector> vector_of(std::span<const double> values) {
   return {values.data(), static_cast<Eigen::Index>(values.size())};
@@ -110,27 +110,20 @@ std::vector<double> ArmFeatures::to_coordinates(std::span<const double> weights)
   return values_of(basis.transpose() * vector_of(weights));
 }
 
-void PullStatistics::add(int64_t arm, double residual) {
+void add_pull(int64_t arm, double residual, std::span<double> row) {
   const auto a = static_cast<std::size_t>(arm);
-  if (features_->form() == StatisticsForm::kPerArm) {
-    row_[a] += 1;
-    row_[static_cast<std::size_t>(features_->arms()) + a] += residual;
-    return;
-  }
-  const auto phi = features_->of(arm);
-  double* out = row_.data();
+  row[a] += 1;
+  row[row.size() / 2 + a] += residual;
+}
+
+void add_pull(const ArmFeatures& features, int64_t arm, double residual, std::span<double> row) {
+  if (features.form() == StatisticsForm::kPerArm) return add_pull(arm, residual, row);
+  const auto phi = features.of(arm);
+  double* out = row.data();
   for (std::size_t j = 0; j < phi.size(); ++j) {
     for (std::size_t i = j; i < phi.size(); ++i) *out++ += phi[i] * phi[j];
   }
   for (const double value : phi) *out++ += residual * value;
-}
-
-void PullStatistics::add(std::span<const double> row) {
-  if (row.size() != row_.size()) {
-    throw std::logic_error(
-        fmt::format("statistics of {} numbers added to {}", row.size(), row_.size()));
-  }
-  for (std::size_t i = 0; i < row.size(); ++i) row_[i] += row[i];
 }
 
 ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
@@ -140,9 +133,10 @@ ConfidenceSet::ConfidenceSet(const ArmFeatures& features, double lambda)
   sigma_.resize(p * p);
   factor_.resize(p * p);
   v_.resize(p);
+  centre_.resize(p);
   means_.resize(arms);
   squared_widths_.resize(arms);
-  rebuild(PullStatistics(features).row());
+  rebuild(std::vector<double>(static_cast<std::size_t>(features.row_width())));
 }
 
 void ConfidenceSet::rebuild(std::span<const double> row) {
@@ -174,9 +168,37 @@ void ConfidenceSet::observe(int64_t arm, double residual) {
   Map<Vector>(v_.data(), p) += residual * phi;
   if (++pulls_since_factor_ == kPullsBetweenFactors) {
     factor();
-  } else {
-    update_factor(Map<Matrix>(factor_.data(), p, p), phi);
+    return refresh();
   }
+  Vector direction = phi;
+  solve_by_factor(factor_, direction);
+  update_factor(Map<Matrix>(factor_.data(), p, p), phi);
+  move(arm, residual, {direction.data(), static_cast<std::size_t>(p)});
+}
+
+// Behind a pull, with Sigma^{-1} phi_x of before it as `direction`.
+void ConfidenceSet::move(int64_t arm, double residual, std::span<const double> direction) {
+  const auto p = features_->coordinates();
+  const auto arms = features_->arms();
+  const auto x = static_cast<std::size_t>(arm);
+  const Vector covariance =
+      Map<const Matrix>(features_->all().data(), p, arms).transpose() * vector_of(direction);
+  const double gain = 1 / (1 + covariance[arm]);
+  const double surprise = (residual - means_[x]) * gain;
+  log_growth_ += std::log1p(covariance[arm]);
+  Map<Vector>(centre_.data(), p) += surprise * vector_of(direction);
+  bool fallen = false;
+  for (std::size_t a = 0; a < means_.size(); ++a) {
+    const double with = covariance[static_cast<Eigen::Index>(a)];
+    means_[a] += surprise * with;
+    squared_widths_[a] -= gain * with * with;
+    fallen = fallen || squared_widths_[a] < kFallen * computed_[a];
+  }
+  if (fallen) refresh();
+}
+
+void ConfidenceSet::look_at(const ArmFeatures& features) {
+  features_ = &features;
   refresh();
 }
 
@@ -199,19 +221,27 @@ void ConfidenceSet::refresh() {
   Matrix half = Map<const Matrix>(features_->all().data(), p, arms);  // L^{-1} phi_x
   const auto lower = factor.triangularView<Eigen::Lower>();
   lower.solveInPlace(half);
-  const Vector centre = lower.solve(Map<const Vector>(v_.data(), p));
+  Map<Vector> centre(centre_.data(), p);
+  centre = Map<const Vector>(v_.data(), p);
+  lower.solveInPlace(centre);
   log_growth_ = -static_cast<double>(p) * std::log(lambda_);
   for (Eigen::Index k = 0; k < p; ++k) log_growth_ += 2 * std::log(factor(k, k));
   for (Eigen::Index a = 0; a < arms; ++a) {
     squared_widths_[static_cast<std::size_t>(a)] = half.col(a).squaredNorm();
     means_[static_cast<std::size_t>(a)] = half.col(a).dot(centre);
   }
+  lower.transpose().solveInPlace(centre);
+  computed_ = squared_widths_;
 }
 
-std::vector<double> ConfidenceSet::shift() const {
-  Vector x = vector_of(v_);
+double ConfidenceSet::explained() const { return vector_of(v_).dot(vector_of(centre_)); }
+
+std::vector<double> ConfidenceSet::shift() const { return features_->to_weights(centre_); }
+
+void ConfidenceSet::solve_in_place(std::span<double> coordinates) const {
+  Vector x = vector_of(coordinates);
   solve_by_factor(factor_, x);
-  return features_->to_weights({x.data(), v_.size()});
+  std::copy(x.begin(), x.end(), coordinates.begin());
 }
 
 // With Q the basis of the arms' span: Sigma^{-1} g = Q (p x p part)^{-1} Q^T g + (g - Q Q^T g) /

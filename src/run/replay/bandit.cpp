@@ -8,26 +8,135 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/logistic.hpp"
 #include "json.hpp"
 
 namespace hanse {
 
 namespace {
 
-// The features [arms, dimension] of a trace.
-std::vector<double> read_features(const Json& trace, std::size_t& dimension) {
-  const Json& rows = field(trace, "features", "trace");
+struct Trace {
+  int64_t clients;
+  Arms arms;                     // points or features, and values
+  std::vector<double> noise;     // [horizon, clients] in playing order
+  std::vector<double> uniforms;  // that the drawing of dictionaries consumes
+  std::size_t used = 0;          // of them
+
+  double next_uniform() {
+    if (used == uniforms.size()) {
+      throw InvalidArgument(fmt::format("only {} numbers, and a synchronization needs more", used),
+                            "trace.uniforms",
+                            "each takes one for every pull since the start, client by client");
+    }
+    return uniforms[used++];
+  }
+};
+
+// The rows [arms, dimension] of the trace's field `name`.
+Arms read_arms(const Json& trace, const std::string& name) {
+  const Json& rows = field(trace, name, "trace");
   if (!rows.is_array() || rows.size() < 2 || !rows.front().is_array()) {
-    throw InvalidArgument("expected at least two arms, an array of features each", "features");
+    throw InvalidArgument(fmt::format("expected at least two arms, an array of {} each",
+                                      name == "points" ? "coordinates" : name),
+                          name);
   }
-  dimension = rows.front().size();
-  std::vector<double> features;
+  Arms arms{.inputs = std::ssize(rows.front())};
   for (std::size_t a = 0; a < rows.size(); ++a) {
-    const auto row = numbers(rows[a], dimension, -INFINITY, fmt::format("arm {}.features", a));
-    features.insert(features.end(), row.begin(), row.end());
+    const auto row =
+        numbers(rows[a], to_index(arms.inputs), -INFINITY, fmt::format("arm {}.{}", a, name));
+    arms.points.insert(arms.points.end(), row.begin(), row.end());
   }
-  return features;
+  arms.values = numbers(trace, "values", rows.size(), -INFINITY, "trace");
+  return arms;
+}
+
+std::shared_ptr<const ArmFeatures> features_of(const Arms& arms, std::vector<double> base,
+                                               const std::string& statistics) {
+  return std::make_shared<const ArmFeatures>(arms.points, std::move(base),
+                                             statistics_form(statistics, arms.size(), arms.inputs));
+}
+
+std::unique_ptr<BanditPolicy> make_policy(const Json& trace, const Trace& read,
+                                          const BanditRule& rule, const std::string& statistics) {
+  const Arms& arms = read.arms;
+  const auto no_base = std::vector<double>(arms.values.size());
+  switch (rule.model) {
+    case RewardModel::kLogistic:
+      for (std::size_t a = 0; a < arms.values.size(); ++a) {
+        if (arms.values[a] >= 0 && arms.values[a] <= 1) continue;
+        throw InvalidArgument(
+            fmt::format("the value {} of arm {} lies outside [0, 1]", arms.values[a], a),
+            "trace.values", "rewards of fed-glb-ucb have means of a logistic function");
+      }
+      return make_logistic_policy(features_of(arms, no_base, "per-arm"), rule.ucb, read.clients);
+    case RewardModel::kKernel: return make_kernel_policy(arms, rule.ucb, rule.kernel, read.clients);
+    case RewardModel::kKernelOfPoints:
+      return make_dictionary_policy(arms, rule.ucb, rule.kernel, read.clients);
+    default: break;
+  }
+  const auto features =
+      features_of(arms, numbers(trace, "base", arms.values.size(), -INFINITY, "trace"), statistics);
+  const int64_t scalars = 2 * read.clients * (arms.inputs * arms.inputs + arms.inputs);
+  return make_linear_policy({.ucb = rule.ucb,
+                             .model = [=](int64_t) { return LinearModel{features}; },
+                             .scalars = [=](double) { return static_cast<double>(scalars); }});
+}
+
+// The clients' rows, and their dictionary where the policy has one.
+double synchronize(BanditPolicy& policy, Trace& trace, std::vector<double>& total,
+                   const std::vector<std::unique_ptr<BanditClient>>& clients,
+                   const std::vector<std::vector<int64_t>>& history) {
+  for (std::size_t c = 0; c < clients.size(); ++c) {
+    std::vector<double> news(total.size());
+    policy.add(clients[c]->own(), static_cast<int64_t>(c), news);
+    for (std::size_t i = 0; i < news.size(); ++i) total[i] += news[i];
+  }
+  const auto members = policy.members();
+  std::vector<int64_t> drawn(members.size());
+  for (std::size_t c = 0; c < clients.size() && !drawn.empty(); ++c) {
+    policy.draw(
+        history[c], [&] { return trace.next_uniform(); }, drawn);
+  }
+  std::copy(drawn.begin(), drawn.end(), members.begin());
+  return policy.know(total);
+}
+
+// One client after another.
+Json play(BanditPolicy& policy, Trace& trace) {
+  const auto& values = trace.arms.values;
+  std::vector<std::unique_ptr<BanditClient>> clients(to_index(trace.clients));
+  std::vector<std::vector<int64_t>> history(clients.size());
+  const auto start = [&] {
+    for (std::size_t c = 0; c < clients.size(); ++c) {
+      clients[c] = policy.make_client(static_cast<int64_t>(c));
+    }
+  };
+  start();
+  std::vector<double> total(to_index(policy.row_width()));
+  const double best = *std::max_element(values.begin(), values.end());
+  std::vector<int64_t> picks, syncs, dictionary;
+  std::vector<double> regret;
+  double sum = 0, scalars = 0;
+  for (std::size_t step = 0; step < trace.noise.size(); ++step) {
+    const std::size_t c = step % clients.size();
+    const Turn turn = clients[c]->next();
+    const double value = values[to_index(turn.arm)];
+    clients[c]->play(turn, value + trace.noise[step]);
+    history[c].push_back(turn.arm);
+    picks.push_back(turn.arm);
+    regret.push_back(sum += best - value);
+    if (!turn.triggers) continue;
+    syncs.push_back(static_cast<int64_t>(step) + 1);
+    scalars += synchronize(policy, trace, total, clients, history);
+    dictionary.push_back(policy.dictionary());
+    start();
+  }
+  Json result{{"picks", picks},
+              {"syncs", syncs},
+              {"regret", regret},
+              {"scalars_sent", std::llround(scalars)}};
+  if (policy.dictionary() >= 0) result["dictionary"] = dictionary;
+  return result;
 }
 
 }  // namespace
@@ -36,48 +145,21 @@ Json replay_bandit(const Json& trace, const Job& job) {
   if (job.bandit.ucb != "linear") {
     throw InvalidArgument("a trace has no network, only features", "rule.bandit.ucb", "linear");
   }
-  const int64_t count = clients_of(trace);
+  const int64_t clients = clients_of(trace);
   const int64_t horizon = integer(field(trace, "horizon", "trace"), 1, int64_t{1} << 32, "horizon");
-  std::size_t dimension = 0;
-  auto rows = read_features(trace, dimension);
-  const std::size_t arms = trace.at("features").size();
-  auto base = numbers(trace, "base", arms, -INFINITY, "trace");
-  const auto values = numbers(trace, "values", arms, -INFINITY, "trace");
-  const auto noise = numbers(trace, "noise", to_index(count * horizon), -INFINITY, "trace");
-
-  const auto d = static_cast<int64_t>(dimension);
-  const UcbOptions ucb = make_bandit_rule(job.bandit, count, horizon, d).ucb;
-  check_options(ucb);
-  const ArmFeatures features(std::move(rows), std::move(base),
-                             statistics_form(job.bandit.statistics, static_cast<int64_t>(arms), d));
-  const Optimism optimism = linear_optimism;
-  PullStatistics total(features);
-  auto common = std::make_shared<ConfidenceSet>(features, ucb.lambda);
-  std::vector<BanditClient> clients;
-  for (int64_t c = 0; c < count; ++c) clients.emplace_back(features, ucb, optimism, common);
-
-  const double best = *std::max_element(values.begin(), values.end());
-  std::vector<int64_t> picks, syncs;
-  std::vector<double> regret;
-  double sum = 0;
-  for (std::size_t step = 0; step < noise.size(); ++step) {
-    BanditClient& client = clients[step % clients.size()];  // one after another
-    const Turn turn = client.next();
-    const double value = values[to_index(turn.arm)];
-    client.play(turn, value + noise[step]);
-    picks.push_back(turn.arm);
-    regret.push_back(sum += best - value);
-    if (!turn.triggers) continue;
-    syncs.push_back(static_cast<int64_t>(step) + 1);
-    for (const auto& other : clients) total.add(other.news().row());
-    common = std::make_shared<ConfidenceSet>(features, ucb.lambda);
-    common->rebuild(total.row());
-    for (auto& other : clients) other.adopt(common);
+  const RewardModel model = make_bandit_rule(job.bandit, clients, horizon, 1).model;
+  const bool kernel = model == RewardModel::kKernel || model == RewardModel::kKernelOfPoints;
+  Trace read{.clients = clients, .arms = read_arms(trace, kernel ? "points" : "features")};
+  read.noise = numbers(trace, "noise", to_index(clients * horizon), -INFINITY, "trace");
+  if (model == RewardModel::kKernelOfPoints) {
+    const Json& uniforms = field(trace, "uniforms", "trace");
+    read.uniforms = numbers(uniforms, uniforms.size(), 0, "trace.uniforms");
   }
-  return {{"picks", picks},
-          {"syncs", syncs},
-          {"regret", regret},
-          {"scalars_sent", 2 * count * (d * d + d) * std::ssize(syncs)}};
+  const BanditRule rule = make_bandit_rule(job.bandit, clients, horizon, read.arms.inputs);
+  check_options(rule.ucb);
+  check_options(rule.kernel);
+  const auto policy = make_policy(trace, read, rule, job.bandit.statistics);
+  return play(*policy, read);
 }
 
 }  // namespace hanse

@@ -1,14 +1,17 @@
 // Fed-GO-UCB's second phase, word for word (Algorithm 1): dense matrices, one turn after another.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include <Eigen/Dense>
 
 #include "hanse/base/random.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 
 namespace hanse {
 
@@ -45,7 +48,47 @@ inline TestBandit random_bandit(int64_t clients, int64_t rounds, int64_t arms, i
 struct Play {
   std::vector<int64_t> picks;  // in playing order
   std::vector<int64_t> syncs;  // steps from 1
+  double scalars = 0;
+  std::vector<int64_t> dictionary;  // its size after each synchronization
 };
+
+// The clients of a policy one after another; `uniform` is for dictionaries.
+inline Play play_policy(BanditPolicy& policy, const TestBandit& bandit,
+                        const std::function<double()>& uniform = {}) {
+  std::vector<double> total(static_cast<std::size_t>(policy.row_width()));
+  std::vector<std::unique_ptr<BanditClient>> clients(static_cast<std::size_t>(bandit.clients));
+  std::vector<std::vector<int64_t>> history(clients.size());
+  const auto start = [&] {
+    for (std::size_t c = 0; c < clients.size(); ++c) {
+      clients[c] = policy.make_client(static_cast<int64_t>(c));
+    }
+  };
+  start();
+  Play play;
+  for (int64_t t = 1; t <= bandit.clients * bandit.rounds; ++t) {
+    BanditClient& client = *clients[static_cast<std::size_t>((t - 1) % bandit.clients)];
+    const Turn turn = client.next();
+    client.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)] +
+                          bandit.noise[static_cast<std::size_t>(t - 1)]);
+    play.picks.push_back(turn.arm);
+    history[static_cast<std::size_t>((t - 1) % bandit.clients)].push_back(turn.arm);
+    if (!turn.triggers) continue;
+    play.syncs.push_back(t);
+    for (std::size_t c = 0; c < clients.size(); ++c) {
+      policy.add(clients[c]->own(), static_cast<int64_t>(c), total);
+    }
+    const auto members = policy.members();
+    std::vector<int64_t> drawn(members.size());
+    for (const auto& arms : history) {
+      if (!drawn.empty()) policy.draw(arms, uniform, drawn);
+    }
+    std::copy(drawn.begin(), drawn.end(), members.begin());
+    play.scalars += policy.know(total);
+    play.dictionary.push_back(policy.dictionary());
+    start();
+  }
+  return play;
+}
 
 inline Play play_literally(const TestBandit& bandit, const UcbOptions& options) {
   using Matrix = Eigen::MatrixXd;

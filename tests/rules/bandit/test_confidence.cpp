@@ -20,12 +20,12 @@ ArmFeatures features_of(const TestBandit& bandit, StatisticsForm form) {
 }
 
 // Sigma and v by the definition, next to a set that saw the same pulls.
-struct Pulls {
+struct Dense {
   Matrix sigma;
   Vector v;
   Matrix phi;
 
-  Pulls(const TestBandit& bandit, double lambda)
+  Dense(const TestBandit& bandit, double lambda)
       : sigma(lambda * Matrix::Identity(bandit.dimension, bandit.dimension)),
         v(Vector::Zero(bandit.dimension)),
         phi(Eigen::Map<const Matrix>(bandit.features.data(), bandit.dimension, bandit.arms)) {}
@@ -65,7 +65,7 @@ TEST_P(BothForms, FollowsTheDefinitionPullByPull) {
     const TestBandit bandit = random_bandit(1, 150, arms, 7, 3);
     const ArmFeatures features = features_of(bandit, GetParam());
     ConfidenceSet set(features, 0.3);
-    Pulls pulls(bandit, 0.3);
+    Dense pulls(bandit, 0.3);
     pulls.expect_equals(set, 1e-10);
     RandomStream stream(5, Purpose::kArms);
     for (int64_t t = 0; t < 150; ++t) {
@@ -81,27 +81,27 @@ TEST_P(BothForms, FollowsTheDefinitionPullByPull) {
 TEST_P(BothForms, RebuildsFromRowsAddedInAnyParts) {
   const TestBandit bandit = random_bandit(1, 1, 4, 6, 8);
   const ArmFeatures features = features_of(bandit, GetParam());
-  Pulls pulls(bandit, 2);
-  PullStatistics first(features), second(features);
+  Dense pulls(bandit, 2);
+  std::vector<double> first(static_cast<std::size_t>(features.row_width()));
+  std::vector<double> second(first.size());
   const std::vector<std::pair<int64_t, double>> seen{{3, 0.5}, {0, -1}, {3, 2}, {1, 0.25}, {0, 4}};
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    (i < 2 ? first : second).add(seen[i].first, seen[i].second);
+    add_pull(features, seen[i].first, seen[i].second, i < 2 ? first : second);
     pulls.add(seen[i].first, seen[i].second);
   }
-  first.add(second.row());
+  for (std::size_t i = 0; i < first.size(); ++i) first[i] += second[i];
   ConfidenceSet set(features, 2);
-  set.rebuild(first.row());
+  set.rebuild(first);
   pulls.expect_equals(set, 1e-12);
-  second.clear();
-  set.rebuild(second.row());
-  Pulls(bandit, 2).expect_equals(set, 1e-12);
+  set.rebuild(std::vector<double>(first.size()));
+  Dense(bandit, 2).expect_equals(set, 1e-12);
 }
 
 TEST_P(BothForms, SolvesForWeightsOutsideTheSpanOfTheArms) {
   const TestBandit bandit = random_bandit(1, 1, 3, 5, 4);
   const ArmFeatures features = features_of(bandit, GetParam());
   ConfidenceSet set(features, 0.5);
-  Pulls pulls(bandit, 0.5);
+  Dense pulls(bandit, 0.5);
   for (const int64_t arm : {0, 2, 2}) {
     set.observe(arm, 1);
     pulls.add(arm, 1);

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "rules/bandit/reference.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/rules/bandit/kernel.hpp"
+#include "hanse/rules/bandit/logistic.hpp"
 #include "hanse/run/replay.hpp"
+#include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -100,6 +102,108 @@ TEST(ReplayBandit, IsAlgorithm1) {
   }
 }
 
+Json rows_of(const TestBandit& bandit) {
+  Json rows = Json::array();
+  for (auto row = bandit.features.begin(); row != bandit.features.end(); row += bandit.dimension) {
+    rows.push_back(std::vector<double>(row, row + bandit.dimension));
+  }
+  return rows;
+}
+
+// The policies have slow references of their own; here the fields, options and defaults.
+TEST(ReplayBandit, LogisticAndKernelTracesPlayTheirPolicies) {
+  TestBandit bandit = random_bandit(3, 12, 7, 2, 21);
+  for (double& value : bandit.values) value = 1 / (1 + std::exp(-value));
+  const Arms arms{bandit.dimension, bandit.features, bandit.values};
+  const auto features = std::make_shared<const ArmFeatures>(bandit.features, std::vector<double>(7),
+                                                            StatisticsForm::kPerArm);
+  std::vector<double> uniforms(400);
+  RandomStream stream(8, Purpose::kArms);
+  for (double& u : uniforms) u = stream.uniform();
+  const double turns = 3 * 12;
+  const UcbOptions kernel{.lambda = 0.2, .gamma = 12 / (3 * std::log(turns))};
+  const UcbOptions logistic{.lambda = 2,
+                            .gamma = 12 / (3 * 2 * std::log(turns)),
+                            .sigma = 0.5,
+                            .delta = 0.01,
+                            .width = 0.1};
+  UcbOptions approximate = kernel;
+  approximate.gamma = 1.0 / 3;
+  const auto expect_plays = [&](const Json& rule, BanditPolicy& policy) {
+    const bool points = rule["bandit.kind"] != "fed-glb-ucb";
+    Json trace = {{"rule", rule},
+                  {"clients", 3},
+                  {"horizon", 12},
+                  {points ? "points" : "features", rows_of(bandit)},
+                  {"values", bandit.values},
+                  {"noise", bandit.noise}};
+    if (points) trace["uniforms"] = uniforms;
+    std::size_t used = 0;
+    const Play expected = play_policy(policy, bandit, [&] { return uniforms.at(used++); });
+    const Json result = replayed(trace);
+    EXPECT_EQ(result["picks"], Json(expected.picks)) << rule;
+    EXPECT_EQ(result["syncs"], Json(expected.syncs)) << rule;
+    EXPECT_EQ(result["scalars_sent"], expected.scalars) << rule;
+    EXPECT_EQ(result.contains("dictionary"), points);
+    if (points) {
+      EXPECT_EQ(result["dictionary"], Json(expected.dictionary)) << rule;
+    }
+    EXPECT_GT(expected.syncs.size(), 1U) << rule;
+  };
+  expect_plays({{"bandit.kind", "fed-glb-ucb"}}, *make_logistic_policy(features, logistic, 3));
+  expect_plays({{"bandit.kind", "dis-kernel-ucb"}}, *make_kernel_policy(arms, kernel, {}, 3));
+  expect_plays({{"bandit.kind", "approx-dis-kernel-ucb"}},
+               *make_dictionary_policy(arms, approximate, {}, 3));
+  UcbOptions other = logistic;
+  other.lambda = 0.5, other.gamma = 3, other.sigma = 0.2, other.delta = 0.2;
+  other.radius = 0.3, other.width = 0.05;
+  expect_plays({{"bandit.kind", "fed-glb-ucb"},
+                {"bandit.lambda", 0.5},
+                {"bandit.gamma", 3},
+                {"bandit.sigma", 0.2},
+                {"bandit.delta", 0.2},
+                {"bandit.radius", 0.3},
+                {"bandit.width", 0.05}},
+               *make_logistic_policy(features, other, 3));
+  other.gamma = 1.5;
+  expect_plays({{"bandit.kind", "approx-dis-kernel-ucb"},
+                {"bandit.lambda", 0.5},
+                {"bandit.gamma", 1.5},
+                {"bandit.width", 0.05},
+                {"bandit.kernel-length", 0.4},
+                {"bandit.inclusion", 0.3}},
+               *make_dictionary_policy(arms, other, {.length = 0.4, .inclusion = 0.3}, 3));
+}
+
+// With points far apart all is scalar: k = 1 on the diagonal and 0 elsewhere. lambda = 1, q = 0.5.
+// 1: no dictionary, arm 0; sigma^2 = 1 is not above 1.  2: the same for client 1.  3: arm 0 again,
+// 2 > 1: client 0's pulls take 0.4 < 0.5 and 0.6, client 1's takes 0.5, not below 0.5. So S = {0};
+// n = 3 pulls of arm 0 are known: sigma^2 = 1/4 there, 1 elsewhere.  4: arm 1, 1 of client 1.
+// 5: arm 1 for client 0.  6: arm 1 has no feature yet, so nothing was learnt: again; 2 > 1. Client
+// 0 has 0, 0, 1, client 1 has 0, 1, 1; arm 0 with chance 1/8, arm 1 with 1/2.
+TEST(ReplayBandit, DictionariesInClosedForm) {
+  const Json trace = {{"rule",
+                       {{"bandit.kind", "approx-dis-kernel-ucb"},
+                        {"bandit.lambda", 1},
+                        {"bandit.gamma", 1},
+                        {"bandit.inclusion", 0.5}}},
+                      {"clients", 2},
+                      {"horizon", 3},
+                      {"points", {{0.0}, {1e3}}},
+                      {"values", {0, 0.25}},
+                      {"noise", {0, 0, 0, 0, 0, 0}},
+                      {"uniforms", {0.4, 0.6, 0.5, 0.12, 0.9, 0.49, 0.13, 0.5, 0.2, 7}}};
+  const Json result = replayed(trace);
+  EXPECT_EQ(result["picks"], Json({0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(result["syncs"], Json({3, 6}));
+  EXPECT_EQ(result["dictionary"], Json({1, 2}));
+  // 1 + 2 (1 + 2 (1 + 1)), then {0, 1} and {1} up: 3 + 2 (2 + 2 (4 + 2)).
+  EXPECT_EQ(result["scalars_sent"], 11 + 31);
+  Json short_of = trace;
+  short_of["uniforms"] = {0.4, 0.6, 0.5, 0.12};
+  expect_error<InvalidArgument>([&] { replay(short_of.dump()); }, {"only 4", "trace.uniforms"});
+}
+
 TEST(ReplayBandit, BadTracesAreRefusedByName) {
   const auto refuse = [](const std::function<void(Json&)>& spoil,
                          std::initializer_list<std::string> parts) {
@@ -120,6 +224,32 @@ TEST(ReplayBandit, BadTracesAreRefusedByName) {
   refuse([](Json& t) { t["rule"]["bandit.ucb"] = "ellipsoid"; }, {"no network"});
   refuse([](Json& t) { t["clients"] = 0; }, {"clients"});
   refuse([](Json& t) { t.erase("horizon"); }, {"horizon"});
+  const auto refuse_kind = [&](const std::string& kind, const std::function<void(Json&)>& spoil,
+                               std::initializer_list<std::string> parts) {
+    refuse(
+        [&](Json& t) {
+          t["rule"] = {{"bandit.kind", kind}};
+          t["points"] = t["features"];
+          t["uniforms"] = Json::array();
+          spoil(t);
+        },
+        parts);
+  };
+  refuse_kind("fed-glb-ucb", [](Json& t) { t["values"][1] = 1.01; }, {"1.01 of arm 1", "[0, 1]"});
+  refuse_kind("fed-glb-ucb", [](Json& t) { t["values"][0] = -0.1; }, {"-0.1 of arm 0"});
+  refuse_kind("fed-glb-ucb", [](Json& t) { t["rule"]["bandit.radius"] = 26; }, {"bandit.radius"});
+  refuse_kind("fed-glb-ucb", [](Json& t) { t.erase("features"); }, {"features"});
+  for (const char* kind : {"dis-kernel-ucb", "approx-dis-kernel-ucb"}) {
+    refuse_kind(kind, [](Json& t) { t["rule"]["bandit.kernel-length"] = 0; },
+                {"bandit.kernel-length"});
+    refuse_kind(kind, [](Json& t) { t["rule"]["bandit.lambda"] = 0; }, {"bandit.lambda"});
+    refuse_kind(kind, [](Json& t) { t["points"] = {{1}}; }, {"two arms", "coordinates", "points"});
+    refuse_kind(kind, [](Json& t) { t.erase("points"); }, {"points"});
+  }
+  refuse_kind("approx-dis-kernel-ucb", [](Json& t) { t.erase("uniforms"); }, {"uniforms"});
+  refuse_kind("approx-dis-kernel-ucb", [](Json& t) { t["uniforms"] = {0.5, -0.1}; }, {"uniforms"});
+  refuse_kind("approx-dis-kernel-ucb", [](Json& t) { t["rule"]["bandit.inclusion"] = -1; },
+              {"bandit.inclusion"});
 }
 
 }  // namespace

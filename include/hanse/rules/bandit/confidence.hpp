@@ -61,23 +61,11 @@ class ArmFeatures {
   std::vector<double> basis_;     // [p, d], rows of Q^T; empty: the identity
 };
 
-// Sums over pulls as one row that travels: packed, columns of the lower triangle and then v; per
-// arm, all n_x and then all s_x.
-class PullStatistics {
- public:
-  explicit PullStatistics(const ArmFeatures& features)
-      : features_(&features), row_(static_cast<std::size_t>(features.row_width())) {}
-
-  void add(int64_t arm, double residual);  // cost O(p^2) packed, O(1) per arm
-  void add(std::span<const double> row);
-  void clear() { row_.assign(row_.size(), 0.0); }
-  std::span<const double> row() const { return row_; }
-  std::span<double> row() { return row_; }
-
- private:
-  const ArmFeatures* features_;
-  std::vector<double> row_;
-};
+// Adds a pull to a row of statistics [row_width()], which travels: packed, columns of the lower
+// triangle and then v; per arm, all n_x and then all s_x. Cost O(p^2) packed, O(1) per arm.
+void add_pull(const ArmFeatures& features, int64_t arm, double residual, std::span<double> row);
+// The same in statistics per arm, whatever the features.
+void add_pull(int64_t arm, double residual, std::span<double> row);
 
 // Means and widths of all arms under Sigma and v. Keeps Sigma = L L^T.
 class ConfidenceSet {
@@ -87,9 +75,13 @@ class ConfidenceSet {
 
   // Starts again from the statistics of a row. Cost p^3 / 3 + p^2 A flops.
   void rebuild(std::span<const double> row);
-  // One more pull. L moves by a rank-one update (Gill et al. 1974, method C1), and is computed anew
-  // from Sigma every 64 pulls; widths of all arms by one triangular solve. Cost (A + 3) p^2 flops.
+  // One more pull: L moves by a rank-one update (Gill et al. 1974, method C1), means and widths by
+  // the pulled feature's covariance with each arm's. So that rounding stays below 1e-12, L is
+  // computed anew from Sigma every 64 pulls, means and widths with it and whenever a width has
+  // fallen to a hundredth. Cost A p + 4 p^2 flops; anew, A p^2.
   void observe(int64_t arm, double residual);
+  // The same pulls, seen by other arms of as many coordinates. Cost A p^2 flops.
+  void look_at(const ArmFeatures& features);
 
   const ArmFeatures& features() const { return *features_; }
   double lambda() const { return lambda_; }
@@ -99,15 +91,22 @@ class ConfidenceSet {
   std::span<const double> squared_widths() const { return squared_widths_; }
   // log(det Sigma / lambda^d).
   double log_growth() const { return log_growth_; }
+  // v . Sigma^{-1} v.
+  double explained() const;
+  // The lower triangle of Sigma, [p, p] by columns.
+  std::span<const double> matrix() const { return sigma_; }
 
   // Sigma^{-1} v, [d]: from w0 to the centre.
   std::vector<double> shift() const;
   // Sigma^{-1} g of any g [d]. Cost O(p^2 + p d).
   std::vector<double> solve(std::span<const double> weights) const;
+  // The same in the coordinates of Sigma, [p].
+  void solve_in_place(std::span<double> coordinates) const;
 
  private:
   void factor();
   void refresh();
+  void move(int64_t arm, double residual, std::span<const double> direction);
 
   const ArmFeatures* features_;
   double lambda_;
@@ -116,8 +115,10 @@ class ConfidenceSet {
   std::vector<double> sigma_;           // [p, p], lower triangle by columns
   std::vector<double> factor_;          // [p, p], L by columns
   std::vector<double> v_;               // [p]
+  std::vector<double> centre_;          // [p] Sigma^{-1} v
   std::vector<double> means_;           // [arms]
   std::vector<double> squared_widths_;  // [arms]
+  std::vector<double> computed_;        // [arms] squared_widths_ when they were computed anew
 };
 
 }  // namespace hanse

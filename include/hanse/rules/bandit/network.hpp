@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 
 namespace hanse {
 

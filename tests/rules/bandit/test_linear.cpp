@@ -4,38 +4,19 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/rules/bandit/client.hpp"
+#include "hanse/rules/bandit/linear.hpp"
 #include "rules/bandit/reference.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
 
-// The clients one after another, as the paper has them.
-Play play_clients(const TestBandit& bandit, const UcbOptions& options, StatisticsForm form) {
-  const ArmFeatures features(bandit.features, bandit.base, form);
-  const Optimism optimism = linear_optimism;
-  PullStatistics total(features);
-  const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
-  std::vector<BanditClient> clients;
-  for (int64_t c = 0; c < bandit.clients; ++c) {
-    clients.emplace_back(features, options, optimism, nothing);
-  }
-  Play play;
-  for (int64_t t = 1; t <= bandit.clients * bandit.rounds; ++t) {
-    BanditClient& client = clients[static_cast<std::size_t>((t - 1) % bandit.clients)];
-    const Turn turn = client.next();
-    client.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)] +
-                          bandit.noise[static_cast<std::size_t>(t - 1)]);
-    play.picks.push_back(turn.arm);
-    if (!turn.triggers) continue;
-    play.syncs.push_back(t);
-    for (const auto& one : clients) total.add(one.news().row());
-    auto common = std::make_shared<ConfidenceSet>(features, options.lambda);
-    common->rebuild(total.row());
-    for (auto& one : clients) one.adopt(common);
-  }
-  return play;
+std::unique_ptr<BanditPolicy> policy_of(const TestBandit& bandit, const UcbOptions& options,
+                                        StatisticsForm form) {
+  const auto features = std::make_shared<const ArmFeatures>(bandit.features, bandit.base, form);
+  return make_linear_policy({.ucb = options,
+                             .model = [=](int64_t) { return LinearModel{features}; },
+                             .scalars = [](double) { return 1.0; }});
 }
 
 struct Case {
@@ -60,7 +41,7 @@ TEST_P(AgainstAlgorithm1, PlaysTheSame) {
     const TestBandit bandit = random_bandit(5, 24, arms, 6, 20 + static_cast<uint64_t>(arms));
     const Play expected = play_literally(bandit, options);
     for (const auto form : {StatisticsForm::kPacked, StatisticsForm::kPerArm}) {
-      const Play found = play_clients(bandit, options, form);
+      const Play found = play_policy(*policy_of(bandit, options, form), bandit);
       EXPECT_EQ(found.picks, expected.picks);
       EXPECT_EQ(found.syncs, expected.syncs);
     }
@@ -79,44 +60,34 @@ TEST_P(AgainstAlgorithm1, PlaysTheSame) {
 // next() changes nothing: asked ten times, it says the same.
 TEST(Client, ATurnToldIsNotATurnPlayed) {
   const TestBandit bandit = random_bandit(1, 30, 6, 4, 2);
-  const ArmFeatures features(bandit.features, bandit.base, StatisticsForm::kPacked);
-  const UcbOptions options{.lambda = 0.5, .gamma = 2};
-  const Optimism optimism = linear_optimism;
-  const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
-  BanditClient asked(features, options, optimism, nothing);
-  BanditClient quiet(features, options, optimism, nothing);
+  const auto policy = policy_of(bandit, {.lambda = 0.5, .gamma = 200}, StatisticsForm::kPacked);
+  const auto asked = policy->make_client(0), quiet = policy->make_client(0);
   for (int64_t t = 0; t < 30; ++t) {
-    for (int i = 0; i < 10; ++i) asked.next();
-    const Turn turn = asked.next();
-    const Turn expected = quiet.next();
+    for (int i = 0; i < 10; ++i) asked->next();
+    const Turn turn = asked->next();
+    const Turn expected = quiet->next();
     ASSERT_EQ(turn.arm, expected.arm);
     ASSERT_EQ(turn.triggers, expected.triggers);
-    asked.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)]);
-    quiet.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)]);
+    asked->play(turn, bandit.values[static_cast<std::size_t>(turn.arm)]);
+    quiet->play(turn, bandit.values[static_cast<std::size_t>(turn.arm)]);
   }
 }
 
 // A client put together again from its own pulls goes on with the same bits.
 TEST(Client, GoesOnFromItsOwnPulls) {
   const TestBandit bandit = random_bandit(1, 200, 8, 5, 6);
-  const ArmFeatures features(bandit.features, bandit.base, StatisticsForm::kPacked);
-  const UcbOptions options{.lambda = 0.5, .gamma = 1e9};
-  const Optimism optimism = linear_optimism;
-  const auto nothing = std::make_shared<const ConfidenceSet>(features, options.lambda);
-  BanditClient first(features, options, optimism, nothing);
+  const auto policy = policy_of(bandit, {.lambda = 0.5, .gamma = 1e9}, StatisticsForm::kPacked);
+  const auto first = policy->make_client(0), second = policy->make_client(0);
   const auto play = [&](BanditClient& client, int64_t t) {
     const Turn turn = client.next();
     client.play(turn, bandit.values[static_cast<std::size_t>(turn.arm)] +
                           bandit.noise[static_cast<std::size_t>(t)]);
     return turn.arm;
   };
-  for (int64_t t = 0; t < 100; ++t) play(first, t);
-  BanditClient second(features, options, optimism, nothing);
-  second.replay(first.own_arms(), first.own_residuals());
-  for (int64_t t = 100; t < 200; ++t) ASSERT_EQ(play(first, t), play(second, t));
-  const auto row = first.news().row();
-  const auto other = second.news().row();
-  EXPECT_TRUE(std::equal(row.begin(), row.end(), other.begin(), other.end()));
+  for (int64_t t = 0; t < 100; ++t) play(*first, t);
+  second->replay(first->own());
+  for (int64_t t = 100; t < 200; ++t) ASSERT_EQ(play(*first, t), play(*second, t));
+  EXPECT_EQ(first->own().rewards, second->own().rewards);
 }
 
 TEST(Client, TheLowestOfEqualArmsWins) {
