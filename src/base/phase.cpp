@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/span.hpp"
 
 namespace hanse {
 
@@ -52,8 +53,10 @@ InPhase::InPhase(Phase phase)
 InPhase::InPhase(Phase phase, double& total_s) : InPhase(phase) { total_s_ = &total_s; }
 
 InPhase::~InPhase() {
+  const char* name = phase_name(clock_of_thread.phase);
   const double now_s = clock_of_thread.turn(outer_);
   if (total_s_) *total_s_ += now_s - start_s_;
+  add_span({.name = name, .start_s = start_s_, .end_s = now_s});
 }
 
 }  // namespace hanse

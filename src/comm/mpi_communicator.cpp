@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/span.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
@@ -57,12 +58,12 @@ class MpiCommunicator final : public Communicator {
 
   void barrier() override {
     if (size_ == 1) return;
-    const Operation operation(*this);
+    const Operation operation(*this, "barrier", 0);
     meet();
   }
 
   void wait_until(const std::function<bool()>& done) override {
-    const Operation operation(*this);
+    const Operation operation(*this, "wait", 0);
     Patience patience(patience_s_, *watchdog_);
     while (!done()) patience.pause();
   }
@@ -78,7 +79,9 @@ class MpiCommunicator final : public Communicator {
  private:
   // One collective operation: its time counts, and the watchdog looks at it.
   struct Operation {
-    explicit Operation(MpiCommunicator& comm) : timer(comm.seconds_), waiting(*comm.watchdog_) {}
+    Operation(MpiCommunicator& comm, const char* name, int64_t bytes)
+        : span(name, -1, bytes), timer(comm.seconds_), waiting(*comm.watchdog_) {}
+    InSpan span;
     PhaseTimer timer;
     Watchdog::Waiting waiting;
   };
@@ -147,12 +150,12 @@ class MpiCommunicator final : public Communicator {
                       std::span<std::byte> in, std::span<const int64_t> receives,
                       std::size_t width) override;
   void send_impl(std::span<const std::byte> data, int to) override {
-    const Operation operation(*this);
+    const Operation operation(*this, "send", std::ssize(data));
     send_bytes(data, to, kPointTag);
     bytes_moved_ += std::ssize(data);
   }
   int recv_impl(std::span<std::byte> data, int from) override {
-    const Operation operation(*this);
+    const Operation operation(*this, "recv", std::ssize(data));
     return receive_bytes(data, from == kAnyRank ? MPI_ANY_SOURCE : from, kPointTag);
   }
 
@@ -184,7 +187,7 @@ class MpiCommunicator final : public Communicator {
 };
 
 void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
-  const Operation operation(*this);
+  const Operation operation(*this, "bcast", buffer.bytes());
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
   if (buffer.bytes() <= kLongBytes) {
     complete("MPI_Ibcast", [&](MPI_Request* request) {
@@ -200,7 +203,7 @@ void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
 }
 
 void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
-  const Operation operation(*this);
+  const Operation operation(*this, "reduce", buffer.bytes());
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
   if (buffer.bytes() <= kLongBytes) {
     complete("MPI_Ireduce", [&](MPI_Request* request) {
@@ -216,7 +219,7 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
 
 ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
   if (data.bytes() <= kLongBytes) return Communicator::exchange_impl(data, result, step);
-  const Operation operation(*this);
+  const Operation operation(*this, "exchange", data.bytes() + result.bytes());
   if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
   const Chunks there = chunks_of(data);
   const TreePlace here = place(0, there.size());
@@ -244,7 +247,7 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const E
 
 std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> data, int root,
                                                      std::vector<int64_t>& bytes_of) {
-  const Operation operation(*this);
+  const Operation operation(*this, "gatherv", std::ssize(data));
   const auto mine = static_cast<int64_t>(data.size());
   bytes_of.assign(rank_ == root ? static_cast<std::size_t>(size_) : 0, 0);
   complete("MPI_Igather", [&](MPI_Request* request) {
@@ -283,7 +286,7 @@ void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> co
     }
     return;
   }
-  const Operation operation(*this);
+  const Operation operation(*this, "allgatherv", buffer.bytes());
   const std::vector<int> lengths(counts.begin(), counts.end());
   std::vector<int> begins(lengths.size());
   std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
@@ -305,7 +308,7 @@ void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> co
 void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                                      std::span<std::byte> in, std::span<const int64_t> receives,
                                      std::size_t width) {
-  const Operation operation(*this);
+  const Operation operation(*this, "alltoallv", std::ssize(out));
   if (size_ > 1) meet();  // what follows does not sleep
   std::vector<MPI_Request> requests;
   const auto bytes_of = [&](std::span<const int64_t> counts, int rank) {
@@ -344,6 +347,7 @@ void MpiCommunicator::alltoallv_impl(std::span<const std::byte> out, std::span<c
 std::unique_ptr<Communicator> make_mpi_communicator() {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup", MPI_COMM_WORLD);
+  MPI_Comm_set_name(comm, "hanse ranks");  // for tools that watch
   return std::make_unique<MpiCommunicator>(comm, std::make_shared<Watchdog>(comm));
 }
 

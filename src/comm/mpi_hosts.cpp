@@ -20,6 +20,7 @@ MPI_Comm split_ranks_by_host(MPI_Comm comm) {
   MPI_Comm host = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
             "MPI_Comm_split_type", comm);
+  MPI_Comm_set_name(host, "hanse ranks of a host");
   return host;
 }
 

@@ -38,6 +38,8 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.trace", run.trace,
             "write what the rules were given, for `hanse replay`: trace-sampler.json and "
             "trace-aggregator.json (protocol federated)");
+  may_change(table.add("run.timeline", run.timeline,
+                       "write what every rank did when, as timeline.json for ui.perfetto.dev"));
   table.add("run.repeats", run.repeats, at_least(1),
             "runs of the job, of seeds run.seed, run.seed + 1, ..., in run.out/repeats/1, 2, ...; "
             "summary.json has means and deviations; bandits are played at once, in one folder");

@@ -24,6 +24,7 @@
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "timeline.hpp"
 
 namespace hanse {
 
@@ -59,6 +60,9 @@ class Execution {
     greet();
     Progress progress(stderr, completed(), is_server());
     setup_s_ = monotonic_seconds() - start_s_;
+    if (job_.run.timeline) {
+      timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
+    }
     const InPhase phase(Phase::kRest);
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
@@ -68,8 +72,10 @@ class Execution {
       if (verdict == Verdict::kFail) agree(comm_, with_name(protocol().failure()));
       after_round(record, verdict, progress);
     }
-    if (completed() < job_.run.rounds) return {ExitStatus::kStopped, completed()};
-    return {ExitStatus::kDone, completed(), finish()};
+    const bool is_done = completed() == job_.run.rounds;
+    const std::string table = is_done ? finish() : "";
+    if (timeline_) timeline_->close();
+    return {is_done ? ExitStatus::kDone : ExitStatus::kStopped, completed(), table};
   }
 
  private:
@@ -120,15 +126,16 @@ class Execution {
     if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
   }
 
-  Verdict decide(const RoundRecord& record) const {
+  Verdict decide(const RoundRecord& record) {
     auto verdict = Verdict::kGoOn;
     const bool out_of_time =
         job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
     if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
     if (record.failed) verdict = Verdict::kFail;
-    auto code = static_cast<int64_t>(verdict);
-    comm_.bcast(std::span(&code, 1), 0);
-    return static_cast<Verdict>(code);
+    int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due()};
+    comm_.bcast(std::span(code), 0);
+    if (code[1]) timeline_->flush();
+    return static_cast<Verdict>(code[0]);
   }
 
   void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
@@ -308,6 +315,7 @@ class Execution {
   double rounds_s_ = 0;  // so many seconds of rounds
   std::optional<ResumePoint> resume_;
   std::unique_ptr<Assembly> parts_;
+  std::optional<Timeline> timeline_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation

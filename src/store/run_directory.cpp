@@ -26,7 +26,7 @@ constexpr const char* kResults[] = {
     "rounds.csv",    "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
     "weights.csv",   "bandit.csv",   "directions.csv",  "metrics.jsonl", "clients.csv",
     "tensorboard",   "job.cfg",      "partition.csv",   "summary.json",  "model.h5",
-    "state_dict.pt", "checkpoints",  "plots",           "repeats"};
+    "state_dict.pt", "checkpoints",  "plots",           "timeline.json", "repeats"};
 constexpr auto kTables = std::span(kResults).first<9>();
 // What a resume takes along.
 constexpr auto kCarried = std::span(kResults).first<11>();

@@ -1,5 +1,6 @@
 """A run that was stopped and resumed ends as if it had never stopped."""
 
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,47 @@ class Repeats(hanse.Case):
         self.check(stopped, more)
         self.hanse("resume", stopped)
         self.check(stopped, more)
+
+
+class Timeline(hanse.Case):
+    def events(self, run, whole):
+        text = hanse.text(run, "timeline.json")
+        if not whole:  # of a killed run: an array without its end, after the last whole line
+            text = text[:text.rindex(",\n")] + "]"
+        return json.loads(text)
+
+    def test_what_is_killed_can_be_read_and_goes_on(self):
+        job = self.job({**ENDLESS, "run.timeline": "true", "checkpoint.every": 2})
+        run = self.path("run")
+        process = self.start("run", job, f"--run.out={run}", ranks=2)
+        process.wait_until(lambda: os.path.exists(os.path.join(run, "timeline.json"))
+                           and hanse.text(run, "timeline.json").count("training") > 3
+                           and self.checkpoints(run), "a timeline")
+        process.kill()
+        self.wait_until_gone(process, "ranks")
+        before = self.events(run, whole=False)
+        last = int(re.search(r"round-(\d+)", self.checkpoints(run)[-1])[1])
+        self.hanse("resume", run, f"--run.rounds={last + 3}", ranks=3)
+        events = self.events(run, whole=True)
+        self.assertEqual(events[:len(before)], before)
+        straight = self.train(job, "straight", changes={"run.rounds": last + 3,
+                                                        "run.timeline": "false"})
+        self.assert_digest(run, straight)
+        self.assertFalse(os.path.exists(os.path.join(straight, "timeline.json")))
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual({event["tid"] for event in spans}, {0, 1, 2})
+        self.assertGreaterEqual({event["name"] for event in spans},
+                                {"draw", "training", "client 0", "reduce", "bcast", "step"})
+        self.assertTrue(all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans))
+        sent = [event["args"]["bytes"] for event in spans if event["name"] == "bcast"]
+        self.assertGreater(max(sent), 0)
+        resumed = [event for event in events[len(before):] if event["ph"] == "X"]
+        self.assertGreater(min(event["ts"] for event in resumed),
+                           max(event["ts"] for event in before if event["ph"] == "X"))
+        # Every participant of the rounds behind the checkpoint is there once.
+        clients = [event for event in resumed if event["name"].startswith("client ")]
+        self.assertEqual(len(clients),
+                         sum(int(n) for n in hanse.column(run, "rounds.csv", "clients")[last:]))
 
 
 class StopAndResume(hanse.Case):

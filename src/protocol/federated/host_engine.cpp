@@ -17,6 +17,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/products.hpp"
+#include "hanse/base/span.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/sums/gram.hpp"
@@ -273,6 +274,7 @@ class HostEngine final : public Engine, private SoloTraining {
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
                  Findings& findings) {
     const Assignment& mine = round.plan.entries()[entry];
+    const InSpan span("client", mine.client);
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
     const ClientOutcome outcome = train_client(task_of(round, mine.client, state));
