@@ -19,6 +19,8 @@ struct KernelOptions {
 // Throws InvalidArgument that names "bandit.kernel-length" or "bandit.inclusion".
 void check_options(const KernelOptions& options);
 
+// Of arms at one point only the lowest is ever pulled, so that points and arms are the same below.
+
 // The kernel's ridge regression over all data that a client knows: its bound of an arm is
 // mu(x) + width sigma(x), mu(x) = k_x^T (K + lambda I)^{-1} y, sigma^2(x) = (k(x, x) - k_x^T (K +
 // lambda I)^{-1} k_x) / lambda; all synchronize when own pulls x log det ratio > gamma, as in
