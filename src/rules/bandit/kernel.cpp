@@ -17,7 +17,7 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 using Eigen::Map;
 
-// Of the largest eigenvalue: smaller ones are rounding.
+// Of the largest eigenvalue or pivot: smaller ones are rounding.
 constexpr double kRank = 1e-12;
 
 // k of all arms [arms, arms].
@@ -33,14 +33,29 @@ Matrix kernel_of(const Arms& arms, double length) {
   return kernel;
 }
 
-// e^{power} U^T columns, where square = U e U^T and e are its eigenvalues above rounding.
-Matrix power_of(const Matrix& square, double power, const Matrix& columns) {
+// Z [rank, arms] with Z^T Z = kernel, by Cholesky's method with pivots. Cost arms rank^2 flops.
+Matrix factor_of(const Matrix& kernel) {
+  Matrix z(kernel.rows(), kernel.cols());
+  Eigen::RowVectorXd left = kernel.diagonal();  // of the diagonal
+  Eigen::Index rank = 0, pivot = 0;
+  for (; rank < z.rows() && left.maxCoeff(&pivot) > kRank * kernel(0, 0); ++rank) {
+    const auto above = z.topRows(rank);
+    z.row(rank) =
+        (kernel.row(pivot) - above.col(pivot).transpose() * above) / std::sqrt(left[pivot]);
+    left -= z.row(rank).cwiseAbs2();
+  }
+  return z.topRows(rank);
+}
+
+// square^{-1/2} columns, in the coordinates of the eigenvectors whose eigenvalues are above
+// rounding.
+Matrix whitened(const Matrix& square, const Matrix& columns) {
   const Eigen::SelfAdjointEigenSolver<Matrix> solver(square);
   const auto& values = solver.eigenvalues();  // increasing
   const double least = kRank * values[values.size() - 1];
   Eigen::Index kept = 0;
   while (kept < values.size() && values[values.size() - 1 - kept] > least) ++kept;
-  const Vector scale = values.tail(kept).array().pow(power);
+  const Vector scale = values.tail(kept).cwiseSqrt().cwiseInverse();
   return scale.asDiagonal() * (solver.eigenvectors().rightCols(kept).transpose() * columns);
 }
 
@@ -185,7 +200,7 @@ double DictionaryPolicy::know(std::span<const double> total) {
   Matrix z = Matrix::Zero(1, kernel_.cols());  // without points: one feature that says nothing
   if (!points.empty()) {
     const Matrix rows = kernel_(points, Eigen::all);
-    z = power_of(rows(Eigen::all, points), -0.5, rows);
+    z = whitened(rows(Eigen::all, points), rows);
   }
   auto features = features_of(z);
   Embedding known{features, {*features, ucb_.lambda}, {}, {}};
@@ -214,8 +229,7 @@ void check_options(const KernelOptions& options) {
 
 std::unique_ptr<BanditPolicy> make_kernel_policy(const Arms& arms, const UcbOptions& ucb,
                                                  const KernelOptions& kernel, int64_t clients) {
-  const Matrix k = kernel_of(arms, kernel.length);
-  const auto features = features_of(power_of(k, 0.5, Matrix::Identity(k.rows(), k.cols())));
+  const auto features = features_of(factor_of(kernel_of(arms, kernel.length)));
   UcbOptions options = ucb;
   options.sqrt_beta = ucb.width;
   const double scalars = static_cast<double>((clients + 1) * (arms.inputs + 1));
