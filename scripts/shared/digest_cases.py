@@ -182,6 +182,8 @@ VARIANTS = {
                            "per-arm": {"bandit.statistics": "per-arm"},
                            "cosine": {"bandit.arms": "cosine-8", "bandit.spread": 0.5},
                            "ackley": {"bandit.arms": "ackley", "bandit.inputs": 3}},
+    "bandits/one-go-ucb": {"first": {"bandit.gradients": "first"}},
+    "bandits/n-go-ucb": {"shared": {"bandit.models": "shared"}},
     "bandits/dis-lin-ucb": {"packed": {"bandit.statistics": "packed"}},
     "protocols/centralized": {"full": {"sampler.kind": "full"}},
     "protocols/local": {"full": {"sampler.kind": "full"}},

@@ -191,6 +191,17 @@ BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64
           .kernel = options.kernel};
 }
 
+void check_values(const BanditRule& rule, const Arms& arms, const std::string& where) {
+  if (rule.model != RewardModel::kLogistic) return;
+  const auto outside = std::find_if(arms.values.begin(), arms.values.end(),
+                                    [](double value) { return !(value >= 0 && value <= 1); });
+  if (outside == arms.values.end()) return;
+  throw InvalidArgument(fmt::format("the value {} of arm {} lies outside [0, 1]", *outside,
+                                    outside - arms.values.begin()),
+                        where,
+                        "fed-glb-ucb takes them for means of a logistic function: scale them");
+}
+
 bool reads_arms(const BanditOptions& options) {
   return options.arms == "file" || options.arms == "clusters";
 }

@@ -1,10 +1,11 @@
-#include "bandit_policy.hpp"
+#include "hanse/protocol/bandit_policy.hpp"
 
 #include <stdexcept>
 
 #include "hanse/base/index.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/rules/bandit/logistic.hpp"
+#include "hanse/rules/bandit/network.hpp"
 
 namespace hanse {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bandit_oracle.hpp"
-#include "bandit_policy.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/bandit_policy.hpp"
 #include "hanse/protocol/bandit_setup.hpp"
 #include "hanse/rules/bandit/policy.hpp"
 

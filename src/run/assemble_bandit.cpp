@@ -43,17 +43,6 @@ void BanditAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
             2 * bandit->clients() * (d * d + d));
 }
 
-// What a logistic reward takes as it is.
-void require_shares(const Job& job, const Arms& arms) {
-  for (std::size_t a = 0; a < arms.values.size(); ++a) {
-    const double value = arms.values[a];
-    if (value >= 0 && value <= 1) continue;
-    throw InvalidArgument(
-        fmt::format("the value {} of arm {} lies outside [0, 1]", value, a), job.bandit.path,
-        "bandit.kind = fed-glb-ucb takes mean rewards of a logistic function; scale them");
-  }
-}
-
 // Test functions are scaled linearly, so that their arms span [0, 1].
 RewardScale scale_of(const Arms& arms) {
   const auto [low, high] = std::minmax_element(arms.values.begin(), arms.values.end());
@@ -114,7 +103,7 @@ BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
   const int64_t clients = job.federation.clients;
   const BanditRule rule = make_bandit_rule(bandit, clients, bandit.horizon, arms.inputs);
   const bool network = rule.model == RewardModel::kNetwork;
-  if (rule.model == RewardModel::kLogistic && reads_arms(bandit)) require_shares(job, arms);
+  if (reads_arms(bandit)) check_values(rule, arms, bandit.path);
   const RewardScale scale = is_scaled(job, rule.model) ? scale_of(arms) : RewardScale{};
   return {.arms = std::move(arms),
           .ucb = rule.ucb,

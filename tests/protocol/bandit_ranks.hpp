@@ -96,7 +96,7 @@ inline std::vector<BanditSetup> setups_of_models() {
   for (std::size_t i = 2; i < setups.size(); ++i) {
     setups[i].model = std::vector{RewardModel::kLogistic, RewardModel::kKernel,
                                   RewardModel::kKernelOfPoints}[i - 2];
-    setups[i].kernel = {.length = 0.5, .inclusion = 0.3};
+    setups[i].kernel = {.length = 0.5, .inclusion = 0.02};
     setups[i].ucb.width = 0.2;
   }
   setups[2].scale = {.low = 0.5, .span = 2};

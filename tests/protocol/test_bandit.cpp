@@ -295,6 +295,24 @@ TEST(Bandit, ReturnsAnArmThatWasPulled) {
   EXPECT_GT(std::count_if(times.begin(), times.end(), [](double n) { return n > 0; }), 1);
 }
 
+// What is learnt is scaled; regret is not.
+TEST(Bandit, ScaledRewardsAreLearntAsTheyWouldBeUnscaled) {
+  BanditSetup plain = setups_of_models()[2];
+  ASSERT_EQ(plain.model, RewardModel::kLogistic);
+  plain.scale = {};
+  for (std::size_t a = 0; a < 12; ++a) plain.arms.values[a] = static_cast<double>(a % 5) / 4;
+  BanditSetup scaled = plain;
+  scaled.scale = {.low = -3, .span = 4};
+  scaled.noise = 4 * plain.noise;
+  for (double& value : scaled.arms.values) value = 4 * value - 3;
+  const Played one = on_threads(1, plain, 15), other = on_threads(2, scaled, 15);
+  EXPECT_EQ(one.syncs, other.syncs);
+  EXPECT_GT(one.regret_of.back()[0], 0);
+  for (std::size_t c = 0; c < 7; ++c) {
+    EXPECT_NEAR(other.regret_of.back()[c], 4 * one.regret_of.back()[c], 1e-9);
+  }
+}
+
 // 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase (section 3 and 5.1).
 TEST(Bandit, CountsScalarsAsThePaperDoes) {
   run_threads(2, [](Communicator& comm) {

@@ -229,11 +229,16 @@ TEST(Footprint, OnlineRoundsSendAsMuch) {
 TEST(Footprint, BanditRoundsSendAsMuch) {
   constexpr int64_t kBandits = 2;
   const TestBandit bandit = stream_bandit(7, 15, 9, 5);
-  for (const double gamma : {std::numeric_limits<double>::infinity(), 2.0, 0.0}) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  for (const auto& [gamma, model] : {std::pair{kNever, RewardModel::kPoints},
+                                     {2.0, RewardModel::kPoints},
+                                     {0.0, RewardModel::kPoints},
+                                     {0.0, RewardModel::kKernelOfPoints}}) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       SCOPED_TRACE(std::to_string(gamma) + " on " + std::to_string(ranks));
       run_threads(ranks, [&](Communicator& comm) {
-        const BanditSetup setup = setup_of(bandit, {.lambda = 0.4, .gamma = gamma, .sigma = 0.3});
+        BanditSetup setup = setup_of(bandit, {.lambda = 0.4, .gamma = gamma, .sigma = 0.3});
+        setup.model = model;
         BanditProtocol protocol(std::vector(kBandits, setup), comm);
         protocol.initialize_model();
         const auto bytes = [&](double synchronizations) {

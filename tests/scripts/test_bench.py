@@ -79,6 +79,7 @@ class BenchTest(ScriptTest):
         self.assertEqual(rows["packed"], ["201", "50", "12"])
         self.assertEqual(rows["hartmann"][1:], ["1.00", "ok"])
         self.assertEqual(rows["magic"][1:], ["10.00", "ok"])
+        self.assertEqual(rows["fed-glb-ucb"][1:], ["10.00", "ok"])
 
     def test_lstm(self):
         self.make_program("hanse-bench-lstm",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "hanse/protocol/bandit_setup.hpp"
 
@@ -20,6 +21,10 @@ struct BanditRule {
 // For N clients, horizon T and arms of `inputs` numbers each.
 BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
                             int64_t inputs);
+
+// Throws InvalidArgument that names the arm when a declared value is no mean reward of the kind:
+// those of a logistic function lie in [0, 1].
+void check_values(const BanditRule& rule, const Arms& arms, const std::string& where);
 
 // The number of uniform pulls. Throws InvalidArgument when there are more than N T.
 int64_t exploration_of(const BanditOptions& options, int64_t clients);

@@ -17,7 +17,7 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 using Eigen::Map;
 
-// Of the largest eigenvalue: smaller ones are rounding.
+// Of the largest eigenvalue or pivot: smaller ones are rounding.
 constexpr double kRank = 1e-12;
 
 // k of all arms [arms, arms].
@@ -33,26 +33,29 @@ Matrix kernel_of(const Arms& arms, double length) {
   return kernel;
 }
 
-// The lowest arm at each arm's point.
-std::vector<int64_t> twins_of(const Arms& arms) {
-  const Map<const Matrix> points(arms.points.data(), arms.inputs, arms.size());
-  std::vector<int64_t> twins;
-  for (Eigen::Index i = 0; i < points.cols(); ++i) {
-    Eigen::Index first = 0;
-    while (points.col(first) != points.col(i)) ++first;
-    twins.push_back(first);
+// Z [rank, arms] with Z^T Z = kernel, by Cholesky's method with pivots. Cost arms rank^2 flops.
+Matrix factor_of(const Matrix& kernel) {
+  Matrix z(kernel.rows(), kernel.cols());
+  Eigen::RowVectorXd left = kernel.diagonal();  // of the diagonal
+  Eigen::Index rank = 0, pivot = 0;
+  for (; rank < z.rows() && left.maxCoeff(&pivot) > kRank * kernel(0, 0); ++rank) {
+    const auto above = z.topRows(rank);
+    z.row(rank) =
+        (kernel.row(pivot) - above.col(pivot).transpose() * above) / std::sqrt(left[pivot]);
+    left -= z.row(rank).cwiseAbs2();
   }
-  return twins;
+  return z.topRows(rank);
 }
 
-// e^{power} U^T columns, where square = U e U^T and e are its eigenvalues above rounding.
-Matrix power_of(const Matrix& square, double power, const Matrix& columns) {
+// square^{-1/2} columns, in the coordinates of the eigenvectors whose eigenvalues are above
+// rounding.
+Matrix whitened(const Matrix& square, const Matrix& columns) {
   const Eigen::SelfAdjointEigenSolver<Matrix> solver(square);
   const auto& values = solver.eigenvalues();  // increasing
   const double least = kRank * values[values.size() - 1];
   Eigen::Index kept = 0;
   while (kept < values.size() && values[values.size() - 1 - kept] > least) ++kept;
-  const Vector scale = values.tail(kept).array().pow(power);
+  const Vector scale = values.tail(kept).cwiseSqrt().cwiseInverse();
   return scale.asDiagonal() * (solver.eigenvectors().rightCols(kept).transpose() * columns);
 }
 
@@ -64,9 +67,8 @@ std::shared_ptr<const ArmFeatures> features_of(const Matrix& columns) {
 
 class KernelPolicy final : public BanditPolicy {
  public:
-  KernelPolicy(std::unique_ptr<BanditPolicy> linear, std::vector<int64_t> twins,
-               std::shared_ptr<const ArmFeatures> features)
-      : linear_(std::move(linear)), twins_(std::move(twins)), features_(std::move(features)) {}
+  KernelPolicy(std::unique_ptr<BanditPolicy> linear, std::shared_ptr<const ArmFeatures> features)
+      : linear_(std::move(linear)), features_(std::move(features)) {}
 
   std::unique_ptr<BanditClient> make_client(int64_t client) const override {
     return linear_->make_client(client);
@@ -77,11 +79,8 @@ class KernelPolicy final : public BanditPolicy {
   }
 
   double know(std::span<const double> total) override {
-    std::vector<bool> known(twins_.size());
-    for (std::size_t a = 0; a < twins_.size(); ++a) {
-      if (total[a] > 0) known[to_index(twins_[a])] = true;
-    }
-    dictionary_ = std::count(known.begin(), known.end(), true);
+    const auto counts = total.first(total.size() / 2);
+    dictionary_ = std::ssize(counts) - std::count(counts.begin(), counts.end(), 0.0);
     return linear_->know(total);
   }
 
@@ -97,7 +96,6 @@ class KernelPolicy final : public BanditPolicy {
 
  private:
   std::unique_ptr<BanditPolicy> linear_;
-  std::vector<int64_t> twins_;
   std::shared_ptr<const ArmFeatures> features_;
   int64_t dictionary_ = 0;
 };
@@ -147,8 +145,7 @@ class DictionaryPolicy final : public BanditPolicy {
         inclusion_(options.inclusion),
         clients_(static_cast<double>(clients)),
         kernel_(kernel_of(arms, options.length)),
-        twins_(twins_of(arms)),
-        members_(twins_.size()) {
+        members_(arms.values.size()) {
     know(std::vector<double>(to_index(row_width())));
   }
 
@@ -168,7 +165,7 @@ class DictionaryPolicy final : public BanditPolicy {
     std::vector<int64_t> taken(members.size());
     for (const int64_t arm : pulls) {
       const double chance = std::min(1.0, inclusion_ * common_->variance[to_index(arm)]);
-      if (uniform() < chance) taken[to_index(twins_[to_index(arm)])] = 1;
+      if (uniform() < chance) taken[to_index(arm)] = 1;
     }
     for (std::size_t a = 0; a < taken.size(); ++a) members[a] += taken[a];
   }
@@ -189,7 +186,6 @@ class DictionaryPolicy final : public BanditPolicy {
   double inclusion_;
   double clients_;
   Matrix kernel_;                 // [arms, arms]
-  std::vector<int64_t> twins_;    // [arms]
   std::vector<int64_t> members_;  // [arms] by how many clients an arm's point was taken
   std::shared_ptr<const Embedding> common_;
 };
@@ -204,7 +200,7 @@ double DictionaryPolicy::know(std::span<const double> total) {
   Matrix z = Matrix::Zero(1, kernel_.cols());  // without points: one feature that says nothing
   if (!points.empty()) {
     const Matrix rows = kernel_(points, Eigen::all);
-    z = power_of(rows(Eigen::all, points), -0.5, rows);
+    z = whitened(rows(Eigen::all, points), rows);
   }
   auto features = features_of(z);
   Embedding known{features, {*features, ucb_.lambda}, {}, {}};
@@ -233,8 +229,7 @@ void check_options(const KernelOptions& options) {
 
 std::unique_ptr<BanditPolicy> make_kernel_policy(const Arms& arms, const UcbOptions& ucb,
                                                  const KernelOptions& kernel, int64_t clients) {
-  const Matrix k = kernel_of(arms, kernel.length);
-  const auto features = features_of(power_of(k, 0.5, Matrix::Identity(k.rows(), k.cols())));
+  const auto features = features_of(factor_of(kernel_of(arms, kernel.length)));
   UcbOptions options = ucb;
   options.sqrt_beta = ucb.width;
   const double scalars = static_cast<double>((clients + 1) * (arms.inputs + 1));
@@ -242,7 +237,7 @@ std::unique_ptr<BanditPolicy> make_kernel_policy(const Arms& arms, const UcbOpti
       make_linear_policy({.ucb = options,
                           .model = [=](int64_t) { return LinearModel{features}; },
                           .scalars = [=](double pulls) { return pulls * scalars; }}),
-      twins_of(arms), features);
+      features);
 }
 
 std::unique_ptr<BanditPolicy> make_dictionary_policy(const Arms& arms, const UcbOptions& ucb,

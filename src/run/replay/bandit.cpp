@@ -8,7 +8,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
-#include "hanse/rules/bandit/logistic.hpp"
+#include "hanse/protocol/bandit_policy.hpp"
 #include "json.hpp"
 
 namespace hanse {
@@ -50,32 +50,20 @@ Arms read_arms(const Json& trace, const std::string& name) {
   return arms;
 }
 
-std::shared_ptr<const ArmFeatures> features_of(const Arms& arms, std::vector<double> base,
-                                               const std::string& statistics) {
-  return std::make_shared<const ArmFeatures>(arms.points, std::move(base),
-                                             statistics_form(statistics, arms.size(), arms.inputs));
-}
-
-std::unique_ptr<BanditPolicy> make_policy(const Json& trace, const Trace& read,
-                                          const BanditRule& rule, const std::string& statistics) {
+std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const Trace& read,
+                                        const BanditRule& rule, const std::string& statistics) {
   const Arms& arms = read.arms;
-  const auto no_base = std::vector<double>(arms.values.size());
-  switch (rule.model) {
-    case RewardModel::kLogistic:
-      for (std::size_t a = 0; a < arms.values.size(); ++a) {
-        if (arms.values[a] >= 0 && arms.values[a] <= 1) continue;
-        throw InvalidArgument(
-            fmt::format("the value {} of arm {} lies outside [0, 1]", arms.values[a], a),
-            "trace.values", "rewards of fed-glb-ucb have means of a logistic function");
-      }
-      return make_logistic_policy(features_of(arms, no_base, "per-arm"), rule.ucb, read.clients);
-    case RewardModel::kKernel: return make_kernel_policy(arms, rule.ucb, rule.kernel, read.clients);
-    case RewardModel::kKernelOfPoints:
-      return make_dictionary_policy(arms, rule.ucb, rule.kernel, read.clients);
-    default: break;
+  if (rule.model != RewardModel::kNetwork && rule.model != RewardModel::kPoints) {
+    return make_policy({.arms = arms,
+                        .ucb = rule.ucb,
+                        .model = rule.model,
+                        .kernel = rule.kernel,
+                        .clients = read.clients},
+                       {});
   }
-  const auto features =
-      features_of(arms, numbers(trace, "base", arms.values.size(), -INFINITY, "trace"), statistics);
+  const auto features = std::make_shared<const ArmFeatures>(
+      arms.points, numbers(trace, "base", arms.values.size(), -INFINITY, "trace"),
+      statistics_form(statistics, arms.size(), arms.inputs));
   const int64_t scalars = 2 * read.clients * (arms.inputs * arms.inputs + arms.inputs);
   return make_linear_policy({.ucb = rule.ucb,
                              .model = [=](int64_t) { return LinearModel{features}; },
@@ -158,7 +146,8 @@ Json replay_bandit(const Json& trace, const Job& job) {
   const BanditRule rule = make_bandit_rule(job.bandit, clients, horizon, read.arms.inputs);
   check_options(rule.ucb);
   check_options(rule.kernel);
-  const auto policy = make_policy(trace, read, rule, job.bandit.statistics);
+  check_values(rule, read.arms, "trace.values");
+  const auto policy = policy_of(trace, read, rule, job.bandit.statistics);
   return play(*policy, read);
 }
 

@@ -78,6 +78,26 @@ TEST_P(BothForms, FollowsTheDefinitionPullByPull) {
   }
 }
 
+// Widths that fall from 1e6 to 1 lose the digits of the difference unless they are computed anew.
+TEST_P(BothForms, FallingWidthsKeepTheirDigits) {
+  const TestBandit bandit = random_bandit(1, 1, 13, 7, 3);
+  const ArmFeatures features = features_of(bandit, GetParam());
+  ConfidenceSet set(features, 1e-6);
+  std::vector<double> row(static_cast<std::size_t>(features.row_width()));
+  for (int64_t t = 0; t < 30; ++t) {
+    set.observe(t % 11, 1);
+    add_pull(features, t % 11, 1, row);
+    ConfidenceSet anew(features, 1e-6);
+    anew.rebuild(row);
+    for (std::size_t a = 0; a < 13; ++a) {
+      const double width = anew.squared_widths()[a];
+      if (t > 8) {
+        EXPECT_NEAR(set.squared_widths()[a], width, 1e-12 * width) << t;
+      }
+    }
+  }
+}
+
 TEST_P(BothForms, RebuildsFromRowsAddedInAnyParts) {
   const TestBandit bandit = random_bandit(1, 1, 4, 6, 8);
   const ArmFeatures features = features_of(bandit, GetParam());

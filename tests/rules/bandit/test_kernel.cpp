@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(AgainstTheSums, PlaysTheSame) {
   const Case& c = GetParam();
   const TestBandit bandit = kernel_bandit(7);
-  const UcbOptions options{.lambda = 0.3, .gamma = c.gamma, .width = 0.8};
+  const UcbOptions options{.lambda = 0.3, .gamma = c.gamma, .width = 1.7};
   const Arms arms{bandit.dimension, bandit.features, bandit.values};
   const auto make = c.approximate ? make_dictionary_policy : make_kernel_policy;
   const auto policy = make(arms, options, {.length = c.length, .inclusion = c.inclusion}, 3);

@@ -19,10 +19,12 @@ struct KernelOptions {
 // Throws InvalidArgument that names "bandit.kernel-length" or "bandit.inclusion".
 void check_options(const KernelOptions& options);
 
+// Of arms at one point only the lowest is ever pulled, so that points and arms are the same below.
+
 // The kernel's ridge regression over all data that a client knows: its bound of an arm is
 // mu(x) + width sigma(x), mu(x) = k_x^T (K + lambda I)^{-1} y, sigma^2(x) = (k(x, x) - k_x^T (K +
 // lambda I)^{-1} k_x) / lambda; all synchronize when own pulls x log det ratio > gamma, as in
-// linear.hpp: with the features K^{1/2} of the arms the two are one. A synchronization sends all
+// linear.hpp: with features Z of the arms, Z^T Z = K, the two are one. A synchronization sends all
 // raw data that are new, n points of d numbers with their rewards: n (d + 1) up, and as much down
 // to each client. The dictionary are all points pulled. The estimate is mu of the arms [arms].
 // Cost: ConfidenceSet's, of as many features as the kernel has numerical rank, at most `arms`.

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "hanse/protocol/bandit_setup.hpp"
-#include "hanse/rules/bandit/network.hpp"
 #include "hanse/rules/bandit/policy.hpp"
 
 namespace hanse {
@@ -20,7 +19,7 @@ int64_t row_width_of(const BanditSetup& setup);
 int64_t networks_of(const BanditSetup& setup);
 
 // `w0` [networks, d] are the networks' starts of the second phase. REQUIRES: `setup` outlives the
-// policy.
+// policy of a network.
 std::unique_ptr<BanditPolicy> make_policy(const BanditSetup& setup, std::span<const double> w0);
 
 }  // namespace hanse
