@@ -44,8 +44,8 @@ NetworkFit fit_network(const RewardNetwork& network, std::span<const Exploration
   NetworkFit fit;
   fit.w.resize(static_cast<std::size_t>(network.n_params()));
   auto& w = fit.w;
-  const auto client = static_cast<uint64_t>(stream.client);
-  RandomStream start(stream.seed, Purpose::kLangevin, 0, client);
+  const auto owner = static_cast<uint64_t>(stream.client);
+  RandomStream start(stream.seed, Purpose::kLangevin, 0, owner);
   for (double& value : w) value = options.spread * start.normal();
   const double deviation = std::sqrt(2 * options.step / options.temperature);
   std::vector<int64_t> sum(w.size() + 2);  // grad L, L, clients that do not fit
@@ -62,7 +62,7 @@ NetworkFit fit_network(const RewardNetwork& network, std::span<const Exploration
                             "bandit.step", "use a smaller step");
     }
     fit.loss = static_cast<double>(sum[w.size()]) * kUnit;
-    RandomStream noise(stream.seed, Purpose::kLangevin, static_cast<uint64_t>(k), client);
+    RandomStream noise(stream.seed, Purpose::kLangevin, static_cast<uint64_t>(k), owner);
     for (std::size_t i = 0; i < w.size(); ++i) {
       const double gradient = static_cast<double>(sum[i]) * kUnit;
       w[i] += -options.step * gradient + deviation * noise.normal();
