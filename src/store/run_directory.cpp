@@ -22,11 +22,12 @@ namespace {
 
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
-constexpr const char* kResults[] = {
-    "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv", "bandit.csv",    "directions.csv",  "clients.csv",   "tensorboard",
-    "job.cfg",     "partition.csv", "summary.json",    "model.h5",      "state_dict.pt",
-    "checkpoints", "plots"};
+constexpr const char* kResults[] = {"rounds.csv",    "sampling.csv",   "evaluations.csv",
+                                    "decisions.csv", "online.csv",     "weights.csv",
+                                    "bandit.csv",    "directions.csv", "clients.csv",
+                                    "tensorboard",   "job.cfg",        "partition.csv",
+                                    "summary.json",  "model.h5",       "averaged.h5",
+                                    "state_dict.pt", "checkpoints",    "plots"};
 constexpr auto kTables = std::span(kResults).first<8>();
 // What a resume takes along.
 constexpr auto kCarried = std::span(kResults).first<10>();
