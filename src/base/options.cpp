@@ -346,8 +346,14 @@ bool OptionTable::is_used(const Option& option, const Reads& reads) const {
 
 void OptionTable::resolve() {
   for (const Option& option : options_) {
-    for (const KindUse* use : chosen_uses(option)) {
-      if (!option.given && use->default_text == option.format()) continue;
+    const auto chosen = chosen_uses(option);
+    // Where kinds of several sections read it, the default is that of its own section's.
+    const auto own = std::ranges::find_if(chosen, [&](const KindUse* use) {
+      return use->selector.starts_with(option.section() + ".");
+    });
+    for (const KindUse* use : chosen) {
+      const bool other_default = own != chosen.end() && use != *own;
+      if (!option.given && (other_default || use->default_text == option.format())) continue;
       try {
         use->parse(option.given ? option.format() : use->default_text);
       } catch (const InvalidArgument& error) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -41,11 +42,14 @@ class QuasiNewton final : public LocalUpdate {
         model_(model),
         batches_(options, federation),
         steps_(fewest_and_most_steps(options, federation)),
+        sent_(options.gradient != "auto" ? options.gradient
+              : steps_.most > 1          ? "update"
+                                         : "last"),
         most_(options.rate == "l-bfgs" ? options.pairs : 0),
         in_factors_(pays_in_factors()),
         round_pairs_(model.n_params(), keeps_pairs() ? 0 : most_, in_factors_) {
     const auto n = static_cast<std::size_t>(model.n_params());
-    if (options.gradient != "last") sum_.resize(n);
+    if (sent_ != "last") sum_.resize(n);
     if (!in_factors_) loose_.resize(n);
     if (!pairs_arrivals()) return;
     const int64_t line = whole_lines(model.n_params());
@@ -92,7 +96,7 @@ class QuasiNewton final : public LocalUpdate {
     const int64_t steps = local_steps(options_, federation_.train(task.client).size());
     const double lr = learning_rate(options_, task.round);
     const auto rate = static_cast<float>(lr);
-    const float share = options_.gradient == "mean" ? 1 / static_cast<float>(steps) : rate;
+    const float share = sent_ == "mean" ? 1 / static_cast<float>(steps) : rate;
     // Pairs that later ones of the round would push out are not made.
     const auto makes_pair = [&](int64_t step) { return step <= steps && step > steps - most_; };
     std::optional<FreshPair> pair;  // that ends with this step's gradient
@@ -203,7 +207,7 @@ class QuasiNewton final : public LocalUpdate {
 
   // Rows are for what has to be added to or kept.
   bool pays_in_factors() const {
-    if (keeps_pairs() || full_batches() || options_.gradient != "last") return false;
+    if (keeps_pairs() || full_batches() || sent_ != "last") return false;
     const int64_t cost = model_.record_product_cost(options_.batch);
     return options_.weight_decay == 0 && cost > 0 && cost < model_.n_params();
   }
@@ -213,7 +217,8 @@ class QuasiNewton final : public LocalUpdate {
   Model& model_;
   BatchStream batches_;
   LocalSteps steps_;
-  int64_t most_;  // m; 0: no pairs
+  std::string sent_;  // last | mean | update
+  int64_t most_;      // m; 0: no pairs
   bool in_factors_;
   RoundPairs round_pairs_;  // where no client keeps them
   AlignedFloats loose_;     // [P] a gradient that no pair keeps, when they are rows

@@ -111,6 +111,9 @@ void bind_server(OptionTable& table, ServerOptions& server) {
   table.add("server.lr-decay", server.lr_decay, above(0), "factor on server.lr ...");
   table.add("server.lr-decay-every", server.lr_decay_every, at_least(1),
             "... every so many rounds");
+  table.add("server.average", server.average,
+            "also keep the mean of the models behind all rounds (AFL's result), evaluate it, and "
+            "write it to averaged.h5");
   may_change(
       table.add_choice("server.role", server.role, {"auto", "dedicated", "shared"},
                        "does rank 0 train clients too? auto: when it runs alone or on one host"));

@@ -8,6 +8,7 @@
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
+#include "hanse/rules/aggregation/fedheal.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 
@@ -33,7 +34,8 @@ AaggffOptions aaggff_options(const Job& job, double largest_response) {
   AaggffOptions result{.variant = parse_variant(o.variant),
                        .estimator = estimator(job),
                        .alpha = o.alpha,
-                       .beta = o.beta};
+                       .beta = o.beta,
+                       .lipschitz = o.lipschitz};
   result.response = {.cdf = o.cdf, .c1 = o.c1, .c2 = o.c2 > 0 ? o.c2 : largest_response};
   if (result.response.c2 <= o.c1) {
     throw InvalidArgument(
@@ -84,6 +86,10 @@ const Keys<Job> kLoss =
         "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
         "client.batch samples");
 
+std::string& weights_of(Job& job) { return job.aggregator.weights; }
+std::string& variant_of(Job& job) { return job.aggregator.variant; }
+double& beta_of(Job& job) { return job.aggregator.beta; }
+
 Keys<Job> variant_key(const std::string& more = "") {
   return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"},
                     "paper: as printed; reference: as the authors ran it" + more);
@@ -108,9 +114,10 @@ const Keys<Job> kLowering{
         "loss"),
     client_key("rate-power", &ClientOptions::rate_power, at_least(0),
                "power of client.rate = loss; the larger, the more large losses fall"),
-    client_key.choice("gradient", &ClientOptions::gradient, {"last", "mean", "update"},
+    client_key.choice("gradient", &ClientOptions::gradient, {"auto", "last", "mean", "update"},
                       "what a client sends after several local steps: the gradient at the last "
-                      "iterate, the mean of all, or the update, lr times their sum")};
+                      "iterate, the mean of all, or the update, lr times their sum; auto: update "
+                      "where some client makes more than one step, else last")};
 
 std::string& rate_of(Job& job) { return job.client.rate; }
 
@@ -143,19 +150,22 @@ const Family<AggregatorKind> kAggregators{
       afl_notice},
      {{"qfedavg",
        "updates weighted by F^q (Li et al. 2020)",
-       {kLoss, key("q", &Options::q, at_least(0), "fairness; 0: the unweighted mean"),
+       {kLoss, kWeights, key("q", &Options::q, at_least(0), "fairness; 0: the weighted mean"),
         key("lipschitz", &Options::lipschitz, or_auto(above(0)),
             "L of the updates L (theta - theta_i); auto: 1 / client.lr")}},
       {},
       [](const Job& job, int64_t, double) {
-        const double given = job.aggregator.lipschitz;
-        return make_qfedavg(job.aggregator.q, given > 0 ? given : 1 / job.client.lr);
+        const AggregatorOptions& o = job.aggregator;
+        return make_qfedavg(o.q, o.lipschitz > 0 ? o.lipschitz : 1 / job.client.lr, o.weights);
       }},
      {{"term",
        "weights ~ exp(t F) (Li et al. 2021)",
-       {kLoss, key("temperature", &Options::temperature, above(0), "tilt to large losses")}},
+       {kLoss, kWeights,
+        key("temperature", &Options::temperature, above(0), "tilt to large losses")}},
       {},
-      [](const Job& job, int64_t, double) { return make_term(job.aggregator.temperature); }},
+      [](const Job& job, int64_t, double) {
+        return make_term(job.aggregator.temperature, job.aggregator.weights);
+      }},
      {{"superquantile",
        "mean over the worst-off clients (Laguel et al. 2021)",
        {kLoss, key("tail", &Options::tail, above_to(0, 1),
@@ -176,7 +186,11 @@ const Family<AggregatorKind> kAggregators{
      {{"aaggff-d",
        "entropic FTRL on the weights, for devices (Hahn et al. 2024)",
        {response_keys("the participation"),
-        variant_key("; corrected: what the paper's lemmas need")},
+        with_default(variant_key("; corrected: estimates by means of the round before, as the "
+                                 "paper's lemma needs"),
+                     &variant_of, std::string("corrected")),
+        key("lipschitz", &Options::lipschitz, or_auto(above(0)),
+            "L, bound of the gradients; a smaller one makes longer steps; auto: the paper's")},
        check_responses},
       {.scaled_draws = true},
       [](const Job& job, int64_t clients, double participation) {
@@ -184,17 +198,24 @@ const Family<AggregatorKind> kAggregators{
       }},
      {{"fedmgda+",
        "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
-       {kWeights, key("epsilon", &Options::epsilon, at_least(0),
-                      "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
+       {with_default(kWeights, &weights_of, std::string("uniform")),
+        key("epsilon", &Options::epsilon, at_least(0),
+            "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
       {},
       [](const Job& job, int64_t, double) {
         return make_fedmgda(job.aggregator.epsilon, job.aggregator.weights);
       }},
      {{"fedlf",
        "layer-wise direction that lowers all losses, and fairly (Pan et al. 2024)",
-       {kLoss, variant_key()}},
+       {kLoss, variant_key(),
+        key.choice("absent", &Options::absent, {"none", "window"},
+                   "window: clients that took part not long ago count with their last updates, "
+                   "which the ranks keep")}},
       {},
-      [](const Job& job, int64_t, double) { return make_fedlf(is_reference(job.aggregator)); }},
+      [](const Job& job, int64_t, double) {
+        return make_fedlf({.reference = is_reference(job.aggregator),
+                           .window = job.aggregator.absent == "window"});
+      }},
      {{"dqn-fed",
        "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",
        {kLowering,
@@ -209,7 +230,19 @@ const Family<AggregatorKind> kAggregators{
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
        with_default(kLowering, &rate_of, std::string("loss")), check_backtracking},
       {.make_update = make_quasi_newton},
-      make_lowering}}};
+      make_lowering},
+     {{"fedheal",
+       "by how far clients move the model, of entries with steady signs (Chen et al. 2024)",
+       {key("threshold", &Options::threshold, from_below(0, 1),
+            "an entry of an update counts when the client has moved it in this direction in more "
+            "than this share of its rounds"),
+        with_default(key("beta", &Options::beta, above_to(0, 1),
+                         "how fast a client's weight follows its share of the distances"),
+                     &beta_of, 0.4)}},
+      {},
+      [](const Job& job, int64_t clients, double) {
+        return make_fedheal(job.aggregator.threshold, job.aggregator.beta, clients);
+      }}}};
 
 }  // namespace
 

@@ -9,10 +9,10 @@ namespace hanse {
 
 namespace {
 
-void check_fedsgd(const Job& job) {
+void check_gradients(const Job& job) {
   if (job.online.gamma == "sgd" && job.online.steps == 1) return;
-  throw InvalidArgument("fedsgd averages gradients: one step of SGD a round", "online.kind",
-                        "use online.gamma = sgd and online.steps = 1");
+  throw InvalidArgument(job.online.kind + " averages gradients: one step of SGD a round",
+                        "online.kind", "use online.gamma = sgd and online.steps = 1");
 }
 
 struct ExpertKind : KindRow<Job> {
@@ -40,13 +40,24 @@ const Family<ExpertKind> kExperts{
         key.choice("variant", &Options::variant, {"paper", "corrected"},
                    "what the weights learn from: paper: the losses of the peers' mixtures, which "
                    "soon are alike; corrected: of the estimates that are mixed"),
+        key.choice(
+            "mixing", &Options::mixing, {"at-once", "in-place"},
+            "at-once: all mixtures are of the estimates, as printed; in-place: one after the "
+            "other, of those mixed before, as the authors ran it"),
         key("c", &Options::c, at_least(0),
             "a node mixes only while |sum_j p_ij (theta_j - Gamma_j) . grad| <= c / sqrt(horizon), "
             "N gradients more a node and round; 0: always mixes")}},
       Exchange::kAll},
      {{"local", "each node its own model"}, Exchange::kNone},
-     {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_fedsgd},
-      Exchange::kMean}}};
+     {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_gradients},
+      Exchange::kMean},
+     {{"omni-fedge",
+       "each node its own model, which moves by a mixture of all gradients (Omni-Fedge, 2021)",
+       key("lambda", &Options::lambda, above_to(0, 1),
+           "power of the weights in sum_j L_j w_j^lambda - lambda sum_j log w_j, which a node's "
+           "weights minimise"),
+       check_gradients},
+      Exchange::kGradients}}};
 
 }  // namespace
 
@@ -62,8 +73,10 @@ double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon) 
 
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,
                                          int64_t horizon) {
+  const Exchange exchange = kExperts.find(options.kind).exchange;
   const double eta = online_eta(options, nodes, horizon);
-  return std::make_unique<ExpertRule>(kExperts.find(options.kind).exchange, nodes, eta);
+  const double rate = exchange == Exchange::kGradients ? options.lambda : eta;
+  return std::make_unique<ExpertRule>(exchange, nodes, rate);
 }
 
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,

@@ -89,10 +89,11 @@ const auto learning_key = keys_of<Job>(
 const Keys<Job> kPerRound =
     key("per-round", &Options::per_round, at_least(1),
         "K, draws a round; without replacement all clients take part where there are fewer");
-const Keys<Job> kDrawing{
-    kPerRound,
+bool& replacement_of(Job& job) { return job.sampler.learning.replacement; }
+const Keys<Job> kReplacement =
     learning_key("replacement", &Learning::replacement,
-                 "draw with replacement; a client drawn twice trains once and counts twice")};
+                 "draw with replacement; a client drawn twice trains once and counts twice");
+const Keys<Job> kDrawing{kPerRound, with_default(kReplacement, &replacement_of, true)};
 // Of samplers that learn from the participants.
 const Keys<Job> kLearning{
     kDrawing, keys_of<Job>("aggregator", &Job::aggregator)
@@ -136,9 +137,13 @@ const Family<SamplerKind> kSamplers{
     "sampler.kind",
     "who takes part",
     chosen_by<&Job::sampler, &SamplerOptions::kind>,
-    {{{"uniform", "a uniform subset, without replacement", kPerRound},
+    {{{"uniform", "every client as likely as any other", {kPerRound, kReplacement}},
       {.blind = true, .distinct = true},
-      [](const SamplerCase& c) { return make_uniform_sampler(c.clients, c.options.per_round); }},
+      [](const SamplerCase& c) {
+        return c.options.learning.replacement
+                   ? make_repeating_sampler(c.clients, c.options.per_round)
+                   : make_uniform_sampler(c.clients, c.options.per_round);
+      }},
      {{"weighted", "by the clients' samples", kDrawing},
       {.blind = true, .by_shares = true},
       make_by_shares,
@@ -149,8 +154,10 @@ const Family<SamplerKind> kSamplers{
      {{"osmd",
        "online mirror descent on the sampling variance (Zhao et al. 2025, Alg. 1)",
        {kOsmd, kHorizon,
-        learning_key("eta", &Learning::eta, "auto",
-                     "learning rate; auto: the smallest of adaptive-osmd's")}},
+        learning_key("eta", &Learning::eta, "auto", "learning rate; auto: by sampler.variation"),
+        learning_key("variation", &Learning::variation, at_least(0),
+                     "total variation of the best probabilities over the run that eta = auto is "
+                     "set for (Corollary 7); 0: the smallest of adaptive-osmd's rates")}},
       {},
       [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kFixed); }},
      {{"adaptive-osmd",
@@ -213,7 +220,9 @@ std::optional<double> given_bound(const std::string& text) {
 KindFamily sampler_family() { return listed(kSamplers); }
 
 SamplerTraits sampler_traits(const SamplerOptions& options) {
-  return kSamplers.find(options.kind).traits;
+  SamplerTraits traits = kSamplers.find(options.kind).traits;
+  if (!traits.everyone && options.learning.replacement) traits.distinct = false;
+  return traits;
 }
 
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation) {

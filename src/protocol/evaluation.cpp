@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -147,12 +148,21 @@ double mean_auroc(std::span<const ClientEvaluation> clients) {
   return defined.empty() ? std::numeric_limits<double>::quiet_NaN() : mean(defined);
 }
 
-// Share of clients whose training loss fell; NaN without an evaluation before.
-double improved_share(std::span<const double> now, std::span<const double> before) {
-  if (before.empty()) return std::numeric_limits<double>::quiet_NaN();
-  double improved = 0;
-  for (std::size_t i = 0; i < now.size(); ++i) improved += now[i] < before[i] ? 1 : 0;
-  return improved / static_cast<double>(now.size());
+struct TrainingProgress {
+  double improved, fell;
+};
+
+// Share of the participants whose training loss did not rise, and of all clients whose fell; NaN
+// without an evaluation before, or without participants.
+TrainingProgress progress_since(std::span<const double> before,
+                                std::span<const ClientEvaluation> now) {
+  double participants = 0, improved = 0, fell = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (now[i].took_part) ++participants;
+    if (now[i].took_part && now[i].train_loss <= before[i]) ++improved;
+    if (now[i].train_loss < before[i]) ++fell;
+  }
+  return {improved / participants, fell / static_cast<double>(before.size())};  // 0/0: NaN
 }
 
 }  // namespace
@@ -225,20 +235,25 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
                   {"train_loss_weighted", weighted_mean(train_loss, train_samples)}};
   if (classes > 0) add_accuracy(accuracy, samples, metrics);
   if (classes == 2) metrics.emplace_back("auroc", mean_auroc(clients));
-  metrics.emplace_back("improved", improved_share(train_loss, previous_train_loss));
+  const TrainingProgress progress = progress_since(previous_train_loss, clients);
+  metrics.emplace_back("improved", progress.improved);
+  metrics.emplace_back("train_loss_fell", progress.fell);
+  return metrics;
+}
+
+Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
+                        int64_t classes) {
+  Metrics metrics;
+  for (const auto& [name, value] : summarize(clients, {}, classes)) {
+    const bool of_training = name.starts_with("train_") || name == "improved";
+    if (!of_training) metrics.emplace_back(prefix + name, value);
+  }
   return metrics;
 }
 
 Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes) {
-  Metrics metrics;
-  const auto add = [&](const std::string& prefix, std::span<const ClientEvaluation> scored) {
-    for (const auto& [name, value] : summarize(scored, {}, classes)) {
-      const bool of_training = name.starts_with("train_") || name == "improved";
-      if (!of_training) metrics.emplace_back(prefix + name, value);
-    }
-  };
-  if (clients.empty()) return metrics;
-  add("held_out_", clients);
+  if (clients.empty()) return {};
+  Metrics metrics = summarize_tests("held_out_", clients, classes);
   if (!clients.front().before) return metrics;
   std::vector<ClientEvaluation> before;
   for (const ClientEvaluation& client : clients) {
@@ -246,7 +261,9 @@ Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t cl
     before.push_back(
         {.samples = client.samples, .loss = loss, .accuracy = accuracy, .auroc = auroc});
   }
-  add("held_out_before_", before);
+  for (auto& metric : summarize_tests("held_out_before_", before, classes)) {
+    metrics.push_back(std::move(metric));
+  }
   return metrics;
 }
 

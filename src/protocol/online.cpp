@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/rules/experts/experts.hpp"
 #include "online_scores.hpp"
+#include "peer_gradients.hpp"
 #include "peer_mixture.hpp"
 
 namespace hanse {
@@ -42,10 +44,13 @@ RandomStream noise_of(uint64_t seed, int64_t node, int64_t t) {
   return {seed, Purpose::kDropout, static_cast<uint64_t>(t), static_cast<uint64_t>(node)};
 }
 
-// The loss of a model on a node's batch, in [0, 1].
+constexpr double kUnscaled = -1;  // in the place of a scale: any finite loss of at least 0
+
+// The loss of a model on a node's batch, in [0, 1] unless it is unscaled.
 double checked_loss(double loss, double scale, int64_t node, int64_t model, int64_t round) {
   try {
-    return unit_loss(loss, scale);
+    const double unit = unit_loss(loss, scale == kUnscaled ? 1 : scale);  // refuses what is none
+    return scale == kUnscaled ? loss : unit;
   } catch (const InvalidArgument& error) {
     throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
                         round);
@@ -64,9 +69,14 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
   begin_ = first_node(parts_.comm.rank(), ranks, nodes_);
   end_ = first_node(parts_.comm.rank() + 1, ranks, nodes_);
   const auto n = node_count();
+  const ParameterLayout& layout = parts_.model.layout();
+  if (descends() && layout.n_trainable() < layout.n_params()) {
+    throw InvalidArgument("omni-fedge moves models by gradients alone, and this one has buffers",
+                          "model.kind", "group norm has no buffers");
+  }
   theta_.resize(n * static_cast<std::size_t>(parts_.model.n_params()));
   gamma_.resize(theta_.size());
-  mixture_ = std::make_unique<PeerMixture>(parts_.rule, nodes_);
+  mixture_ = std::make_unique<PeerMixture>(parts_.rule, nodes_, settings_.in_place);
   scores_ = std::make_unique<OnlineScores>(nodes_, parts_.rule.exchange(),
                                            parts_.federation.classes() > 0, settings_.loss_scale);
   batches_.resize(static_cast<std::size_t>(end_ - begin_));
@@ -74,32 +84,6 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
 }
 
 OnlineTrainer::~OnlineTrainer() = default;
-
-// What round() sends, in the order in which it does, and what a rank keeps.
-RoundFootprint OnlineTrainer::footprint(int64_t ranks) const {
-  RoundFootprint footprint(ranks);
-  const auto nodes = static_cast<double>(nodes_);
-  const auto p = static_cast<double>(parts_.model.n_params());
-  const auto elsewhere =
-      static_cast<double>(nodes_ - first_node(1, ranks, nodes_));  // not on rank 0
-  const Exchange exchange = parts_.rule.exchange();
-  if (exchange != Exchange::kNone) {
-    footprint.add("waiting", 0, 0);
-    footprint.allgather("estimates", sizeof(float) * nodes * p);
-  }
-  const double numbers = nodes * (nodes + static_cast<double>(kNumbers));  // numbers_
-  if (exchange == Exchange::kAll) footprint.allgather("losses", sizeof(double) * numbers);
-  footprint.gather("reports", sizeof(NodeReport) * elsewhere);
-  footprint.gather("reports", sizeof(RankReport) * footprint.others());
-
-  footprint.keep("model rows", 2 * sizeof(float) * nodes * p);
-  footprint.keep("losses and weights", sizeof(double) * (numbers + nodes * nodes));
-  const auto columns =
-      static_cast<double>(parts_.fit.remembers() ? parts_.federation.sample_values() + 1 : 0);
-  const auto most = static_cast<double>((nodes_ + ranks - 1) / ranks);
-  footprint.keep("ridge regressions", sizeof(double) * columns * columns * most);
-  return footprint;
-}
 
 std::span<float> OnlineTrainer::row_of(std::vector<float>& rows, int64_t node) const {
   const auto width = static_cast<std::size_t>(parts_.model.n_params());
@@ -139,7 +123,10 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
   train_s_ = wait_s_ = 0;
   for_my_nodes(
       [&](int64_t node, StreamBatch& batch) { stream_.train(node, round_number(), batch); });
-  if (settings_.train_first) {
+  if (descends()) {
+    predict();
+    descend();
+  } else if (settings_.train_first) {
     train();
     mix();
     predict();
@@ -187,8 +174,26 @@ void OnlineTrainer::mix() {
   mixture_->mix(gamma_, theta_);
 }
 
+void OnlineTrainer::descend() {
+  std::vector<int64_t> all(node_count());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  mixture_->weigh(all);
+  for (const RowPart part : peer_steps(parts_.model)) {
+    PeerGradients gradients(parts_.model, nodes_, part);
+    for_my_nodes([&](int64_t node, StreamBatch& batch) {
+      const RandomStream noise = noise_of(settings_.seed, node, round_number());
+      try {
+        gradients.add(node, batch.view(), theta_, mixture_->weights(), noise);
+      } catch (const InvalidArgument& error) {
+        throw TrainingError(error.what(), node, round_number());
+      }
+    });
+    gradients.step(parts_.comm, settings_.lr, theta_);
+  }
+}
+
 void OnlineTrainer::predict() {
-  if (parts_.rule.exchange() != Exchange::kAll) {
+  if (!compares_models(parts_.rule.exchange())) {
     predict_own();
     return;
   }
@@ -236,7 +241,8 @@ void OnlineTrainer::predict_all() {
     const auto numbers = numbers_of(node);
     const double* found = losses.data() + static_cast<std::size_t>(node - begin_) * n;
     const auto checked = [&](double loss, int64_t model) {
-      return checked_loss(loss, settings_.loss_scale, node, model, round_number());
+      const double scale = descends() ? kUnscaled : settings_.loss_scale;
+      return checked_loss(loss, scale, node, model, round_number());
     };
     double own = found[node];
     if (settings_.score_estimates) {

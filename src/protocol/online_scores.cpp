@@ -20,6 +20,7 @@ double mean(const std::vector<double>& values) {
 OnlineScores::OnlineScores(int64_t nodes, Exchange exchange, bool classifies, double loss_scale)
     : nodes_(static_cast<std::size_t>(nodes)),
       has_peers_(exchange == Exchange::kAll),
+      has_weights_(compares_models(exchange)),
       classifies_(classifies),
       book_(nodes, loss_scale > 0 ? loss_scale : 1),
       loss_sums_(nodes_),
@@ -28,7 +29,7 @@ OnlineScores::OnlineScores(int64_t nodes, Exchange exchange, bool classifies, do
 
 void OnlineScores::add_losses(std::span<const double> weights, std::span<const double> losses,
                               std::span<const double> own) {
-  book_.add(weights, losses, own);
+  if (has_peers_) book_.add(weights, losses, own);
   mixed_loss_ = std::inner_product(losses.begin(), losses.end(), weights.begin(), 0.0) /
                 static_cast<double>(nodes_);
 }
@@ -54,7 +55,7 @@ void OnlineScores::add_round(int64_t round, std::span<const NodeReport> reports,
 }
 
 void OnlineScores::add_weights(int64_t round, std::span<const double> weights) {
-  if (!has_peers_ || nodes_ > static_cast<std::size_t>(RegretBook::kMostNodes)) return;
+  if (!has_weights_ || nodes_ > static_cast<std::size_t>(RegretBook::kMostNodes)) return;
   for (std::size_t i = 0; i < nodes_; ++i) {
     weight_lines_ += fmt::format("{},{}", round, i);
     for (const double weight : weights.subspan(i * nodes_, nodes_)) {

@@ -28,12 +28,13 @@ struct NodeReport {
 
 class OnlineScores : public Stateful {
  public:
-  // `exchange` of the rule; only nodes with a mixture of their own have peers to regret.
+  // `exchange` of the rule; only nodes with a mixture of their own have peers to regret, and only
+  // those and nodes with gradients of others have weights.
   // `classifies`: the nodes' labels are classes. `loss_scale` as OnlineTrainer::Settings has it.
   OnlineScores(int64_t nodes, Exchange exchange, bool classifies, double loss_scale);
 
   // The losses [N, N] of all models on all nodes' batches, by the weights [N, N] of the last
-  // mixture, and those [N] of the nodes' own models, all in [0, 1].
+  // mixture, and those [N] of the nodes' own models; where nodes have peers to regret, in [0, 1].
   void add_losses(std::span<const double> weights, std::span<const double> losses,
                   std::span<const double> own);
   // Over the nodes, of the last losses added; NaN: there are none.
@@ -53,6 +54,7 @@ class OnlineScores : public Stateful {
 
   std::size_t nodes_;
   bool has_peers_;
+  bool has_weights_;
   bool classifies_;
   RegretBook book_;
   std::vector<double> loss_sums_;      // [N] of the nodes' own losses

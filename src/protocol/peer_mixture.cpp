@@ -8,9 +8,10 @@
 
 namespace hanse {
 
-PeerMixture::PeerMixture(ExpertRule& rule, int64_t nodes)
+PeerMixture::PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place)
     : rule_(rule),
       nodes_(static_cast<std::size_t>(nodes)),
+      in_place_(in_place),
       weights_(nodes_ * nodes_),
       mixes_(nodes_, 1),
       mixed_(nodes_, 0) {
@@ -42,7 +43,10 @@ void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
       mixed_.assign(nodes_, 1);
       return;
     }
+    case Exchange::kGradients: return;  // nothing is mixed
     case Exchange::kAll: {
+      mixed_ = mixes_;
+      if (in_place_) return mix_in_place(gamma, theta);
       auto shares = weights_;
       for (std::size_t i = 0; i < nodes_; ++i) {
         if (mixes_[i]) continue;
@@ -50,8 +54,19 @@ void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
         shares[i * nodes_ + i] = 1;
       }
       mix_rows(shares, gamma, n, theta);
-      mixed_ = mixes_;
     }
+  }
+}
+
+void PeerMixture::mix_in_place(std::span<const float> gamma, std::span<float> theta) {
+  const std::size_t width = theta.size() / nodes_;
+  std::vector<float> mixed(width);
+  std::copy(gamma.begin(), gamma.end(), theta.begin());
+  for (std::size_t i = 0; i < nodes_; ++i) {
+    if (!mixes_[i]) continue;
+    const auto shares = std::span<const double>(weights_).subspan(i * nodes_, nodes_);
+    mix_rows(shares, theta, static_cast<int64_t>(nodes_), mixed);
+    std::copy(mixed.begin(), mixed.end(), theta.subspan(i * width, width).begin());
   }
 }
 

@@ -15,14 +15,16 @@ namespace hanse {
 class PeerMixture : public Stateful {
  public:
   // Before the first round the weights are those of all nodes. `rule` must outlive the object.
-  PeerMixture(ExpertRule& rule, int64_t nodes);
+  // `in_place`: mix() replaces one node's estimate after the other, see there.
+  PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place = false);
 
   // The weights of these participants; mix() is by them.
   void weigh(std::span<const int64_t> participants);
   std::span<const double> weights() const { return weights_; }  // [N, N]
   double weight(int64_t node, int64_t peer) const;
   // theta_i = sum over the participants of p_ij gamma_j [N, P]; gamma_i where the node's last test
-  // said no. Leaves gamma undefined where the rule exchanges nothing.
+  // said no. In place: with theta_j in the place of gamma_j for j < i, as Fed-Exp's authors ran it.
+  // Leaves gamma undefined where the rule exchanges nothing.
   void mix(std::vector<float>& gamma, std::vector<float>& theta);
   // May the node mix in the next round?
   void allow(int64_t node, bool may) { mixes_[static_cast<std::size_t>(node)] = may ? 1 : 0; }
@@ -36,8 +38,11 @@ class PeerMixture : public Stateful {
  private:
   void visit(StateFields& fields) override;
 
+  void mix_in_place(std::span<const float> gamma, std::span<float> theta);
+
   ExpertRule& rule_;
   std::size_t nodes_;
+  bool in_place_;
   std::vector<double> weights_;  // [N, N] of the last mixture
   std::vector<int64_t> mixes_;   // [N] may the node mix in the next round?
   std::vector<int64_t> mixed_;   // [N] did it in the last one?

@@ -53,7 +53,7 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
   if (!sampler_traits(job.sampler).blind) {
     refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
   }
-  if (needs.norms || needs.gram || needs.rates || needs.trials > 0) {
+  if (needs.norms || needs.weighs_updates() || needs.rates || needs.trials > 0) {
     refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
   }
   if (update.state_width() > 0 || update.sends_direction()) {
@@ -82,8 +82,6 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model);
     check_view(job, *parts.update);
-    require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
-                       job.client.state_memory << 20, job.run.out);
     if (comm.rank() != 0) return;
     parts.sampler = make_sampler(job, federation);
     availability = make_availability(job.sampler.availability, federation.clients());
@@ -95,9 +93,12 @@ void build(Communicator& comm, FederatedAssembly& parts) {
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
   agree_on(comm, [&] {
     parts.aggregator = make_aggregator(job, federation.clients(), parts.participation);
-    check_time_limit(job, *parts.update, parts.aggregator->needs(), model.layout());
-    check_buffers(job, model.layout(),
-                  parts.aggregator->needs().gram || parts.update->sends_direction());
+    const AggregatorNeeds needs = parts.aggregator->needs();
+    require_state_room(parts.update->state_width() + rule_state_width(needs, model.layout()),
+                       federation.clients(), comm.size(), job.client.state_memory << 20,
+                       job.run.out);
+    check_time_limit(job, *parts.update, needs, model.layout());
+    check_buffers(job, model.layout(), needs.gram || parts.update->sends_direction());
   });
   if (!parts.model_file_digest.empty()) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own

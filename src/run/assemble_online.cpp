@@ -58,6 +58,8 @@ OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
           .peers = online.peers,
           .train_first = online.order == "train-then-predict",
           .score_estimates = online.variant == "corrected",
+          .in_place = online.mixing == "in-place",
+          .lr = online.lr,
           .loss_scale = online.loss_scale,
           .c = online.c,
           .eta = online_eta(online, nodes, online.horizon),

@@ -280,6 +280,10 @@ class Execution {
       directory_->flush();
       directory_->write_clients(clients_, parts_->federation);
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
+      if (!protocol().averaged_row().empty()) {
+        write_model(directory_->file("averaged.h5"), protocol().model_layout(),
+                    protocol().averaged_row());
+      }
       if (job_.run.state_dict) {
         write_file(directory_->file("state_dict.pt"),
                    torch_library().state_dict(protocol().model_layout(), protocol().model_row()));

@@ -67,9 +67,9 @@ Fields sampler_round(const RoundTrace& round) {
   return line;
 }
 
-// [[K x K]], or a list of one such matrix a layer.
+// [[K x K]], or a list of one such matrix a layer, K with absent clients whose updates count.
 Json matrices(const RoundTrace& round) {
-  const std::size_t k = round.draw.size();
+  const std::size_t k = round.draw.size() + round.absent;
   Json layers = Json::array();
   for (std::span<const double> gram = round.gram; !gram.empty(); gram = gram.subspan(k * k)) {
     layers.push_back(to_rows(gram.first(k * k), k));
@@ -84,6 +84,7 @@ Fields aggregator_round(const RoundTrace& round) {
               {"norms", round.squared_norms}};
   if (!round.losses.empty()) line["losses"] = round.losses;
   if (!round.rates.empty()) line["rates"] = round.rates;
+  if (!round.distances.empty()) line["distances"] = round.distances;
   if (!round.gram.empty()) line["gram"] = matrices(round);
   return line;
 }

@@ -23,10 +23,11 @@ namespace {
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
 constexpr const char* kResults[] = {
-    "rounds.csv",    "sampling.csv", "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv",   "bandit.csv",   "directions.csv",  "metrics.jsonl", "clients.csv",
-    "tensorboard",   "job.cfg",      "partition.csv",   "summary.json",  "model.h5",
-    "state_dict.pt", "checkpoints",  "plots",           "timeline.json", "repeats"};
+    "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
+    "weights.csv", "bandit.csv",    "directions.csv",  "metrics.jsonl", "clients.csv",
+    "tensorboard", "job.cfg",       "partition.csv",   "summary.json",  "model.h5",
+    "averaged.h5", "state_dict.pt", "checkpoints",     "plots",         "timeline.json",
+    "repeats"};
 constexpr auto kTables = std::span(kResults).first<9>();
 // What a resume takes along.
 constexpr auto kCarried = std::span(kResults).first<11>();

@@ -53,6 +53,11 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
   return result;
 }
 
+// Without an origin nothing is written to the row.
+FoldResult UpdateSum::add(std::span<const float> update, double coefficient, int64_t begin) {
+  return fold({const_cast<float*>(update.data()), update.size()}, {}, coefficient, begin);
+}
+
 void UpdateSum::scale(double factor) {
   for (int64_t& value : fixed_) value = std::llround(static_cast<double>(value) * factor);
   for (float& value : floats_) value *= static_cast<float>(factor);

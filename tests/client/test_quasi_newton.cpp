@@ -27,6 +27,7 @@ ClientOptions options_of(int64_t batch, int64_t steps, int64_t pairs) {
   options.pairs = pairs;
   options.lr = kLr;
   options.rate_limit = 0;
+  options.gradient = "last";
   return options;
 }
 
@@ -209,6 +210,23 @@ TEST(QuasiNewton, MeanOfTheGradientsAndUpdate) {
       EXPECT_NEAR(outcome.rate, scale * scale * told.rate, 1e-3 * outcome.rate) << told_as;
     }
   }
+}
+
+// The update where some client makes more than one step, else the gradient: all send the same.
+TEST(QuasiNewton, WhatIsSentUnlessAJobSays) {
+  Regression problem(random_clients());
+  const auto sent = [&](int steps, const char* what) {
+    ClientOptions options = options_of(0, steps, 3);
+    options.gradient = what;
+    Client client(problem, options);
+    Row row = model_of_round(1);
+    client.participate(0, row, 1);
+    return row;
+  };
+  EXPECT_EQ(ClientOptions().gradient, "auto");
+  EXPECT_EQ(sent(1, "auto"), sent(1, "last"));
+  EXPECT_EQ(sent(3, "auto"), sent(3, "update"));
+  EXPECT_NE(sent(3, "auto"), sent(3, "last"));
 }
 
 TEST(QuasiNewton, FirstParticipationAndRateOfAGradientStep) {

@@ -85,6 +85,7 @@ ClientOptions options_of(int64_t batch, int64_t steps, int64_t pairs) {
   options.pairs = pairs;
   options.lr = 0.05;
   options.rate_limit = 0;
+  options.gradient = "last";
   return options;
 }
 

@@ -19,6 +19,19 @@ std::vector<OnlineCase> online_cases() {
     c.settings.score_estimates = true;
     c.settings.train_first = false;
   });
+  add("in place", [](OnlineCase& c) { c.settings.in_place = true; });
+  add("in place, tested, predict first, four peers", [](OnlineCase& c) {
+    c.settings.in_place = true;
+    c.settings.c = 0.05;
+    c.settings.train_first = false;
+    c.settings.peers = 4;
+  });
+  add("omni-fedge of one layer", [](OnlineCase& c) { c.rule = "omni-fedge"; });
+  add("omni-fedge", [](OnlineCase& c) {
+    c.rule = "omni-fedge";
+    c.model = "mlp";
+    c.settings.lr = 0.3;
+  });
   add("three peers", [](OnlineCase& c) { c.settings.peers = 3; });
   add("tested", [](OnlineCase& c) { c.settings.c = 0.02; });
   add("tested, predict first, two peers", [](OnlineCase& c) {
@@ -72,9 +85,10 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
   options.kind = c.model;
   options.hidden = {5};
   model = make_model(options, federation.sample_shape(), federation.classes());
-  rule = c.rule == "local"  ? std::make_unique<ExpertRule>(Exchange::kNone, c.nodes)
-         : c.rule == "mean" ? std::make_unique<ExpertRule>(Exchange::kMean, c.nodes)
-                            : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
+  rule = c.rule == "local"        ? std::make_unique<ExpertRule>(Exchange::kNone, c.nodes)
+         : c.rule == "mean"       ? std::make_unique<ExpertRule>(Exchange::kMean, c.nodes)
+         : c.rule == "omni-fedge" ? std::make_unique<ExpertRule>(Exchange::kGradients, c.nodes, 0.5)
+                                  : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
   fit = c.gamma == "sgd"
             ? make_sgd_fit(*model, 2, 0.5)
             : make_ridge_fit(federation.sample_values(), 3, 0.5,

@@ -15,7 +15,7 @@ namespace hanse {
 
 struct OnlineCase {
   std::string name = "fed-exp";
-  std::string rule = "fed-exp";  // fed-exp | local | mean
+  std::string rule = "fed-exp";  // fed-exp | local | mean | omni-fedge
   std::string gamma = "sgd";     // sgd | ridge-batch | ridge-all
   int64_t nodes = 7;
   double eta = 1.5;

@@ -63,7 +63,7 @@ ClientOptions client_options(const CohortJob& job) {
 // Without the Gram matrix, with it, and with those of the layers, and losses.
 std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
   if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
-  if (rule == "fedlf") return make_fedlf(/*reference=*/false);
+  if (rule == "fedlf") return make_fedlf({});
   return make_fedavg("samples", Estimator::kNormalized, clients);
 }
 

@@ -174,7 +174,8 @@ TEST(Summarize, EveryMetricByItsDefinition) {
           {"accuracy_entropy", h},
           {"accuracy_kl", divergence(c.accuracy)},
           {"accuracy_angle", angle(c.accuracy)},
-          {"improved", static_cast<double>(n / 3) / static_cast<double>(n)},  // i = 2, 5, ...
+          {"improved", static_cast<double>(n - (n + 2) / 3) / static_cast<double>(n)},
+          {"train_loss_fell", static_cast<double>(n / 3) / static_cast<double>(n)},  // i = 2, 5
       };
       const Metrics metrics = summarize(c.list(), before, true);
       ASSERT_EQ(metrics.size(), expected.size());
@@ -201,10 +202,26 @@ TEST(Summarize, TenPercentOfAnyNumberOfClients) {
   }
 }
 
-TEST(Summarize, WithoutAnEvaluationBeforeImprovedIsUnknown) {
-  const Metrics metrics = summarize(make_clients(3, 0).list(), {}, true);
-  EXPECT_EQ(metrics.back().first, "improved");
-  EXPECT_TRUE(std::isnan(metrics.back().second));
+// Of the participants, whose loss did not rise; of all, whose fell.
+TEST(Summarize, WhoImproved) {
+  const Numbers now{1, 2, 3, 4, 5};
+  const Numbers before{2, 2, 1, 9, 9};
+  std::vector<ClientEvaluation> clients(5);
+  const auto found = [&](const std::string& name, const Numbers& previous) {
+    for (std::size_t i = 0; i < 5; ++i) clients[i].train_loss = now[i];
+    for (const auto& [metric, value] : summarize(clients, previous, 3)) {
+      if (metric == name) return value;
+    }
+    return -1.0;
+  };
+  clients[3].took_part = clients[4].took_part = false;
+  EXPECT_DOUBLE_EQ(found("improved", before), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(found("train_loss_fell", before), 3.0 / 5);
+  for (const char* name : {"improved", "train_loss_fell"}) {
+    EXPECT_TRUE(std::isnan(found(name, {}))) << name;  // no evaluation before
+  }
+  for (auto& client : clients) client.took_part = false;
+  EXPECT_TRUE(std::isnan(found("improved", before)));
 }
 
 TEST(Summarize, RegressionHasNoAccuracies) {

@@ -86,6 +86,8 @@ std::vector<FootprintCase> footprint_cases() {
       {.name = "gram, losses, rates, trials",
        .needs = {.losses = true, .gram = true, .rates = true, .trials = 1},
        .comm = {.dispatch = "planned"}},
+      {.name = "signs", .needs = {.sign_share = 0.3}, .everyone = true},
+      {.name = "signs, losses", .needs = {.losses = true, .sign_share = 0.3}, .everyone = true},
       {.name = "controls", .has_states = true, .has_controls = true, .everyone = true},
       {.name = "controls, fast",
        .has_controls = true,
@@ -144,7 +146,7 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .needs = c.needs,
           .parts = row_parts(one.model.layout(), c.needs.layers),
           .n_params = kParams,
-          .state_width = one.update.state_width(),
+          .state_width = one.update.state_width() + rule_state_width(c.needs, one.model.layout()),
           .control_width = one.update.control_width(),
           .control_returns = c.has_controls && c.control_returns};
 }

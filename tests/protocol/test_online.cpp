@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/rules/experts/omni_fedge.hpp"
 #include "protocol/small_online.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
@@ -65,6 +66,7 @@ class Literal {
     RandomStream random(c_.settings.seed, Purpose::kSampling, static_cast<uint64_t>(t));
     const auto peers =
         sample_peers(c_.nodes, c_.settings.peers == 0 ? c_.nodes : c_.settings.peers, random);
+    auto gamma = gamma_;  // in place, with the mixtures of the nodes before
     for (std::size_t i = 0; i < n; ++i) {
       Row mixed(theta_[i].size(), 0.0);
       double sum = 0;
@@ -75,9 +77,10 @@ class Literal {
       }
       for (std::size_t j = 0; j < n; ++j) {
         p_[i][j] /= sum;
-        for (std::size_t k = 0; k < mixed.size(); ++k) mixed[k] += p_[i][j] * gamma_[j][k];
+        for (std::size_t k = 0; k < mixed.size(); ++k) mixed[k] += p_[i][j] * gamma[j][k];
       }
       theta_[i] = mixes_[i] ? mixed : gamma_[i];
+      if (c_.settings.in_place) gamma[i] = theta_[i];
     }
   }
 
@@ -128,6 +131,71 @@ TEST(Online, FedExpFollowsThePapersListing) {
       EXPECT_GT(literal.refused_, 5) << c.name;
     }
   }
+}
+
+// Omni-Fedge in float64, a loop a line: weights by losses, a step of all layers but the last, then
+// one of the last by gradients taken anew.
+std::vector<Row> literal_omni_fedge(const OnlineCase& c, Communicator& comm) {
+  OnlineRun run(c, comm);
+  const auto n = static_cast<std::size_t>(c.nodes);
+  const auto width = static_cast<std::size_t>(run.model->n_params());
+  Stream stream(run.federation, c.settings.stream, c.settings.seed);
+  std::vector<Row> theta, omega(n, Row(n, 1 / static_cast<double>(n)));
+  std::size_t last = 0;  // where the last layer begins: "fc2.weight", or all of a single layer
+  for (const auto& slot : run.model->layout().slots()) {
+    if (slot.name.ends_with("weight")) last = static_cast<std::size_t>(slot.offset);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    std::vector<float> row(width);
+    RandomStream start(c.settings.seed, Purpose::kInitialize, 0, i);
+    run.model->initialize(row, start);
+    theta.emplace_back(row.begin(), row.end());
+  }
+  for (int64_t t = 1; t <= kRounds; ++t) {
+    std::vector<StreamBatch> batches(n);
+    for (std::size_t i = 0; i < n; ++i) stream.train(static_cast<int64_t>(i), t, batches[i]);
+    for (std::size_t i = 0; i < n; ++i) {
+      Row losses;
+      for (std::size_t j = 0; j < n; ++j) {
+        const std::vector<float> row(theta[j].begin(), theta[j].end());
+        losses.push_back(run.model->evaluate(row, batches[i].view()).loss /
+                         static_cast<double>(batches[i].rows));
+      }
+      omega[i] = best_shares(losses, 0.5, omega[i]);
+    }
+    for (const auto& [begin, end] : {std::pair{std::size_t{0}, last}, {last, width}}) {
+      auto next = theta;
+      for (std::size_t l = 0; l < n; ++l) {
+        for (std::size_t i = 0; i < n; ++i) {
+          std::vector<float> gradient(width);
+          RandomStream noise(0, Purpose::kDropout);
+          run.model->loss_and_gradient(std::vector<float>(theta[l].begin(), theta[l].end()),
+                                       batches[i].view(), noise, gradient);
+          for (std::size_t k = begin; k < end; ++k) {
+            next[l][k] -= c.settings.lr * omega[l][i] * static_cast<double>(gradient[k]);
+          }
+        }
+      }
+      theta = next;
+    }
+  }
+  return theta;
+}
+
+TEST(Online, OmniFedgeMovesByWeighedGradients) {
+  int found = 0;
+  for (const OnlineCase& c : online_cases()) {
+    if (c.rule != "omni-fedge") continue;
+    ++found;
+    const auto comm = make_single_communicator();
+    const auto expected = literal_omni_fedge(c, *comm);
+    const auto rows = run_on_threads(2, c, kRounds).rows;
+    const std::size_t width = expected.front().size();
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      ASSERT_NEAR(rows[k], expected[k / width][k % width], 2e-5) << c.name << ", entry " << k;
+    }
+  }
+  EXPECT_EQ(found, 2);
 }
 
 TEST(Online, LocalNodesNeverHearOfEachOther) {

@@ -97,9 +97,13 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   for (const char* update : {"scaffold", "ditto", "fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  for (const char* rule : {"dqn-fed", "adafed", "propfair"}) {
+  for (const char* rule : {"dqn-fed", "adafed", "propfair", "fedheal"}) {
     refused("aggregator.kind", [&](Job& job) { job.aggregator.kind = rule; });
   }
+  refused("aggregator.kind", [](Job& job) {
+    job.aggregator.kind = "fedlf";
+    job.aggregator.absent = "window";
+  });
   refused("client.personal", [](Job& job) { job.client.personal = "*bias*"; });
   refused("comm.reduction", [](Job& job) { job.comm.reduction = "fast"; });
   refused("run.round-seconds", [](Job& job) { job.run.round_seconds = 2; });

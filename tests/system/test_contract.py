@@ -23,7 +23,7 @@ ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm",
 SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
 METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
            [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",
-                                                     "kl", "angle"]] + ["improved"])
+                                                     "kl", "angle"]] + ["improved", "train_loss_fell"])
 
 
 def header(run, name):

@@ -22,6 +22,9 @@ KINDS = {
     "peers": {"online.peers": 3, "online.order": "predict-then-train", "online.c": 0.5},
     "corrected": {"online.variant": "corrected", "online.drift": "swap"},
     "ridge": {"online.gamma": "ridge-all", "online.drift": "labels"},
+    "in-place": {"online.mixing": "in-place", "online.peers": 4},
+    "omni-fedge": {"online.kind": "omni-fedge", "online.loss-scale": None, "model.kind": "mlp",
+                   "model.hidden": "7"},
     "local": {"online.kind": "local"},
     "fedsgd": {"online.kind": "fedsgd", "model.kind": "mlp", "model.hidden": "7"},
 }
@@ -60,6 +63,12 @@ class SameBits(OnlineCase):
     def test_corrected_with_drift(self):
         self.check("corrected")
 
+    def test_in_place(self):
+        self.check("in-place")
+
+    def test_omni_fedge(self):
+        self.check("omni-fedge")
+
     def test_ridge_on_all_data(self):
         self.check("ridge")
 
@@ -96,6 +105,12 @@ class Resume(OnlineCase):
 
     def test_corrected_with_drift(self):
         self.check("corrected", 2, 3)
+
+    def test_in_place(self):
+        self.check("in-place", 2, None)
+
+    def test_omni_fedge(self):
+        self.check("omni-fedge", 3, 2)
 
     def test_ridge_on_all_data(self):
         self.check("ridge", 4, 2)

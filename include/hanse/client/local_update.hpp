@@ -62,7 +62,7 @@ struct ClientOptions {
   double rate_power = 1;          // of client.rate = loss
   int64_t pairs = 10;             // m of l-bfgs
   double rate_limit = 2;          // of l-bfgs and gradient: d <= rate_limit F; 0: no limit
-  std::string gradient = "last";  // what DQN-Fed's clients send: last | mean | update
+  std::string gradient = "auto";  // what DQN-Fed's clients send: auto | last | mean | update
   SecondOrderOptions second_order;
   bool pooled = false;          // on everybody's samples; set by run.protocol = centralized
   bool alone = false;           // all tensors stay; set by run.protocol = local
@@ -164,20 +164,21 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 // DQN-Fed's client (Mohajer Hamidi and Ye 2025, Algorithm 1): the row returns as -g, with g the
 // gradient at the last iterate of the round's local steps ("last", as printed), the mean of all
 // their gradients ("mean"), or lr times their sum ("update", theta - theta_i as in the paper's
-// Appendix B). The outcome's rate is d = g^T B g (eq. 18), B by L-BFGS on the last `pairs` pairs of
-// models and gradients ("l-bfgs"), or lr |g|^2 ("gradient"), also until there is a pair; both at
-// most `rate_limit` times the loss: a Newton step of a quadratic loss that is never negative gains
-// at most 2 F to first order, and a direction of nearly no curvature would claim any gain. AdaFed
-// (Mohajer Hamidi and Yang 2024) asks for F^`rate_power`, F the mean loss of the local steps
-// ("loss"). A round's first pair leads from the model of the client's last participation to the
-// received one, the others from iterate to iterate; both gradients of a pair are of one mini-batch,
-// and a pair without curvature is skipped. (The paper updates B by the formula for its inverse;
-// here B is the inverse.) Throws InvalidArgument with momentum, clipping or a proximal term. State:
-// the last model, with client.batch = 0 the gradient there, and 2 (`pairs` + f) rows, where a round
-// makes f < `pairs`. Rounds of `pairs` steps or more use their own pairs alone: no rows of pairs,
-// and with more steps no state. Cost: a gradient a step, another for each of the last `pairs` steps
-// unless batches are full, and the pairs' inner products: one pass over their rows, or less where
-// gradients in factors (GradientRecord) take less.
+// Appendix B). "auto" is "update" where some client makes more than one step, else "last", so that
+// all clients of a job send the same. The outcome's rate is d = g^T B g (eq. 18), B by L-BFGS on
+// the last `pairs` pairs of models and gradients ("l-bfgs"), or lr |g|^2 ("gradient"), also until
+// there is a pair; both at most `rate_limit` times the loss: a Newton step of a quadratic loss that
+// is never negative gains at most 2 F to first order, and a direction of nearly no curvature would
+// claim any gain. AdaFed (Mohajer Hamidi and Yang 2024) asks for F^`rate_power`, F the mean loss of
+// the local steps ("loss"). A round's first pair leads from the model of the client's last
+// participation to the received one, the others from iterate to iterate; both gradients of a pair
+// are of one mini-batch, and a pair without curvature is skipped. (The paper updates B by the
+// formula for its inverse; here B is the inverse.) Throws InvalidArgument with momentum, clipping
+// or a proximal term. State: the last model, with client.batch = 0 the gradient there, and 2
+// (`pairs` + f) rows, where a round makes f < `pairs`. Rounds of `pairs` steps or more use their
+// own pairs alone: no rows of pairs, and with more steps no state. Cost: a gradient a step, another
+// for each of the last `pairs` steps unless batches are full, and the pairs' inner products: one
+// pass over their rows, or less where gradients in factors (GradientRecord) take less.
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model);
 

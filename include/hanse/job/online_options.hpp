@@ -13,6 +13,8 @@ struct OnlineOptions {
   std::optional<double> eta;                 // > 0; none: sqrt(8 log N / horizon)
   double loss_scale = 0;                     // losses are divided by it and clipped at 1; 0: none
   std::string variant = "paper";             // paper | corrected
+  std::string mixing = "at-once";            // fed-exp: at-once | in-place
+  double lambda = 0.5;                       // omni-fedge
   double c = 0;                              // of Fed-Exp's test; 0: off
   std::string order = "train-then-predict";  // | predict-then-train
   std::string gamma = "sgd";                 // sgd | ridge-batch | ridge-all

@@ -14,6 +14,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/device_communicator.hpp"
+#include "hanse/model/layout.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -33,6 +34,10 @@ struct EngineParts {
   AggregatorNeeds rule;
   UpdateStage* stage = nullptr;  // null: updates are summed as they are. Host engine alone
 };
+
+// Floats that an engine keeps of each client between rounds for a rule with these needs, beside
+// what the client's update keeps.
+int64_t rule_state_width(const AggregatorNeeds& needs, const ParameterLayout& layout);
 
 // One client after the other in the host's memory, by LocalUpdate. It trains whatever a job can
 // ask for.
@@ -65,9 +70,10 @@ struct Refusal {
 std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not where the step
-// may be taken back, nor where the server's optimizer needs all of it at once.
+// may be taken back, nor where the server's optimizer needs all of it at once, nor where the sum is
+// divided by another.
 inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update) {
-  return needs.trials == 0 && !update.sends_direction();
+  return needs.trials == 0 && !update.sends_direction() && !needs.sign_share;
 }
 
 }  // namespace hanse

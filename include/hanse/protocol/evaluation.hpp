@@ -30,6 +30,7 @@ struct ClientEvaluation {
   double train_samples = 0;
   double train_loss = 0;                                    // mean loss over the training samples
   double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
+  bool took_part = true;                                    // in the last round
   // With the shared model, when all of the above is of the client's own and it never took part.
   std::optional<TestScores> before = std::nullopt;
 
@@ -70,14 +71,19 @@ using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in
 std::string number_or_nothing(double value);
 
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
-// `previous_train_loss` [M] of the evaluation before gives `improved`; empty: NaN. Accuracies are
+// `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
+// participants, and `train_loss_fell`, over all; empty: NaN. Accuracies are
 // left out for regression (classes = 0), `auroc` unless there are two classes; it is NaN when no
 // client has both in its test samples.
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes);
 
-// The same of the clients held out of training, named held_out_*, without what is of training; of
-// what they had before their own training named held_out_before_*. Nothing when there are none.
+// The same without what is of training, each name behind `prefix`.
+Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
+                        int64_t classes);
+
+// The same of the clients held out of training, named held_out_*; of what they had before their own
+// training named held_out_before_*. Nothing when there are none.
 Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes);
 
 // Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of a

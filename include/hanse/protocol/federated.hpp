@@ -45,8 +45,10 @@ struct RoundTrace {
   std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
   std::vector<double> samples;        // of the participants
   std::vector<double> losses;         // F_i, when the aggregator needs them
-  std::vector<double> gram;           // [L, K, K], when it needs that
+  std::size_t absent = 0;             // A clients beside the K drawn whose last updates count
+  std::vector<double> gram;           // [L, K + A, K + A], when it needs that
   std::vector<double> rates;          // [K], when it needs those
+  std::vector<double> distances;      // [K], when it needs those
   std::vector<double> squared_norms;  // |theta_i - theta|^2
 };
 
@@ -87,6 +89,7 @@ class FederatedTrainer final : public Protocol {
   void share_model();
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override { return parts_.model.layout(); }
+  std::span<const float> averaged_row() const override { return average_; }
 
   // Of the last round, when settings.trace. Rank 0.
   const RoundTrace& trace() const;
@@ -116,6 +119,8 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
   AlignedFloats theta_;                    // [P] the model
+  AlignedFloats average_;         // [P] the mean of the models behind all rounds; empty: not kept
+  Metrics averaged_;              // what the last evaluation found of it, rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
   bool model_is_shared_ = false;  // all ranks have rank 0's
 };

@@ -70,7 +70,7 @@ struct FederatedFacts {
   AggregatorNeeds needs;            // of the rule
   std::vector<RowPart> parts = {};  // of a row that are weighed apart, with needs.gram
   int64_t n_params = 0;             // P
-  int64_t state_width = 0;          // of LocalUpdate, as the next two
+  int64_t state_width = 0;          // of LocalUpdate, as the next two, and the rule
   int64_t control_width = 0;
   bool control_returns = false;
 };

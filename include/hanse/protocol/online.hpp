@@ -8,16 +8,22 @@
 // "train-then-predict" is the order of Fed-Exp (Kesanapalli and Bharath 2021, section 4.3): there
 // Gamma_{t+1} is fitted to the batch on which theta_{t+1} is scored. "predict-then-train" scores
 // the models that had not seen the batch.
+// Omni-Fedge moves models by gradients. In a round every node i suffers L_i(theta_j) for every j,
+// which the rule learns weights w from; then, first with all layers but the last and then with the
+// last, whose gradients are taken anew,
+//   theta_l <- theta_l - lr sum_i w_li grad L_i(theta_l).
 // Known weakness of Fed-Exp as printed: while the weights are equal, so are all mixtures theta_j
 // and their losses, and the weights stay equal; in effect it is FedSGD. score_estimates mends that:
-// the rule learns from L_i(Gamma_j), the experts that are mixed.
+// the rule learns from L_i(Gamma_j), the experts that are mixed; so does in_place, in which the
+// mixture of a node is made of those of the nodes before it.
 //
 // Communication of a round, for rules that mix: one all-gather of the N rows Gamma (4 N P bytes a
 // rank), for Fed-Exp another of N x N losses. Every rank mixes all N models by itself in one
 // product of fixed shape and keeps all weights, so that no second all-gather brings the mixtures,
 // and the bits do not depend on the ranks. The losses travel in place of the log-weights, which
-// they determine: rank 0 reports them. Rules without peers send no rows. Memory: 2 N P floats a
-// rank.
+// they determine: rank 0 reports them. Rules without peers send no rows. Omni-Fedge sends N x N
+// losses, and an exact sum of the N rows of gradients to rank 0 and back: 12 N P bytes a rank, and
+// as much memory. Memory: 2 N P floats a rank.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +58,16 @@ class OnlineTrainer final : public Protocol {
     int64_t peers = 0;  // K nodes whose estimates are mixed in a round, drawn anew; 0: all
     bool train_first = true;
     bool score_estimates = false;  // see above
+    bool in_place = false;         // see above
+    double lr = 0.1;               // of Omni-Fedge
     double loss_scale = 0;         // see unit_loss
     double c = 0;                  // of Fed-Exp's test, see may_mix; 0: off
     double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
     StreamOptions stream;
   };
 
-  // Throws InvalidArgument when a stream is too short or there are fewer nodes than peers.
+  // Throws InvalidArgument when a stream is too short, there are fewer nodes than peers, or the
+  // model of Omni-Fedge has buffers.
   OnlineTrainer(Parts parts, Settings settings);
   ~OnlineTrainer() override;
 
@@ -100,6 +109,7 @@ class OnlineTrainer final : public Protocol {
 
   void train();
   void mix();
+  void descend();
   void predict();
   void predict_own();
   void predict_all();
@@ -111,6 +121,7 @@ class OnlineTrainer final : public Protocol {
   int64_t round_number() const { return completed_ + 1; }
   std::size_t node_count() const { return static_cast<std::size_t>(nodes_); }
   std::span<double> numbers_of(int64_t node);
+  bool descends() const { return parts_.rule.exchange() == Exchange::kGradients; }
   bool keeps_estimates() const { return settings_.c > 0 || settings_.score_estimates; }
   std::span<float> row_of(std::vector<float>& rows, int64_t node) const;
   template <class Work>

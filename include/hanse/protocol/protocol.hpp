@@ -75,6 +75,8 @@ class Protocol {
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
   virtual std::span<const float> model_row() const = 0;
   virtual ParameterLayout model_layout() const = 0;
+  // The mean of the models behind all rounds, on rank 0 after collect(); empty: none is kept.
+  virtual std::span<const float> averaged_row() const { return {}; }
 
   // Rank 0's state after collect(). load() on every rank; `state` counts on rank 0.
   virtual void save(State& state) const = 0;

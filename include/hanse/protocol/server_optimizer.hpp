@@ -23,6 +23,7 @@ struct ServerOptions {
   double beta = 0.9;              // share of the velocity (the first moment) that stays
   double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
+  bool average = false;           // keep the mean of the models behind all rounds, too
   std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
 };
 

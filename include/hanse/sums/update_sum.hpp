@@ -38,6 +38,9 @@ class UpdateSum {
   FoldResult fold(std::span<float> row, std::span<const float> theta, double coefficient,
                   int64_t begin = 0);
 
+  // Adds coefficient * update, which stays. As fold().
+  FoldResult add(std::span<const float> update, double coefficient, int64_t begin = 0);
+
   // Multiplies this rank's sum. REQUIRES: 0 <= factor <= addends / those folded so far.
   void scale(double factor);
 

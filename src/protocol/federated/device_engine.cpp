@@ -24,6 +24,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const std::string of_rule = "the client of " + needs.rule_kind + cannot;
   const std::string of_all = "what all clients would report is not found out on GPUs";
   const bool has_states = update.state_width() > 0;
+  const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
   const bool sends_more = update.control_width() > 0 || update.sends_direction();
   const std::pair<bool, Refusal> refusals[] = {
       {client.pooled || client.alone,
@@ -31,6 +32,9 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {!has_cohort(needs.model_kind),
        {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
         "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
+      {rule_keeps,
+       {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
+        "aggregator.kind", "use another"}},
       {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
       {!client.personal.empty() && has_states,
        {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},
@@ -91,7 +95,7 @@ class DeviceEngine final : public Engine {
     }
   }
 
-  std::vector<double> gram(int64_t k) override { return kept_->gram(k); }
+  std::vector<double> gram(int64_t k, std::span<const int64_t>) override { return kept_->gram(k); }
   int64_t fold_kept(std::span<const double> coefficients, int64_t k) override {
     return kept_->fold(coefficients, k, *sum_);
   }

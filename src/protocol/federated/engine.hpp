@@ -84,10 +84,10 @@ class Engine {
   // or kept where the rule needs inner products. What went wrong is in round.failure.
   virtual void train(const RoundContext& round, Findings& findings) = 0;
 
-  // Of k kept updates: their Gram matrices on rank 0, collective; their sum by coefficients
-  // [layers, k], which returns the position of one that is out of range, else -1; and an end
-  // without either.
-  virtual std::vector<double> gram(int64_t k) = 0;
+  // Of k kept updates: their Gram matrices on rank 0, collective, with the last updates of `absent`
+  // clients behind those of the participants, k of both; their sum by coefficients [layers, k],
+  // which returns the position of one that is out of range, else -1; and an end without either.
+  virtual std::vector<double> gram(int64_t k, std::span<const int64_t> absent) = 0;
   virtual int64_t fold_kept(std::span<const double> coefficients, int64_t k) = 0;
   virtual void drop_kept() = 0;
 

@@ -35,14 +35,32 @@ void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   footprint.add("queue", queue.bytes, queue.messages, 0);
 }
 
-// mix_kept(): the rates, the products, the coefficients.
+// Updates that are weighed in a round: those of the participants and, with last_updates, of the
+// clients that took part in the M/K rounds before and are absent, when draws are uniform.
+double weighed_updates(const FederatedFacts& facts) {
+  const double k = facts.participants;
+  const auto clients = number(facts.clients);
+  if (!facts.needs.last_updates || k <= 0) return k;
+  return k + (clients - k) * (1 - std::pow(1 - k / clients, std::floor(clients / k)));
+}
+
+// mix_kept(): the rates, the absent clients, the products, the coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
   const char* kind = "inner products";
   const double k = facts.participants;
-  const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
+  const double updates = weighed_updates(facts);
   footprint.allreduce(kind, kNumber * k);
-  footprint.add(kind, gram.bytes, gram.messages, gram.operations);
-  footprint.broadcast(kind, kNumber * k * number(static_cast<int64_t>(facts.parts.size())));
+  if (facts.needs.last_updates) {
+    footprint.broadcast(kind, kCount);
+    footprint.broadcast(kind, kCount * (updates - k));
+  }
+  double layers = 1;
+  if (facts.needs.gram) {
+    const GramTraffic gram = gram_traffic(facts.parts, updates, ranks);
+    footprint.add(kind, gram.bytes, gram.messages, gram.operations);
+    layers = number(static_cast<int64_t>(facts.parts.size()));
+  }
+  footprint.broadcast(kind, kNumber * updates * layers);
 }
 
 void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
@@ -50,16 +68,19 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   const auto p = number(facts.n_params);
   const auto controls = number(facts.control_width);
   const auto workers = number(server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1);
-  footprint.keep("model rows",
-                 3 * kValue * p);  // the model, the row in training, the server's step
-  footprint.keep("sums", sum_entry(facts) * (p + controls));
+  const double sums = facts.needs.sign_share ? 2 : 1;
+  // The model, the row in training, the server's step.
+  footprint.keep("model rows", (2 + sums) * kValue * p);
+  footprint.keep("sums", sum_entry(facts) * (sums * p + controls));
   footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
-  if (facts.needs.gram) {
+  if (facts.needs.weighs_updates()) {
     const double most =
         facts.most_on_rank > 0 ? facts.most_on_rank : std::ceil(facts.participants / workers);
-    footprint.keep(
-        "kept updates",
-        kValue * p * most + gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
+    footprint.keep("kept updates", kValue * p * most);
+  }
+  if (facts.needs.gram) {
+    footprint.keep("kept updates",
+                   gram_traffic(facts.parts, weighed_updates(facts), ranks).kept_bytes);
   }
   footprint.keep("client states",
                  kValue * number(facts.state_width) * std::ceil(number(facts.clients) / workers));
@@ -99,17 +120,17 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   share_controls();
   if (needs.losses) {
     gather_losses();
-    if (!needs.gram) share_plan();
+    if (!needs.weighs_updates()) share_plan();
   }
   // train(), with the barrier behind it.
   send_queue(facts, ranks, hosts, footprint);
-  footprint.add("waiting", 0, 0, needs.losses && needs.gram ? 2 : 1);
-  if (needs.gram && k > 0) send_products(facts, ranks, footprint);
+  footprint.add("waiting", 0, 0, needs.losses && needs.weighs_updates() ? 2 : 1);
+  if (needs.weighs_updates() && k > 0) send_products(facts, ranks, footprint);
   if (facts.control_width > 0) {
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
   merge("findings", k * number(Findings::kFields) + number(Findings::kRankFields));
-  footprint.reduce("sum", sum_entry(facts) * number(facts.n_params));
+  footprint.reduce("sum", sum_entry(facts) * number(facts.n_params) * (needs.sign_share ? 2 : 1));
   if (needs.trials > 0) {  // backtrack(), when the first step is accepted
     footprint.broadcast("trials", kCount);
     share_controls();

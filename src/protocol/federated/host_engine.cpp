@@ -10,88 +10,20 @@
 
 #include "attempt.hpp"
 #include "federated/engine.hpp"
+#include "federated/kept_updates.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/base/products.hpp"
 #include "hanse/base/span.hpp"
-#include "hanse/model/layout.hpp"
 #include "hanse/protocol/update_stage.hpp"
-#include "hanse/sums/gram.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 
 namespace {
-
-constexpr std::size_t kBlock = 4096;  // values that stay in the cache until they are measured
-
-// The updates of a round that a rank keeps until they are weighed.
-// Memory: a row for each of this rank's participants in its busiest round, and what GramExchange
-// takes.
-class KeptUpdates {
- public:
-  // `layers`: the parts of a row that are weighed apart, all of the row together.
-  KeptUpdates(Communicator& comm, std::vector<RowPart> layers)
-      : layers_(std::move(layers)), exchange_(comm, layers_) {}
-
-  // Keeps row - theta, or the row itself when it is the update already, for `position` in the
-  // draw, and sets row = theta. Returns the update's squared norm.
-  double keep(int64_t position, AlignedFloats& row, std::span<const float> theta, bool is_update) {
-    const std::size_t used = positions_.size();
-    if (used == rows_.size()) rows_.emplace_back(row.size());
-    AlignedFloats& kept = rows_[used];
-    std::swap(row, kept);
-    double squared_norm = 0;
-    for (std::size_t begin = 0; begin < kept.size(); begin += kBlock) {
-      const std::size_t length = std::min(kBlock, kept.size() - begin);
-      const auto update = std::span(kept).subspan(begin, length);
-      for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= theta[begin + i];
-      squared_norm += inner_product(update, update);
-      std::copy_n(&theta[begin], length, &row[begin]);
-    }
-    positions_.push_back(position);
-    return squared_norm;
-  }
-
-  // Collective: GramExchange::gram of the k updates of the round.
-  std::vector<double> gram(int64_t k) {
-    std::vector<OwnedRow> mine;
-    for (std::size_t i = 0; i < positions_.size(); ++i) mine.push_back({positions_[i], rows_[i]});
-    return exchange_.gram(mine, k);
-  }
-
-  // Folds the kept updates by coefficients [layers, k] into `sum`, block by block of the sum, which
-  // is wider than the rows, and forgets them. Returns the position of one that is out of range,
-  // else -1.
-  int64_t fold(std::span<const double> coefficients, int64_t k, UpdateSum& sum) {
-    constexpr auto kLength = static_cast<int64_t>(kBlock);
-    int64_t broken = -1;
-    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-      const auto weights = coefficients.subspan(layer * to_index(k), to_index(k));
-      for (int64_t begin = layers_[layer].begin; begin < layers_[layer].end; begin += kLength) {
-        const int64_t length = std::min(kLength, layers_[layer].end - begin);
-        for (std::size_t i = 0; i < positions_.size(); ++i) {
-          const auto part = std::span(rows_[i]).subspan(to_index(begin), to_index(length));
-          const double weight = weights[to_index(positions_[i])];
-          if (!sum.fold(part, {}, weight, begin).in_range) broken = positions_[i];
-        }
-      }
-    }
-    clear();
-    return broken;
-  }
-  void clear() { positions_.clear(); }
-
- private:
-  std::vector<RowPart> layers_;
-  GramExchange exchange_;
-  std::vector<AlignedFloats> rows_;  // [P] each; the first positions_.size() are in use
-  std::vector<int64_t> positions_;
-};
 
 // The row that clients send beside their updates, the change of a control variate and what a stage
 // adds: its weighted sum over clients and ranks.
@@ -157,14 +89,16 @@ class HostEngine final : public Engine, private SoloTraining {
         sent_(parts.model),
         overlaps_(step_overlaps(parts.rule, parts.update)),
         row_(sent_.size),
-        sum_(parts.model.n_params(), settings.max_participants, reduction()),
+        sum_(parts.model.n_params() * (parts.rule.sign_share ? 2 : 1),
+             parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
+             reduction()),
         second_row_(update_.control_width() + (stage_ ? stage_->second_row_width() : 0),
                     settings.max_participants, reduction()),
         evaluator_(parts.federation, parts.model) {
-    if (comm_.rank() == 0) step_.resize(row_.size());
-    if (parts.rule.gram) {
-      kept_ =
-          std::make_unique<KeptUpdates>(comm_, row_parts(parts.model.layout(), parts.rule.layers));
+    divides_ = parts.rule.sign_share.has_value();
+    if (comm_.rank() == 0) step_.resize(row_.size() * (divides_ ? 2 : 1));
+    if (parts.rule.weighs_updates()) {
+      kept_ = std::make_unique<KeptUpdates>(comm_, parts.model.layout(), parts.rule);
     }
     if (state_width() == 0) return;
     states_ = std::make_unique<ClientStateStore>(state_width(), settings_.client.state_memory << 20,
@@ -201,7 +135,15 @@ class HostEngine final : public Engine, private SoloTraining {
     if (deadline.factor() > 1 && !round.failure) sum_.scale(deadline.factor());
   }
 
-  std::vector<double> gram(int64_t k) override { return kept_->gram(k); }
+  std::vector<double> gram(int64_t k, std::span<const int64_t> absent) override {
+    const int64_t first = k - std::ssize(absent);
+    for (std::size_t i = 0; i < absent.size(); ++i) {
+      if (!states_->contains(absent[i])) continue;  // another rank has it
+      const auto state = states_->existing_row(absent[i]);
+      kept_->keep_absent(first + static_cast<int64_t>(i), state.last(rule_state()));
+    }
+    return kept_->gram(k);
+  }
   int64_t fold_kept(std::span<const double> coefficients, int64_t k) override {
     return kept_->fold(coefficients, k, sum_);
   }
@@ -214,6 +156,11 @@ class HostEngine final : public Engine, private SoloTraining {
       if (!step) return;
       const auto update = std::span(step_).subspan(to_index(begin), to_index(end - begin));
       sum_.take(update, begin);
+      if (divides_) {  // the sum comes in one part
+        const auto weights = std::span(step_).subspan(row_.size());
+        sum_.take(weights, std::ssize(row_));
+        KeptUpdates::divide(update, weights);
+      }
       step(begin, update);
     };
     ExchangeReport done{.sum_bytes = sum_.bytes(), .shares_model = overlaps_};
@@ -277,9 +224,10 @@ class HostEngine final : public Engine, private SoloTraining {
     const InSpan span("client", mine.client);
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-    const ClientOutcome outcome = train_client(task_of(round, mine.client, state));
+    ClientOutcome outcome = train_client(task_of(round, mine.client, state));
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
-    const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state));
+    const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state), state);
+    if (divides_) outcome.rate = *kept_->distance();
     note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(),
                   findings);
   }
@@ -294,17 +242,17 @@ class HostEngine final : public Engine, private SoloTraining {
                    .round = round.number,
                    .seed = settings_.seed,
                    .update = row_,
-                   .state = state.subspan(own_state()),
+                   .state = state.subspan(own_state(), stage_state()),
                    .second_row = second_row_.row().subspan(controls())});
     return true;
   }
 
   // The update in row_, and the second row; the next client starts from the model.
-  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update) {
+  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update,
+                     std::span<float> state) {
     FoldResult folded;
     if (kept_) {
-      folded.squared_norm = kept_->keep(mine.position, row_, round.model, is_update);
-      folded.in_range = std::isfinite(folded.squared_norm);
+      folded = kept_->keep(mine.position, state.last(rule_state()), row_, round.model, is_update);
     } else {
       folded = fold(round.model, is_update, mine.coefficient);
     }
@@ -345,11 +293,16 @@ class HostEngine final : public Engine, private SoloTraining {
             .control_change = second_row_.row().first(controls())};
   }
 
-  // The client's own state stands before the stage's, its control variate before the stage's row.
+  // The client's own state stands before the stage's, and the rule's behind both; its control
+  // variate stands before the stage's row.
   std::size_t own_state() const { return to_index(update_.state_width()); }
+  std::size_t stage_state() const {
+    return stage_ ? to_index(width_of(stage_->state_blocks())) : 0;
+  }
+  std::size_t rule_state() const { return kept_ ? to_index(width_of(kept_->state_blocks())) : 0; }
   std::size_t controls() const { return to_index(update_.control_width()); }
   int64_t state_width() const {
-    return update_.state_width() + (stage_ ? width_of(stage_->state_blocks()) : 0);
+    return static_cast<int64_t>(own_state() + stage_state() + rule_state());
   }
 
   // Zeros before the client's first participation. Only on the rank that keeps it.
@@ -368,8 +321,9 @@ class HostEngine final : public Engine, private SoloTraining {
   FederatedSettings settings_;
   SentRow sent_;             // the parts of a row
   bool overlaps_;            // the model goes back part by part as its sum comes
+  bool divides_ = false;     // the sum has weights behind it, by which it is divided
   AlignedFloats row_;        // [P] of the client in training; the received model between clients
-  std::vector<float> step_;  // [P] the mixed update, rank 0
+  std::vector<float> step_;  // [P] the mixed update, rank 0; behind it [P] weights that divide it
   UpdateSum sum_;
   SecondRow second_row_;
   std::unique_ptr<KeptUpdates> kept_;  // null: updates are folded as they are made

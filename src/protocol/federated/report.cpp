@@ -42,7 +42,9 @@ void DirectionReport::add(int64_t round, std::span<const int64_t> clients,
                           std::span<const double> gram, std::span<const double> rates,
                           const Mix& mix) {
   const std::size_t k = clients.size();
-  const StepView view = view_step(gram, mix.coefficients, static_cast<int64_t>(k));
+  const std::size_t updates = gram.size() / mix.coefficients.size();  // K + A
+  const StepView view = view_step(gram, mix.coefficients, static_cast<int64_t>(updates),
+                                  static_cast<int64_t>(updates - k));
   squared_norm_ = view.squared_norm;
   ridge_ = mix.direction.ridge;
   scale_ = mix.direction.scale;
@@ -51,7 +53,7 @@ void DirectionReport::add(int64_t round, std::span<const int64_t> clients,
   angle_max_ = std::nan("");
   for (const double angle : view.angles) angle_max_ = std::fmax(angle_max_, angle);  // not NaN
   if (static_cast<int64_t>(k) > kMostClients) return;
-  const bool layered = mix.coefficients.size() > k;
+  const bool layered = mix.coefficients.size() > updates;
   for (std::size_t i = 0; i < k; ++i) {
     const double unweighted = std::nan("");  // one weight a layer
     lines_ += fmt::format("{},{},{},{},{}\n", round, clients[i],

@@ -90,8 +90,8 @@ class DirectionReport {
   // lower, to first order; angle_max: degrees between x and the update farthest from it.
   Metrics numbers() const;
 
-  // A round: the Gram matrices [L, K, K], the coefficients [L, K] without `scale`, and the rates
-  // [K] or none, in the order of `clients`.
+  // A round: the Gram matrices [L, K + A, K + A], the coefficients [L, K + A] without `scale`, and
+  // the rates [K] or none, in the order of the K `clients`; of the A absent ones nothing is said.
   void add(int64_t round, std::span<const int64_t> clients, std::span<const double> gram,
            std::span<const double> rates, const Mix& mix);
   // Only this share of the last round's step was taken.

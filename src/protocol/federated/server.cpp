@@ -80,6 +80,7 @@ void Server::forget_mix() {
   directions_.skip();
   trace_.gram.clear();
   trace_.rates.clear();
+  trace_.distances.clear();
 }
 
 // What is known of the participants before they train, in the draw's order.
@@ -92,11 +93,17 @@ RoundReport Server::report() const {
           .losses = losses_};
 }
 
+std::vector<int64_t> Server::absent() const {
+  return parts_.aggregator.absent(round_, participation_.drawn().clients);
+}
+
 std::vector<double> Server::mix(std::span<const double> gram, std::span<const double> rates) {
   RoundReport report = this->report();
   if (report.clients.empty()) return {};  // nobody was there
   report.gram = gram;
   if (needs_.rates) report.rates = rates;
+  if (needs_.sign_share) report.distances = rates;
+  trace_.absent = absent().size();
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;
   if (needs_.gram) {
@@ -109,6 +116,7 @@ std::vector<double> Server::mix(std::span<const double> gram, std::span<const do
   if (settings_.trace) {
     trace_.gram.assign(gram.begin(), gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
+    trace_.distances.assign(report.distances.begin(), report.distances.end());
   }
   return std::move(c);
 }

@@ -23,14 +23,17 @@ class Server : public Stateful {
   bool needs_all_clients() const { return participation_.needs_all_clients(); }
   void observe_all(std::vector<double> squared_steps, int64_t round);
   const Draw& draw(int64_t round);
+  std::span<const int64_t> drawn() const { return participation_.drawn().clients; }
   std::vector<double> importances() const;  // [K] of the drawn
 
   // F_i of the participants at the received model, in the draw's order. Throws TrainingError that
   // names the client unless all are finite.
   void take_losses(std::vector<double> losses);
-  // What the updates count: [K] in the draw's order, or [L, K] of L layers, by the losses it took
-  // and, for rules that need them, the Gram matrices [L, K, K] and the clients' rates [K].
-  // Empty without participants.
+  // Clients whose last updates count beside those of the drawn.
+  std::vector<int64_t> absent() const;
+  // What the updates count: [K] in the draw's order, or [L, K + A] of L layers and A absent
+  // clients, by the losses it took and, for rules that need them, the Gram matrices [L, K + A, K +
+  // A] and the clients' rates or distances [K]. Empty without participants.
   std::vector<double> mix(std::span<const double> gram, std::span<const double> rates);
   // The rules learn what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);

@@ -16,12 +16,37 @@
 
 namespace hanse {
 
+namespace {
+
+// Rank 0's list, on all ranks. Collective.
+void share_list(Communicator& comm, std::vector<int64_t>& list) {
+  auto count = static_cast<int64_t>(list.size());
+  comm.bcast(std::span(&count, 1), 0);
+  list.resize(static_cast<std::size_t>(count));
+  comm.bcast(std::span(list), 0);
+}
+
+// mean <- mean + (model - mean) / count: the mean of `count` models, of which this is the last.
+void add_to_mean(std::span<float> mean, std::span<const float> model, int64_t count) {
+  const auto share = static_cast<float>(1 / static_cast<double>(count));
+  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * (model[i] - mean[i]);
+}
+
+// Sets ClientEvaluation::took_part.
+void mark_participants(std::span<ClientEvaluation> clients, std::span<const int64_t> drawn) {
+  for (ClientEvaluation& client : clients) client.took_part = false;
+  for (const int64_t client : drawn) clients[static_cast<std::size_t>(client)].took_part = true;
+}
+
+}  // namespace
+
 FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
     : parts_(std::move(parts)),
       settings_(std::move(settings)),
       needs_(parts_.aggregator.needs()),
       account_(std::make_unique<RoundAccount>()) {
   theta_.resize(SentRow(parts_.model).size);
+  if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.engine) {
     parts_.engine = make_host_engine(
         {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_, parts_.stage},
@@ -52,7 +77,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
 
   Findings findings(plan_->size());
   train(findings);
-  if (needs_.gram) mix_kept(findings);
+  if (needs_.weighs_updates()) mix_kept(findings);
   RoundRecord record = report(findings, stop_requested);
 
   const AlignedFloats before = server_ && needs_.trials > 0 ? theta_ : AlignedFloats();
@@ -61,6 +86,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
   for (const auto& [name, value] : round_numbers()) record.more.push_back(value);
   ++completed_;
+  if (server_) add_to_mean(average_, theta_, completed_);
   record.seconds = settings_.clock() - account_->start_s();
   return record;
 }
@@ -105,7 +131,7 @@ void FederatedTrainer::decide_participants() {
 void FederatedTrainer::draw_participants() {
   const Draw& draw = server_->draw(completed_ + 1);
   plan_->assign(draw, server_->importances(), completed_ + 1);
-  if (!needs_.losses && !needs_.gram) plan_->weigh(server_->mix({}, {}));
+  if (!needs_.losses && !needs_.weighs_updates()) plan_->weigh(server_->mix({}, {}));
 }
 
 void FederatedTrainer::share_model() {
@@ -122,7 +148,7 @@ void FederatedTrainer::gather_losses() {
   const InPhase phase(Phase::kLosses);
   auto losses = participants_losses(parts_, settings_, context(), *account_);
   if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
-  if (needs_.gram) {
+  if (needs_.weighs_updates()) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
@@ -142,8 +168,9 @@ void FederatedTrainer::train(Findings& findings) {
   parts_.comm.barrier();
 }
 
-// Inner products to rank 0, coefficients back, and every rank folds what it kept. When a client
-// failed, updates are missing; its rank says so at the end of the round, which is then dropped.
+// Inner products to rank 0, or distances, coefficients back, and every rank folds what it kept.
+// When a client failed, updates are missing; its rank says so at the end of the round, which is
+// then dropped.
 void FederatedTrainer::mix_kept(const Findings& findings) {
   if (plan_->empty()) return;
   const InPhase phase(Phase::kProducts);
@@ -156,12 +183,18 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
   if (std::find(rates.begin(), rates.end(), Findings::kElsewhere) != rates.end()) {
     return engine().drop_kept();
   }
-  const auto k = static_cast<int64_t>(plan_->size());
-  const auto gram = engine().gram(k);
+  std::vector<int64_t> absent;
+  if (server_) absent = server_->absent();
+  if (needs_.last_updates) share_list(parts_.comm, absent);
+  const std::size_t updates = plan_->size() + absent.size();
+  const auto k = static_cast<int64_t>(updates);
+  std::vector<double> gram;
+  if (needs_.gram) gram = engine().gram(k, absent);
   const auto layers = row_parts(parts_.model.layout(), needs_.layers).size();
-  std::vector<double> coefficients(layers * plan_->size());
+  std::vector<double> coefficients(layers * updates);
   if (server_) attempt(failure_, [&] { coefficients = server_->mix(gram, rates); });
   parts_.comm.bcast(std::span(coefficients), 0);
+  if (server_ && !needs_.gram) plan_->weigh(coefficients);
   attempt(failure_, [&] {
     const int64_t broken = engine().fold_kept(coefficients, k);
     if (broken < 0) return;
@@ -252,13 +285,28 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
-  share_model();
-  if (settings_.own_models) return evaluate_own_models(parts_, context());
   const EvaluationRequest request{.clients = evaluation_share(parts_.comm, parts_.federation)};
-  const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t) -> Evaluator& {
-    return engine().shared_model(theta_);
-  });
-  return gather_evaluations(parts_.comm, request.clients, found);
+  const auto evaluate_row = [&](std::span<const float> row) {
+    const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t) -> Evaluator& {
+      return engine().shared_model(row);
+    });
+    return gather_evaluations(parts_.comm, request.clients, found);
+  };
+  if (!average_.empty()) {
+    engine().receive(average_);  // where the model was
+    model_is_shared_ = false;
+    const auto found = evaluate_row(average_);
+    const auto trained = static_cast<std::size_t>(parts_.federation.clients());
+    if (server_) {
+      averaged_ = summarize_tests("averaged_", std::span(found).first(trained),
+                                  parts_.federation.classes());
+    }
+  }
+  share_model();
+  auto clients =
+      settings_.own_models ? evaluate_own_models(parts_, context()) : evaluate_row(theta_);
+  if (server_) mark_participants(clients, server_->drawn());
+  return clients;
 }
 
 Metrics FederatedTrainer::round_numbers() const {
@@ -273,7 +321,11 @@ std::vector<std::string> FederatedTrainer::round_columns() const {
   return columns;
 }
 
-Metrics FederatedTrainer::metrics() const { return server_->metrics(); }
+Metrics FederatedTrainer::metrics() const {
+  Metrics metrics = averaged_;
+  for (const auto& metric : server_->metrics()) metrics.push_back(metric);
+  return metrics;
+}
 
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
 
@@ -291,6 +343,7 @@ void FederatedTrainer::save(State& state) const {
   state.put("model", std::span(theta_));
   state.put("rounds", completed_);
   if (!control_.empty()) state.put("control", std::span(control_));
+  if (!average_.empty()) state.put("average", std::span<const float>(average_));
   server_->save(state);
 }
 
@@ -300,6 +353,7 @@ void FederatedTrainer::load(const State& state) {
     state.get_into<float>("model", theta_);
     completed_ = state.get_one<int64_t>("rounds");
     if (!control_.empty()) state.get_into<float>("control", control_);
+    if (!average_.empty()) state.get_into<float>("average", average_);
     server_->load(state);
   }
   parts_.comm.bcast(std::span(&completed_, 1), 0);

@@ -135,6 +135,7 @@ class AaggffD final : public Aggregator {
     lipschitz_ = c2 / (1 + c1);
     if (!full_) lipschitz_ += 2 * (c2 - c1) / (participation * (1 + c1));
     if (reference()) lipschitz_ = 2 + participation;
+    if (options.lipschitz > 0) lipschitz_ = options.lipschitz;
     options_.response.falling_normal = reference();
   }
 

@@ -47,6 +47,11 @@ std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator es
   });
 }
 
+std::vector<double> shares_of(const RoundReport& report, bool by_samples) {
+  if (by_samples) return {report.lambda.begin(), report.lambda.end()};
+  return std::vector<double>(report.clients.size(), 1.0);
+}
+
 Estimator parse_estimator(const std::string& name) {
   return name == "unbiased" ? Estimator::kUnbiased : Estimator::kNormalized;
 }
@@ -78,7 +83,8 @@ void require_losses(std::span<const double> losses, double low) {
   }
 }
 
-StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k) {
+StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k,
+                   int64_t absent) {
   const auto n = static_cast<std::size_t>(k);
   StepView view;
   view.products.resize(n);
@@ -94,7 +100,8 @@ StepView view_step(std::span<const double> gram, std::span<const double> coeffic
     }
   }
   view.squared_norm = std::max(0.0, view.squared_norm);
-  for (std::size_t i = 0; i < n; ++i) {
+  view.products.resize(n - static_cast<std::size_t>(absent));
+  for (std::size_t i = 0; i < view.products.size(); ++i) {
     const double lengths = std::sqrt(squares[i] * view.squared_norm);
     if (squares[i] > 0 && !(view.products[i] > 0)) ++view.conflicts;
     view.angles.push_back(lengths > 0

@@ -59,14 +59,17 @@ class Afl final : public Aggregator {
 
 class QFedAvg final : public Aggregator {
  public:
-  QFedAvg(double q, double lipschitz) : q_(q), lipschitz_(lipschitz) {}
+  QFedAvg(double q, double lipschitz, bool by_samples)
+      : q_(q), lipschitz_(lipschitz), by_samples_(by_samples) {}
 
-  AggregatorNeeds needs() const override { return {.losses = true, .norms = true}; }
+  AggregatorNeeds needs() const override {
+    return {.sizes = by_samples_, .losses = true, .norms = true};
+  }
 
-  // F_i^q L; scale() divides by sum h_i.
+  // s_i F_i^q L; scale() divides by sum s_i h_i.
   Mix mix(const RoundReport& report) override {
     require_losses(report.losses, 0);
-    Mix mix{.coefficients = powers_of(report.losses)};
+    Mix mix{.coefficients = powers_of(report)};
     // Sums to 1, as every rule's do; scale() undoes it.
     const double total = sum_of(mix.coefficients);
     for (double& power : mix.coefficients) power /= total;
@@ -74,10 +77,10 @@ class QFedAvg final : public Aggregator {
   }
 
   double scale(const RoundReport& report, std::span<const double> squared_norms) const override {
-    const auto powers = powers_of(report.losses);
+    const auto powers = powers_of(report);
     double h = 0;
     for (std::size_t i = 0; i < powers.size(); ++i) {
-      const double slope = q_ * powers[i] / std::max(report.losses[i], kLeast);  // q F^{q-1}
+      const double slope = q_ * powers[i] / std::max(report.losses[i], kLeast);  // s q F^{q-1}
       // |Delta_i|^2 = L^2 |theta - theta_i|^2
       h += slope * lipschitz_ * lipschitz_ * squared_norms[i] + lipschitz_ * powers[i];
     }
@@ -91,18 +94,22 @@ class QFedAvg final : public Aggregator {
     return std::accumulate(values.begin(), values.end(), 0.0);
   }
 
-  // F^q, of F over the largest of the losses, which cancels in the step: no power is out of range.
-  std::vector<double> powers_of(std::span<const double> losses) const {
-    std::vector<double> powers;
-    const double largest = std::max(kLeast, *std::max_element(losses.begin(), losses.end()));
-    for (const double loss : losses) {
-      powers.push_back(std::pow(std::max(loss, kLeast) / largest, q_));
+  // s F^q, of F and of the draws' weights over the largest of them, which cancel in the step: no
+  // power is out of range.
+  std::vector<double> powers_of(const RoundReport& report) const {
+    std::vector<double> powers = shares_of(report, by_samples_);
+    const double largest = std::max(kLeast, std::ranges::max(report.losses));
+    const double heaviest = std::ranges::max(report.draw_weights);
+    for (std::size_t i = 0; i < powers.size(); ++i) {
+      powers[i] *= report.draw_weights[i] / heaviest *
+                   std::pow(std::max(report.losses[i], kLeast) / largest, q_);
     }
     return powers;
   }
 
   double q_;
   double lipschitz_;
+  bool by_samples_;
 };
 
 }  // namespace
@@ -112,17 +119,18 @@ std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator est
   return std::make_unique<Afl>(rate, restricted, estimator, clients);
 }
 
-std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz) {
-  return std::make_unique<QFedAvg>(q, lipschitz);
+std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz, const std::string& weights) {
+  return std::make_unique<QFedAvg>(q, lipschitz, weights == "samples");
 }
 
-std::unique_ptr<Aggregator> make_term(double temperature) {
-  return make_rule({.losses = true}, [temperature](const RoundReport& report) -> Mix {
+std::unique_ptr<Aggregator> make_term(double temperature, const std::string& weights) {
+  const bool by_samples = weights == "samples";
+  return make_rule({.sizes = by_samples, .losses = true}, [=](const RoundReport& report) -> Mix {
     require_losses(report.losses, -INFINITY);
-    const double largest = *std::max_element(report.losses.begin(), report.losses.end());
-    std::vector<double> shares;
-    for (const double loss : report.losses) {
-      shares.push_back(std::exp(temperature * (loss - largest)));
+    const double largest = std::ranges::max(report.losses);
+    std::vector<double> shares = shares_of(report, by_samples);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      shares[i] *= std::exp(temperature * (report.losses[i] - largest));
     }
     return {.coefficients = estimate(shares, report.draw_weights, Estimator::kNormalized)};
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <Eigen/Core>
 
@@ -15,7 +16,7 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr double kRounding = 1e-13;  // of a squared length whose terms cancel
+constexpr double kRounding = 1e-13;  // of a squared length whose terms cancel, or of a loss
 
 // h of eq. (5), sum_j F_j (F_i - F_j) / (sqrt(m) |F|^3): zero when all losses are equal.
 VectorXd fairness_row(std::span<const double> losses) {
@@ -40,8 +41,8 @@ double squared_length(const Matrix& gram, const VectorXd& a) {
 struct Group {
   Index begin = 0;
   Index end = 0;
-  Matrix gram;  // [m, m] of the updates' parts in these layers
-  VectorXd c;   // [m] the direction is sum c_i u_i; zero when the hull holds 0
+  Matrix gram;  // [n, n] of the updates' parts in these layers, first those of participants
+  VectorXd c;   // [n] the direction is sum c_i u_i; zero when the hull holds 0
   bool stationary = false;
   double ridge = 0;
 };
@@ -72,19 +73,24 @@ Matrix paper_hull(const std::vector<Index>& used, const VectorXd& h) {
   return hull;
 }
 
-// The same, each scaled to the mean length of the updates, those without length left out.
-Matrix reference_hull(const Matrix& gram, const VectorXd& h) {
+// The same, each scaled to the mean length of the participants' updates, those without length left
+// out; behind them the absent clients' last updates, scaled alike. P's gradient is summed from the
+// scaled updates where the form is the authors'.
+Matrix scaled_hull(const Matrix& gram, const VectorXd& h, bool reference) {
+  const Index m = h.size();
   const VectorXd lengths = gram.diagonal().cwiseSqrt();
+  const double mean = lengths.head(m).mean();
   std::vector<Index> used;
-  VectorXd scale = VectorXd::Zero(h.size());
-  for (Index i = 0; i < h.size(); ++i) {
+  VectorXd scale = VectorXd::Zero(lengths.size());
+  for (Index i = 0; i < lengths.size(); ++i) {
     if (!(lengths[i] > 0)) continue;
     used.push_back(i);
-    scale[i] = lengths.mean() / lengths[i];
+    scale[i] = mean / lengths[i];
   }
-  VectorXd p = h.cwiseProduct(scale);
+  VectorXd p = VectorXd::Zero(lengths.size());
+  p.head(m) = reference ? h.cwiseProduct(scale.head(m)).eval() : h;
   const double square = squared_length(gram, p);
-  if (square > 0) p *= lengths.mean() / std::sqrt(square);
+  if (square > 0) p *= mean / std::sqrt(square);
   if (square == 0) p.setZero();
   Matrix hull = paper_hull(used, p);
   for (Index row = 0; row < static_cast<Index>(used.size()); ++row) {
@@ -104,29 +110,28 @@ std::size_t join_groups(std::vector<Group>& groups, std::size_t at) {
 
 void point_each(std::vector<Group>& groups, const VectorXd& h) {
   for (Group& group : groups) {
-    const Matrix hull = reference_hull(group.gram, h);
+    const Matrix hull = scaled_hull(group.gram, h, true);
     if (hull.rows() > 0) point_to(group, hull);
   }
 }
 
-// Lines 6-12 of algorithm 1.
-void point_joined(std::vector<Group>& groups, const Matrix& all, const VectorXd& h) {
-  std::vector<Index> used;
-  for (Index i = 0; i < h.size(); ++i) {
-    if (all(i, i) > 0) used.push_back(i);
-  }
-  const Matrix hull = paper_hull(used, h);
+// Lines 6-12 of algorithm 1. `hull_of`: the rows for a group.
+template <class HullOf>
+void point_joined(std::vector<Group>& groups, HullOf hull_of) {
   for (std::size_t at = 0; at < groups.size();) {
-    point_to(groups[at], hull);
+    const Matrix hull = hull_of(groups[at]);
+    groups[at].stationary = true;
+    if (hull.rows() > 0) point_to(groups[at], hull);
     const bool join = groups[at].stationary && groups.size() > 1;
     at = join ? join_groups(groups, at) : at + 1;
   }
 }
 
-// Line 15: as long as the mean update.
+// Line 15: as long as the mean update of the m participants, which `all` stands for.
 Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers, Index dropped) {
-  const Index m = all.rows();
-  Mix mix{.coefficients = std::vector<double>(static_cast<std::size_t>(layers * m))};
+  const auto m = static_cast<double>(all.rows());
+  const Index vectors = groups.front().c.size();
+  Mix mix{.coefficients = std::vector<double>(static_cast<std::size_t>(layers * vectors))};
   mix.direction.dropped = dropped;
   double square = 0;
   for (const Group& group : groups) {
@@ -134,9 +139,9 @@ Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers, In
     mix.direction.ridge = std::max(mix.direction.ridge, group.ridge);
   }
   if (square == 0) return mix;
-  mix.direction.squared_norm = std::max(0.0, all.sum()) / static_cast<double>(m * m);
+  mix.direction.squared_norm = std::max(0.0, all.sum()) / (m * m);
   const double scale = std::sqrt(mix.direction.squared_norm / square);
-  Eigen::Map<Matrix> coefficients(mix.coefficients.data(), layers, m);
+  Eigen::Map<Matrix> coefficients(mix.coefficients.data(), layers, vectors);
   for (const Group& group : groups) {
     coefficients.middleRows(group.begin, group.end - group.begin).rowwise() =
         scale * group.c.transpose();
@@ -144,27 +149,89 @@ Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers, In
   return mix;
 }
 
+Mix mix_layers(const RoundReport& report, Index absent, const FedLfForm& form) {
+  require_losses(report.losses, -INFINITY);
+  const auto m = static_cast<Index>(report.losses.size());
+  const Index n = m + absent;
+  std::vector<Group> groups;
+  Matrix all = Matrix::Zero(m, m);  // of the participants' whole updates
+  for (Index layer = 0; layer * n * n < static_cast<Index>(report.gram.size()); ++layer) {
+    const Eigen::Map<const Matrix> gram(report.gram.data() + layer * n * n, n, n);
+    groups.push_back({.begin = layer, .end = layer + 1, .gram = gram, .c = VectorXd::Zero(n)});
+    all += gram.topLeftCorner(m, m);
+  }
+  const auto layers = static_cast<Index>(groups.size());
+  std::vector<Index> used;
+  for (Index i = 0; i < m; ++i) {
+    if (all(i, i) > 0) used.push_back(i);
+  }
+  VectorXd h = fairness_row(report.losses);
+  // Scaled, the gradient of losses that differ by rounding alone would point anywhere.
+  const auto [least, most] = std::ranges::minmax(report.losses);
+  const bool equal = form.window && most - least <= kRounding * std::abs(most);
+  if (equal || squared_length(all, h) == 0) h.setZero();
+  if (used.empty()) return scaled(groups, all, layers, m);
+  if (form.reference) {
+    point_each(groups, h);
+  } else if (form.window) {
+    point_joined(groups, [&](const Group& group) { return scaled_hull(group.gram, h, false); });
+  } else {
+    point_joined(groups, [hull = paper_hull(used, h)](const Group&) { return hull; });
+  }
+  return scaled(groups, all, layers, m - static_cast<Index>(used.size()));
+}
+
+class FedLf final : public Aggregator {
+ public:
+  explicit FedLf(const FedLfForm& form) : form_(form) {}
+
+  AggregatorNeeds needs() const override {
+    return {.losses = true, .gram = true, .layers = true, .last_updates = form_.window};
+  }
+
+  std::vector<int64_t> absent(int64_t round, std::span<const int64_t> participants) const override {
+    std::vector<int64_t> found;
+    const auto window = std::ssize(last_rounds_) / std::max<int64_t>(1, std::ssize(participants));
+    for (const auto& [client, last] : last_rounds_) {
+      if (last >= round - window && !std::ranges::count(participants, client)) {
+        found.push_back(client);
+      }
+    }
+    return found;
+  }
+
+  Mix mix(const RoundReport& report) override {
+    const auto absent = static_cast<Index>(this->absent(report.round, report.clients).size());
+    if (form_.window) {
+      for (const int64_t client : report.clients) last_rounds_[client] = report.round;
+    }
+    return mix_layers(report, absent, form_);
+  }
+
+ protected:
+  void visit(StateFields& fields) override {
+    if (!form_.window) return;
+    std::vector<int64_t> clients, rounds;
+    for (const auto& [client, last] : last_rounds_) {
+      clients.push_back(client);
+      rounds.push_back(last);
+    }
+    fields.all("clients", clients);
+    fields.all("last_rounds", rounds);
+    if (!fields.loads()) return;
+    last_rounds_.clear();
+    for (std::size_t i = 0; i < clients.size(); ++i) last_rounds_[clients[i]] = rounds.at(i);
+  }
+
+ private:
+  FedLfForm form_;
+  std::map<int64_t, int64_t> last_rounds_;  // by client that ever took part; empty: no window
+};
+
 }  // namespace
 
-std::unique_ptr<Aggregator> make_fedlf(bool reference) {
-  const AggregatorNeeds needs{.losses = true, .gram = true, .layers = true};
-  return make_rule(needs, [reference](const RoundReport& report) {
-    require_losses(report.losses, -INFINITY);
-    const auto m = static_cast<Index>(report.losses.size());
-    std::vector<Group> groups;
-    Matrix all = Matrix::Zero(m, m);  // of the whole updates
-    for (Index layer = 0; layer * m * m < static_cast<Index>(report.gram.size()); ++layer) {
-      const Eigen::Map<const Matrix> gram(report.gram.data() + layer * m * m, m, m);
-      groups.push_back({.begin = layer, .end = layer + 1, .gram = gram, .c = VectorXd::Zero(m)});
-      all += gram;
-    }
-    const auto layers = static_cast<Index>(groups.size());
-    const Index dropped = (all.diagonal().array() == 0).count();
-    VectorXd h = fairness_row(report.losses);
-    if (squared_length(all, h) == 0) h.setZero();
-    if (dropped < m) reference ? point_each(groups, h) : point_joined(groups, all, h);
-    return scaled(groups, all, layers, dropped);
-  });
+std::unique_ptr<Aggregator> make_fedlf(const FedLfForm& form) {
+  return std::make_unique<FedLf>(form);
 }
 
 std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weights) {
@@ -180,9 +247,10 @@ std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weig
     Mix mix{.coefficients = std::vector<double>(k), .response = std::vector<double>(k)};
     mix.direction.dropped = static_cast<int64_t>(k - used.size());
     if (used.empty()) return mix;
+    const std::vector<double> all_shares = shares_of(report, by_samples);
     std::vector<double> cosines, shares, draw_weights;
     for (const std::size_t i : used) {
-      shares.push_back(by_samples ? report.lambda[i] : 1);
+      shares.push_back(all_shares[i]);
       draw_weights.push_back(report.draw_weights[i]);
       for (const std::size_t j : used) {
         cosines.push_back(i == j ? 1 : report.gram[i * k + j] / lengths[i] / lengths[j]);

@@ -9,15 +9,28 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/rules/experts/omni_fedge.hpp"
 
 namespace hanse {
 
-ExpertRule::ExpertRule(Exchange exchange, int64_t nodes, double eta)
-    : exchange_(exchange), nodes_(to_index(nodes)), eta_(eta) {
-  if (exchange == Exchange::kAll) log_weights_.resize(nodes_ * nodes_);
+ExpertRule::ExpertRule(Exchange exchange, int64_t nodes, double rate)
+    : exchange_(exchange), nodes_(to_index(nodes)), rate_(rate) {
+  const double share = 1 / static_cast<double>(nodes);
+  if (exchange == Exchange::kAll) memory_.resize(nodes_ * nodes_);
+  if (exchange != Exchange::kGradients) return;
+  if (share < kLeastShare) {
+    throw InvalidArgument(
+        fmt::format("{} nodes cannot have {} of the weight each", nodes, kLeastShare),
+        "online.kind", "omni-fedge is for 10000 nodes at most");
+  }
+  memory_.assign(nodes_ * nodes_, share);
 }
 
 void ExpertRule::weigh(std::span<const int64_t> participants, std::span<double> weights) const {
+  if (exchange_ == Exchange::kGradients) {
+    std::copy(memory_.begin(), memory_.end(), weights.begin());
+    return;
+  }
   std::fill(weights.begin(), weights.end(), 0.0);
   const double share = 1 / static_cast<double>(participants.size());
   for (std::size_t i = 0; i < nodes_; ++i) {
@@ -35,17 +48,26 @@ void ExpertRule::weigh_by_losses(std::span<const int64_t> participants, std::siz
                                  std::span<double> row) const {
   double largest = -std::numeric_limits<double>::infinity();
   for (const int64_t j : participants) {
-    largest = std::max(largest, log_weights_[first + to_index(j)]);
+    largest = std::max(largest, memory_[first + to_index(j)]);
   }
   double sum = 0;
   for (const int64_t j : participants) {
-    sum += row[to_index(j)] = std::exp(log_weights_[first + to_index(j)] - largest);
+    sum += row[to_index(j)] = std::exp(memory_[first + to_index(j)] - largest);
   }
   for (const int64_t j : participants) row[to_index(j)] /= sum;
 }
 
 void ExpertRule::observe(std::span<const double> losses) {
-  for (std::size_t k = 0; k < log_weights_.size(); ++k) log_weights_[k] -= eta_ * losses[k];
+  if (exchange_ == Exchange::kAll) {
+    for (std::size_t k = 0; k < memory_.size(); ++k) memory_[k] -= rate_ * losses[k];
+  }
+  if (exchange_ != Exchange::kGradients) return;
+  for (std::size_t first = 0; first < memory_.size(); first += nodes_) {
+    const auto row = memory_.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = row + static_cast<std::ptrdiff_t>(nodes_);
+    const auto shares = best_shares(losses.subspan(first, nodes_), rate_, {row, end});
+    std::copy(shares.begin(), shares.end(), row);
+  }
 }
 
 double best_eta(int64_t nodes, int64_t horizon) {

@@ -115,6 +115,13 @@ class ShareSampler : public UrnSampler {
   }
 };
 
+class RepeatingSampler final : public ShareSampler {
+ public:
+  using ShareSampler::ShareSampler;
+
+  bool even() const override { return true; }
+};
+
 class OptimalSampler final : public ShareSampler {
  public:
   using ShareSampler::ShareSampler;
@@ -133,6 +140,12 @@ class OptimalSampler final : public ShareSampler {
 std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round) {
   check_per_round(per_round, clients, false);
   return std::make_unique<UniformSampler>(clients, per_round);
+}
+
+std::unique_ptr<ClientSampler> make_repeating_sampler(int64_t clients, int64_t per_round) {
+  auto sampler = std::make_unique<RepeatingSampler>(clients, per_round, true);
+  sampler->set_shares([](int64_t) { return 1.0; });
+  return sampler;
 }
 
 std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients) {

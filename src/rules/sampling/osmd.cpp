@@ -27,12 +27,13 @@ OsmdRates osmd_rates(const LearningOptions& options, int64_t clients, int64_t pe
   const bool reference = options.variant == Variant::kReference;
   const bool corrected = options.variant == Variant::kCorrected;
   OsmdRates rates;
-  const double smallest =
-      (reference ? k / 2 : 1) * k * floor * floor * floor / a_max * std::sqrt(2 * std::log(m) / t);
-  if (options.kind == OsmdKind::kFixed) {
-    rates.eta = {options.eta.value_or(smallest)};
+  const double unit = (reference ? k / 2 : 1) * k * floor * floor * floor / a_max;
+  if (options.kind == OsmdKind::kFixed) {  // eq. 20
+    const double spread = 4 * options.variation * std::log(m / options.alpha);
+    rates.eta = {options.eta.value_or(unit * std::sqrt((2 * std::log(m) + spread) / t))};
     return rates;
   }
+  const double smallest = unit * std::sqrt(2 * std::log(m) / t);
   const int64_t experts = osmd_experts(options.alpha, clients, rounds);
   for (int64_t e = 0; e < experts; ++e)
     rates.eta.push_back(std::ldexp(smallest, static_cast<int>(e)));

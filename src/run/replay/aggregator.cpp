@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
@@ -83,6 +84,17 @@ std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool n
   return sizes;
 }
 
+// The matrices have a row for each participant and, behind them, each absent client that counts.
+void require_absent(const std::vector<int64_t>& absent, std::size_t participants, std::size_t rows,
+                    const std::string& where) {
+  if (rows == participants + absent.size()) return;
+  throw InvalidArgument(
+      fmt::format("expected {} rows, found {}", participants + absent.size(), rows),
+      where + ".gram",
+      fmt::format("{} participants, and the absent clients {{{}}} behind them", participants,
+                  fmt::join(absent, ", ")));
+}
+
 // What the rule decides on the report of one round.
 Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where) {
   try {
@@ -117,17 +129,20 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const AggregatorNeeds needs = rule.needs();
   std::vector<double> gram;
   std::vector<int64_t> clients;
+  std::size_t rows = 0;  // of the matrices
   if (needs.gram) {
-    std::size_t rows = 0;
     gram = read_gram(round, rows, where);
     if (!needs.layers && gram.size() > rows * rows) {
       throw InvalidArgument("expected one matrix, not one a layer", where + ".gram");
     }
+  }
+  if (needs.gram && !needs.last_updates) {
     clients.resize(rows);
     std::iota(clients.begin(), clients.end(), int64_t{0});
   } else {
     clients = clients_in(round, "participants", setting.clients, where);
   }
+  if (needs.last_updates) require_absent(rule.absent(t, clients), clients.size(), rows, where);
   const std::size_t k = clients.size();
   if (k == 0) return {{"weights", Json::array()}, {"step", 1.0}};  // nobody was there
   const auto read = [&](bool needed, const char* name, double low) {
@@ -140,15 +155,17 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
       needs.rates ? read_rates(round, setting.client, k, where) : std::vector<double>();
   const auto losses = read(needs.losses, "losses", -INFINITY);
   const auto norms = read(needs.norms, "norms", 0);
+  const auto distances = read(needs.sign_share.has_value(), "distances", 0);
   const RoundReport report{.round = t,
                            .clients = clients,
                            .lambda = lambda,
                            .draw_weights = draw_weights,
                            .losses = losses,
                            .gram = gram,
-                           .rates = rates};
+                           .rates = rates,
+                           .distances = distances};
   Mix mix = mix_of(rule, report, where);
-  if (needs.gram) return describe_direction(mix, k);
+  if (needs.gram) return describe_direction(mix, rows);
   const double scale = rule.scale(report, norms);
   for (double& weight : mix.coefficients) weight *= scale;
   Json result = {{"weights", mix.coefficients}, {"step", 1.0}};
@@ -175,7 +192,8 @@ Json replay_aggregator(const Json& trace, const Job& job) {
   const double participation = participation_of(trace.at("rule"));
   // Inner products show how many take part; nothing else depends on how many there are.
   const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
-  const int64_t clients = trace.contains("clients") || !has_gram ? clients_of(trace) : 1;
+  const bool counts = !has_gram || job.aggregator.absent == "window";
+  const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;
   const auto rule = make_aggregator(job, clients, participation);
   const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{

@@ -14,8 +14,9 @@ namespace {
 
 constexpr int64_t kMostNodes = 10000;
 
-// losses [N, N] of a round, each in [0, 1] after online.loss-scale.
-std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
+// losses [N, N] of a round, each in [0, 1] after online.loss-scale, or any for a rule that
+// `takes_any`.
+std::vector<double> peer_losses(const Json& round, std::size_t n, double scale, bool takes_any,
                                 const std::string& where) {
   const Json& rows = field(round, "losses", where);
   const std::string here = where + ".losses";
@@ -24,7 +25,11 @@ std::vector<double> peer_losses(const Json& round, std::size_t n, double scale,
   }
   std::vector<double> losses;
   for (const Json& row : rows) {
-    for (const double loss : numbers(row, n, -INFINITY, here)) {
+    for (const double loss : numbers(row, n, takes_any ? 0 : -INFINITY, here)) {
+      if (takes_any) {
+        losses.push_back(loss);
+        continue;
+      }
       try {
         losses.push_back(unit_loss(loss, scale));
       } catch (const InvalidArgument& error) {
@@ -47,7 +52,8 @@ Json replay_online(const Json& trace, const Job& job) {
   return each_round(trace, [&](const Json& round, const std::string& where) -> Json {
     auto peers = clients_in(round, "participants", nodes, where);
     std::sort(peers.begin(), peers.end());
-    rule->observe(peer_losses(round, n, job.online.loss_scale, where));
+    const bool takes_any = rule->exchange() == Exchange::kGradients;
+    rule->observe(peer_losses(round, n, job.online.loss_scale, takes_any, where));
     rule->weigh(peers, weights);
     return {{"weights", to_rows(weights, n)}};
   });

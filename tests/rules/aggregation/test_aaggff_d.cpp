@@ -47,6 +47,12 @@ TEST(AaggffD, EqualsTheEquationsOverAllClients) {
   }
 }
 
+TEST(AaggffD, AStatedBoundOfTheGradients) {
+  AaggffOptions options = device_options(0.5);
+  options.lipschitz = 0.7;
+  expect_literal(options, 8, 4, [](RandomStream&) { return 2; });
+}
+
 TEST(AaggffD, EqualsTheEquationsUnderUnequalDrawWeights) {
   for (const Variant variant : kVariants) {
     AaggffOptions options = device_options(0.9, variant, "logistic");

@@ -5,6 +5,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
+#include "hanse/rules/aggregation/fedheal.hpp"
 #include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 
@@ -101,10 +102,22 @@ Numbers qfedavg_weights(double q, double lipschitz, const Numbers& losses, const
   return weights;
 }
 
-Numbers scaled_mix(Aggregator& rule, const Numbers& losses, const Numbers& norms) {
-  Ids ids = all_clients(static_cast<int64_t>(losses.size()));
-  Numbers weights = mix_round(rule, 1, ids, losses, Numbers(losses.size(), 3)).coefficients;
-  const double scale = rule.scale({.losses = losses}, norms);
+struct Sizes {
+  Numbers shares;        // lambda
+  Numbers draw_weights;  // of any scale
+};
+
+Numbers scaled_mix(Aggregator& rule, const Numbers& losses, const Numbers& norms,
+                   Sizes sizes = {}) {
+  const Ids ids = all_clients(static_cast<int64_t>(losses.size()));
+  if (sizes.shares.empty()) sizes = {Numbers(losses.size(), 0.1), Numbers(losses.size(), 3)};
+  const RoundReport report{.round = 1,
+                           .clients = ids,
+                           .lambda = sizes.shares,
+                           .draw_weights = sizes.draw_weights,
+                           .losses = losses};
+  Numbers weights = rule.mix(report).coefficients;
+  const double scale = rule.scale(report, norms);
   for (double& weight : weights) weight *= scale;
   return weights;
 }
@@ -114,22 +127,39 @@ TEST(QFedAvg, EqualsItsFormula) {
   const Numbers norms{0.04, 0.5, 2};  // |theta_i - theta|^2
   for (const double q : {0.1, 0.5, 1.0, 2.0, 5.0}) {
     for (const double lipschitz : {0.1, 1.0, 20.0}) {
-      const auto rule = make_qfedavg(q, lipschitz);
+      const auto rule = make_qfedavg(q, lipschitz, "uniform");
       expect_near(scaled_mix(*rule, losses, norms), qfedavg_weights(q, lipschitz, losses, norms),
                   1e-14);
     }
   }
 }
 
-TEST(QFedAvg, ZeroIsTheUnweightedMean) {
-  const auto rule = make_qfedavg(0, 7);
+// A client of three shares counts as three clients of one share each.
+TEST(QFedAvg, SizesAndDrawsCountAsCopies) {
+  const Numbers copies = qfedavg_weights(2, 4, {0.3, 2, 2, 2, 1.1, 1.1}, {1, 2, 2, 2, 3, 3});
+  const Numbers together{copies[0], 3 * copies[1], 2 * copies[4]};
+  const Numbers losses{0.3, 2, 1.1};
+  const Numbers norms{1, 2, 3};
+  const auto by_samples = make_qfedavg(2, 4, "samples");
+  const Numbers shares{1.0 / 6, 1.0 / 2, 1.0 / 3};
+  expect_near(scaled_mix(*by_samples, losses, norms, {shares, {2, 2, 2}}), together, 1e-15);
+  expect_near(scaled_mix(*by_samples, losses, norms, {{0.2, 0.2, 0.1}, {1, 3, 4}}), together,
+              1e-15);
+  const auto equal = make_qfedavg(2, 4, "uniform");
+  expect_near(scaled_mix(*equal, losses, norms, {shares, {5, 15, 10}}), together, 1e-15);
+  EXPECT_TRUE(by_samples->needs().sizes);
+  EXPECT_FALSE(equal->needs().sizes);
+}
+
+TEST(QFedAvg, ZeroIsTheMean) {
+  const auto rule = make_qfedavg(0, 7, "uniform");
   expect_near(scaled_mix(*rule, {0.3, 0, 5, 1}, {1, 2, 3, 4}), Numbers(4, 0.25), 1e-15);
 }
 
 // A loss of 0 counts as 1e-10, as in the authors' code.
 TEST(QFedAvg, LossesOfZero) {
   for (const double q : {0.5, 1.0, 2.0}) {
-    const auto rule = make_qfedavg(q, 2);
+    const auto rule = make_qfedavg(q, 2, "uniform");
     expect_near(scaled_mix(*rule, {0, 1}, {0.5, 0.25}),
                 qfedavg_weights(q, 2, {1e-10, 1}, {0.5, 0.25}), 1e-14);
     const Numbers none = scaled_mix(*rule, {0, 0}, {0, 0});  // no loss, no movement
@@ -139,14 +169,14 @@ TEST(QFedAvg, LossesOfZero) {
 
 // The common factor of the powers cancels: F^q itself would be out of range.
 TEST(QFedAvg, PowersOutOfRange) {
-  expect_near(scaled_mix(*make_qfedavg(40, 2), {2e-9, 1e-9}, {0.25e-9, 0.5e-9}),
+  expect_near(scaled_mix(*make_qfedavg(40, 2, "uniform"), {2e-9, 1e-9}, {0.25e-9, 0.5e-9}),
               qfedavg_weights(40, 2, {2, 1}, {0.25, 0.5}), 1e-14);
-  const Numbers huge = scaled_mix(*make_qfedavg(5, 2), {1e100, 1e99}, {0.25, 0.5});
+  const Numbers huge = scaled_mix(*make_qfedavg(5, 2, "uniform"), {1e100, 1e99}, {0.25, 0.5});
   expect_near(huge, qfedavg_weights(5, 2, {1, 0.1}, {0, 0}), 1e-14);
 }
 
 TEST(QFedAvg, NeedsNormsAndNeitherOrderNorWeights) {
-  const auto rule = make_qfedavg(1, 1);
+  const auto rule = make_qfedavg(1, 1, "samples");
   EXPECT_TRUE(rule->needs().losses);
   EXPECT_TRUE(rule->needs().norms);
   EXPECT_FALSE(rule->needs().full);
@@ -154,7 +184,7 @@ TEST(QFedAvg, NeedsNormsAndNeitherOrderNorWeights) {
 }
 
 TEST(Term, ClosedForm) {
-  const auto rule = make_term(0.5);
+  const auto rule = make_term(0.5, "uniform");
   const Numbers e{std::exp(0.5), std::exp(1.0), std::exp(-1.5)};
   const double sum = e[0] + e[1] + e[2];
   expect_near(mix_round(*rule, 1, {4, 0, 2}, {1, 2, -3}).coefficients,
@@ -164,8 +194,20 @@ TEST(Term, ClosedForm) {
               {2 * e[0] / weighted, e[1] / weighted, 0.5 * e[2] / weighted}, 1e-15);
 }
 
+TEST(Term, TheClientsSizes) {
+  const auto rule = make_term(0.5, "samples");
+  const Ids ids{4, 0, 2};
+  const Numbers losses{1, 2, -3}, shares{0.2, 0.5, 0.3}, draws{2, 1, 0.5};
+  const Numbers e{0.4 * std::exp(0.5), 0.5 * std::exp(1.0), 0.15 * std::exp(-1.5)};
+  const double sum = e[0] + e[1] + e[2];
+  const Mix mix = rule->mix(
+      {.round = 1, .clients = ids, .lambda = shares, .draw_weights = draws, .losses = losses});
+  expect_near(mix.coefficients, {e[0] / sum, e[1] / sum, e[2] / sum}, 1e-15);
+  EXPECT_TRUE(rule->needs().sizes);
+}
+
 TEST(Term, HugeLossesDoNotOverflow) {
-  const auto rule = make_term(100);
+  const auto rule = make_term(100, "uniform");
   expect_near(mix_round(*rule, 1, {0, 1, 2}, {1e308, 1e308, -1e308}).coefficients, {0.5, 0.5, 0},
               1e-15);
   expect_near(mix_round(*rule, 1, {0, 1}, {5000, 5000 - std::log(3.0) / 100}).coefficients,
@@ -193,11 +235,42 @@ TEST(Superquantile, TheWorstOffShareTheTail) {
   expect_near(weigh(0.4, {1, 1, 1}, draws), {1, 0, 0}, 1e-15);
 }
 
+// w grows by delta, which follows the share of all known distances; absent clients keep theirs.
+TEST(FedHeal, WeighsByDistances) {
+  const auto rule = make_fedheal(0.3, 0.4, 4);
+  EXPECT_EQ(rule->needs().sign_share, 0.3);
+  expect_near(rule->decision(), Numbers(4, 0.25), 1e-15);
+  const auto mix = [&](const Ids& ids, const Numbers& distances) {
+    const Numbers any(ids.size(), 7);  // neither sizes nor draws enter
+    return rule->mix({.clients = ids, .lambda = any, .draw_weights = any, .distances = distances})
+        .coefficients;
+  };
+  // Round 1: delta = 0.4 x 1/4 and 0.4 x 3/4.
+  expect_near(mix({2, 0}, {1, 3}), {0.35 / 0.9, 0.55 / 0.9}, 1e-15);
+  // Round 2: client 0 is absent and keeps its distance 3: shares of 2 + 3 + 5.
+  const double delta_2 = 0.6 * 0.1 + 0.4 * 0.2;
+  const double w_2 = 0.35 + delta_2, w_1 = 0.25 + 0.4 * 0.5;
+  expect_near(mix({1, 2}, {5, 2}), {w_1 / (w_1 + w_2), w_2 / (w_1 + w_2)}, 1e-15);
+  const double all = 0.55 + w_1 + w_2 + 0.25;
+  expect_near(rule->decision(), {0.55 / all, w_1 / all, w_2 / all, 0.25 / all}, 1e-15);
+  // Round 3: nobody moves, of what is known only client 0's distance is left.
+  const double w_3 = w_2 + 0.6 * delta_2;
+  expect_near(mix({1, 2}, {0, 0}), {(w_1 + 0.12) / (w_1 + 0.12 + w_3), w_3 / (w_1 + 0.12 + w_3)},
+              1e-15);
+}
+
+TEST(FedHeal, NobodyMovesAtAll) {
+  const auto rule = make_fedheal(0.3, 0.4, 2);
+  const Ids ids{1, 0};
+  const Numbers none(2);
+  expect_near(rule->mix({.clients = ids, .distances = none}).coefficients, {0.5, 0.5}, 1e-15);
+}
+
 TEST(FairRules, LossesThatAreNotFiniteAreErrors) {
   const auto afl = make_afl(0.1, false, Estimator::kNormalized, 3);
   const auto restricted = make_afl(0.1, true, Estimator::kNormalized, 3);
-  const auto qfedavg = make_qfedavg(1, 1);
-  const auto term = make_term(1);
+  const auto qfedavg = make_qfedavg(1, 1, "samples");
+  const auto term = make_term(1, "samples");
   const auto superquantile = make_superquantile(0.5);
   for (Aggregator* rule :
        {afl.get(), restricted.get(), qfedavg.get(), term.get(), superquantile.get()}) {

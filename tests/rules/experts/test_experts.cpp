@@ -10,6 +10,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/rules/experts/experts.hpp"
+#include "hanse/rules/experts/omni_fedge.hpp"
 #include "support/chi_square.hpp"
 #include "support/errors.hpp"
 
@@ -218,6 +219,91 @@ TEST(MayMix, ComparesWithCOverRootT) {
   EXPECT_FALSE(may_mix(0.11, 1, 100));
   EXPECT_FALSE(may_mix(-0.11, 1, 100));
   EXPECT_TRUE(may_mix(1e9, 0, 100));  // off
+}
+
+// sum_j L_j w_j^lambda - lambda sum_j log w_j
+double omni_objective(const Numbers& losses, double lambda, const Numbers& w) {
+  double sum = 0;
+  for (std::size_t j = 0; j < w.size(); ++j) {
+    sum += losses[j] * std::pow(w[j], lambda) - lambda * std::log(w[j]);
+  }
+  return sum;
+}
+
+// Of two nodes the weights are w and 1 - w: downhill from the start in small steps.
+double downhill(const Numbers& losses, double lambda, double w) {
+  const auto value = [&](double x) { return omni_objective(losses, lambda, {x, 1 - x}); };
+  for (double step = 1e-3; step > 1e-9; step /= 2) {
+    for (bool moves = true; moves;) {
+      moves = false;
+      for (const double next : {w - step, w + step}) {
+        if (next < kLeastShare || next > 1 - kLeastShare || value(next) >= value(w)) continue;
+        w = next;
+        moves = true;
+        break;
+      }
+    }
+  }
+  return w;
+}
+
+TEST(OmniFedge, TwoNodesAgainstASearch) {
+  for (const double lambda : {0.1, 0.5, 0.9, 1.0}) {
+    for (const Numbers& losses : {Numbers{0.3, 0.3}, {2, 0.1}, {0, 1.5}, {7, 6}, {0.2, 40}}) {
+      for (const double start : {0.5, 0.2, 0.97}) {
+        const Numbers found = best_shares(losses, lambda, {start, 1 - start});
+        EXPECT_NEAR(found[0] + found[1], 1, 1e-12);
+        // With large losses there may be several minima: then no worse than downhill's.
+        const double w = downhill(losses, lambda, start);
+        EXPECT_LT(omni_objective(losses, lambda, found),
+                  omni_objective(losses, lambda, {w, 1 - w}) + 1e-9)
+            << lambda << " " << losses[0] << " " << losses[1] << " from " << start;
+        if (losses[0] * (1 - lambda) < 1 && losses[1] * (1 - lambda) < 1) {
+          EXPECT_NEAR(found[0], w, 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// Inside the bounds the slopes are equal; at the lower one they may be larger, at 1 smaller.
+TEST(OmniFedge, ManyNodesAreAtALocalMinimum) {
+  for (const std::size_t n : {1U, 3U, 10U, 200U}) {
+    for (uint64_t trial = 0; trial < 20; ++trial) {
+      RandomStream random(3, Purpose::kData, n, trial);
+      const double lambda = trial % 2 == 0 ? 0.5 : 0.2 + 0.8 * random.uniform();
+      Numbers losses(n);
+      for (double& loss : losses) loss = (trial % 3 == 0 ? 30 : 2) * random.uniform();
+      const Numbers start(n, 1 / static_cast<double>(n));
+      const Numbers w = best_shares(losses, lambda, start);
+      EXPECT_NEAR(std::accumulate(w.begin(), w.end(), 0.0), 1, 1e-11);
+      EXPECT_LE(omni_objective(losses, lambda, w), omni_objective(losses, lambda, start) + 1e-12);
+      double highest = -INFINITY, lowest = INFINITY;  // slopes of those that may fall, may rise
+      for (std::size_t j = 0; j < n; ++j) {
+        ASSERT_GE(w[j], kLeastShare);
+        const double slope = losses[j] * lambda * std::pow(w[j], lambda - 1) - lambda / w[j];
+        if (w[j] > kLeastShare * (1 + 1e-9)) highest = std::max(highest, slope);
+        if (w[j] < 1) lowest = std::min(lowest, slope);
+      }
+      EXPECT_LT(highest - lowest, 1e-4 * static_cast<double>(n)) << n << " trial " << trial;
+    }
+  }
+}
+
+TEST(OmniFedge, StartsFromTheWeightsBefore) {
+  ExpertRule rule(Exchange::kGradients, 2, 0.5);
+  EXPECT_EQ(weights_of(rule, 2, all_of(2)), Numbers(4, 0.5));
+  const Numbers losses{9, 8, 1, 0};
+  rule.observe(losses);
+  const Numbers first = best_shares(Numbers{9, 8}, 0.5, {0.5, 0.5});
+  const Numbers other = best_shares(Numbers{1, 0}, 0.5, {0.5, 0.5});
+  EXPECT_EQ(weights_of(rule, 2, all_of(2)), (Numbers{first[0], first[1], other[0], other[1]}));
+  rule.observe(Numbers{8, 9, 0, 1});
+  const Numbers next = best_shares(Numbers{8, 9}, 0.5, first);
+  const Numbers weights = weights_of(rule, 2, all_of(2));
+  EXPECT_EQ(Numbers(weights.begin(), weights.begin() + 2), next);
+  expect_error<InvalidArgument>([] { ExpertRule(Exchange::kGradients, 10001, 0.5); },
+                                {"10001 nodes", "online.kind"});
 }
 
 }  // namespace

@@ -349,6 +349,8 @@ TEST(OsmdRates, OfThePaperByHand) {
   EXPECT_NEAR(corrected.gamma, 3.577709e-6, 1e-12);
   options.kind = OsmdKind::kFixed;
   EXPECT_EQ(osmd_rates(options, 100, 5, 1000, 2).eta, std::vector<double>{paper.eta[0]});
+  options.variation = 3;  // eq. 20: (2 * 4.605170 + 4 * 3 * 5.521461)/1000 = 0.0754679 = 0.274714^2
+  EXPECT_NEAR(osmd_rates(options, 100, 5, 1000, 2).eta[0], 1.6e-7 * 0.2747142, 1e-14);
   options.eta = 0;
   EXPECT_EQ(osmd_rates(options, 100, 5, 1000, 2).eta, std::vector<double>{0});
 }

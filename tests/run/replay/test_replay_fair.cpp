@@ -74,9 +74,14 @@ TEST(ReplayFair, QFedAvgScalesItsWeights) {
   Json rule = kind("qfedavg");
   rule["aggregator.q"] = 2;
   rule["aggregator.lipschitz"] = 10;
-  const Json rounds = {{{"losses", {1, 3}}, {"norms", {0.5, 0.25}}}};
-  // h = 2 F 100 n + 10 F^2
-  const double h = 2 * 100 * 0.5 + 10 + 2 * 3 * 100 * 0.25 + 10 * 9;
+  Json rounds = {{{"losses", {1, 3}}, {"norms", {0.5, 0.25}}, {"sizes", {30, 10}}}};
+  // h = 2 F 100 n + 10 F^2; the first client counts as three.
+  const double h_0 = 2 * 100 * 0.5 + 10, h_1 = 2 * 3 * 100 * 0.25 + 10 * 9;
+  const double sum = 3 * h_0 + h_1;
+  expect_near(numbers(replayed(rule, 2, rounds)[0]["weights"]), {30 / sum, 90 / sum}, 1e-15);
+  rounds[0].erase("sizes");
+  rule["aggregator.weights"] = "uniform";
+  const double h = h_0 + h_1;
   expect_near(numbers(replayed(rule, 2, rounds)[0]["weights"]), {10 / h, 90 / h}, 1e-15);
   rule.erase("aggregator.lipschitz");  // 1 / client.lr
   rule["client.lr"] = 0.1;
@@ -86,8 +91,25 @@ TEST(ReplayFair, QFedAvgScalesItsWeights) {
 TEST(ReplayFair, Term) {
   Json rule = kind("term");
   rule["aggregator.temperature"] = std::log(2.0);
-  const Json result = replayed(rule, 9, {{{"participants", {7, 1}}, {"losses", {3, 1}}}});
-  expect_near(numbers(result[0]["weights"]), {0.8, 0.2}, 1e-15);
+  Json round = {{"participants", {7, 1}}, {"losses", {3, 1}}, {"sizes", {1, 6}}};
+  expect_near(numbers(replayed(rule, 9, Json::array({round}))[0]["weights"]), {0.4, 0.6}, 1e-15);
+  round.erase("sizes");
+  rule["aggregator.weights"] = "uniform";
+  expect_near(numbers(replayed(rule, 9, Json::array({round}))[0]["weights"]), {0.8, 0.2}, 1e-15);
+}
+
+TEST(ReplayFair, FedHeal) {
+  const Json rule = kind("fedheal");
+  const Json result = replayed(rule, 4,
+                               {{{"participants", {2, 0}}, {"distances", {1, 3}}},
+                                {{"participants", {1, 2}}, {"distances", {5, 2}}}});
+  // delta = 0.4 d / sum d, then 0.6 delta + 0.4 d / (3 + 5 + 2): client 0 keeps its distance.
+  expect_near(numbers(result[0]["weights"]), {0.35 / 0.9, 0.55 / 0.9}, 1e-15);
+  const double w_1 = 0.25 + 0.4 * 0.5, w_2 = 0.35 + 0.6 * 0.1 + 0.4 * 0.2;
+  expect_near(numbers(result[1]["weights"]), {w_1 / (w_1 + w_2), w_2 / (w_1 + w_2)}, 1e-15);
+  const double all = 0.55 + w_1 + w_2 + 0.25;
+  expect_near(numbers(result[1]["decision"]), {0.55 / all, w_1 / all, w_2 / all, 0.25 / all},
+              1e-15);
 }
 
 // Two clients: the minimum over p = (1 - s, s) by hand.
@@ -173,6 +195,9 @@ Json replayed_products(const Json& rule, const Json& round) {
 
 TEST(ReplayFair, FedMgda) {
   Json rule = kind("fedmgda+");
+  const Json equal = {{"gram", {{4, 2}, {2, 9}}}};  // within 1/10 of 1/2, whatever the sizes
+  expect_near(numbers(replayed_products(rule, equal)["weights"]), {0.5, 0.5}, 1e-15);
+  rule["aggregator.weights"] = "samples";
   const Json round = {{"gram", {{4, 0}, {0, 9}}}, {"sizes", {1, 3}}};
   rule["aggregator.epsilon"] = 1;  // orthogonal unit vectors
   expect_near(numbers(replayed_products(rule, round)["weights"]), {0.5, 0.5}, 1e-15);
@@ -215,10 +240,35 @@ TEST(ReplayFair, FedLf) {
   expect_near(numbers(equal["weights"]), {weight / 2, weight}, 1e-15);
 }
 
+// In the second round the two of the first are absent and stand behind the participants. All
+// vectors are orthogonal, scaled to the mean length of the participants', 2: 1/4 of each of the
+// four.
+TEST(ReplayFair, FedLfWithAbsentClients) {
+  Json rule = kind("fedlf");
+  rule["aggregator.absent"] = "window";
+  const Json first = {{"participants", {3, 0}}, {"gram", {{4, 0}, {0, 1}}}, {"losses", {0.5, 0.5}}};
+  Json second = {{"participants", {1, 2}}, {"losses", {0.5, 0.5}}};
+  second["gram"] = {{1, 0, 0, 0}, {0, 9, 0, 0}, {0, 0, 100, 0}, {0, 0, 0, 0.01}};
+  const Json result = replayed(rule, 4, {first, second});
+  // Of length 1 before it is made as long as the mean update, sqrt(10)/2.
+  const double scale = std::sqrt(10.0) / 2;
+  expect_near(numbers(result[1]["weights"]),
+              {scale * 0.25 * 2, scale * 0.25 * 2 / 3, scale * 0.25 * 2 / 10, scale * 0.25 * 20},
+              1e-14);
+  second["gram"] = {{1, 0}, {0, 9}};
+  expect_error<InvalidArgument>(
+      [&] {
+        replayed(rule, 4, {first, second});
+      },
+      {"expected 4 rows, found 2", "rounds[1].gram", "{0, 3}"});
+}
+
 TEST(ReplayFair, ErrorsOfInnerProducts) {
   const auto refuses = [](const std::string& name, const Json& round,
                           std::initializer_list<std::string> parts) {
-    expect_error<InvalidArgument>([&] { replayed_products(kind(name), round); }, parts);
+    Json rule = kind(name);
+    if (name == "fedmgda+") rule["aggregator.weights"] = "samples";
+    expect_error<InvalidArgument>([&] { replayed_products(rule, round); }, parts);
   };
   const Json unit = {{1, 0}, {0, 1}};
   refuses("fedmgda+", {{"gram", unit}}, {"'sizes' is missing", "rounds[0]"});
@@ -262,9 +312,11 @@ TEST(ReplayFair, ErrorsNameTheField) {
   refuses(s, 2, {5}, {"object", "rounds[0]"});
   refuses(s, 2, {{"losses", {1, 2}}}, {"array", "rounds"});
   refuses(s, 0, Json::array({two}), {"0", "clients"});
-  refuses(kind("qfedavg"), 2, Json::array({two}), {"'norms' is missing", "rounds[0]"});
-  refuses(kind("qfedavg"), 2, {{{"losses", {1, 2}}, {"norms", {1, -1}}}},
-          {"-1", "rounds[0].norms"});
+  refuses(kind("qfedavg"), 2, Json::array({two}), {"'sizes' is missing", "rounds[0]"});
+  Json equal = kind("qfedavg");
+  equal["aggregator.weights"] = "uniform";
+  refuses(equal, 2, Json::array({two}), {"'norms' is missing", "rounds[0]"});
+  refuses(equal, 2, {{{"losses", {1, 2}}, {"norms", {1, -1}}}}, {"-1", "rounds[0].norms"});
   refuses(kind("fedavg"), 2, Json::array({{{"sizes", {1, -1}}}}), {"-1", "rounds[0].sizes"});
   refuses(kind("fedavg"), 2, Json::array({{{"sizes", {0, 0}}}}), {"sum to 0", "rounds[0].sizes"});
   refuses(kind("fedavg"), 2, Json::array({{{"sizes", {1, 1}}, {"draw_weights", {1, -1}}}}),

@@ -52,6 +52,20 @@ TEST(ReplayOnline, FedExpInClosedForm) {
                                         {{4.0 / 5, 1.0 / 5}, {1.0 / 3, 2.0 / 3}}});
 }
 
+// Equal losses: equal weights. lambda = 1: L + mu = 1/w, so that w = 2/3 and 1/3 for L_2 = L_1
+// + 1.5.
+TEST(ReplayOnline, OmniFedge) {
+  const Json rounds = {{{"losses", {{7, 7}, {2, 3.5}}}}};
+  const Json rule = {{"online.kind", "omni-fedge"}, {"online.lambda", 1}};
+  const Json output =
+      Json::parse(replay(Json{{"rule", rule}, {"nodes", 2}, {"rounds", rounds}}.dump()));
+  const auto found = output.at("rounds")[0].at("weights").get<Table>();
+  const Table expected{{0.5, 0.5}, {2.0 / 3, 1.0 / 3}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 2; ++j) EXPECT_NEAR(found[i][j], expected[i][j], 1e-7);
+  }
+}
+
 TEST(ReplayOnline, LossesAreScaledAndClipped) {
   const Json rounds = {{{"losses", {{0, 3}, {40, 0}}}}};
   expect_near(weights(trace(rounds, {{"online.loss-scale", 6}})),

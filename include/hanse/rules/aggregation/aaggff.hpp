@@ -40,8 +40,9 @@ struct AaggffOptions {
   ResponseOptions response;  // c2 as given; the maker below takes it as it is
   Variant variant = Variant::kPaper;
   Estimator estimator = Estimator::kNormalized;
-  double alpha = 0;  // aaggff-s: ridge; 0: 4 K L
-  double beta = 0;   // aaggff-s: weight of the curvature; 0: 1 / (4 L)
+  double alpha = 0;      // aaggff-s: ridge; 0: 4 K L
+  double beta = 0;       // aaggff-s: weight of the curvature; 0: 1 / (4 L)
+  double lipschitz = 0;  // aaggff-d: L; 0: as below
 };
 
 // AAggFF-S, cross-silo (eq. 7): Online Newton Step over the simplex. With the decision loss
@@ -59,7 +60,8 @@ std::unique_ptr<Aggregator> make_aaggff_s(const AaggffOptions& options, int64_t 
 // (1/C for uniform sampling, 0 for the unsampled), linearised at rbar. All unsampled clients share
 // one gradient, which the softmax cancels: a round costs O(participants), whatever K; the memory is
 // that of the clients ever drawn, and so is the time of a round when the estimator is unbiased.
-// L = C2/(1+C1) + 2 (C2-C1)/(C (1+C1)).
+// L = C2/(1+C1) + 2 (C2-C1)/(C (1+C1)), a bound of |g|_inf that is loose by 3 to 70: a smaller
+// `lipschitz` makes the step as much longer, and is covered as long as it bounds the gradients.
 // participation C = 1: the exact gradient, L = C2/(1+C1), and regret <= 2 L sqrt(T log K) (Theorem
 // 5.2); rounds that lack clients all the same (draws with replacement) are estimated as above.
 // Known weakness: rbar comes from the same participants, so rd_i is biased towards the mean by

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,14 +15,21 @@ namespace hanse {
 
 // What a rule needs to know of the participants before it can mix.
 struct AggregatorNeeds {
-  bool sizes = false;   // lambda of RoundReport; the others may be given any
-  bool losses = false;  // F_i at the received model, on the client's training samples
-  bool norms = false;   // |theta_i - theta|^2, after training, for scale()
-  bool full = false;    // every client in every round
-  bool gram = false;    // inner products of the updates: coefficients follow after training
-  bool layers = false;  // with gram: one Gram matrix a layer of the model
-  bool rates = false;   // d_i, the rate at which the client's own step would lower its loss
-  int64_t trials = 0;   // with losses: shorter steps to try until accepts()
+  bool sizes = false;         // lambda of RoundReport; the others may be given any
+  bool losses = false;        // F_i at the received model, on the client's training samples
+  bool norms = false;         // |theta_i - theta|^2, after training, for scale()
+  bool full = false;          // every client in every round
+  bool gram = false;          // inner products of the updates: coefficients follow after training
+  bool layers = false;        // with gram: one Gram matrix a layer of the model
+  bool rates = false;         // d_i, the rate at which the client's own step would lower its loss
+  int64_t trials = 0;         // with losses: shorter steps to try until accepts()
+  bool last_updates = false;  // with gram: those of absent clients count too, see absent()
+  // Of each update only the entries count whose sign the client has had in more than this share of
+  // its rounds (client/sign_memory.hpp); the rule weighs by their distances.
+  std::optional<double> sign_share = std::nullopt;
+
+  // Do the coefficients follow after training only?
+  bool weighs_updates() const { return gram || sign_share; }
 };
 
 // Statistics of a round's participants; arrays are per participant, in the draw's order.
@@ -32,8 +40,10 @@ struct RoundReport {
   std::span<const double> draw_weights;  // w_i of Draw
   std::span<const double> losses;        // F_i; empty unless asked for
   std::span<const double> gram = {};     // [L, K, K] u_i.u_j of the updates u_i = theta_i - theta,
-                                         // L layers or 1; empty unless asked for
+                                         // L layers or 1; empty unless asked for. The last updates
+                                         // of A absent clients follow: [L, K + A, K + A]
   std::span<const double> rates = {};    // [K] d_i; empty unless asked for
+  std::span<const double> distances = {};  // [K] of the updates' entries that count; or empty
 };
 
 // How a rule that works on inner products found its step.
@@ -46,7 +56,7 @@ struct Direction {
 
 // theta <- theta + scale() * sum_i coefficients[i] (theta_i - theta), before the server optimizer.
 struct Mix {
-  std::vector<double> coefficients;   // [K], or [L, K] of each layer
+  std::vector<double> coefficients;   // [K], or [L, K + A] of each layer
   std::vector<double> response = {};  // what the rule made of each loss, or of each update when it
                                       // weighs those of unit length; empty: nothing
   Direction direction = {};           // of rules that need the Gram matrix
@@ -61,6 +71,12 @@ class Aggregator : public Stateful {
   // After they trained: the factor of the whole step, from the report that mix() got and
   // `squared_norms` [K], empty unless asked for. Pure: mix() leaves nothing behind for it.
   virtual double scale(const RoundReport& report, std::span<const double> squared_norms) const;
+  // Clients that are not among these participants and whose last updates count in mix() all the
+  // same, each of them a participant of an earlier round. Empty unless needs().last_updates.
+  virtual std::vector<int64_t> absent(int64_t /*round*/,
+                                      std::span<const int64_t> /*participants*/) const {
+    return {};
+  }
   // Is the step good enough? F_i of the participants before and after it; when not, half of it is
   // tried, needs().trials times in all; then there is no step.
   virtual bool accepts(std::span<const double> before, std::span<const double> after) const;
@@ -76,6 +92,9 @@ std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
 // How the draw's weights enter: `unbiased` multiplies q_i w_i; `normalized` divides that by its sum
 // over the participants, so that the coefficients sum to 1 (algorithms of FedAvg's family).
 enum class Estimator { kNormalized, kUnbiased };
+
+// [K] the participants' shares q_i: lambda_i by samples, else 1.
+std::vector<double> shares_of(const RoundReport& report, bool by_samples);
 
 // "normalized" | "unbiased"; REQUIRES one of them.
 Estimator parse_estimator(const std::string& name);
@@ -103,8 +122,9 @@ struct StepView {
   int64_t conflicts = 0;         // u_i that are not zero and have u_i.x <= 0
 };
 
-// gram [L, K, K]: inner products of the updates' parts in L layers; coefficients [L, K].
-// Cost: O(L K^2).
-StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k);
+// gram [L, K, K]: inner products of the updates' parts in L layers; coefficients [L, K]. Of the
+// last `absent` updates nothing is said. Cost: O(L K^2).
+StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k,
+                   int64_t absent = 0);
 
 }  // namespace hanse

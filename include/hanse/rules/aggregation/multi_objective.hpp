@@ -13,8 +13,8 @@ namespace hanse {
 //   theta <- theta + sum lambda_i n_i, lambda = argmin |sum lambda_i n_i|^2 over the simplex with
 //   |lambda - centre|_inf <= epsilon,
 // so that one far update cannot outvote the others, and server.lr is the longest step. `centre` is
-// the participants' weights: their samples ("samples") or the same for all ("uniform", as the
-// authors ran it), times the draw's, of sum 1. epsilon = 0: fedavg of unit updates. epsilon = 1:
+// the participants' weights: 1/N each ("uniform", as in the AAggFF authors' runs) or their samples
+// ("samples"), times the draw's, of sum 1. epsilon = 0: fedavg of unit updates. epsilon = 1:
 // the shortest vector of the hull, which lowers every participant's loss to first order; below,
 // that is not promised. Mix.response is lambda. Participants whose update is zero are dropped, and
 // parallel updates, or more of them than parameters, get a ridge (min_norm).
@@ -36,10 +36,21 @@ std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weig
 // Participants whose whole update is zero are dropped from the hull; in the reference form also in
 // the layers where it is zero.
 // Known weakness: sum h_i <= 0, so where updates are parallel and losses differ P stands against
-// all of them, and there is no step. The paper has it so: such a point is Pareto stationary. Left
-// out: the last gradients of clients that are absent (Sec. 3.3), for which the server would have to
-// keep vectors of its clients. With everyone in every round nothing is missing. Cost a round: O(L
-// m^3) beside the L Gram matrices.
-std::unique_ptr<Aggregator> make_fedlf(bool reference);
+// all of them, and there is no step. The paper has it so: such a point is Pareto stationary.
+//
+// Absent clients (Sec. 3.3; FedLfForm.window): with M the clients that took part in earlier rounds
+// and m the participants, those of them that last took part in the rounds t - M/m ... t - 1 and are
+// absent now enter each hull with their last updates; they do not enter the mean length of a layer,
+// P, or the length of the step. All vectors of a layer are then scaled to the layer's mean length
+// in the paper's form, too, for old updates may be far longer than those of the day: P's gradient
+// as it is, in the reference form summed from the scaled updates. Joined layers are scaled anew.
+// State: the last round of each client; the engine keeps the updates.
+//
+// Cost a round: O(L (m + a)^3) beside the L Gram matrices, a the absent ones.
+struct FedLfForm {
+  bool reference = false;
+  bool window = false;
+};
+std::unique_ptr<Aggregator> make_fedlf(const FedLfForm& form);
 
 }  // namespace hanse

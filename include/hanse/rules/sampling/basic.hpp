@@ -12,6 +12,10 @@ namespace hanse {
 // w_i = available/K. Cost a round: O(K log M) (Floyd's algorithm; then a shuffle for the order).
 std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per_round);
 
+// K draws with replacement, every client with the same probability; w_i = M N_i/K. Cost: O(M) once,
+// then O(K log M) a round.
+std::unique_ptr<ClientSampler> make_repeating_sampler(int64_t clients, int64_t per_round);
+
 // Every available client in every round; w_i = 1. Cost a round: O(M).
 std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
 

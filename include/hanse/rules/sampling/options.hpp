@@ -28,7 +28,8 @@ struct LearningOptions {
   BoundSource bound = BoundSource::kFirstRound;  // osmd, mabs, vrb
   double a_max = 0;              // of BoundSource::kGiven: A_max, MABS's A or VRB's L
   int64_t horizon = 0;           // T: rounds; needed where it decides what has no value
-  std::optional<double> eta;     // osmd, kFixed: the learning rate; none: the grid's smallest
+  std::optional<double> eta;     // osmd, kFixed: the learning rate; none: by `variation`
+  double variation = 0;          // osmd, kFixed: total variation of the comparator, >= 0
   std::optional<double> gamma;   // osmd: rate of the experts' weights; none: Theorem 8
   bool restart_uniform = false;  // kDoubling: restart from the uniform distribution, not the last
   // Share of the uniform distribution in p: eta of MABS, theta of VRB. In (0, 1]; 1: uniform.
@@ -50,7 +51,8 @@ struct SamplerOptions {
   std::string a_max = "auto";    // auto | first-round | running | a number
   std::string restart = "last";  // osmd-doubling
   double mixing = 0;             // 0: that of the sampler's paper
-  LearningOptions learning;      // the others; what is above replaces its own
+  // The others; what is above replaces its own. Uniform draws are without replacement.
+  LearningOptions learning = {.replacement = false};
 };
 
 }  // namespace hanse
