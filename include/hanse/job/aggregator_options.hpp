@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "hanse/base/rule_file.hpp"
+
 namespace hanse {
 
 struct AggregatorOptions {
@@ -26,6 +28,8 @@ struct AggregatorOptions {
   double epsilon = 0.1;    // fedmgda+
   double radius = 0;       // dqn-fed: longest step; 0: no limit
   int64_t backtrack = 0;   // dqn-fed: halvings of the step; 0: off
+  std::string formula;     // formula
+  RuleFile own;            // python, plugin
 };
 
 // n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.

@@ -66,8 +66,9 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not where the step
 // may be taken back, nor where the server's optimizer needs all of it at once.
-inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update) {
-  return needs.trials == 0 && !update.sends_direction();
+inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update,
+                          const ServerOptions& server) {
+  return needs.trials == 0 && !update.sends_direction() && server.own.path.empty();
 }
 
 }  // namespace hanse

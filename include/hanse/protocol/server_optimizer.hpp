@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"
 
 namespace hanse {
@@ -23,6 +24,7 @@ struct ServerOptions {
   double beta = 0.9;              // share of the velocity (the first moment) that stays
   double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
+  RuleFile own;                   // of kinds that are the user's own (kinds/own_rules.hpp)
   std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
 };
 

@@ -35,13 +35,15 @@ void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   footprint.add("queue", queue.bytes, queue.messages, 0);
 }
 
-// mix_kept(): the rates, the products, the coefficients.
+// mix_kept(): rates and norms, the products, the coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
-  const char* kind = "inner products";
+  const char* kind = facts.needs.gram ? "inner products" : "norms";
   const double k = facts.participants;
-  const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
-  footprint.allreduce(kind, kNumber * k);
-  footprint.add(kind, gram.bytes, gram.messages, gram.operations);
+  footprint.allreduce(kind, kNumber * k * (facts.needs.norms ? 2 : 1));
+  if (facts.needs.gram) {
+    const GramTraffic gram = gram_traffic(facts.parts, k, ranks);
+    footprint.add(kind, gram.bytes, gram.messages, gram.operations);
+  }
   footprint.broadcast(kind, kNumber * k * number(static_cast<int64_t>(facts.parts.size())));
 }
 
@@ -54,12 +56,12 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                  3 * kValue * p);  // the model, the row in training, the server's step
   footprint.keep("sums", sum_entry(facts) * (p + controls));
   footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
-  if (facts.needs.gram) {
+  if (facts.needs.after_training()) {
     const double most =
         facts.most_on_rank > 0 ? facts.most_on_rank : std::ceil(facts.participants / workers);
-    footprint.keep(
-        "kept updates",
-        kValue * p * most + gram_traffic(facts.parts, facts.participants, ranks).kept_bytes);
+    const double blocks =
+        facts.needs.gram ? gram_traffic(facts.parts, facts.participants, ranks).kept_bytes : 0;
+    footprint.keep("kept updates", kValue * p * most + blocks);
   }
   footprint.keep("client states",
                  kValue * number(facts.state_width) * std::ceil(number(facts.clients) / workers));
@@ -99,12 +101,12 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   share_controls();
   if (needs.losses) {
     gather_losses();
-    if (!needs.gram) share_plan();
+    if (!needs.after_training()) share_plan();
   }
   // train(), with the barrier behind it.
   send_queue(facts, ranks, hosts, footprint);
-  footprint.add("waiting", 0, 0, needs.losses && needs.gram ? 2 : 1);
-  if (needs.gram && k > 0) send_products(facts, ranks, footprint);
+  footprint.add("waiting", 0, 0, needs.losses && needs.after_training() ? 2 : 1);
+  if (needs.after_training() && k > 0) send_products(facts, ranks, footprint);
   if (facts.control_width > 0) {
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }

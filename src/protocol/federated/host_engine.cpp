@@ -154,14 +154,14 @@ class HostEngine final : public Engine, private SoloTraining {
         stage_(parts.stage),
         settings_(settings),
         sent_(parts.model),
-        overlaps_(step_overlaps(parts.rule, parts.update)),
+        overlaps_(step_overlaps(parts.rule, parts.update, settings.server)),
         row_(sent_.size),
         sum_(parts.model.n_params(), settings.max_participants, reduction()),
         second_row_(update_.control_width() + (stage_ ? stage_->second_row_width() : 0),
                     settings.max_participants, reduction()),
         evaluator_(parts.federation, parts.model) {
     if (comm_.rank() == 0) step_.resize(row_.size());
-    if (parts.rule.gram) {
+    if (parts.rule.after_training()) {
       kept_ =
           std::make_unique<KeptUpdates>(comm_, row_parts(parts.model.layout(), parts.rule.layers));
     }
