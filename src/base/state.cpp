@@ -76,6 +76,11 @@ State State::part(const std::string& name) const {
   return result;
 }
 
+void StateFields::part(const std::string& name, State& arrays) {
+  if (read_) arrays = read_->part(name);
+  if (written_) written_->put_part(name, arrays);
+}
+
 void StateFields::part(const std::string& name, Stateful& component) {
   if (read_) return component.load(read_->part(name));
   State own;

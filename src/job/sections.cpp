@@ -141,6 +141,12 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
       "global: the shared model; personalised: every client's own, or what a round of "
       "training makes of the shared one; auto: own where clients have one"));
+  table.add(
+      "evaluate.metric", evaluate.metric.path,
+      "a Python file or a library with a metric of your own over the clients: more columns of "
+      "evaluations.csv; empty: none");
+  table.add("evaluate.metric-digest", evaluate.metric.digest,
+            "digest of that file, which a run writes; another file is refused; empty: not known");
   may_change(table.add(
       "evaluate.regret", evaluate.regret,
       "measure the sampler's variance and regret, for studies: all clients train in every "

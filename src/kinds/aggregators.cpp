@@ -7,10 +7,12 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/aggregation/by_formula.hpp"
 #include "hanse/rules/aggregation/fair.hpp"
 #include "hanse/rules/aggregation/fedheal.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
+#include "own_rules.hpp"
 
 namespace hanse {
 
@@ -119,6 +121,14 @@ const Keys<Job> kLowering{
                       "iterate, the mean of all, or the update, lr times their sum; auto: update "
                       "where some client makes more than one step, else last")};
 
+const Keys<Job> kOwnRule = own_rule_keys(keys_of<Job>(
+    "aggregator", [](Job& job) -> auto& { return job.aggregator.own; }));
+
+std::unique_ptr<Aggregator> make_own(const Job& job, int64_t clients, double) {
+  return make_own_aggregator(own_rule("aggregator", job.aggregator.kind, job.aggregator.own),
+                             clients);
+}
+
 std::string& rate_of(Job& job) { return job.client.rate; }
 
 std::unique_ptr<Aggregator> make_lowering(const Job& job, int64_t, double) {
@@ -173,6 +183,18 @@ const Family<AggregatorKind> kAggregators{
                    "minimised; 1: fedavg")}},
       {},
       [](const Job& job, int64_t, double) { return make_superquantile(job.aggregator.tail); }},
+     {{"formula",
+       "by an expression of your own",
+       {kLoss, key("formula", &Options::formula,
+                   "a participant's value, such as n * exp(2 * F); the coefficients are the values "
+                   "divided by their sum")},
+       [](const Job& job) { make_by_formula(job.aggregator.formula, 1); }},
+      {},
+      [](const Job& job, int64_t clients, double) {
+        return make_by_formula(job.aggregator.formula, clients);
+      }},
+     {{"python", "a rule of your own, in Python", {kLoss, kOwnRule}}, {}, make_own},
+     {{"plugin", "a rule of your own, in a library", {kLoss, kOwnRule}}, {}, make_own},
      {{"aaggff-s",
        "online Newton step on the weights, for silos (Hahn et al. 2024)",
        {response_keys("1/clients"), variant_key(),
@@ -224,12 +246,12 @@ const Family<AggregatorKind> kAggregators{
         client_key("rate-limit", &ClientOptions::rate_limit, at_least(0),
                    "a client's rate is at most so many times its loss; 0: no limit")},
        check_backtracking},
-      {.make_update = make_quasi_newton},
+      {},
       make_lowering},
      {{"adafed",
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
        with_default(kLowering, &rate_of, std::string("loss")), check_backtracking},
-      {.make_update = make_quasi_newton},
+      {},
       make_lowering},
      {{"fedheal",
        "by how far clients move the model, of entries with steady signs (Chen et al. 2024)",

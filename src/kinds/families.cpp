@@ -2,6 +2,7 @@
 
 #include "hanse/data/kinds.hpp"
 #include "hanse/kinds/families.hpp"
+#include "own_rules.hpp"
 
 namespace hanse {
 
@@ -38,6 +39,14 @@ KindFamily data_family() {
   return family;
 }
 
+KindFamily optimizer_family() {
+  auto family = family_of<&Job::server, &ServerOptions::optimizer>(
+      "optimizers", "server.optimizer", "how the server steps along the mixed update",
+      server_optimizer_kinds());
+  for (auto& row : own_optimizer_rows()) family.rows.push_back(std::move(row));
+  return family;
+}
+
 }  // namespace
 
 std::vector<KindFamily> kind_families() {
@@ -45,9 +54,7 @@ std::vector<KindFamily> kind_families() {
       sampler_family(),
       aggregator_family(),
       update_family(),
-      family_of<&Job::server, &ServerOptions::optimizer>(
-          "optimizers", "server.optimizer", "how the server steps along the mixed update",
-          server_optimizer_kinds()),
+      optimizer_family(),
       family_of<&Job::model, &ModelOptions::kind>("models", "model.kind", "network", model_kinds()),
       data_family(),
       family_of<&Job::federation, &FederationOptions::partition>(

@@ -9,18 +9,25 @@
 #include "hanse/base/error.hpp"
 #include "hanse/client/smoothness.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "hanse/rules/sampling/by_formula.hpp"
 #include "hanse/rules/sampling/learning.hpp"
+#include "own_rules.hpp"
 
 namespace hanse {
 
 namespace {
 
-std::vector<double> sample_shares(const Job&, const Federation& federation) {
-  std::vector<double> lambda(static_cast<std::size_t>(federation.clients()));
-  for (std::size_t c = 0; c < lambda.size(); ++c) {
-    lambda[c] = static_cast<double>(federation.train(static_cast<int64_t>(c)).size()) /
-                static_cast<double>(federation.train_samples());
+std::vector<double> sample_counts(const Job&, const Federation& federation) {
+  std::vector<double> samples(static_cast<std::size_t>(federation.clients()));
+  for (std::size_t c = 0; c < samples.size(); ++c) {
+    samples[c] = static_cast<double>(federation.train(static_cast<int64_t>(c)).size());
   }
+  return samples;
+}
+
+std::vector<double> sample_shares(const Job& job, const Federation& federation) {
+  auto lambda = sample_counts(job, federation);
+  for (double& share : lambda) share /= static_cast<double>(federation.train_samples());
   return lambda;
 }
 
@@ -56,6 +63,13 @@ std::unique_ptr<ClientSampler> make_osmd(const SamplerCase& c, OsmdKind kind) {
 template <auto kMake>
 std::unique_ptr<ClientSampler> make_learning(const SamplerCase& c) {
   return kMake(learning_options(c), c.clients, c.options.per_round);
+}
+
+// Without data every client has one sample.
+std::unique_ptr<ClientSampler> make_formula(const SamplerCase& c) {
+  const std::vector<double> one_each(static_cast<std::size_t>(c.clients), 1.0);
+  return make_formula_sampler(c.options.formula, c.initial.empty() ? one_each : c.initial,
+                              c.options.per_round, c.options.learning.replacement);
 }
 
 std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
@@ -123,6 +137,15 @@ const Keys<Job> kOsmd{kLearning,
 const Keys<Job> kExperts = learning_key("gamma", &Learning::gamma, "auto",
                                         "learning rate of the experts' weights; auto: Theorem 8");
 
+const Keys<Job> kOwnRule{kPerRound,
+                         own_rule_keys(keys_of<Job>(
+                             "sampler", [](Job& job) -> auto& { return job.sampler.own; }))};
+
+std::unique_ptr<ClientSampler> make_own(const SamplerCase& c) {
+  return make_own_sampler(own_rule("sampler", c.options.kind, c.options.own), c.clients,
+                          std::min(c.options.per_round, c.clients));
+}
+
 // Of the two samplers by bandits; `mixing` is what 0 stands for.
 Keys<Job> bandit_keys(const std::string& mixing) {
   return {kLearning,
@@ -148,6 +171,19 @@ const Family<SamplerKind> kSamplers{
       {.blind = true, .by_shares = true},
       make_by_shares,
       sample_shares},
+     {{"formula",
+       "by an expression of your own",
+       {kLearning,
+        key("formula", &Options::formula,
+            "a client's probability up to a factor, such as sqrt(a) + 0.1 * mean(sqrt(a))")},
+       [](const Job& job) {
+         make_formula_sampler(job.sampler.formula, std::vector{1.0}, 1, true);
+       }},
+      {.by_samples = true},
+      make_formula,
+      sample_counts},
+     {{"python", "a rule of your own, in Python", kOwnRule}, {.own = true}, make_own},
+     {{"plugin", "a rule of your own, in a library", kOwnRule}, {.own = true}, make_own},
      {{"full", "every client in every round"},
       {.blind = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},

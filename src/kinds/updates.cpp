@@ -7,6 +7,7 @@
 #include "hanse/client/personal.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 
@@ -74,6 +75,9 @@ void check_second_order(const Job& job) {
   require(job.server.optimizer == "sgd", "server.optimizer",
           "server.optimizer = sgd: its step is a step of Newton's");
 }
+
+using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
+                                                     const Federation& federation, Model& model);
 
 struct UpdateKind : KindRow<Job> {
   UpdateTraits traits;
@@ -143,18 +147,21 @@ bool evaluates_own_models(const Job& job) {
   return client.alone || !client.personal.empty() || update_traits(client).own_models;
 }
 
-std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
-                                         Model& model) {
+std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
+                                         const AggregatorNeeds& needs) {
   const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   ClientOptions options = job.client;
   if (rule.instruct) rule.instruct(job.aggregator, options);
-  const UpdateMaker make = rule.make_update ? rule.make_update : kUpdates.find(options.kind).make;
+  const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());
 }
 
-std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t n_params) {
+std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params) {
   const UpdateKind& kind = kUpdates.find(job.client.kind);
   if (kind.make_optimizer) return kind.make_optimizer(job.client, n_params);
+  if (is_own_rule(job.server.optimizer)) {
+    return make_own_optimizer(own_rule("server", job.server.optimizer, job.server.own), clients);
+  }
   return make_server_optimizer(job.server, n_params);
 }
 

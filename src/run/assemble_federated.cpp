@@ -7,6 +7,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/engine.hpp"
@@ -17,9 +18,9 @@ namespace hanse {
 
 namespace {
 
-// Rules that send gradients, or weigh updates by their inner products, have none for buffers.
-void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_travel) {
-  if (!gradients_travel || layout.n_trainable() == layout.n_params()) return;
+// Clients that send gradients, and rules that mix after the training, know nothing of buffers.
+void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count) {
+  if (!gradients_count || layout.n_trainable() == layout.n_params()) return;
   throw InvalidArgument(fmt::format("{} works on gradients, and the model has buffers or frozen "
                                     "parameters",
                                     job.aggregator.kind),
@@ -53,7 +54,7 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
   if (!sampler_traits(job.sampler).blind) {
     refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
   }
-  if (needs.norms || needs.weighs_updates() || needs.rates || needs.trials > 0) {
+  if (needs.norms || needs.after_training() || needs.rates || needs.trials > 0) {
     refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
   }
   if (update.state_width() > 0 || update.sends_direction()) {
@@ -72,6 +73,20 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
+// Rank 0's rule; the other ranks get one that knows what it needs. Collective.
+AggregatorNeeds make_server_rule(Communicator& comm, FederatedAssembly& parts) {
+  AggregatorNeeds needs;
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    parts.aggregator =
+        make_aggregator(parts.trained, parts.federation.clients(), parts.participation);
+    needs = parts.aggregator->needs();
+  });
+  comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
+  if (comm.rank() != 0) parts.aggregator = make_rule(needs, nullptr);
+  return needs;
+}
+
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -80,25 +95,28 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
   agree_on(comm, [&] {
-    parts.update = make_update(job, federation, model);
-    check_view(job, *parts.update);
     if (comm.rank() != 0) return;
     parts.sampler = make_sampler(job, federation);
+    if (job.evaluate.regret && is_own_rule(job.sampler.kind)) {
+      throw InvalidArgument("the probabilities of a sampler of one's own are not known",
+                            "evaluate.regret", "leave it false");
+    }
     availability = make_availability(job.sampler.availability, federation.clients());
-    parts.optimizer = make_optimizer(job, model.layout().n_trainable());
+    parts.optimizer = make_optimizer(job, federation.clients(), model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());
   });
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  const AggregatorNeeds rule_needs = make_server_rule(comm, parts);
   agree_on(comm, [&] {
-    parts.aggregator = make_aggregator(job, federation.clients(), parts.participation);
-    const AggregatorNeeds needs = parts.aggregator->needs();
-    require_state_room(parts.update->state_width() + rule_state_width(needs, model.layout()),
-                       federation.clients(), comm.size(), job.client.state_memory << 20,
-                       job.run.out);
-    check_time_limit(job, *parts.update, needs, model.layout());
-    check_buffers(job, model.layout(), needs.gram || parts.update->sends_direction());
+    parts.update = make_update(job, federation, model, rule_needs);
+    check_view(job, *parts.update);
+    require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
+                       job.client.state_memory << 20, job.run.out);
+    check_time_limit(job, *parts.update, rule_needs, model.layout());
+    check_buffers(job, model.layout(),
+                  rule_needs.after_training() || parts.update->sends_direction());
   });
   if (!parts.model_file_digest.empty()) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
@@ -109,7 +127,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   }
   const auto settings = trainer_settings(job, max_participants);
   const RoundNeeds needs{.update = *parts.update,
-                         .rule = parts.aggregator->needs(),
+                         .rule = rule_needs,
                          .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
                          .settings = settings,
                          .model_kind = job.model.kind,

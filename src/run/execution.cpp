@@ -15,6 +15,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/own_rules.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
@@ -46,6 +47,11 @@ class Execution {
         start_s_(start_s),
         resume_(std::move(resume)),
         parts_(assemble(job, comm)) {
+    agree_on(comm, [&] {
+      if (is_server() && !job.evaluate.metric.path.empty()) {
+        own_metric_ = make_own_metric(job.evaluate.metric.path);
+      }
+    });
     // Data with clients of their own say how many there are, and the written job says the same.
     const Federation& federation = parts_->federation;
     const int64_t clients = federation.clients();
@@ -69,7 +75,7 @@ class Execution {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
-      if (verdict == Verdict::kFail) agree(comm_, with_name(protocol().failure()));
+      if (verdict == Verdict::kFail) agree_running(with_name(protocol().failure()));
       after_round(record, verdict, progress);
     }
     const bool is_done = completed() == job_.run.rounds;
@@ -93,6 +99,24 @@ class Execution {
     } catch (...) {
       return failure;
     }
+  }
+  // What ends a run behind its start is a failure, also where a rule calls it bad input.
+  void agree_running(const std::exception_ptr& failure) const {
+    try {
+      agree(comm_, failure);
+    } catch (const AgreedError& error) {
+      throw AgreedError(error.what(), ExitStatus::kFailed);
+    }
+  }
+  // Rank 0's part of what only it does, where a rule of the user's own may fail.
+  void on_server(const std::function<void()>& work) {
+    std::exception_ptr failure;
+    try {
+      if (is_server()) work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    agree_running(failure);
   }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
@@ -175,7 +199,10 @@ class Execution {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     evaluated_round_ = completed();
-    if (!is_server()) return;
+    on_server([&] { report_evaluation(std::move(found)); });
+  }
+
+  void report_evaluation(std::vector<ClientEvaluation> found) {
     clients_ = std::move(found);
     const Federation& federation = parts_->federation;
     const int64_t classes = federation.classes();
@@ -188,6 +215,7 @@ class Execution {
       metrics_.push_back(std::move(metric));
     }
     for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
+    if (own_metric_) add_own_metrics(own_metric_(trained, federation.client_names()));
     train_losses_.clear();
     for (const auto& client : trained) train_losses_.push_back(client.train_loss);
     if (completed() <= directory_->last_evaluation()) return;
@@ -202,6 +230,17 @@ class Execution {
     if (!decision.empty()) directory_->append_decision(completed(), decision);
   }
 
+  void add_own_metrics(const Metrics& own) {
+    for (const auto& metric : own) {
+      for (const auto& [name, value] : metrics_) {
+        if (name != metric.first) continue;
+        throw InvalidArgument("the metric has the name of a column that is there: " + name,
+                              "evaluate.metric", "choose another name");
+      }
+      metrics_.push_back(metric);
+    }
+  }
+
   // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
   // `required` one, on which a stopped run relies, is an error in any case.
   void checkpoint(bool required) {
@@ -209,16 +248,17 @@ class Execution {
     const InPhase phase(Phase::kCheckpoint);
     protocol().collect();
     State state;
-    if (is_server()) {
+    on_server([&] {
       State training;
       protocol().save(training);
       state.put_part("training", training);
       state.put("train_losses", std::span(train_losses_));
       state.put_text("job", job_text(job_));
       state.put_text("model_file", parts_->model_file_digest);
+      for (const auto& [key, file] : rule_files(job_)) state.put_text("rules/" + key, file->digest);
       state.put_part("data", data_facts(parts_->federation));
       directory_->sync();  // a checkpoint promises the lines before it
-    }
+    });
     const std::string folder = job_.run.out + "/checkpoints";
     try {
       write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
@@ -241,12 +281,23 @@ class Execution {
                           "put back the file that the run has started with");
   }
 
+  // The job says the same, unless somebody has changed its file.
+  void check_rules(const State& state) const {
+    for (const auto& [key, file] : rule_files(job_)) {
+      if (!state.contains("rules/" + key)) continue;
+      if (state.get_text("rules/" + key) == file->digest) continue;
+      throw InvalidArgument("the rule's file has changed since the checkpoint", key,
+                            "put back the file that the run has started with");
+    }
+  }
+
   void load_checkpoint() {
     State state;
     agree_on(comm_, [&] {
       if (is_server()) {
         state = read_checkpoint_state(resume_->file);
         check_model_file(state);
+        check_rules(state);
         if (const State facts = state.part("data"); !facts.arrays().empty()) {
           require_same_data(parts_->federation, facts, job_.data.path);
         }
@@ -301,6 +352,7 @@ class Execution {
                             .peak_memory_bytes = peak,
                             .clients = clients_on_,
                             .held_out = held_out_on_,
+                            .rules = rule_files(job_),
                             .metrics = metrics_,
                             .accounts = std::move(accounts),
                             .returned = protocol().returned()};
@@ -310,7 +362,7 @@ class Execution {
     return table;
   }
 
-  const KeyedJob& job_;
+  KeyedJob& job_;
   Communicator& comm_;
   double start_s_;
   double setup_s_ = 0;
@@ -328,12 +380,16 @@ class Execution {
   EvaluatedOn clients_on_, held_out_on_;     // of which samples metrics_ are
   int64_t evaluated_round_ = -1;             // of metrics_
   double flushed_s_ = 0;
+  OwnMetric own_metric_;  // rank 0; null: none
 };
 
 }  // namespace
 
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
                const std::optional<ResumePoint>& resume) {
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) digest_rule_files(job);
+  });
   return Execution(job, comm, start_s, resume).run();
 }
 

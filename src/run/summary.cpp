@@ -68,6 +68,9 @@ std::string summary_json(const Summary& summary) {
        {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
     if (!on.split().empty()) json[key] = on.split();
   }
+  for (const auto& [key, file] : summary.rules) {
+    json["rules"][key] = {{"path", file->path}, {"digest", file->digest}};
+  }
   for (const auto& [name, value] : summary.metrics) {
     if (std::isfinite(value)) json["metrics"][name] = value;
   }

@@ -33,11 +33,14 @@ Fields options_of(const KeyedJob& job, const std::string& section) {
   return options;
 }
 
-Fields sampler_header(const KeyedJob& job, const ClientSampler& sampler) {
+Fields sampler_header(const KeyedJob& job, const Federation& federation,
+                      const ClientSampler& sampler) {
   Fields header{{"rule", options_of(job, "sampler")}, {"clients", sampler.clients()}};
-  if (!sampler_traits(job.sampler).by_shares) return header;
+  const SamplerTraits traits = sampler_traits(job.sampler);
+  if (traits.own) header["seed"] = job.run.seed;
   for (int64_t client = 0; client < sampler.clients(); ++client) {
-    header["initial"].push_back(sampler.probability(client));
+    if (traits.by_shares) header["initial"].push_back(sampler.probability(client));
+    if (traits.by_samples) header["initial"].push_back(federation.train(client).size());
   }
   return header;
 }
@@ -128,7 +131,8 @@ std::function<void(const Fields& round)> begin(const KeyedJob& job, const std::s
 std::function<void()> trace_rounds(const KeyedJob& job, const FederatedAssembly& parts,
                                    const std::string& from, int64_t completed) {
   const auto sampler =
-      begin(job, "trace-sampler.json", sampler_header(job, *parts.sampler), from, completed);
+      begin(job, "trace-sampler.json", sampler_header(job, parts.federation, *parts.sampler), from,
+            completed);
   const auto aggregator =
       begin(job, "trace-aggregator.json",
             aggregator_header(job, parts.federation, parts.participation), from, completed);

@@ -58,7 +58,7 @@ extern "C" int hanse_main(int argc, char** argv, double) try {
   const Federation& federation = assembly->federation;
   Loop parts{.federation = federation,
              .sampler = make_sampler(job, federation),
-             .update = make_update(job, federation, *assembly->model)};
+             .update = make_update(job, federation, *assembly->model, {})};
   assembly->protocol().initialize_model();
   const auto initial = assembly->protocol().model_row();
   std::vector<float> theta(initial.begin(), initial.end());

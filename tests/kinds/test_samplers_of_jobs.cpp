@@ -36,8 +36,10 @@ std::unique_ptr<ClientSampler> make(const SamplerOptions& options, int64_t clien
 TEST(SamplersOfJobs, AllTakePartWithoutReplacementWhereThereAreFewer) {
   ASSERT_GE(drawing_kinds().size(), 9U);
   for (const auto& kind : drawing_kinds()) {
-    SamplerOptions options{
-        .kind = kind, .per_round = 6, .learning = {.replacement = false, .horizon = 9}};
+    SamplerOptions options{.kind = kind,
+                           .per_round = 6,
+                           .formula = "1",
+                           .learning = {.replacement = false, .horizon = 9}};
     EXPECT_EQ(make(options, 5)->per_round(), 5) << kind;
     EXPECT_EQ(make(options, 6)->per_round(), 6) << kind;
     options.learning.replacement = true;

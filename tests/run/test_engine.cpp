@@ -32,7 +32,6 @@ struct MadeJob {
     known.federation.samples = 8;
     federation = Federation::load(known.data, known.federation, 1, *comm);
     model = make_model(known.model, federation.sample_shape(), federation.classes());
-    update = make_update(job, federation, *model);
     sampler = make_sampler(job, federation);
     settings.client = job.client;
     settings.comm = job.comm;
@@ -40,6 +39,7 @@ struct MadeJob {
     settings.regret = job.evaluate.regret;
     settings.own_models = evaluates_own_models(job);
     rule = make_aggregator(job, federation.clients(), 1)->needs();
+    update = make_update(job, federation, *model, rule);
   }
   RoundNeeds needs(const Job& job) const {
     return {.update = *update,

@@ -86,6 +86,8 @@ class StateFields {
     if (read_) read_->get_into<T>(name, values);
     if (written_) written_->put(name, std::span<const T>(values));
   }
+  // Arrays that the component does not know by name.
+  void part(const std::string& name, State& arrays);
   // A component within this one.
   void part(const std::string& name, Stateful& component);
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "hanse/base/rule_file.hpp"
+
 namespace hanse {
 
 struct AggregatorOptions {
@@ -28,6 +30,8 @@ struct AggregatorOptions {
   int64_t backtrack = 0;        // dqn-fed: halvings of the step; 0: off
   std::string absent = "none";  // fedlf: none | window
   double threshold = 0.3;       // fedheal: tau
+  std::string formula;          // formula
+  RuleFile own;                 // python, plugin
 };
 
 // n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.

@@ -12,18 +12,11 @@ namespace hanse {
 struct AggregatorOptions;
 struct ClientOptions;
 struct Job;
-class Federation;
-class LocalUpdate;
-class Model;
-
-using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
-                                                     const Federation& federation, Model& model);
 
 // What a job needs to know of an aggregator before it is made.
 struct AggregatorTraits {
   bool plain_mean = false;    // weights clients by their shares alone
   bool scaled_draws = false;  // a draw counts as one of uniform draws where a trace has no weights
-  UpdateMaker make_update = nullptr;  // of clients of its own; null: those of client.update
   // Changes what clients train; null: nothing.
   void (*instruct)(const AggregatorOptions& options, ClientOptions& client) = nullptr;
 };

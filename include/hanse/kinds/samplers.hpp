@@ -20,6 +20,8 @@ struct SamplerTraits {
   bool distinct = false;     // nobody is drawn twice: as many draws as clients are all clients
   bool everyone = false;     // all clients that are there take part
   bool by_shares = false;    // by fixed shares, which make_sampler() needs
+  bool by_samples = false;   // knows each client's samples, which make_sampler() then needs
+  bool own = false;          // the user's own: it draws for itself, and nobody can impose a draw
   bool has_experts = false;  // weighs experts: ClientSampler::expert_weights()
 };
 
@@ -31,8 +33,9 @@ SamplerTraits sampler_traits(const SamplerOptions& options);
 
 // Throws InvalidArgument when options and federation do not fit together.
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
-// The same without data. `initial` [M]: shares of weighted and lipschitz, first probabilities of
-// the osmd family; empty: uniform, where the kind has such a start.
+// The same without data. `initial` [M]: shares of weighted and lipschitz, samples of the clients
+// for formula, first probabilities of the osmd family; empty: uniform, where the kind has such a
+// start.
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,
                                             std::span<const double> initial);
 

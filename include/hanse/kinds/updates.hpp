@@ -7,6 +7,7 @@
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
@@ -24,12 +25,12 @@ UpdateTraits update_traits(const ClientOptions& options);
 // client.update, client.personal or client.alone give them some.
 bool evaluates_own_models(const Job& job);
 
-// What the clients of client.update do, or those that aggregator.kind brings. Throws
-// InvalidArgument when options, federation and model do not fit together.
-std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation,
-                                         Model& model);
+// What the clients of client.update do, or those that find out rates for a rule that needs them.
+// Throws InvalidArgument when options, federation and model do not fit together.
+std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
+                                         const AggregatorNeeds& needs);
 
 // The server's step: that of server.optimizer, or what client.update asks for.
-std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t n_params);
+std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params);
 
 }  // namespace hanse

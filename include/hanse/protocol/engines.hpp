@@ -72,8 +72,10 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 // Does the model go back to the ranks part by part while its sum still comes? Not where the step
 // may be taken back, nor where the server's optimizer needs all of it at once, nor where the sum is
 // divided by another.
-inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update) {
-  return needs.trials == 0 && !update.sends_direction() && !needs.sign_share;
+inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update,
+                          const ServerOptions& server) {
+  return needs.trials == 0 && !update.sends_direction() && !needs.sign_share &&
+         server.own.path.empty();
 }
 
 }  // namespace hanse

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"
 
 namespace hanse {
@@ -24,6 +25,7 @@ struct ServerOptions {
   double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
   bool average = false;           // keep the mean of the models behind all rounds, too
+  RuleFile own;                   // of kinds that are the user's own (kinds/own_rules.hpp)
   std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
 };
 

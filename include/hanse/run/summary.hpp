@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "hanse/base/rule_file.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/evaluated_on.hpp"
@@ -25,6 +28,8 @@ struct Summary {
   double peak_memory_bytes = 0;  // resident, the most of any rank
   EvaluatedOn clients;           // of the metrics
   EvaluatedOn held_out;          // of those that begin with held_out_
+  // Files of the user's own rules, each with the key that names it.
+  std::vector<std::pair<std::string, RuleFile*>> rules;
   Metrics metrics;
   Accounts accounts;
   std::vector<ReturnedArm> returned;  // by bandits, x_hat in summary.json

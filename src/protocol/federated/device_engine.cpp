@@ -69,7 +69,7 @@ class DeviceEngine final : public Engine {
                                              cohorts_->device())),
         n_params_(parts.model.n_params()) {
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
-    if (!parts.rule.gram) return;
+    if (!parts.rule.after_training()) return;
     kept_ = torch_library().make_device_updates(
         comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
   }

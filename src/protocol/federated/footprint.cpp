@@ -44,12 +44,12 @@ double weighed_updates(const FederatedFacts& facts) {
   return k + (clients - k) * (1 - std::pow(1 - k / clients, std::floor(clients / k)));
 }
 
-// mix_kept(): the rates, the absent clients, the products, the coefficients.
+// mix_kept(): rates and norms, the absent clients, the products, the coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
-  const char* kind = "inner products";
+  const char* kind = facts.needs.gram ? "inner products" : "norms";
   const double k = facts.participants;
   const double updates = weighed_updates(facts);
-  footprint.allreduce(kind, kNumber * k);
+  footprint.allreduce(kind, kNumber * k * (facts.needs.norms ? 2 : 1));
   if (facts.needs.last_updates) {
     footprint.broadcast(kind, kCount);
     footprint.broadcast(kind, kCount * (updates - k));
@@ -73,7 +73,7 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   footprint.keep("model rows", (2 + sums) * kValue * p);
   footprint.keep("sums", sum_entry(facts) * (sums * p + controls));
   footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
-  if (facts.needs.weighs_updates()) {
+  if (facts.needs.after_training()) {
     const double most =
         facts.most_on_rank > 0 ? facts.most_on_rank : std::ceil(facts.participants / workers);
     footprint.keep("kept updates", kValue * p * most);
@@ -120,12 +120,12 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
   share_controls();
   if (needs.losses) {
     gather_losses();
-    if (!needs.weighs_updates()) share_plan();
+    if (!needs.after_training()) share_plan();
   }
   // train(), with the barrier behind it.
   send_queue(facts, ranks, hosts, footprint);
-  footprint.add("waiting", 0, 0, needs.losses && needs.weighs_updates() ? 2 : 1);
-  if (needs.weighs_updates() && k > 0) send_products(facts, ranks, footprint);
+  footprint.add("waiting", 0, 0, needs.losses && needs.after_training() ? 2 : 1);
+  if (needs.after_training() && k > 0) send_products(facts, ranks, footprint);
   if (facts.control_width > 0) {
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }

@@ -87,7 +87,7 @@ class HostEngine final : public Engine, private SoloTraining {
         stage_(parts.stage),
         settings_(settings),
         sent_(parts.model),
-        overlaps_(step_overlaps(parts.rule, parts.update)),
+        overlaps_(step_overlaps(parts.rule, parts.update, settings.server)),
         row_(sent_.size),
         sum_(parts.model.n_params() * (parts.rule.sign_share ? 2 : 1),
              parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
@@ -97,7 +97,7 @@ class HostEngine final : public Engine, private SoloTraining {
         evaluator_(parts.federation, parts.model) {
     divides_ = parts.rule.sign_share.has_value();
     if (comm_.rank() == 0) step_.resize(row_.size() * (divides_ ? 2 : 1));
-    if (parts.rule.weighs_updates()) {
+    if (parts.rule.after_training()) {
       kept_ = std::make_unique<KeptUpdates>(comm_, parts.model.layout(), parts.rule);
     }
     if (state_width() == 0) return;

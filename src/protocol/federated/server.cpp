@@ -54,7 +54,12 @@ void Server::observe_all(std::vector<double> squared_steps, int64_t round) {
 const Draw& Server::draw(int64_t round) {
   round_ = round;
   forget_mix();
-  return participation_.draw(round);
+  const Draw& draw = participation_.draw(round);
+  samples_.clear();
+  for (const int64_t client : draw.clients) {
+    samples_.push_back(static_cast<double>(parts_.federation.train(client).size()));
+  }
+  return draw;
 }
 
 std::vector<double> Server::importances() const {
@@ -90,31 +95,33 @@ RoundReport Server::report() const {
           .clients = draw.clients,
           .lambda = participation_.shares(),
           .draw_weights = draw.weights,
-          .losses = losses_};
+          .losses = losses_,
+          .samples = samples_};
 }
 
 std::vector<int64_t> Server::absent() const {
   return parts_.aggregator.absent(round_, participation_.drawn().clients);
 }
 
-std::vector<double> Server::mix(std::span<const double> gram, std::span<const double> rates) {
+std::vector<double> Server::mix(const Trained& trained) {
   RoundReport report = this->report();
   if (report.clients.empty()) return {};  // nobody was there
-  report.gram = gram;
-  if (needs_.rates) report.rates = rates;
-  if (needs_.sign_share) report.distances = rates;
+  report.gram = trained.gram;
+  report.norms = trained.norms;
+  if (needs_.rates) report.rates = trained.rates;
+  if (needs_.sign_share) report.distances = trained.rates;
   trace_.absent = absent().size();
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;
   if (needs_.gram) {
-    directions_.add(round_, report.clients, gram, report.rates, mix);
+    directions_.add(round_, report.clients, report.gram, report.rates, mix);
     for (double& one : c) one *= mix.direction.scale;
   } else if (!losses_.empty()) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
   if (settings_.trace) {
-    trace_.gram.assign(gram.begin(), gram.end());
+    trace_.gram.assign(report.gram.begin(), report.gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
     trace_.distances.assign(report.distances.begin(), report.distances.end());
   }
@@ -159,10 +166,7 @@ void Server::describe_draw() {
   const auto a_of_all = participation_.a_of_all();
   trace_.draw = participation_.drawn();
   trace_.a_of_all.assign(a_of_all.begin(), a_of_all.end());
-  trace_.samples.clear();
-  for (const int64_t client : trace_.draw.clients) {
-    trace_.samples.push_back(static_cast<double>(parts_.federation.train(client).size()));
-  }
+  trace_.samples = samples_;
   trace_.everyone_there = there.full();
   trace_.available.clear();
   for (int64_t k = 0; !there.full() && k < there.size(); ++k) {

@@ -14,6 +14,13 @@
 
 namespace hanse {
 
+// What rules that mix after the training learn from it, in the draw's order.
+struct Trained {
+  std::span<const double> gram;   // [L, K, K]
+  std::span<const double> rates;  // [K]
+  std::span<const double> norms;  // [K] |theta_i - theta|^2
+};
+
 class Server : public Stateful {
  public:
   // `parts` and `settings` must outlive it. REQUIRES: rank 0's.
@@ -32,9 +39,9 @@ class Server : public Stateful {
   // Clients whose last updates count beside those of the drawn.
   std::vector<int64_t> absent() const;
   // What the updates count: [K] in the draw's order, or [L, K + A] of L layers and A absent
-  // clients, by the losses it took and, for rules that need them, the Gram matrices [L, K + A, K +
-  // A] and the clients' rates or distances [K]. Empty without participants.
-  std::vector<double> mix(std::span<const double> gram, std::span<const double> rates);
+  // clients, by the losses it took and, for rules that need them, what came of the training. Empty
+  // without participants.
+  std::vector<double> mix(const Trained& trained);
   // The rules learn what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
   // Before the steps along the sum of a round that observe() has seen; moves `control`, unless it
@@ -72,6 +79,7 @@ class Server : public Stateful {
 
   // Of the round in progress.
   int64_t round_ = 0;
+  std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
   double coefficients_ = 0;            // their sum

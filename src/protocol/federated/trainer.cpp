@@ -11,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/comm/agreement.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 
@@ -77,7 +78,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
 
   Findings findings(plan_->size());
   train(findings);
-  if (needs_.weighs_updates()) mix_kept(findings);
+  if (needs_.after_training()) mix_kept(findings);
   RoundRecord record = report(findings, stop_requested);
 
   const AlignedFloats before = server_ && needs_.trials > 0 ? theta_ : AlignedFloats();
@@ -131,7 +132,7 @@ void FederatedTrainer::decide_participants() {
 void FederatedTrainer::draw_participants() {
   const Draw& draw = server_->draw(completed_ + 1);
   plan_->assign(draw, server_->importances(), completed_ + 1);
-  if (!needs_.losses && !needs_.weighs_updates()) plan_->weigh(server_->mix({}, {}));
+  if (!needs_.losses && !needs_.after_training()) plan_->weigh(server_->mix({}));
 }
 
 void FederatedTrainer::share_model() {
@@ -148,11 +149,11 @@ void FederatedTrainer::gather_losses() {
   const InPhase phase(Phase::kLosses);
   auto losses = participants_losses(parts_, settings_, context(), *account_);
   if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
-  if (needs_.weighs_updates()) {
+  if (needs_.after_training()) {
     parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
-  if (server_) attempt(failure_, [&] { plan_->weigh(server_->mix({}, {})); });
+  if (server_) attempt(failure_, [&] { plan_->weigh(server_->mix({})); });
   plan_->share(PlanMessage::kParticipants);
 }
 
@@ -168,31 +169,38 @@ void FederatedTrainer::train(Findings& findings) {
   parts_.comm.barrier();
 }
 
-// Inner products to rank 0, or distances, coefficients back, and every rank folds what it kept.
-// When a client failed, updates are missing; its rank says so at the end of the round, which is
-// then dropped.
+// Rates and norms, or inner products, to rank 0, coefficients back, and every rank folds what it
+// kept. When a client failed, updates are missing; its rank says so at the end of the round, which
+// is then dropped.
 void FederatedTrainer::mix_kept(const Findings& findings) {
   if (plan_->empty()) return;
   const InPhase phase(Phase::kProducts);
-  std::vector<double> rates(plan_->size());
-  for (std::size_t i = 0; i < plan_->size(); ++i) {
+  const std::size_t size = plan_->size();
+  std::vector<double> numbers(needs_.norms ? 2 * size : size);  // in the draw's order
+  const auto rates = std::span(numbers).first(size);
+  const auto norms = std::span(numbers).subspan(size);
+  for (std::size_t i = 0; i < size; ++i) {
     const auto position = static_cast<std::size_t>(plan_->entries()[i].position);
     rates[position] = findings.of(i, Findings::kRate);
+    if (needs_.norms) norms[position] = findings.of(i, Findings::kSquaredNorm);
   }
-  parts_.comm.allreduce(std::span(rates), ReduceOp::kMax);
+  parts_.comm.allreduce(std::span(numbers), ReduceOp::kMax);
   if (std::find(rates.begin(), rates.end(), Findings::kElsewhere) != rates.end()) {
     return engine().drop_kept();
   }
   std::vector<int64_t> absent;
   if (server_) absent = server_->absent();
   if (needs_.last_updates) share_list(parts_.comm, absent);
-  const std::size_t updates = plan_->size() + absent.size();
+  const std::size_t updates = size + absent.size();
   const auto k = static_cast<int64_t>(updates);
   std::vector<double> gram;
   if (needs_.gram) gram = engine().gram(k, absent);
   const auto layers = row_parts(parts_.model.layout(), needs_.layers).size();
   std::vector<double> coefficients(layers * updates);
-  if (server_) attempt(failure_, [&] { coefficients = server_->mix(gram, rates); });
+  if (server_) {
+    attempt(failure_,
+            [&] { coefficients = server_->mix({.gram = gram, .rates = rates, .norms = norms}); });
+  }
   parts_.comm.bcast(std::span(coefficients), 0);
   if (server_ && !needs_.gram) plan_->weigh(coefficients);
   attempt(failure_, [&] {
@@ -236,20 +244,22 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   }
   PartStep step_part;
   if (server_ && !record.failed) {
-    const InPhase phase(Phase::kStep);
+    const InPhase stepping(Phase::kStep);
     plan_->observe(findings);
-    record.loss = server_->observe(*plan_, findings);
-    if (!plan_->empty()) {
+    attempt(failure_, [&] {
+      record.loss = server_->observe(*plan_, findings);
+      if (plan_->empty()) return;
       server_->prepare_step(control_, second_row);
       step_part = [this](int64_t begin, std::span<float> update) {
-        const InPhase phase(Phase::kStep);
+        const InPhase part(Phase::kStep);
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
-        server_->step(begin, theta.first(update.size()), update);
+        attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
       };
-    }
+    });
   }
   const InPhase phase(Phase::kReduce);
   const ExchangeReport done = engine().exchange(theta_, step_part);
+  if (failure_) record.failed = true;
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
   account_->reduce_s += done.times.reduce_s;
@@ -349,13 +359,14 @@ void FederatedTrainer::save(State& state) const {
 
 void FederatedTrainer::load(const State& state) {
   model_is_shared_ = false;
-  if (server_) {
+  agree_on(parts_.comm, [&] {
+    if (!server_) return;
     state.get_into<float>("model", theta_);
     completed_ = state.get_one<int64_t>("rounds");
     if (!control_.empty()) state.get_into<float>("control", control_);
     if (!average_.empty()) state.get_into<float>("average", average_);
     server_->load(state);
-  }
+  });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
 }
 

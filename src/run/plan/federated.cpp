@@ -123,7 +123,7 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   });
   const bool personal = evaluates_own_models(trained);
   const RoundKind kind{.facts = facts_of(*this, *workload),
-                       .overlaps = step_overlaps(aggregator->needs(), *update),
+                       .overlaps = step_overlaps(aggregator->needs(), *update, trained.server),
                        .own_models = personal,
                        .trains_to_evaluate = personal && !update->keeps_own_model()};
   const double row_bytes =

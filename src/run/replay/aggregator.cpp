@@ -72,12 +72,16 @@ std::vector<double> read_gram(const Json& round, std::size_t& k, const std::stri
   return all;
 }
 
-// The round's "sizes" [count] as shares of `total`, or of their own sum when it is 0; equal shares
-// when it has none and they are not `needed`.
-std::vector<double> shares_of_sizes(const Json& round, std::size_t count, bool needed, double total,
+// The round's "sizes" [count]; 1 each when it has none and they are not `needed`.
+std::vector<double> read_sizes(const Json& round, std::size_t count, bool needed,
+                               const std::string& where) {
+  if (needed || round.contains("sizes")) return numbers(round, "sizes", count, 0, where);
+  return std::vector<double>(count, 1);
+}
+
+// As shares of `total`, or of their own sum when it is 0.
+std::vector<double> shares_of_sizes(std::vector<double> sizes, double total,
                                     const std::string& where) {
-  std::vector<double> sizes(count, 1);
-  if (needed || round.contains("sizes")) sizes = numbers(round, "sizes", count, 0, where);
   const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   if (!(sum > 0)) throw InvalidArgument("sizes sum to 0", where + ".sizes");
   for (double& size : sizes) size /= total > 0 ? total : sum;
@@ -148,7 +152,8 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const auto read = [&](bool needed, const char* name, double low) {
     return needed ? numbers(round, name, k, low, where) : std::vector<double>();
   };
-  const auto lambda = shares_of_sizes(round, k, needs.sizes, setting.samples, where);
+  const auto sizes = read_sizes(round, k, needs.sizes, where);
+  const auto lambda = shares_of_sizes(sizes, setting.samples, where);
   auto draw_weights = read(round.contains("draw_weights"), "draw_weights", 0);
   if (draw_weights.empty()) draw_weights.assign(k, setting.absent_weight);
   const auto rates =
@@ -156,14 +161,16 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const auto losses = read(needs.losses, "losses", -INFINITY);
   const auto norms = read(needs.norms, "norms", 0);
   const auto distances = read(needs.sign_share.has_value(), "distances", 0);
-  const RoundReport report{.round = t,
-                           .clients = clients,
-                           .lambda = lambda,
-                           .draw_weights = draw_weights,
-                           .losses = losses,
-                           .gram = gram,
-                           .rates = rates,
-                           .distances = distances};
+  RoundReport report{.round = t,
+                     .clients = clients,
+                     .lambda = lambda,
+                     .draw_weights = draw_weights,
+                     .losses = losses,
+                     .samples = sizes,
+                     .gram = gram,
+                     .rates = rates,
+                     .distances = distances};
+  if (needs.late) report.norms = norms;
   Mix mix = mix_of(rule, report, where);
   if (needs.gram) return describe_direction(mix, rows);
   const double scale = rule.scale(report, norms);

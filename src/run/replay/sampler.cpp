@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -55,6 +56,33 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
     means[at[j]] += of_draws[j] / static_cast<double>(draw.counts[at[j]]);
   }
   return means;
+}
+
+// One of the user's own draws as in the run that the trace is of, from the same stream.
+Draw draw_again(const Json& trace, int64_t t, const std::vector<int64_t>& draws,
+                ClientSampler& sampler) {
+  const int64_t seed = integer(field(trace, "seed", "trace"), 0, INT64_MAX, "seed");
+  RandomStream stream(static_cast<uint64_t>(seed), Purpose::kSampling, static_cast<uint64_t>(t));
+  Draw draw = sampler.draw(t, stream);
+  if (draw.clients == draws) return draw;
+  throw InvalidArgument(
+      fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
+}
+
+// As replay_round() has it, of a sampler of the user's own.
+Json replay_own(const Json& trace, const Json& round, int64_t t, const std::string& where,
+                ClientSampler& sampler) {
+  set_available(round, where, sampler);
+  const auto draws = ids(field(round, "draws", where), sampler.clients(), false, where + ".draws");
+  const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
+  const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
+  try {
+    const Draw draw = draw_again(trace, t, draws, sampler);
+    sampler.observe(draw, {.a = feedback, .losses = losses});
+    return {{"draws", draw.clients}, {"weights", draw.weights}};
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(where + ": " + error.what());
+  }
 }
 
 Json replay_round(const Json& round, const std::string& where, bool has_experts,
@@ -110,7 +138,8 @@ std::vector<double> initial_of(const Json& trace, const SamplerOptions& options,
   if (!trace.contains("initial")) return {};
   auto initial = numbers(trace, "initial", to_index(clients), 0, "trace");
   const double sum = std::accumulate(initial.begin(), initial.end(), 0.0);
-  if (!sampler_traits(options).by_shares && !(std::abs(sum - 1) < 1e-6)) {
+  const SamplerTraits traits = sampler_traits(options);
+  if (!traits.by_shares && !traits.by_samples && !(std::abs(sum - 1) < 1e-6)) {
     throw InvalidArgument(fmt::format("probabilities sum to {}, not 1", sum), "trace.initial");
   }
   return initial;
@@ -123,9 +152,15 @@ Json replay_sampler(const Json& trace, const Job& job) {
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
   const auto sampler = make_sampler(options, clients, initial);
-  const bool has_experts = sampler_traits(options).has_experts;
+  const SamplerTraits traits = sampler_traits(options);
+  if (traits.own) {
+    int64_t t = 0;
+    return each_round(trace, [&](const Json& round, const std::string& where) {
+      return replay_own(trace, round, ++t, where, *sampler);
+    });
+  }
   Json result = each_round(trace, [&](const Json& round, const std::string& where) {
-    return replay_round(round, where, has_experts, *sampler);
+    return replay_round(round, where, traits.has_experts, *sampler);
   });
   if (trace.contains("importance")) {
     result["importance"] = numbers(trace, "importance", to_index(clients), 0, "trace");

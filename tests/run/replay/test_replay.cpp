@@ -51,6 +51,21 @@ TEST(Replay, FedAvgInClosedForm) {
             (std::vector<Numbers>{{0.25, 0.25}, {0.25, 0.25, 0.25, 0.25}, {0.125}, {0.25, 1.25}}));
 }
 
+TEST(Replay, FormulaInClosedForm) {
+  const Json rounds = {{{"participants", {3, 1}},
+                        {"sizes", {10, 30}},
+                        {"draw_weights", {2, 1}},
+                        {"losses", {3, 1}},
+                        {"norms", {1, 4}}}};
+  const auto by = [&](const std::string& formula) {
+    return weights(
+        trace(rounds, {{"aggregator.kind", "formula"}, {"aggregator.formula", formula}}));
+  };
+  EXPECT_EQ(by("n"), (std::vector<Numbers>{{0.25, 0.75}}));
+  EXPECT_EQ(by("n * w * F"), (std::vector<Numbers>{{60.0 / 90, 30.0 / 90}}));
+  EXPECT_EQ(by("norm"), (std::vector<Numbers>{{0.2, 0.8}}));
+}
+
 TEST(Replay, NobodyThereMixesNothing) {
   const Json rounds = {{{"participants", Json::array()}, {"sizes", Json::array()}},
                        {{"participants", {3, 1}}, {"sizes", {10, 30}}}};

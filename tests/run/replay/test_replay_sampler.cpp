@@ -53,6 +53,21 @@ void expect_refused(const Json& input, std::initializer_list<std::string> parts)
 const double kDouble = 4 * std::log(2.0) / 27;
 const double kTriple = 4 * std::log(3.0) / 27;
 
+// `initial` are the clients' samples.
+TEST(ReplaySampler, Formula) {
+  const Json rounds = {{{"draws", {2, 0}}, {"feedback", {4, 1}}}};
+  const Json input = {
+      {"rule",
+       {{"sampler.kind", "formula"}, {"sampler.formula", "n * a"}, {"sampler.replacement", false}}},
+      {"clients", 3},
+      {"initial", {1, 1, 2}},
+      {"rounds", rounds}};
+  const Json output = played(input);
+  expect_numbers(output.at("rounds").at(0).at("probabilities"), {0.25, 0.25, 0.5});
+  expect_numbers(output.at("rounds").at(0).at("coefficients"), {1.5, 1});
+  expect_numbers(output.at("next"), {1 / 11.5, 2.5 / 11.5, 8 / 11.5});
+}
+
 TEST(ReplaySampler, OsmdInClosedForm) {
   const Json rounds = {{{"draws", {2, 0}}, {"feedback", {kTriple, kDouble}}},
                        {{"draws", {1, 2}}, {"feedback", {0, 0}}}};

@@ -15,21 +15,22 @@ namespace hanse {
 
 // What a rule needs to know of the participants before it can mix.
 struct AggregatorNeeds {
-  bool sizes = false;         // lambda of RoundReport; the others may be given any
+  bool sizes = false;         // lambda and samples of RoundReport; the others may be given any
   bool losses = false;        // F_i at the received model, on the client's training samples
-  bool norms = false;         // |theta_i - theta|^2, after training, for scale()
+  bool norms = false;         // |theta_i - theta|^2, after training, for scale() or a late mix()
   bool full = false;          // every client in every round
   bool gram = false;          // inner products of the updates: coefficients follow after training
   bool layers = false;        // with gram: one Gram matrix a layer of the model
   bool rates = false;         // d_i, the rate at which the client's own step would lower its loss
+  bool late = false;          // coefficients follow after training, from norms and rates
   int64_t trials = 0;         // with losses: shorter steps to try until accepts()
   bool last_updates = false;  // with gram: those of absent clients count too, see absent()
   // Of each update only the entries count whose sign the client has had in more than this share of
   // its rounds (client/sign_memory.hpp); the rule weighs by their distances.
   std::optional<double> sign_share = std::nullopt;
 
-  // Do the coefficients follow after training only?
-  bool weighs_updates() const { return gram || sign_share; }
+  // Are updates kept until the rule has seen what came of the training?
+  bool after_training() const { return late || gram || sign_share; }
 };
 
 // Statistics of a round's participants; arrays are per participant, in the draw's order.
@@ -39,6 +40,9 @@ struct RoundReport {
   std::span<const double> lambda;        // n_i / sum over the federation of n_j
   std::span<const double> draw_weights;  // w_i of Draw
   std::span<const double> losses;        // F_i; empty unless asked for
+  std::span<const double> samples = {};  // n_i
+  std::span<const double> norms = {};    // |theta_i - theta|^2; empty unless asked for by a late
+                                         // rule
   std::span<const double> gram = {};     // [L, K, K] u_i.u_j of the updates u_i = theta_i - theta,
                                          // L layers or 1; empty unless asked for. The last updates
                                          // of A absent clients follow: [L, K + A, K + A]
@@ -65,8 +69,8 @@ struct Mix {
 class Aggregator : public Stateful {
  public:
   virtual AggregatorNeeds needs() const { return {}; }
-  // Before the participants train; after, for rules that need the Gram matrix. Throws
-  // InvalidArgument when it cannot weigh them.
+  // Before the participants train; after, where needs().after_training(). Throws InvalidArgument
+  // when it cannot weigh them.
   virtual Mix mix(const RoundReport& report) = 0;
   // After they trained: the factor of the whole step, from the report that mix() got and
   // `squared_norms` [K], empty unless asked for. Pure: mix() leaves nothing behind for it.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "hanse/base/rule_file.hpp"
 #include "hanse/rules/variant.hpp"
 
 namespace hanse {
@@ -51,6 +52,8 @@ struct SamplerOptions {
   std::string a_max = "auto";    // auto | first-round | running | a number
   std::string restart = "last";  // osmd-doubling
   double mixing = 0;             // 0: that of the sampler's paper
+  std::string formula;           // formula
+  RuleFile own;                  // python, plugin
   // The others; what is above replaces its own. Uniform draws are without replacement.
   LearningOptions learning = {.replacement = false};
 };

@@ -50,7 +50,7 @@ class ClientSampler : public Stateful {
   // Probability that the next draw (the first of the round's) is this client, were all available.
   virtual double probability(int64_t client) const = 0;
 
-  // Is every client as likely as any other, in every round?
+  // Is every client as likely as any other, in every round? Also of samplers that cannot say.
   virtual bool even() const { return false; }
 
   // Called after every round with what its participants reported. Throws InvalidArgument, naming

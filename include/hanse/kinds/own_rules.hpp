@@ -1,0 +1,28 @@
+// Kinds whose rule is a file of the user's own: python and plugin, of aggregator.kind, sampler.kind
+// and server.optimizer, and evaluate.metric.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hanse/base/rule_file.hpp"
+#include "hanse/plugin/rules.hpp"
+
+namespace hanse {
+
+struct Job;
+
+inline bool is_own_rule(const std::string& kind) { return kind == "python" || kind == "plugin"; }
+
+// The rule of that section. REQUIRES: is_own_rule(kind).
+RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file);
+
+// The files that the job's chosen kinds name, each with the key of its path.
+std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job);
+
+// Sets their digests. Throws InvalidArgument when a file cannot be read, and when the job knows
+// another digest of it. Cost: reads the files.
+void digest_rule_files(Job& job);
+
+}  // namespace hanse

@@ -1,0 +1,40 @@
+// Rules of the user's own: libraries with the interface of hanse/plugin.h, and Python files, which
+// a bridge with that interface runs.
+//
+// Every maker throws InvalidArgument when the file cannot be loaded, has no such rule, or the rule
+// refuses. What a rule does wrong later is an InvalidArgument that names the option and the file.
+// A rule's state is what it saves, under "own"; all four are called on one rank alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "hanse/base/rule_file.hpp"
+#include "hanse/data/names.hpp"
+#include "hanse/protocol/evaluation.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/rules/aggregation/aggregator.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
+
+namespace hanse {
+
+// The coefficients must be finite, and not negative unless the rule needs the Gram matrix.
+std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_t clients);
+
+// Its probabilities are not known: those of its draws are NaN.
+std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_t clients,
+                                                int64_t per_round);
+
+// Steps on whole rows only.
+std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients);
+
+// More columns of an evaluation. `names`: of the clients, in their order.
+using OwnMetric =
+    std::function<Metrics(std::span<const ClientEvaluation> clients, const Names& names)>;
+// `path`: of a Python file, which ends in .py, or of a library.
+OwnMetric make_own_metric(const std::string& path);
+
+}  // namespace hanse

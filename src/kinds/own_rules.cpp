@@ -1,0 +1,65 @@
+#include "own_rules.hpp"
+
+#include <fmt/format.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+
+namespace hanse {
+
+RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file) {
+  return {.section = section, .file = file, .python = kind == "python"};
+}
+
+std::vector<KindRow<Job>> own_optimizer_rows() {
+  const auto keys = own_rule_keys(keys_of<Job>(
+      "server", [](Job & job) -> auto& { return job.server.own; }));
+  return {{"python", "a step of your own, in Python", keys},
+          {"plugin", "a step of your own, in a library", keys}};
+}
+
+std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job) {
+  std::vector<std::pair<std::string, RuleFile*>> files;
+  const bool has_rules = job.run.protocol == "federated";
+  if (has_rules && is_own_rule(job.sampler.kind))
+    files.emplace_back("sampler.path", &job.sampler.own);
+  if (has_rules && is_own_rule(job.aggregator.kind))
+    files.emplace_back("aggregator.path", &job.aggregator.own);
+  if (has_rules && is_own_rule(job.server.optimizer))
+    files.emplace_back("server.path", &job.server.own);
+  if (!job.evaluate.metric.path.empty()) {
+    files.emplace_back("evaluate.metric", &job.evaluate.metric);
+  }
+  return files;
+}
+
+namespace {
+
+// "aggregator.digest" of "aggregator.path".
+std::string digest_key(const std::string& path_key) {
+  if (path_key == "evaluate.metric") return "evaluate.metric-digest";
+  return path_key.substr(0, path_key.find('.')) + ".digest";
+}
+
+}  // namespace
+
+void digest_rule_files(Job& job) {
+  for (const auto& [key, file] : rule_files(job)) {
+    if (file->path.empty()) throw InvalidArgument("the rule has no file", key, "name one");
+    std::string found;
+    try {
+      found = file_digest_hex(file->path, 0);
+    } catch (const IoError&) {
+      throw InvalidArgument("cannot read the rule's file: " + file->path, key);
+    }
+    if (!file->digest.empty() && file->digest != found) {
+      throw InvalidArgument(
+          fmt::format("{} is not the file that the run has started with: its digest is {}, not {}",
+                      file->path, found, file->digest),
+          key, fmt::format("put it back, or start a new run without {}", digest_key(key)));
+    }
+    file->digest = found;
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,386 @@
+// The bridge to Python: a plugin (hanse/plugin.h) whose rules are classes of Python files. It is
+// compiled for one version of Python by scripts/build-python-bridge, and finds libpython's
+// functions in the process, where the program has loaded it. support.py has the rest.
+#define PY_SSIZE_T_CLEAN
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <Python.h>
+
+#include "hanse/plugin.h"
+
+namespace {
+
+const char* const kSupport =
+#include "hanse/python_support.inc"
+    ;
+
+std::string last_error_text;
+PyObject* support = nullptr;          // the module of support.py
+const HanseRandom* stream = nullptr;  // during a draw
+
+// Owns a reference.
+class Ref {
+ public:
+  explicit Ref(PyObject* object) : object_(object) {}
+  ~Ref() { Py_XDECREF(object_); }
+  Ref(Ref&& other) noexcept : object_(other.release()) {}
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  PyObject* get() const { return object_; }
+  PyObject* release() {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+// This thread may call Python as long as it lives.
+class Gil {
+ public:
+  Gil() : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+struct Rule {
+  PyObject* object;  // support.Rule
+  std::string path;
+};
+
+// Keeps the error that Python has set, in one line.
+int fail(const std::string& path) {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (value != nullptr && trace != nullptr) PyException_SetTraceback(value, trace);
+  const Ref owned_type(type), owned_value(value), owned_trace(trace);
+  last_error_text = path + ": an error of Python's without a text";
+  if (value == nullptr) return 1;
+  const Ref text(support != nullptr
+                     ? PyObject_CallMethod(support, "describe", "Os", value, path.c_str())
+                     : PyObject_Str(value));
+  const char* letters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  if (letters != nullptr) last_error_text = letters;
+  PyErr_Clear();
+  return 1;
+}
+
+Ref bytes(const void* data, int64_t size) {
+  return Ref(PyBytes_FromStringAndSize(static_cast<const char*>(data), size));
+}
+
+// [n] numbers of 8 bytes, or None.
+template <class T>
+PyObject* numbers(const T* data, int64_t n) {
+  if (data == nullptr) Py_RETURN_NONE;
+  return bytes(data, n * static_cast<int64_t>(sizeof(T))).release();
+}
+
+// Copies an array that support.py has checked.
+bool copy_out(PyObject* array, void* out) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array, &view, PyBUF_CONTIG_RO) != 0) return false;
+  std::memcpy(out, view.buf, static_cast<std::size_t>(view.len));
+  PyBuffer_Release(&view);
+  return true;
+}
+
+// The random stream, for support.Rng: a bytearray of n numbers.
+
+template <class T, class Next>
+PyObject* fill(int64_t n, Next next) {
+  if (stream == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "rng belongs to one draw, which is over");
+    return nullptr;
+  }
+  if (n < 0) {
+    PyErr_Format(PyExc_ValueError, "%lld random numbers", static_cast<long long>(n));
+    return nullptr;
+  }
+  PyObject* array = PyByteArray_FromStringAndSize(nullptr, n * static_cast<int64_t>(sizeof(T)));
+  if (array == nullptr) return nullptr;
+  T* values = reinterpret_cast<T*>(PyByteArray_AS_STRING(array));
+  for (int64_t i = 0; i < n; ++i) values[i] = next(values, i);
+  return array;
+}
+
+PyObject* uniform(PyObject*, PyObject* args) {
+  long long n = 0;
+  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
+  return fill<double>(n, [](double*, int64_t) { return stream->uniform(stream->stream); });
+}
+
+PyObject* normal(PyObject*, PyObject* args) {
+  long long n = 0;
+  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
+  return fill<double>(n, [](double*, int64_t) { return stream->normal(stream->stream); });
+}
+
+PyObject* integers(PyObject*, PyObject* args) {
+  long long low = 0, high = 0, n = 0;
+  if (!PyArg_ParseTuple(args, "LLL", &low, &high, &n)) return nullptr;
+  const auto width = static_cast<int64_t>(static_cast<uint64_t>(high) - static_cast<uint64_t>(low));
+  if (high <= low || width <= 0) {
+    PyErr_Format(PyExc_ValueError, "no integer lies in [%lld, %lld)", low, high);
+    return nullptr;
+  }
+  return fill<int64_t>(
+      n, [=](int64_t*, int64_t) { return low + stream->below(stream->stream, width); });
+}
+
+// Inside out: value i goes to a place among the first i + 1.
+PyObject* permutation(PyObject*, PyObject* args) {
+  long long n = 0;
+  if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
+  return fill<int64_t>(n, [](int64_t* values, int64_t i) {
+    const int64_t place = stream->below(stream->stream, i + 1);
+    if (place == i) return i;
+    const int64_t moved = values[place];
+    values[place] = i;
+    return moved;
+  });
+}
+
+PyMethodDef random_functions[] = {{"uniform", uniform, METH_VARARGS, nullptr},
+                                  {"normal", normal, METH_VARARGS, nullptr},
+                                  {"integers", integers, METH_VARARGS, nullptr},
+                                  {"permutation", permutation, METH_VARARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+
+// Starts the Python that HANSE_PYTHON names, so that it finds the packages of a virtual
+// environment. Signals stay Hanse's, nothing is written beside the user's files, and what a rule
+// prints comes at once.
+bool start_python() {
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  config.install_signal_handlers = 0;
+  config.parse_argv = 0;
+  config.write_bytecode = 0;
+  config.buffered_stdio = 0;
+  const char* program = std::getenv("HANSE_PYTHON");
+  PyStatus status = PyConfig_SetBytesString(&config, &config.program_name, program);
+  if (!PyStatus_Exception(status)) {
+    status = PyConfig_SetBytesString(&config, &config.executable, program);
+  }
+  if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (!PyStatus_Exception(status)) return true;
+  last_error_text = std::string("Python cannot be started: ") +
+                    (status.err_msg != nullptr ? status.err_msg : "it ends at once");
+  return false;
+}
+
+bool load_support() {
+  PyObject* random = PyImport_AddModule("_hanse");  // borrowed
+  if (random == nullptr || PyModule_AddFunctions(random, random_functions) != 0) return false;
+  const Ref code(Py_CompileString(kSupport, "hanse-support.py", Py_file_input));
+  if (!code) return false;
+  support = PyImport_ExecCodeModule("hanse_support", code.get());
+  return support != nullptr;
+}
+
+// Once; a failure is for good, as Python cannot be started twice.
+bool start() {
+  static const bool started = [] {
+    if (!start_python()) return false;
+    const bool loaded = load_support() || fail("Python") == 0;
+    PyEval_SaveThread();  // every call takes the lock for itself
+    return loaded;
+  }();
+  return started;
+}
+
+Rule& of(void* rule) { return *static_cast<Rule*>(rule); }
+
+void* create(const HanseCreate* c) {
+  if (!start()) return nullptr;
+  const Gil gil;
+  const Ref args(PyDict_New());
+  for (int64_t i = 0; args && i < c->arguments; ++i) {
+    const Ref value(PyUnicode_FromString(c->values[i]));
+    if (value) PyDict_SetItemString(args.get(), c->names[i], value.get());
+  }
+  PyObject* object = PyObject_CallMethod(
+      support, "Rule", "sLOLL", c->path, static_cast<long long>(c->kind), args.get(),
+      static_cast<long long>(c->clients), static_cast<long long>(c->per_round));
+  if (object != nullptr) return new Rule{object, c->path};
+  fail(c->path);
+  return nullptr;
+}
+
+void destroy(void* rule) {
+  if (rule == nullptr) return;
+  const Gil gil;
+  Py_DECREF(of(rule).object);
+  delete &of(rule);
+}
+
+const char* last_error() { return last_error_text.c_str(); }
+
+int needs(void* rule, HanseNeeds* needs) {
+  const Gil gil;
+  const Ref said(PyObject_CallMethod(of(rule).object, "needs", nullptr));
+  int sizes = 0, losses = 0, norms = 0, gram = 0, layers = 0, rates = 0;
+  if (!said ||
+      !PyArg_ParseTuple(said.get(), "pppppp", &sizes, &losses, &norms, &gram, &layers, &rates)) {
+    return fail(of(rule).path);
+  }
+  needs->losses = losses;
+  needs->norms = norms;
+  needs->gram = gram;
+  needs->layers = layers;
+  needs->rates = rates;
+  needs->late = norms || rates;
+  return 0;
+}
+
+int mix(void* rule, const HanseReport* r, double* coefficients) {
+  const Gil gil;
+  const int64_t k = r->k;
+  const Ref result(PyObject_CallMethod(
+      of(rule).object, "mix", "LLNNNNNNNN", static_cast<long long>(r->round),
+      static_cast<long long>(r->layers), numbers(r->clients, k), numbers(r->samples, k),
+      numbers(r->lambda, k), numbers(r->draw_weights, k), numbers(r->losses, k),
+      numbers(r->norms, k), numbers(r->gram, r->layers * k * k), numbers(r->rates, k)));
+  if (!result || !copy_out(result.get(), coefficients)) return fail(of(rule).path);
+  return 0;
+}
+
+int draw(void* rule, int64_t round, const int64_t* available, int64_t n, const HanseRandom* random,
+         int64_t* clients, double* weights, int64_t* k) {
+  const Gil gil;
+  stream = random;
+  const Ref result(PyObject_CallMethod(of(rule).object, "draw", "LN", static_cast<long long>(round),
+                                       numbers(available, n)));
+  stream = nullptr;
+  if (!result) return fail(of(rule).path);
+  PyObject* drawn = PyTuple_GetItem(result.get(), 0);
+  *k = PyObject_Size(drawn);
+  if (!copy_out(drawn, clients) || !copy_out(PyTuple_GetItem(result.get(), 1), weights)) {
+    return fail(of(rule).path);
+  }
+  return 0;
+}
+
+int observe(void* rule, const HanseFeedback* f) {
+  const Gil gil;
+  const Ref result(PyObject_CallMethod(of(rule).object, "observe", "NNN", numbers(f->clients, f->k),
+                                       numbers(f->feedback, f->k), numbers(f->losses, f->k)));
+  return result ? 0 : fail(of(rule).path);
+}
+
+// Rows that the rule may write to.
+PyObject* row(const float* values, int64_t n) {
+  return PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values),
+                                       n * static_cast<int64_t>(sizeof(float)));
+}
+
+int step(void* rule, double lr, float* theta, const float* update, int64_t n) {
+  const Gil gil;
+  const Ref result(
+      PyObject_CallMethod(of(rule).object, "step", "dNN", lr, row(theta, n), row(update, n)));
+  return result && copy_out(result.get(), theta) ? 0 : fail(of(rule).path);
+}
+
+int measure(void* rule, const HanseClients* c, void* sink,
+            void (*add)(void* sink, const char* name, double value)) {
+  const Gil gil;
+  const int64_t n = c->clients;
+  PyObject* names = PyTuple_New(n);
+  for (int64_t i = 0; names != nullptr && i < n; ++i) {
+    PyTuple_SET_ITEM(names, i,
+                     PyUnicode_DecodeUTF8(c->names[i], std::strlen(c->names[i]), "replace"));
+  }
+  const Ref result(PyObject_CallMethod(of(rule).object, "measure", "NNNNNNN", names,
+                                       numbers(c->samples, n), numbers(c->loss, n),
+                                       numbers(c->accuracy, n), numbers(c->auroc, n),
+                                       numbers(c->train_samples, n), numbers(c->train_loss, n)));
+  if (!result) return fail(of(rule).path);
+  for (Py_ssize_t i = 0; i < PyList_Size(result.get()); ++i) {
+    const char* name = nullptr;
+    double value = 0;
+    if (!PyArg_ParseTuple(PyList_GetItem(result.get(), i), "sd", &name, &value)) {
+      return fail(of(rule).path);
+    }
+    add(sink, name, value);
+  }
+  return 0;
+}
+
+int save(void* rule, void* sink, void (*put)(void* sink, const HanseArray* array)) {
+  const Gil gil;
+  const Ref arrays(PyObject_CallMethod(of(rule).object, "save", nullptr));
+  if (!arrays) return fail(of(rule).path);
+  for (Py_ssize_t i = 0; i < PyList_Size(arrays.get()); ++i) {
+    const char *name = nullptr, *type = nullptr, *data = nullptr;
+    PyObject* shape = nullptr;
+    Py_ssize_t length = 0;
+    if (!PyArg_ParseTuple(PyList_GetItem(arrays.get(), i), "ssOy#", &name, &type, &shape, &data,
+                          &length)) {
+      return fail(of(rule).path);
+    }
+    int64_t sizes[64];  // numpy has at most so many dimensions
+    const Py_ssize_t dimensions = PyTuple_Size(shape);
+    for (Py_ssize_t d = 0; d < dimensions; ++d) {
+      sizes[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+    }
+    const HanseArray array{.size = sizeof(HanseArray),
+                           .name = name,
+                           .type = type,
+                           .dimensions = dimensions,
+                           .shape = sizes,
+                           .data = data,
+                           .bytes = length};
+    put(sink, &array);
+  }
+  return 0;
+}
+
+int load(void* rule, const HanseArray* arrays, int64_t n) {
+  const Gil gil;
+  const Ref list(PyList_New(0));
+  for (int64_t i = 0; list && i < n; ++i) {
+    const HanseArray& array = arrays[i];
+    PyObject* shape = PyTuple_New(array.dimensions);
+    for (int64_t d = 0; shape != nullptr && d < array.dimensions; ++d) {
+      PyTuple_SET_ITEM(shape, d, PyLong_FromLongLong(array.shape[d]));
+    }
+    const Ref item(Py_BuildValue("(ssNN)", array.name, array.type, shape,
+                                 bytes(array.data, array.bytes).release()));
+    if (!item || PyList_Append(list.get(), item.get()) != 0) return fail(of(rule).path);
+  }
+  const Ref result(PyObject_CallMethod(of(rule).object, "load", "O", list.get()));
+  return result ? 0 : fail(of(rule).path);
+}
+
+const HansePlugin plugin = {.size = sizeof(HansePlugin),
+                            .version = HANSE_PLUGIN_VERSION,
+                            .create = create,
+                            .destroy = destroy,
+                            .last_error = last_error,
+                            .needs = needs,
+                            .mix = mix,
+                            .scale = nullptr,
+                            .draw = draw,
+                            .observe = observe,
+                            .step = step,
+                            .measure = measure,
+                            .save = save,
+                            .load = load};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const HansePlugin* hanse_plugin() {
+  return &plugin;
+}

@@ -1,0 +1,224 @@
+"""What the bridge (bridge.cpp) asks of Python: rules of a file, and errors in one line.
+
+jobs/own-rules.md has the contract of the classes. Arrays arrive as bytes, in the machine's order.
+"""
+import os
+import sys
+import traceback
+import types
+
+import _hanse
+
+try:
+    import numpy
+except ModuleNotFoundError:
+    raise ImportError(f"{sys.executable} has no numpy; install it, or choose another Python with "
+                      "HANSE_PYTHON") from None
+
+KINDS = {1: "Aggregator", 2: "Sampler", 3: "Optimizer", 4: "Metric"}
+WORK = {"Aggregator": "mix", "Sampler": "draw", "Optimizer": "step", "Metric": "__call__"}
+NEEDS = ("sizes", "losses", "norms", "gram", "layers", "rates")
+
+float64 = numpy.dtype("f8")
+float32 = numpy.dtype("f4")
+int64 = numpy.dtype("i8")
+frombuffer = numpy.frombuffer
+modules = {}  # by path
+
+
+class Refusal(Exception):
+    """What a rule may not do, with its place."""
+
+
+class Report:
+    """A round's participants, as mix() sees them."""
+    __slots__ = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram",
+                 "rates")
+
+
+class Evaluation:
+    """The evaluated clients."""
+    __slots__ = ("name", "samples", "loss", "accuracy", "auroc", "train_samples", "train_loss")
+
+
+class Rng:
+    """Hanse's random stream of a round, during its draw."""
+
+    @staticmethod
+    def random(n):
+        return frombuffer(_hanse.uniform(n), float64)
+
+    @staticmethod
+    def normal(n):
+        return frombuffer(_hanse.normal(n), float64)
+
+    @staticmethod
+    def integers(low, high, n):
+        return frombuffer(_hanse.integers(low, high, n), int64)
+
+    @staticmethod
+    def permutation(n):
+        return frombuffer(_hanse.permutation(n), int64)
+
+
+def describe(error, path):
+    """The error in one line, with the rule's last line on the way to it."""
+    if isinstance(error, Refusal):
+        return str(error)
+    place = path
+    if isinstance(error, SyntaxError) and error.filename == path:
+        place = f"{path}:{error.lineno}"
+        error = type(error)(error.msg)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == path:
+            place = f"{path}:{line}"
+    text = " ".join(str(error).split())
+    return f"{place}: {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def module_of(path):
+    """The module of a file, which is run once."""
+    if path not in modules:
+        folder = os.path.dirname(os.path.abspath(path))
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec")
+        module = types.ModuleType(f"hanse_rule_{len(modules)}")
+        module.__file__ = path
+        sys.modules[module.__name__] = module
+        exec(code, module.__dict__)
+        modules[path] = module
+    return modules[path]
+
+
+def array_or_none(data, dtype=float64):
+    return None if data is None else frombuffer(data, dtype)
+
+
+class Rule:
+    """A rule of a file, and what is checked of its answers."""
+
+    def __init__(self, path, kind, args, clients, per_round):
+        self.path = path
+        name = KINDS[kind]
+        kind = getattr(module_of(path), name, None)
+        if not isinstance(kind, type):
+            raise Refusal(f"{path}: it has no class {name}")
+        self.kind = kind
+        if not callable(getattr(kind, WORK[name], None)):
+            raise Refusal(f"{path}: its class {name} has no method {WORK[name]}")
+        if hasattr(kind, "state") != hasattr(kind, "load"):
+            raise Refusal(f"{path}: its class {name} has one of state() and load(), not both")
+        self.rule = kind.__new__(kind)
+        if name == "Sampler":
+            self.rule.per_round = per_round
+        if kind.__init__ is not object.__init__:
+            self.rule.__init__(*((clients, args) if name != "Metric" else ()))
+        self.observes = hasattr(kind, "observe")
+
+    def refuse(self, method, text):
+        """Says what a method has done, at the line of its definition."""
+        code = getattr(getattr(self.kind, method, None), "__code__", None)
+        line = f":{code.co_firstlineno}" if code and code.co_filename == self.path else ""
+        raise Refusal(f"{self.path}{line}: {method}() {text}")
+
+    def numbers(self, method, value, shape, what, dtype=float64, kinds="iufb"):
+        array = numpy.asarray(value)
+        if array.dtype.kind not in kinds:
+            self.refuse(method, f"returns a {type(value).__name__}, not {what}")
+        if array.shape != shape:
+            self.refuse(method, f"returns an array of shape {array.shape}, not {what}")
+        return numpy.ascontiguousarray(array, dtype)
+
+    def needs(self):
+        needs = getattr(self.rule, "needs", ())
+        if isinstance(needs, str):
+            raise Refusal(f"{self.path}: needs is a text, not a set of texts")
+        for need in needs:
+            if need not in NEEDS:
+                raise Refusal(f"{self.path}: unknown need {need!r}; known: {', '.join(NEEDS)}")
+        return tuple(need in needs for need in NEEDS)
+
+    def mix(self, number, layers, clients, samples, lam, draw_weights, losses, norms, gram, rates):
+        report = Report()
+        report.round = number
+        report.clients = frombuffer(clients, int64)
+        report.samples = frombuffer(samples, float64)
+        report.lam = frombuffer(lam, float64)
+        report.draw_weights = frombuffer(draw_weights, float64)
+        report.losses = array_or_none(losses)
+        report.norms = array_or_none(norms)
+        report.rates = array_or_none(rates)
+        k = len(report.clients)
+        layered = "layers" in getattr(self.rule, "needs", ())
+        report.gram = array_or_none(gram)
+        if gram is not None:
+            report.gram = report.gram.reshape((layers, k, k) if layered else (k, k))
+        shape, what = (k,), f"{k} coefficients"
+        if layered:
+            shape, what = (layers, k), f"{k} coefficients for each of {layers} layers"
+        return self.numbers("mix", self.rule.mix(report), shape, what)
+
+    def draw(self, number, available):
+        drawn = self.rule.draw(number, frombuffer(available, int64), Rng)
+        if not isinstance(drawn, (tuple, list)) or len(drawn) != 2:
+            self.refuse("draw", f"returns a {type(drawn).__name__}, not clients and weights")
+        clients, weights = drawn
+        size = numpy.size(clients)
+        if size > self.rule.per_round:
+            self.refuse("draw", f"returns {size} clients, more than sampler.per-round = "
+                                f"{self.rule.per_round}")
+        kinds = "iu" if size > 0 else "iuf"  # numpy calls an empty list one of floats
+        return (self.numbers("draw", clients, (size,), "ids of clients", int64, kinds),
+                self.numbers("draw", weights, (size,), f"a weight for each of {size} clients"))
+
+    def observe(self, clients, feedback, losses):
+        if self.observes:
+            self.rule.observe(frombuffer(clients, int64), frombuffer(feedback, float64),
+                              frombuffer(losses, float64))
+
+    def step(self, rate, theta, update):
+        theta, update = frombuffer(theta, float32), frombuffer(update, float32)
+        if rate != 1:
+            update *= float32.type(rate)
+        size = len(theta)
+        return self.numbers("step", self.rule.step(theta, update), (size,), f"{size} parameters",
+                            float32)
+
+    def measure(self, names, *columns):
+        clients = Evaluation()
+        clients.name = names
+        for name, column in zip(Evaluation.__slots__[1:], columns):
+            setattr(clients, name, frombuffer(column, float64))
+        found = self.rule(clients)
+        if not isinstance(found, dict):
+            self.refuse("__call__", f"returns a {type(found).__name__}, not a dict")
+        for name in found:
+            if not isinstance(name, str):
+                self.refuse("__call__", f"returns the name {name!r}, which is no text")
+        return [(name, float(value)) for name, value in found.items()]
+
+    def save(self):
+        if not hasattr(self.kind, "state"):
+            return []
+        state = self.rule.state()
+        if not isinstance(state, dict):
+            self.refuse("state", f"returns a {type(state).__name__}, not a dict")
+        arrays = []
+        for name in sorted(state):
+            if not isinstance(name, str) or not name or "/" in name or name == ".":
+                self.refuse("state", f"returns the name {name!r}; it must be a text without '/'")
+            array = numpy.asarray(state[name])
+            if array.dtype.kind not in "biufcUS":
+                self.refuse("state", f"returns {name!r}, which is no array of numbers or texts")
+            arrays.append((name, array.dtype.str, array.shape, array.tobytes()))
+        return arrays
+
+    def load(self, arrays):
+        if not hasattr(self.kind, "load"):
+            if arrays:
+                raise Refusal(f"{self.path}: the checkpoint has a state, and the rule no load()")
+            return
+        self.rule.load({name: frombuffer(data, dtype).reshape(shape).copy()
+                        for name, dtype, shape, data in arrays})

@@ -1,0 +1,163 @@
+// Rules in a library: what they are given, what is checked of them, and their state.
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/plugin/rules.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+using Numbers = std::vector<double>;
+
+RuleSource source(const std::string& section, const std::string& what) {
+  return {.section = section,
+          .file = {.path = PLUGIN_RULES, .args = what.empty() ? "" : "other = 1, what=" + what}};
+}
+
+const std::vector<int64_t> kClients{4, 0, 2};
+const Numbers kShares{0.1, 0.3, 0.6};
+const Numbers kOnes{1, 1, 1};
+const Numbers kNorms{3, 1, 4};
+const Numbers kGram{2, 0, 1, 0, 3, 0, 1, 0, 5};
+
+RoundReport report() {
+  return {.round = 7,
+          .clients = kClients,
+          .lambda = kShares,
+          .draw_weights = kOnes,
+          .samples = kShares,
+          .norms = kNorms,
+          .gram = kGram};
+}
+
+Numbers mix(Aggregator& rule) {
+  RoundReport given = report();
+  if (!rule.needs().gram) given.gram = {};
+  if (!rule.needs().late) given.norms = {};
+  return rule.mix(given).coefficients;
+}
+
+TEST(Plugin, Aggregator) {
+  const auto equal = make_own_aggregator(source("aggregator", ""), 5);
+  EXPECT_EQ(mix(*equal), (Numbers{1.0 / 3, 1.0 / 3, 1.0 / 3}));
+  EXPECT_EQ(equal->scale(report(), kNorms), 1);
+  EXPECT_FALSE(equal->needs().norms);
+  EXPECT_FALSE(equal->needs().after_training());
+  const auto late = make_own_aggregator(source("aggregator", "norms"), 5);
+  EXPECT_TRUE(late->needs().after_training());
+  EXPECT_EQ(mix(*late), kNorms);
+  const auto gram = make_own_aggregator(source("aggregator", "gram"), 5);
+  EXPECT_TRUE(gram->needs().gram);
+  EXPECT_EQ(mix(*gram), (Numbers{2, 3, 5}));
+  const auto scaled = make_own_aggregator(source("aggregator", "scale"), 5);
+  EXPECT_TRUE(scaled->needs().norms);
+  EXPECT_FALSE(scaled->needs().after_training());
+  EXPECT_EQ(scaled->scale(report(), kNorms), 0.25);
+}
+
+TEST(Plugin, WhatAnAggregatorMayNotDo) {
+  const auto refused = [](const std::string& what, std::initializer_list<std::string> parts) {
+    expect_error<InvalidArgument>([&] { mix(*make_own_aggregator(source("aggregator", what), 5)); },
+                                  parts);
+  };
+  refused("nan", {"mix() gives client 0 the coefficient nan in round 7", "aggregator.path",
+                  "plugin_rules"});
+  refused("negative", {"gives client 0 the coefficient -1"});
+  refused("fail", {"no mix in round 7 (aggregator.path)"});
+  refused("refuse", {"nothing for 5 clients (aggregator.path)"});
+}
+
+Draw draw(ClientSampler& sampler, int64_t round) {
+  RandomStream stream(3, Purpose::kSampling, static_cast<uint64_t>(round));
+  return sampler.draw(round, stream);
+}
+
+TEST(Plugin, Sampler) {
+  const auto sampler = make_own_sampler(source("sampler", ""), 6, 3);
+  sampler->toggle(std::vector<int64_t>{1, 3});  // 0, 2, 4 and 5 are there
+  const Draw drawn = draw(*sampler, 1);
+  RandomStream same(3, Purpose::kSampling, 1);
+  const std::vector<int64_t> there{0, 2};
+  const int64_t first = there[static_cast<std::size_t>(same.below(2))];
+  EXPECT_EQ(drawn.clients, (std::vector<int64_t>{first, 4}));
+  const double weight = same.uniform();
+  EXPECT_EQ(drawn.weights, (Numbers{weight, std::abs(same.normal())}));
+  EXPECT_EQ(drawn.counts, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(draw(*make_own_sampler(source("sampler", "none"), 6, 3), 1).size(), 0U);
+  sampler->toggle(std::vector<int64_t>{0, 2, 4, 5});
+  EXPECT_EQ(draw(*sampler, 2).size(), 0U);  // nobody is there
+}
+
+TEST(Plugin, WhatASamplerMayNotDo) {
+  const auto refused = [](const std::string& what, std::initializer_list<std::string> parts) {
+    const auto sampler = make_own_sampler(source("sampler", what), 6, 3);
+    sampler->toggle(std::vector<int64_t>{1, 3});
+    expect_error<InvalidArgument>([&] { draw(*sampler, 4); }, parts);
+  };
+  refused("many",
+          {"draw() gives 100 clients in round 4, more than sampler.per-round = 3", "sampler.path"});
+  refused("twice", {"twice in round 4"});
+  refused("absent", {"client 3, who is not available in round 4"});
+  refused("negative", {"client 4 the weight -1 in round 4"});
+}
+
+TEST(Plugin, Optimizer) {
+  const auto optimizer = make_own_optimizer(source("server", ""), 5);
+  std::vector<float> theta{1, 2, 3};
+  const std::vector<float> update{2, 4, -6};
+  optimizer->step(theta, update, 0.5);
+  EXPECT_EQ(theta, (std::vector<float>{2, 4, 0}));
+  expect_error<InvalidArgument>(
+      [&] { make_own_optimizer(source("server", "nan"), 5)->step(theta, update, 0.5); },
+      {"step() gives theta[1] = nan", "server.path"});
+}
+
+TEST(Plugin, Metric) {
+  const OwnMetric metric = make_own_metric(PLUGIN_RULES);
+  const std::vector<ClientEvaluation> clients{{.loss = 0.5}, {.loss = 2}};
+  const Metrics found = metric(clients, {});
+  EXPECT_EQ(found, (Metrics{{"first_loss", 0.5}, {"1", 1}}));
+  EXPECT_EQ(metric(clients, {})[1].second, 2);
+}
+
+// A rule that goes on from a saved state does what the first one does.
+TEST(Plugin, State) {
+  const auto one = make_own_aggregator(source("aggregator", "calls"), 5);
+  EXPECT_EQ(mix(*one)[0], 1);
+  EXPECT_EQ(mix(*one)[0], 2);
+  State state;
+  one->save(state);
+  const auto other = make_own_aggregator(source("aggregator", "calls"), 5);
+  other->load(state);
+  EXPECT_EQ(mix(*other)[0], 3);
+  expect_error<InvalidArgument>([&] { other->load(State()); }, {"the state has no calls"});
+}
+
+TEST(Plugin, WhatIsNoPlugin) {
+  const auto refused = [](const std::string& path, std::initializer_list<std::string> parts) {
+    expect_error<InvalidArgument>(
+        [&] { make_own_aggregator({.section = "aggregator", .file = {.path = path}}, 5); }, parts);
+  };
+  const std::string text = testing::TempDir() + "/no_plugin.so";
+  std::ofstream(text) << "no library";
+  refused(text, {"the library cannot be loaded", "no_plugin.so", "aggregator.path"});
+  refused(testing::TempDir() + "/none.so", {"no such file", "none.so"});
+  refused("", {"the rule has no file", "aggregator.path", "name a library"});
+  refused(PLUGIN_OTHER, {"made for version 2 of the interface, and this program has 1"});
+  refused(PLUGIN_NO_ENTRY, {"no plugin: it has no function hanse_plugin"});
+  expect_error<InvalidArgument>(
+      [] {
+        make_own_aggregator(
+            {.section = "aggregator", .file = {.path = PLUGIN_RULES, .args = "a=1, b"}}, 5);
+      },
+      {"'b' is no name=value", "aggregator.args"});
+}
+
+}  // namespace
+}  // namespace hanse
