@@ -38,6 +38,11 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.trace", run.trace,
             "write what the rules were given, for `hanse replay`: trace-sampler.json and "
             "trace-aggregator.json (protocol federated)");
+  may_change(table.add(
+      "run.check-rules", run.check_rules,
+      "prove that sampler, aggregator and server optimizer depend on their inputs and their saved "
+      "state alone: others of the same kind start from that state in every round, and the run ends "
+      "where a number differs (protocol federated)"));
   table.add("run.state-dict", run.state_dict,
             "write the trained model as state_dict.pt too, which Python's torch.load reads");
   may_change(

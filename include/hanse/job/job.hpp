@@ -32,6 +32,7 @@ struct RunOptions {
   double round_seconds = 0;   // 0: no limit
   bool overwrite = false;
   bool trace = false;
+  bool check_rules = false;
   bool state_dict = false;
 };
 

@@ -196,16 +196,19 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   PartStep step_part;
   if (server_ && !record.failed) {
     plan_->observe(findings);
-    record.loss = server_->observe(*plan_, findings);
-    if (!plan_->empty()) {
-      server_->prepare_step(control_, second_row);
+    attempt(failure_, [&] {
+      record.loss = server_->observe(*plan_, findings);
+      if (!plan_->empty()) server_->prepare_step(control_, second_row);
+    });
+    if (!failure_ && !plan_->empty()) {
       step_part = [this](int64_t begin, std::span<float> update) {
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
-        server_->step(begin, theta.first(update.size()), update);
+        attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
       };
     }
   }
   const ExchangeReport done = engine().exchange(theta_, step_part);
+  record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
   account_->reduce_s += done.times.reduce_s;

@@ -32,7 +32,7 @@ std::vector<double> read_features(const Json& trace, std::size_t& dimension) {
 
 }  // namespace
 
-Json replay_bandit(const Json& trace, const Job& job) {
+Json replay_bandit(const Json& trace, const Job& job, const Playing&) {
   if (job.bandit.ucb != "linear") {
     throw InvalidArgument("a trace has no network, only features", "rule.bandit.ucb", "linear");
   }
