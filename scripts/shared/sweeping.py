@@ -18,7 +18,6 @@ import fcntl
 import json
 import os
 import pathlib
-import shutil
 import signal
 import statistics
 import subprocess
@@ -26,16 +25,13 @@ import sys
 import threading
 import time
 
-from shared.stopping import ask_to_stop
+from hanse.program import STOPPED, Refused, environment, mpirun  # noqa: F401
+from hanse.stopping import ask_to_stop
+
 from shared.summaries import BadRun, read_summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STOPPED = 75  # the program's status after a checkpoint on request
 LOCKED = "another run writes this folder"  # in the program's message
-
-
-class Refused(Exception):
-    """Bad usage; the text is one line for the user."""
 
 
 @dataclasses.dataclass
@@ -244,21 +240,6 @@ def lock(file):
     except OSError:  # a file system without locks
         pass
     return True
-
-
-def environment():
-    """Open MPI refuses to start as root unless asked twice."""
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**os.environ, **(root if os.geteuid() == 0 else {})}
-
-
-def mpirun(ranks):
-    """Words before the program for that many ranks of this machine."""
-    if ranks == 1:
-        return []
-    if not shutil.which("mpirun"):
-        raise Refused("mpirun is missing; hint: scripts/setup installs it")
-    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
 
 
 def require_positive(options, *names):

@@ -49,7 +49,8 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
 
 po::options_description known_options(const OptionTable& job, const OptionTable& plan) {
   po::options_description options;
-  options.add_options()("help,h", "")("version", "")("markdown", "")("verify", "")("json", "");
+  options.add_options()("help,h", "")("version", "")("markdown", "")("verify", "")("json", "")(
+      "check", "");
   for (const OptionTable* table : {&job, &plan}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
@@ -90,6 +91,8 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     command.markdown = true;
   } else if (key == "verify") {
     command.verify = true;
+  } else if (key == "check") {
+    command.check = true;
   } else if (key == "json") {
     command.plan.json = true;
     command.plan_option = key;
@@ -150,6 +153,10 @@ Command parse_command(const std::vector<std::string>& arguments) {
   }
   if (command.verify && command.verb != "inspect") {
     throw InvalidArgument("only hanse inspect takes this option", "--verify");
+  }
+  if (command.check && command.verb != "replay") {
+    throw InvalidArgument("only hanse replay takes this option", "--check",
+                          "run.check-rules checks the rules of a run");
   }
   if (!verb.takes_options && !command.overrides.empty()) {
     throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),

@@ -46,6 +46,7 @@ std::string execute_alone(const Command& command) {
   if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
   if (command.verb == "inspect") return inspect_file(words[0], command.verify);
+  if (command.verb == "replay" && command.check) return check_replay(read_file(words[0]));
   if (command.verb == "replay") return replay(read_file(words[0]));
   return usage_text();
 }

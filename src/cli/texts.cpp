@@ -20,7 +20,8 @@ std::string usage_text() {
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
-  hanse replay TRACE.json                         one rule on recorded feedback, JSON to stdout
+  hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
+      --check proves that the rule depends on its inputs and its saved state alone
   hanse list [KIND]                               what a job file can choose, with all options
   hanse list --markdown                           the same as the tables of jobs/keys.md
   hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;

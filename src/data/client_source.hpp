@@ -80,5 +80,7 @@ void split_clients(const ClientLayout& layout, double test_fraction, uint64_t se
 std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed);
+// Of Hanse's own file, which is read whole and checked: to write it again, with seal and digest.
+std::unique_ptr<ClientSource> make_copied_source(const std::string& path);
 
 }  // namespace hanse

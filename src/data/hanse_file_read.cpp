@@ -252,6 +252,8 @@ class Content {
     return digest;
   }
 
+  const SampleArrays& arrays() const { return arrays_; }
+
   // Reads every sample. Returns the digest. Throws InvalidArgument: it is not the stored one, or a
   // number is not finite.
   uint64_t verify() const {
@@ -312,7 +314,36 @@ std::string digest_text(const Content& content, bool verify) {
              : "digest: none\n";
 }
 
+// The clients of a file, as they stand there.
+class CopiedSource final : public ClientSource {
+ public:
+  explicit CopiedSource(const std::string& path)
+      : path_(path), header_(read_header(path_)), content_(header_, path_) {
+    content_.check_labels();
+    content_.verify();
+    layout_ = header_.layout;
+  }
+
+  void write(const SampleArrays& out) override {
+    std::vector<std::byte*> targets;
+    out.for_each(layout_, [&](std::byte* array, int64_t) { targets.push_back(array); });
+    auto target = targets.begin();
+    content_.arrays().for_each(layout_, [&](const std::byte* array, int64_t width) {
+      std::copy_n(array, layout_.samples() * width, *target++);
+    });
+  }
+
+ private:
+  std::string path_;
+  Header header_;
+  Content content_;
+};
+
 }  // namespace
+
+std::unique_ptr<ClientSource> make_copied_source(const std::string& path) {
+  return std::make_unique<CopiedSource>(path);
+}
 
 HanseFile open_hanse_file(const std::string& path) {
   const Header header = read_header(path);

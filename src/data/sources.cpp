@@ -93,9 +93,7 @@ std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
   check_counts(federation);
   check_own_clients(data, federation);
   const DataKind& kind = find_data_kind(data.kind);
-  if (!kind.stream && !kind.read) {
-    throw InvalidArgument("the data are in Hanse's own format already", data.path, "copy the file");
-  }
+  if (!kind.stream && !kind.read) return make_copied_source(data.path);
   if (!kind.stream) return make_partitioned_source(data, federation, seed);
   return kind.stream(data, federation, seed);
 }

@@ -43,6 +43,11 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.repeats", run.repeats, at_least(1),
             "runs of the job, of seeds run.seed, run.seed + 1, ..., in run.out/repeats/1, 2, ...; "
             "summary.json has means and deviations; bandits are played at once, in one folder");
+  may_change(table.add(
+      "run.check-rules", run.check_rules,
+      "prove that sampler, aggregator and server optimizer depend on their inputs and their saved "
+      "state alone: others of the same kind start from that state in every round, and the run ends "
+      "where a number differs (protocol federated)"));
   table.add("run.state-dict", run.state_dict,
             "write the trained model as state_dict.pt too, which Python's torch.load reads");
   may_change(

@@ -261,11 +261,18 @@ SamplerTraits sampler_traits(const SamplerOptions& options) {
   return traits;
 }
 
-std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation) {
+std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
+                                                              const Federation& federation) {
   const SamplerKind& kind = kSamplers.find(job.sampler.kind);
   std::vector<double> shares;
   if (kind.shares) shares = kind.shares(job, federation);
-  return make_sampler(job.sampler, job.client.pooled ? 1 : federation.clients(), shares);
+  const int64_t clients = job.client.pooled ? 1 : federation.clients();
+  return
+      [options = job.sampler, clients, shares] { return make_sampler(options, clients, shares); };
+}
+
+std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation) {
+  return sampler_maker(job, federation)();
 }
 
 std::unique_ptr<ClientSampler> make_sampler(const SamplerOptions& options, int64_t clients,

@@ -10,6 +10,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/engine.hpp"
 #include "protocols.hpp"
 #include "trace.hpp"
@@ -73,13 +74,47 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
+// Sampler and optimizer, of rank 0, and aggregator, each as the job says or beside another one that
+// proves it pure.
+class RuleFactory {
+ public:
+  RuleFactory(const Job& job, const Federation& federation)
+      : job_(job), federation_(federation), round_(std::make_shared<int64_t>(0)) {}
+
+  std::unique_ptr<ClientSampler> sampler() const {
+    auto make = sampler_maker(job_, federation_);
+    if (!job_.run.check_rules) return make();
+    return checked_sampler("sampler.kind = " + job_.sampler.kind, std::move(make), round_);
+  }
+  std::unique_ptr<ServerOptimizer> optimizer(int64_t n_params) const {
+    auto make = [&job = job_, clients = federation_.clients(), n_params] {
+      return make_optimizer(job, clients, n_params);
+    };
+    if (!job_.run.check_rules) return make();
+    return checked_optimizer("server.optimizer = " + job_.server.optimizer, std::move(make),
+                             n_params, round_);
+  }
+  std::unique_ptr<Aggregator> aggregator(double participation) const {
+    auto make = [&job = job_, clients = federation_.clients(), participation] {
+      return make_aggregator(job, clients, participation);
+    };
+    if (!job_.run.check_rules) return make();
+    return checked_aggregator("aggregator.kind = " + job_.aggregator.kind, std::move(make), round_);
+  }
+
+ private:
+  const Job& job_;
+  const Federation& federation_;
+  std::shared_ptr<int64_t> round_;  // that the rules decide on
+};
+
 // Rank 0's rule; the other ranks get one that knows what it needs. Collective.
-AggregatorNeeds make_server_rule(Communicator& comm, FederatedAssembly& parts) {
+AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
+                                 FederatedAssembly& parts) {
   AggregatorNeeds needs;
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    parts.aggregator =
-        make_aggregator(parts.trained, parts.federation.clients(), parts.participation);
+    parts.aggregator = rules.aggregator(parts.participation);
     needs = parts.aggregator->needs();
   });
   comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
@@ -94,21 +129,22 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
+  const RuleFactory rules(job, federation);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
-    parts.sampler = make_sampler(job, federation);
+    parts.sampler = rules.sampler();
     if (job.evaluate.regret && is_own_rule(job.sampler.kind)) {
       throw InvalidArgument("the probabilities of a sampler of one's own are not known",
                             "evaluate.regret", "leave it false");
     }
     availability = make_availability(job.sampler.availability, federation.clients());
-    parts.optimizer = make_optimizer(job, federation.clients(), model.layout().n_trainable());
+    parts.optimizer = rules.optimizer(model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());
   });
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
-  const AggregatorNeeds rule_needs = make_server_rule(comm, parts);
+  const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model, rule_needs);
     check_view(job, *parts.update);

@@ -88,7 +88,8 @@ class Execution {
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
-  // An error in a client's training names the client as the data do.
+  // An error in a client's training names the client as the data do. What a rule refuses now was
+  // not found before the first round: the run has failed.
   std::exception_ptr with_name(std::exception_ptr failure) const {
     if (!failure) return failure;
     try {
@@ -96,6 +97,8 @@ class Execution {
     } catch (const TrainingError& error) {
       return std::make_exception_ptr(
           error.called(client_label(parts_->federation, error.client())));
+    } catch (const InvalidArgument& error) {
+      return std::make_exception_ptr(Error(error.what()));
     } catch (...) {
       return failure;
     }

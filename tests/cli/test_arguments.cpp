@@ -97,6 +97,13 @@ TEST(ParseCommand, SaysWhatIsMissingOrTooMuch) {
   expect_refused({"run", "a.cfg", "--run.rounds"}, {"run.rounds", "hint: "});
 }
 
+TEST(ParseCommand, OptionsOfOneCommand) {
+  EXPECT_TRUE(parse_command({"replay", "trace.json", "--check"}).check);
+  EXPECT_FALSE(parse_command({"replay", "trace.json"}).check);
+  expect_refused({"run", "a.cfg", "--check"}, {"only hanse replay", "--check", "run.check-rules"});
+  expect_refused({"replay", "trace.json", "--verify"}, {"only hanse inspect", "--verify"});
+}
+
 TEST(ParseCommand, NamesTheNearestOfWhatItKnows) {
   expect_refused({"rum", "a.cfg"}, {"unknown command 'rum'", "did you mean 'run'", "inspect"});
   expect_refused({"run", "a.cfg", "--run.round=3"},

@@ -45,6 +45,11 @@ void expect_same(const Federation& a, const Federation& b) {
   EXPECT_TRUE(std::ranges::equal(a.targets(), b.targets()));
 }
 
+std::string bytes_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 TEST(HanseFile, HoldsWhatItWasMadeOf) {
   const FederationOptions uneven{.clients = 7, .partition = "power-law", .samples = 13};
   const DataOptions sources[] = {
@@ -62,6 +67,10 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
     EXPECT_EQ(sizes.samples, mapped.samples());
     EXPECT_EQ(sizes.clients, mapped.clients());
     EXPECT_EQ(static_cast<uintmax_t>(sizes.bytes), std::filesystem::file_size(file));
+    // The file itself can be converted, too.
+    const std::string again = folder.file("again.h5");
+    write_hanse_file(again, {.kind = "hanse", .path = file}, {}, 3);
+    EXPECT_EQ(bytes_of(again), bytes_of(file));
   }
 }
 
@@ -106,11 +115,6 @@ TEST(HanseFile, KeepsNames) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
   EXPECT_NE(hanse_file_text(file, false).find("not verified"), std::string::npos);
-}
-
-std::string bytes_of(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // Every third byte of a file wrong once: it is refused as bad input, or the samples are the same.

@@ -12,8 +12,8 @@ import torch
 import hanse
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
-sys.path.append(SCRIPTS)
-import hanse_results  # noqa: E402
+sys.path.append(os.path.join(SCRIPTS, "python", "hanse"))  # the package has this folder's name
+import results  # noqa: E402
 
 torch.set_num_threads(1)
 TORCH = threading.Lock()  # tests run at once; torch's compiler and its seed know one thread
@@ -105,7 +105,7 @@ class RoundTrip(ModelCase):
         run = self.train(job, "run")
         before = torch.jit.load(path).state_dict()
         loaded = torch.load(os.path.join(run, "state_dict.pt"), weights_only=True)
-        arrays = hanse_results.state_dict(os.path.join(run, "model.h5"))
+        arrays = results.state_dict(os.path.join(run, "model.h5"))
         self.assertEqual(sorted(loaded), sorted(before))
         self.assertEqual(sorted(arrays), sorted(before))
         for name, tensor in before.items():
@@ -193,7 +193,7 @@ class AsTorchComputes(ModelCase):
                 optimizer.step()
             for name, value in local.state_dict().items():
                 mean[name] = mean.get(name, 0) + value * (len(y) / sum(self.SITES))
-        return model.state_dict(), mean, hanse_results.read(run).state_dict()
+        return model.state_dict(), mean, results.Run(run).state_dict()
 
     def assert_close(self, arrays, expected, name):
         torch.testing.assert_close(torch.from_numpy(arrays[name]), expected, rtol=1e-4, atol=1e-5,

@@ -18,10 +18,12 @@ def numbers(run, name, field):
 
 class Case(hanse.Case):
     def check(self, name, changes):
-        """The straight run, which one stopped on two ranks and resumed on three must equal."""
+        """The straight run, which one stopped on two ranks and resumed on three must equal, whose
+        rules are proved pure meanwhile."""
         job = self.job({**LEARNING, **changes}, name=f"{name}.cfg")
         straight = self.train(job, name)
-        stopped = self.train(job, name + "-stopped", ranks=2, changes={"run.rounds": 5})
+        stopped = self.train(job, name + "-stopped", ranks=2,
+                             changes={"run.rounds": 5, "run.check-rules": "true"})
         self.hanse("resume", stopped, "--run.rounds=12", ranks=3)
         self.assert_digest(stopped, straight, name)
         self.assertEqual(hanse.text(stopped, "sampling.csv"), hanse.text(straight, "sampling.csv"))
@@ -85,8 +87,13 @@ class EverySampler(Case):
         hanse.together([lambda job=job: self.check_traces(*job) for job in jobs])
 
     def test_probabilities_are_reported(self):
-        job = {**LEARNING, "sampler.kind": "adaptive-osmd"}
+        job = {**LEARNING, "sampler.kind": "adaptive-osmd", "run.trace": "true"}
         run = self.train(self.job(job), "osmd")
+        for name, rule in (("sampler", "sampler.kind = adaptive-osmd"),
+                           ("aggregator", "aggregator.kind = fedavg")):
+            said = self.hanse("replay", "--check", os.path.join(run, f"trace-{name}.json")).stdout()
+            self.assertEqual(said, f"{rule} is pure: run twice, and once from its saved state in "
+                                   "every round, it has the same bits\n")
         metrics = hanse.summary(run)["metrics"]
         self.assertLess(metrics["sampling_entropy"], math.log(23))
         least, p10, median, p90, most = (metrics["sampling_" + name]

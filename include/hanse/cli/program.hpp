@@ -19,6 +19,7 @@ struct Command {
   std::string plan_option;         // the last of those, as given
   bool markdown = false;           // list: --markdown
   bool verify = false;             // inspect: --verify
+  bool check = false;              // replay: --check
 };
 
 // Throws InvalidArgument: unknown verb or option, wrong number of words.

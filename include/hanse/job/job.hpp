@@ -33,6 +33,7 @@ struct RunOptions {
   bool overwrite = false;
   bool trace = false;
   bool timeline = false;
+  bool check_rules = false;
   bool state_dict = false;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,7 +32,10 @@ std::optional<double> given_bound(const std::string& text);
 // Throws InvalidArgument for an unknown kind, as do the makers.
 SamplerTraits sampler_traits(const SamplerOptions& options);
 
-// Throws InvalidArgument when options and federation do not fit together.
+// Makes the job's sampler, as often as it is called. Throws InvalidArgument when options and
+// federation do not fit together.
+std::function<std::unique_ptr<ClientSampler>()> sampler_maker(const Job& job,
+                                                              const Federation& federation);
 std::unique_ptr<ClientSampler> make_sampler(const Job& job, const Federation& federation);
 // The same without data. `initial` [M]: shares of weighted and lipschitz, samples of the clients
 // for formula, first probabilities of the osmd family; empty: uniform, where the kind has such a

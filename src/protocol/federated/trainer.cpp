@@ -248,18 +248,19 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     plan_->observe(findings);
     attempt(failure_, [&] {
       record.loss = server_->observe(*plan_, findings);
-      if (plan_->empty()) return;
-      server_->prepare_step(control_, second_row);
+      if (!plan_->empty()) server_->prepare_step(control_, second_row);
+    });
+    if (!failure_ && !plan_->empty()) {
       step_part = [this](int64_t begin, std::span<float> update) {
         const InPhase part(Phase::kStep);
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
         attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
       };
-    });
+    }
   }
   const InPhase phase(Phase::kReduce);
   const ExchangeReport done = engine().exchange(theta_, step_part);
-  if (failure_) record.failed = true;
+  record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
   account_->reduce_s += done.times.reduce_s;

@@ -195,13 +195,14 @@ double participation_of(const Json& rule) {
 
 }  // namespace
 
-Json replay_aggregator(const Json& trace, const Job& job) {
+Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing) {
   const double participation = participation_of(trace.at("rule"));
   // Inner products show how many take part; nothing else depends on how many there are.
   const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
   const bool counts = !has_gram || job.aggregator.absent == "window";
   const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;
-  const auto rule = make_aggregator(job, clients, participation);
+  const auto make = [&] { return make_aggregator(job, clients, participation); };
+  auto rule = make();
   const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{
       .clients = clients,
@@ -210,6 +211,7 @@ Json replay_aggregator(const Json& trace, const Job& job) {
       .client = job.client};
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {
+    if (playing.reloads) reload(rule, make);
     return replay_round(round, ++t, where, setting, *rule);
   });
 }

@@ -15,7 +15,7 @@ namespace hanse {
 
 namespace {
 
-struct Trace {
+struct BanditTrace {
   int64_t clients;
   Arms arms;                     // points or features, and values
   std::vector<double> noise;     // [horizon, clients] in playing order
@@ -50,7 +50,7 @@ Arms read_arms(const Json& trace, const std::string& name) {
   return arms;
 }
 
-std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const Trace& read,
+std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const BanditTrace& read,
                                         const BanditRule& rule, const std::string& statistics) {
   const Arms& arms = read.arms;
   if (rule.model != RewardModel::kNetwork && rule.model != RewardModel::kPoints) {
@@ -71,7 +71,7 @@ std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const Trace& read,
 }
 
 // The clients' rows, and their dictionary where the policy has one.
-double synchronize(BanditPolicy& policy, Trace& trace, std::vector<double>& total,
+double synchronize(BanditPolicy& policy, BanditTrace& trace, std::vector<double>& total,
                    const std::vector<std::unique_ptr<BanditClient>>& clients,
                    const std::vector<std::vector<int64_t>>& history) {
   for (std::size_t c = 0; c < clients.size(); ++c) {
@@ -90,7 +90,7 @@ double synchronize(BanditPolicy& policy, Trace& trace, std::vector<double>& tota
 }
 
 // One client after another.
-Json play(BanditPolicy& policy, Trace& trace) {
+Json play(BanditPolicy& policy, BanditTrace& trace) {
   const auto& values = trace.arms.values;
   std::vector<std::unique_ptr<BanditClient>> clients(to_index(trace.clients));
   std::vector<std::vector<int64_t>> history(clients.size());
@@ -129,7 +129,7 @@ Json play(BanditPolicy& policy, Trace& trace) {
 
 }  // namespace
 
-Json replay_bandit(const Json& trace, const Job& job) {
+Json replay_bandit(const Json& trace, const Job& job, const Playing&) {
   if (job.bandit.ucb != "linear") {
     throw InvalidArgument("a trace has no network, only features", "rule.bandit.ucb", "linear");
   }
@@ -137,7 +137,7 @@ Json replay_bandit(const Json& trace, const Job& job) {
   const int64_t horizon = integer(field(trace, "horizon", "trace"), 1, int64_t{1} << 32, "horizon");
   const RewardModel model = make_bandit_rule(job.bandit, clients, horizon, 1).model;
   const bool kernel = model == RewardModel::kKernel || model == RewardModel::kKernelOfPoints;
-  Trace read{.clients = clients, .arms = read_arms(trace, kernel ? "points" : "features")};
+  BanditTrace read{.clients = clients, .arms = read_arms(trace, kernel ? "points" : "features")};
   read.noise = numbers(trace, "noise", to_index(clients * horizon), -INFINITY, "trace");
   if (model == RewardModel::kKernelOfPoints) {
     const Json& uniforms = field(trace, "uniforms", "trace");

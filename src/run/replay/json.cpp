@@ -115,4 +115,22 @@ std::string to_text(const nlohmann::ordered_json& value) {
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
+std::optional<std::string> first_difference(const Json& one, const Json& other,
+                                            const std::string& where) {
+  if (one.type() != other.type() || one.size() != other.size() || !one.is_structured()) {
+    const std::string first = to_text(one), second = to_text(other);
+    if (first == second) return std::nullopt;
+    return fmt::format("{} is {}, but {}", where, first, second);
+  }
+  for (const auto& [key, item] : one.items()) {
+    const std::string here = one.is_array()  ? fmt::format("{}[{}]", where, key)
+                             : where.empty() ? key
+                                             : where + "." + key;
+    if (!one.is_array() && !other.contains(key)) return here + " is missing";
+    const Json& theirs = one.is_array() ? other[std::stoul(key)] : other[key];
+    if (auto found = first_difference(item, theirs, here)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace hanse

@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "hanse/base/state.hpp"
 
 namespace hanse {
 
@@ -55,11 +59,31 @@ Json to_rows(std::span<const double> values, std::size_t n);
 // JSON with 17 significant digits a number: each double parses back to itself.
 std::string to_text(const nlohmann::ordered_json& value);
 
+// How a trace is played to find out whether its rule is pure.
+struct Playing {
+  bool draws = false;    // a sampler draws in every round, beside the draw that the trace has
+  bool reloads = false;  // every round is that of a fresh rule, with the state of the last one
+};
+
 // One family's replay: the trace with its rule, whose options are set in `job`.
-Json replay_aggregator(const Json& trace, const Job& job);
-Json replay_rate(const Json& trace, const Job& job);
-Json replay_sampler(const Json& trace, const Job& job);
-Json replay_bandit(const Json& trace, const Job& job);
-Json replay_online(const Json& trace, const Job& job);
+Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing);
+Json replay_rate(const Json& trace, const Job& job, const Playing& playing);
+Json replay_sampler(const Json& trace, const Job& job, const Playing& playing);
+Json replay_bandit(const Json& trace, const Job& job, const Playing& playing);
+Json replay_online(const Json& trace, const Job& job, const Playing& playing);
+
+// Another rule in the place of this one, with the state that it saves.
+template <class Rule, class Make>
+void reload(std::unique_ptr<Rule>& rule, Make make) {
+  State state;
+  rule->save(state);
+  rule = make();
+  rule->load(state);
+}
+
+// "rounds[3].weights[0] is 0.25, but 0.26": the first number, or the like, in which two results
+// differ; nothing when they are the same, each number bit for bit.
+std::optional<std::string> first_difference(const Json& one, const Json& other,
+                                            const std::string& where = "");
 
 }  // namespace hanse

@@ -42,14 +42,19 @@ std::vector<double> peer_losses(const Json& round, std::size_t n, double scale, 
 
 }  // namespace
 
-Json replay_online(const Json& trace, const Job& job) {
+Json replay_online(const Json& trace, const Job& job, const Playing& playing) {
   const int64_t nodes = integer(field(trace, "nodes", "trace"), 1, kMostNodes + 1, "nodes");
   const auto n = static_cast<std::size_t>(nodes);
   const auto count = std::max<int64_t>(1, std::ssize(rounds_of(trace)));
-  const auto rule =
-      make_experts(job.online, nodes, job.online.horizon > 0 ? job.online.horizon : count);
+  const int64_t horizon = job.online.horizon > 0 ? job.online.horizon : count;
+  auto rule = make_experts(job.online, nodes, horizon);
   std::vector<double> weights(n * n);
   return each_round(trace, [&](const Json& round, const std::string& where) -> Json {
+    if (playing.reloads) {
+      auto memory = std::move(rule->memory());
+      rule = make_experts(job.online, nodes, horizon);
+      rule->memory() = std::move(memory);
+    }
     auto peers = clients_in(round, "participants", nodes, where);
     std::sort(peers.begin(), peers.end());
     const bool takes_any = rule->exchange() == Exchange::kGradients;

@@ -6,6 +6,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/catalog.hpp"
 #include "json.hpp"
 
@@ -17,14 +18,15 @@ constexpr int64_t kMostDepth = 32;
 
 struct Family {
   const char* key;  // of the rule, that names its kind
-  Json (*replay)(const Json& trace, const Job& job);
+  Json (*replay)(const Json& trace, const Job& job, const Playing& playing);
+  bool has_state = true;  // its replay reloads
 };
 
 constexpr Family kFamilies[] = {{"aggregator.kind", replay_aggregator},
-                                {"client.rate", replay_rate},
+                                {"client.rate", replay_rate, false},
                                 {"sampler.kind", replay_sampler},
                                 {"online.kind", replay_online},
-                                {"bandit.kind", replay_bandit}};
+                                {"bandit.kind", replay_bandit, false}};
 
 const Family& family_of(const Json& rule, const KeyedJob& job) {
   const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
@@ -64,17 +66,55 @@ void check_depth(const std::string& trace) {
   }
 }
 
+// A trace and its rule, which can be played several times.
+class Trace {
+ public:
+  explicit Trace(const std::string& text) : job_(catalog()) {
+    check_depth(text);
+    trace_ = Json::parse(text, nullptr, false);
+    if (trace_.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
+    const Json& rule = field(trace_, "rule", "trace");
+    if (!rule.is_object()) throw InvalidArgument("expected an object of options", "rule");
+    set_options(rule, job_);
+    family_ = &family_of(rule, job_);
+  }
+
+  Json play(const Playing& playing) const { return family_->replay(trace_, job_, playing); }
+  bool has_state() const { return family_->has_state; }
+  std::string rule() const {
+    return fmt::format("{} = {}", family_->key, job_.table.at(family_->key).format());
+  }
+
+ private:
+  Json trace_;
+  KeyedJob job_;
+  const Family* family_;
+};
+
 }  // namespace
 
-std::string replay(const std::string& trace) {
-  check_depth(trace);
-  const Json parsed = Json::parse(trace, nullptr, false);
-  if (parsed.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
-  const Json& rule = field(parsed, "rule", "trace");
-  if (!rule.is_object()) throw InvalidArgument("expected an object of options", "rule");
-  KeyedJob job(catalog());
-  set_options(rule, job);
-  return to_text(family_of(rule, job).replay(parsed, job)) + "\n";
+std::string replay(const std::string& trace) { return to_text(Trace(trace).play({})) + "\n"; }
+
+std::string check_replay(const std::string& text) {
+  const Trace trace(text);
+  const Json first = trace.play({.draws = true});
+  const auto require_same = [&](bool reloads, const std::string& when) {
+    std::optional<std::string> found;
+    try {
+      found = first_difference(first, trace.play({.draws = true, .reloads = reloads}));
+    } catch (const Error& error) {
+      found = fmt::format("it fails: {}, but only", error.what());
+    }
+    if (!found) return;
+    throw Error(fmt::format("the rule is not pure: {} {}", *found, when), trace.rule(),
+                kPurityHint);
+  };
+  require_same(false, "when it runs again");
+  if (trace.has_state()) {
+    require_same(true, "when a fresh rule starts every round from the saved state");
+  }
+  return fmt::format("{} is pure: run twice{}, it has the same bits\n", trace.rule(),
+                     trace.has_state() ? ", and once from its saved state in every round" : "");
 }
 
 }  // namespace hanse

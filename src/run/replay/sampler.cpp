@@ -58,6 +58,13 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
   return means;
 }
 
+// What the sampler itself would draw in round t.
+Json own_draw(int64_t t, ClientSampler& sampler) {
+  RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
+  const Draw draw = sampler.draw(t, stream);
+  return {{"clients", draw.clients}, {"counts", draw.counts}, {"weights", draw.weights}};
+}
+
 // One of the user's own draws as in the run that the trace is of, from the same stream.
 Draw draw_again(const Json& trace, int64_t t, const std::vector<int64_t>& draws,
                 ClientSampler& sampler) {
@@ -85,7 +92,8 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
   }
 }
 
-Json replay_round(const Json& round, const std::string& where, bool has_experts,
+// `own` is the round's number, from 1, when the sampler shall draw too; else 0.
+Json replay_round(const Json& round, const std::string& where, bool has_experts, int64_t own,
                   ClientSampler& sampler) {
   set_available(round, where, sampler);
   if (sampler.needs_all_clients()) {
@@ -102,6 +110,7 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
                           ? numbers(round, "losses", draws.size(), -INFINITY, where)
                           : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
+  if (own > 0) result["draw"] = own_draw(own, sampler);
   try {
     Draw recorded;
     recorded.clients = draws;
@@ -147,20 +156,19 @@ std::vector<double> initial_of(const Json& trace, const SamplerOptions& options,
 
 }  // namespace
 
-Json replay_sampler(const Json& trace, const Job& job) {
+Json replay_sampler(const Json& trace, const Job& job, const Playing& playing) {
   const int64_t clients = clients_of(trace);
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
-  const auto sampler = make_sampler(options, clients, initial);
+  const auto make = [&] { return make_sampler(options, clients, initial); };
+  auto sampler = make();
   const SamplerTraits traits = sampler_traits(options);
-  if (traits.own) {
-    int64_t t = 0;
-    return each_round(trace, [&](const Json& round, const std::string& where) {
-      return replay_own(trace, round, ++t, where, *sampler);
-    });
-  }
+  int64_t t = 0;
   Json result = each_round(trace, [&](const Json& round, const std::string& where) {
-    return replay_round(round, where, traits.has_experts, *sampler);
+    if (playing.reloads) reload(sampler, make);
+    ++t;
+    if (traits.own) return replay_own(trace, round, t, where, *sampler);
+    return replay_round(round, where, traits.has_experts, playing.draws ? t : 0, *sampler);
   });
   if (trace.contains("importance")) {
     result["importance"] = numbers(trace, "importance", to_index(clients), 0, "trace");

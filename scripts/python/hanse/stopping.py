@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks a run to stop after a checkpoint, once it can hear it.
 
-  scripts/shared/stopping.py MPIRUN      the number of mpirun's process
+  scripts/python/hanse/stopping.py MPIRUN      the number of mpirun's process
 """
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""scripts/hanse_results.py on a made-up run directory, and what export-model refuses."""
+"""The Python package on a made-up run directory, and what export-model refuses."""
 import sys
 import unittest
 
@@ -7,8 +7,8 @@ import numpy
 
 from support import SCRIPTS, ScriptTest
 
-sys.path.append(str(SCRIPTS))
-import hanse_results  # noqa: E402
+sys.path.insert(0, str(SCRIPTS / "python"))
+import hanse  # noqa: E402
 
 
 class ResultsModuleTest(ScriptTest):
@@ -18,7 +18,7 @@ class ResultsModuleTest(ScriptTest):
         return run
 
     def test_reads_tables_job_and_summary(self):
-        run = hanse_results.read(self.make("run"))
+        run = hanse.read(self.make("run"))
         self.assertEqual(list(run.rounds["round"]), list(range(1, 41)))
         self.assertEqual(run.evaluations["accuracy_mean"].iloc[-1], 0.4)
         self.assertEqual(run.clients["samples"].sum(), sum(5 * 2 ** i for i in range(8)))
@@ -31,24 +31,24 @@ class ResultsModuleTest(ScriptTest):
         path = self.make("run", summary=False)
         with open(path / "rounds.csv", "a") as file:
             file.write("41,3,0.0")  # in the middle of a line
-        run = hanse_results.read(path)
+        run = hanse.read(path)
         self.assertEqual(len(run.rounds), 40)
         self.assertEqual(run.summary, {})
 
     def test_compares_runs(self):
-        frame = hanse_results.compare(self.make("one"), self.make("other", rounds=20))
+        frame = hanse.compare(self.make("one"), self.make("other", rounds=20))
         self.assertEqual(list(frame["rounds"]), [40, 20])
         self.assertEqual(list(frame["accuracy_worst10"]), [0.25, 0.25])
         self.assertEqual(frame.index[1], str(self.folder / "other"))
 
     def test_says_what_is_missing(self):
         with self.assertRaisesRegex(FileNotFoundError, "no run directory"):
-            hanse_results.read(self.folder)
-        run = hanse_results.read(self.make("run", summary=False))
+            hanse.read(self.folder)
+        run = hanse.read(self.make("run", summary=False))
         with self.assertRaisesRegex(FileNotFoundError, "no bandit.csv; it has: clients.csv, ev"):
             run.table("bandit.csv")
         with self.assertRaisesRegex(FileNotFoundError, "has not finished"):
-            hanse_results.compare(run.path)
+            hanse.compare(run.path)
 
     def test_state_dict(self):
         path = self.make("run")
@@ -60,7 +60,7 @@ class ResultsModuleTest(ScriptTest):
                 file[name] = tensor
             file["row"] = numpy.zeros(7, dtype="float32")
             file["node0/w"] = numpy.ones(2, dtype="float32")
-        found = hanse_results.read(path).state_dict()
+        found = hanse.read(path).state_dict()
         self.assertEqual(sorted(found), sorted([*tensors, "node0/w"]))
         for name, tensor in tensors.items():
             self.assertEqual(found[name].dtype, tensor.dtype)

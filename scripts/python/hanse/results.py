@@ -1,41 +1,33 @@
-"""What a run has left, for Python: its tables as pandas frames, its model as a state dict.
+"""What a run has left: its tables as pandas frames, its model as a state dict."""
+from __future__ import annotations
 
-    import sys
-    sys.path.append("scripts")
-    import hanse_results
-
-    run = hanse_results.read("runs/first")
-    run.summary["metrics"]["accuracy_mean"]       # also of a run that is still going: {} then
-    run.evaluations.plot(x="round", y="accuracy_mean")
-    run.clients.sort_values("accuracy").head(10)  # who is served worst, of those that train
-    run.held_out["accuracy"].mean()               # clients held out of training stand apart
-    run.summary["split"]                          # evaluated on test or on training samples
-    run.table("sampling.csv")                     # any table of the run directory
-    hanse_results.compare("runs/first", "runs/other")[["accuracy_mean", "accuracy_worst10"]]
-
-    arrays = hanse_results.state_dict("runs/first/model.h5")          # {name: numpy array}
-    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-
-Needs pandas for the tables and h5py for the model (Debian: python3-pandas, python3-h5py).
-"""
 import io
 import json
+import os
 import pathlib
+from typing import TYPE_CHECKING, Any, Union
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+
+Path = Union[str, os.PathLike]
 
 
 class Run:
-    """A run directory. Tables are read when they are asked for, and anew each time."""
+    """A run directory. Tables are read when they are asked for, and anew each time. They need
+    pandas (Debian: python3-pandas)."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = pathlib.Path(path)
         if not (self.path / "job.cfg").is_file():
             raise FileNotFoundError(f"{path} is no run directory: it has no job.cfg")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Run('{self.path}')"
 
     @property
-    def job(self):
+    def job(self) -> dict[str, str]:
         """{"section.key": text} of every option."""
         options, section = {}, ""
         for line in (self.path / "job.cfg").read_text().splitlines():
@@ -48,12 +40,12 @@ class Run:
         return options
 
     @property
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """summary.json; {} while the run has not finished."""
         path = self.path / "summary.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
-    def table(self, name):
+    def table(self, name: str) -> pandas.DataFrame:
         """A CSV file of the run as a frame. Raises FileNotFoundError, naming those there are."""
         import pandas
         path = self.path / name
@@ -64,42 +56,56 @@ class Run:
         whole = text[:text.rfind("\n") + 1]  # a run that goes on may be writing the last line
         return pandas.read_csv(io.StringIO(whole))
 
-    rounds = property(lambda self: self.table("rounds.csv"), doc="A line a round.")
-    evaluations = property(lambda self: self.table("evaluations.csv"), doc="A line an evaluation.")
+    @property
+    def rounds(self) -> pandas.DataFrame:
+        """A line a round."""
+        return self.table("rounds.csv")
 
-    def _clients(self, held_out):
+    @property
+    def evaluations(self) -> pandas.DataFrame:
+        """A line an evaluation."""
+        return self.table("evaluations.csv")
+
+    def _clients(self, held_out: int) -> pandas.DataFrame:
         clients = self.table("clients.csv")
         return clients[clients["held_out"] == held_out].reset_index(drop=True)
 
-    clients = property(lambda self: self._clients(0), doc="""A line a client, at the end: its name,
-        split (evaluated on its test or its train samples), samples, loss, accuracy. Clients held
-        out of training are not among them.""")
-    held_out = property(lambda self: self._clients(1), doc="The same of those held out.")
+    @property
+    def clients(self) -> pandas.DataFrame:
+        """A line a client, at the end: its name, split (evaluated on its test or its train
+        samples), samples, loss, accuracy. Clients held out of training are not among them."""
+        return self._clients(0)
 
-    def state_dict(self):
+    @property
+    def held_out(self) -> pandas.DataFrame:
+        """The same of those held out."""
+        return self._clients(1)
+
+    def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""
         return state_dict(self.path / "model.h5")
 
 
-def read(path):
+def read(path: Path) -> Run:
     """The Run at `path`. Raises FileNotFoundError when that is no run directory."""
     return Run(path)
 
 
-def compare(*paths):
+def compare(*paths: Path | Run) -> pandas.DataFrame:
     """A frame with a line a finished run: what summary.json has, metrics among the columns."""
     import pandas
     lines = {}
     for path in paths:
-        summary = read(path).summary
+        run = path if isinstance(path, Run) else read(path)
+        summary = run.summary
         if not summary:
-            raise FileNotFoundError(f"{path} has no summary.json: the run has not finished")
+            raise FileNotFoundError(f"{run.path} has no summary.json: the run has not finished")
         plain = {key: value for key, value in summary.items() if not isinstance(value, dict)}
-        lines[str(path)] = {**plain, **summary["metrics"]}
+        lines[str(run.path)] = {**plain, **summary["metrics"]}
     return pandas.DataFrame.from_dict(lines, orient="index")
 
 
-def state_dict(path):
+def state_dict(path: Path) -> dict[str, numpy.ndarray]:
     """{name: array} of a model.h5: float32 tensors in the shapes of the model, and int64 ones that
     it carries. `/row`, the same values once more, is left out."""
     import h5py

@@ -1,0 +1,23 @@
+"""Hanse from Python: start runs, read their results, write federations, try rules of your own.
+
+    import hanse
+
+    run = hanse.run("first.cfg", {"client.lr": 0.1}, ranks=4)
+    run.evaluations.plot(x="round", y="accuracy_mean")
+    hanse.compare("runs/first", run.path)[["accuracy_mean", "accuracy_worst10"]]
+
+    hanse.write_federation("mine.h5", {"north": (x, y), "south": (x2, y2)}, classes=["no", "yes"])
+    hanse.rule_test(MyRule, "runs/first/trace-aggregator.json")
+
+The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of the checkout that the
+package lies in, or of PATH. It needs numpy and h5py, and pandas for tables.
+"""
+from .federation import write_federation
+from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
+                      run)
+from .results import Run, compare, read, state_dict
+from .rule_test import Impure, rule_test
+
+__all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "compare",
+           "find_program", "plan", "read", "replay", "resume", "rule_test", "run", "state_dict",
+           "write_federation"]

@@ -1,0 +1,118 @@
+"""Writes clients and their samples as the file that data.kind = hanse maps into memory."""
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .program import Path, Refused, ask
+
+ALIGNMENT = 64  # a cache line
+
+
+def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
+                     classes: Sequence[str] | int | None = None, test_fraction: float = 0.0,
+                     seed: int = 1) -> pathlib.Path:
+    """Writes a federation, and returns its path. `hanse run` reads it with data.kind = hanse and
+    data.path = PATH.
+
+    `clients`: {name: (x, y)}, or {name: (x, y, x_test, y_test)}. x is [samples, ...]: unsigned
+    bytes are divided by 255 when they are read, all other numbers are kept as float32. y is
+    [samples]: classes 0, 1, ..., or numbers to be predicted where `classes` is None.
+    `classes`: the names of the classes, in order, or their number.
+    `test_fraction`: of clients without x_test, the share of their samples, at least 0 and below 1,
+    that `seed` picks for testing; one sample at least stays for training.
+
+    The program copies the samples to seal the file, so that a damaged one is refused: the disk
+    needs their size twice meanwhile. Raises Refused, which names the client, for arrays that do not
+    fit, and where the file cannot be written.
+    """
+    import numpy
+
+    if not clients:
+        raise Refused("a federation needs a client")
+    if not 0 <= test_fraction < 1:
+        raise Refused(f"test_fraction {test_fraction} is not in [0, 1)")
+    random = numpy.random.default_rng(seed)
+    parts = [_arrays(name, value, classes, test_fraction, random)
+             for name, value in clients.items()]
+    shapes = {part[0].shape[1:]: name for part, name in zip(parts, clients)}
+    if len(shapes) > 1:
+        (one, first), (other, second) = list(shapes.items())[:2]
+        raise Refused(f"samples have one shape: {one} of client {first}, {other} of {second}")
+    target = pathlib.Path(path)
+    plain = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        _write(plain, list(clients), parts, classes)
+        ask("convert", os.devnull, target, "--data.kind=hanse", f"--data.path={plain}",
+            "--federation.partition=auto")
+    except OSError as error:
+        raise Refused(f"cannot write {plain}: {error}") from None
+    finally:
+        plain.unlink(missing_ok=True)
+    return target
+
+
+def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None,
+            test_fraction: float, random: Any) -> tuple[Any, Any, int]:
+    """Samples and labels of a client, those for training first, and how many these are."""
+    import numpy
+
+    if len(value) not in (2, 4):
+        raise Refused(f"client {name}: expected (x, y) or (x, y, x_test, y_test)")
+    pairs = []
+    for x, y in (value[:2], value[2:])[:len(value) // 2]:
+        x, y = numpy.asarray(x), numpy.asarray(y)
+        x = x if x.dtype == numpy.uint8 else x.astype(numpy.float32)
+        if x.ndim < 2 or y.shape != x.shape[:1]:
+            raise Refused(f"client {name}: x of shape {x.shape} and y of shape {y.shape}; hint: "
+                          "[samples, ...] and [samples]")
+        pairs.append((x, _labels(name, y, classes)))
+    if len(pairs) == 2:
+        (x, y), (x_test, y_test) = pairs
+        return numpy.concatenate([x, x_test]), numpy.concatenate([y, y_test]), len(x)
+    x, y = pairs[0]
+    tested = max(0, min(round(test_fraction * len(x)), len(x) - 1))
+    order = random.permutation(len(x)) if tested else numpy.arange(len(x))
+    return x[order], y[order], len(x) - tested
+
+
+def _labels(name: str, y: Any, classes: Sequence[str] | int | None) -> Any:
+    import numpy
+
+    if classes is None:
+        return y.astype(numpy.float32)
+    count = classes if isinstance(classes, int) else len(classes)
+    labels = y.astype(numpy.int32)
+    if len(y) and ((labels != y).any() or labels.min() < 0 or labels.max() >= count):
+        raise Refused(f"client {name}: labels are whole numbers in [0, {count})")
+    return labels
+
+
+def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int]],
+           classes: Sequence[str] | int | None) -> None:
+    """Without a seal; data/README.md has the format."""
+    import h5py
+    import numpy
+
+    sizes = [len(y) for _, y, _ in parts]
+    offsets = numpy.concatenate([[0], numpy.cumsum(sizes)]).astype(numpy.int64)
+    bytes_all = all(x.dtype == numpy.uint8 for x, _, _ in parts)
+    count = 0 if classes is None else classes if isinstance(classes, int) else len(classes)
+    with h5py.File(path, "w", alignment_threshold=1, alignment_interval=ALIGNMENT) as file:
+        file.attrs.update(version=1, classes=count, held_out=0,
+                          encoding=numpy.bytes_("byte/255" if bytes_all else "float"))
+        file["offsets"] = offsets
+        file["train_end"] = offsets[:-1] + [train for _, _, train in parts]
+        file["client_names"] = [str(name) for name in names]
+        if classes is not None and not isinstance(classes, int):
+            file["class_names"] = [str(name) for name in classes]
+        features = file.create_dataset("features", (offsets[-1], *parts[0][0].shape[1:]),
+                                       "uint8" if bytes_all else "float32")
+        labels = file.create_dataset("labels" if count else "targets", (offsets[-1],),
+                                     "int32" if count else "float32")
+        for begin, (x, y, _) in zip(offsets, parts):
+            scaled = x if bytes_all or x.dtype != numpy.uint8 else x / numpy.float32(255)
+            features[begin:begin + len(y)] = scaled
+            labels[begin:begin + len(y)] = y

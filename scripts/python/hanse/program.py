@@ -1,0 +1,206 @@
+"""Starts the program: runs, plans and replays."""
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Union
+
+from .results import Run
+from .stopping import ask_to_stop
+
+Path = Union[str, os.PathLike]
+Options = Mapping[str, Any]
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
+STOPPED = 75  # the program's status after a checkpoint on request
+ERROR = "hanse: error: "
+LINES_KEPT = 20  # of what the program says, to find its error
+
+
+class HanseError(Exception):
+    """What Hanse says; the text is one line for the person who reads it."""
+
+
+class Refused(HanseError):
+    """Bad usage, option or input, found before the first round."""
+
+
+class Failed(HanseError):
+    """A run that has failed while running."""
+
+
+class Stopped(HanseError):
+    """A run that has ended on request, after a checkpoint: hanse.resume() goes on."""
+
+
+def find_program() -> pathlib.Path:
+    """The program of HANSE_PROGRAM, of the checkout that this package lies in, or of PATH. Raises
+    Refused where there is none."""
+    named = os.environ.get("HANSE_PROGRAM")
+    if named:
+        if os.access(named, os.X_OK):
+            return pathlib.Path(named).absolute()
+        raise Refused(f"{named} is no program; hint: HANSE_PROGRAM names it")
+    built = CHECKOUT / "build" / "hanse"
+    if (CHECKOUT / "scripts" / "build").exists() and os.access(built, os.X_OK):
+        return built
+    found = shutil.which("hanse")
+    if found:
+        return pathlib.Path(found)
+    raise Refused("the program hanse is missing; hint: scripts/build makes build/hanse, and "
+                  "HANSE_PROGRAM names it")
+
+
+def environment() -> dict[str, str]:
+    """That of programs under mpirun: Open MPI refuses to start as root unless asked twice."""
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**os.environ, **(root if os.geteuid() == 0 else {})}
+
+
+def mpirun(ranks: int) -> list[str]:
+    """Words before the program for that many ranks of this machine. Raises Refused."""
+    if ranks < 1:
+        raise Refused(f"{ranks} ranks; hint: at least 1 is needed")
+    if ranks == 1:
+        return []
+    if not shutil.which("mpirun"):
+        raise Refused("mpirun is missing; hint: scripts/setup installs it")
+    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+
+
+def option_words(options: Options | None) -> list[str]:
+    """{"client.lr": 0.1, "model.hidden": (200, 100)} as words of a command line."""
+    def text(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, (list, tuple)):
+            return ",".join(map(text, value))
+        return str(value)
+    return [f"--{key}={text(value)}" for key, value in (options or {}).items()]
+
+
+def run(job: Path | Options, options: Options | None = None, *, ranks: int = 1,
+        progress: bool = True) -> Run:
+    """Trains a job, and returns its finished run.
+
+    `job` is a job file, or a mapping of keys to values; `options` come on top of it. Keys are those
+    of jobs/keys.md; True is written "true", a list with commas. `progress` shows what the program
+    says meanwhile, on stderr. Ctrl-C asks for a checkpoint before it ends the run, a second one
+    ends it at once.
+
+    Raises Refused for what is wrong before the first round, Failed for what fails later, both with
+    the program's message, and Stopped when the run ends on request (run.max-seconds, a signal).
+    """
+    if isinstance(job, Mapping):
+        options = {"run.name": "python", **job, **(options or {})}
+        job = os.devnull
+    return _train(["run", os.fspath(job), *option_words(options)], ranks, progress)
+
+
+def resume(path: Path | Run, options: Options | None = None, *, ranks: int = 1,
+           progress: bool = True) -> Run:
+    """Goes on with a run directory from its last checkpoint, on any number of ranks. `options`:
+    what jobs/keys.md marks as "may change on resume". Raises as run() does."""
+    folder = path.path if isinstance(path, Run) else path
+    return _train(["resume", os.fspath(folder), *option_words(options)], ranks, progress)
+
+
+def plan(job: Path, options: Options | None = None, *, ranks: int = 1) -> dict[str, Any]:
+    """What `hanse plan` says of a job on `ranks` ranks: memory, bytes and time of a round. Raises
+    Refused or Failed."""
+    words = ["plan", os.fspath(job), *option_words(options), f"--ranks={ranks}", "--json"]
+    return json.loads(_ask(words))
+
+
+def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+    """What a built-in rule decides on a trace: a file, or what would stand in it (jobs/replay.md).
+    `check`: proves first that the rule is pure. Raises Refused for a malformed trace, Failed for a
+    rule that is not pure."""
+    if isinstance(trace, Mapping):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(trace, file)
+            file.flush()
+            return replay(file.name, check=check)
+    if check:
+        _ask(["replay", os.fspath(trace), "--check"])
+    return json.loads(_ask(["replay", os.fspath(trace)]))
+
+
+def ask(*words: Path) -> str:
+    """What a command says that ends soon, such as `hanse convert`. Raises Refused or Failed."""
+    return _ask([os.fspath(word) for word in words])
+
+
+def _ask(words: list[str]) -> str:
+    done = subprocess.run([str(find_program()), *words], stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, errors="replace", check=False, env=environment())
+    if done.returncode:
+        raise _error(done.returncode, done.stderr.splitlines())
+    return done.stdout
+
+
+def _error(status: int, lines: list[str]) -> HanseError:
+    """Of a program that has ended with this status, behind these last lines."""
+    known = [line for line in lines if line.startswith(ERROR)]
+    stopped = [line for line in lines if "stopped after round" in line]
+    if status == STOPPED:
+        return Stopped((stopped or ["stopped"])[-1].removeprefix("hanse: "))
+    if known:
+        kind = Refused if status == 2 else Failed
+        return kind(known[-1].removeprefix(ERROR))
+    return Failed(f"the program ended with status {status}: {(lines or ['it said nothing'])[-1]}")
+
+
+def _train(words: list[str], ranks: int, progress: bool) -> Run:
+    command = [*mpirun(ranks), str(find_program()), *words]
+    with tempfile.TemporaryFile("w+") as summary:
+        # A session of its own: the terminal's Ctrl-C does not reach it.
+        lines: collections.deque[str] = collections.deque(maxlen=LINES_KEPT)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=summary,
+                              stderr=subprocess.PIPE, text=True, errors="replace",
+                              start_new_session=True, env=environment()) as process:
+            try:
+                _listen(process, lines, progress)
+            except KeyboardInterrupt:
+                _stop(process, lines, progress, ranks > 1)
+                raise
+        if process.returncode:
+            raise _error(process.returncode, list(lines))
+        summary.seek(0)
+        return Run(_run_directory(summary.read()))
+
+
+def _listen(process: subprocess.Popen, lines: collections.deque, progress: bool) -> None:
+    """Until it has ended. Its error is not shown: it is raised."""
+    assert process.stderr
+    for line in process.stderr:
+        lines.append(line.rstrip("\n"))
+        if progress and not line.startswith(ERROR):
+            print(lines[-1], file=sys.stderr, flush=True)
+    process.wait()
+
+
+def _stop(process: subprocess.Popen, lines: collections.deque, progress: bool,
+          under_mpirun: bool) -> None:
+    """Asks for a checkpoint and waits for it; the second Ctrl-C ends the run at once."""
+    try:
+        ask_to_stop(process.pid, under_mpirun)
+        _listen(process, lines, progress)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+
+
+def _run_directory(summary: str) -> str:
+    """The last line of what a finished run prints."""
+    for line in reversed(summary.splitlines()):
+        if line.startswith("run directory "):
+            return line.removeprefix("run directory ").strip()
+    raise Failed("the program has not named its run directory")
