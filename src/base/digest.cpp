@@ -1,7 +1,9 @@
 #include "hanse/base/digest.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -31,7 +33,9 @@ std::string file_digest_hex(const std::string& path, int64_t offset,
                             const std::vector<ByteRange>& without) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw IoError("cannot open the file: " + errno_text(), path);
-  std::vector<char> buffer(kBufferBytes);
+  std::error_code code;
+  const std::size_t bytes = std::filesystem::file_size(path, code);  // a large number when it fails
+  std::vector<char> buffer(std::clamp<std::size_t>(bytes, 1, kBufferBytes));
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
   const auto add = [&](int64_t begin, int64_t end) {

@@ -81,7 +81,8 @@ Lines model_lines(const Summary& summary) {
   const std::string own = summary.clients.prefix(), other = summary.held_out.prefix();
   Lines lines;
   for (const auto& [name, value] : summary.metrics) {
-    const auto add = [&](const char* metric, const std::string& label, const std::string& text) {
+    const auto add = [&, &name = name](const char* metric, const std::string& label,
+                                       const std::string& text) {
       if (name == metric) lines.emplace_back(label, text);
     };
     add("accuracy_mean", own + "accuracy, mean of clients", percent(value));
