@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
-#include <ranges>
 
 #include <fmt/format.h>
 
@@ -62,8 +61,9 @@ bool parse_bool(std::string_view text) {
 std::vector<std::string> split_list(std::string_view text, char separator) {
   std::vector<std::string> items;
   if (trim(text).empty()) return items;
-  for (const auto item : std::views::split(text, separator)) {
-    items.emplace_back(trim({item.begin(), item.end()}));
+  for (std::size_t begin = 0, end = 0; end < text.size(); begin = end + 1) {
+    end = std::min(text.find(separator, begin), text.size());
+    items.emplace_back(trim(text.substr(begin, end - begin)));
   }
   return items;
 }

@@ -12,6 +12,9 @@
 
 namespace hanse {
 
+// Of a file that numbers them: a label beyond is a mistake, and a table of classes fills memory.
+constexpr int64_t kMostClasses = int64_t{1} << 24;
+
 struct ClientLayout {
   std::vector<int64_t> shape;  // of one sample
   Storage storage = Storage::kFloat;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -98,12 +99,13 @@ struct Columns {
 
 std::vector<std::string> column_names(const CsvScanner& scanner) {
   const std::vector<std::string>& names = scanner.fields();
+  std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty()) {
       throw InvalidArgument(fmt::format("column {} has no name", i + 1), scanner.where(),
                             "write the header line, and no column of row numbers");
     }
-    if (std::count(names.begin(), names.end(), names[i]) > 1) {
+    if (!seen.insert(names[i]).second) {
       throw InvalidArgument(fmt::format("column '{}' stands twice", names[i]), scanner.where(),
                             "give every column its own name");
     }

@@ -198,7 +198,7 @@ Header read_frame(const std::string& path) {
   Header header;
   ClientLayout& layout = header.layout;
   layout.classes = read_number(file, "classes");
-  if (layout.classes < 0 || layout.classes > INT32_MAX) {
+  if (layout.classes < 0 || layout.classes > kMostClasses) {
     refuse(fmt::format("there are {} classes", layout.classes), path, "classes");
   }
   layout.held_out = read_number(file, "held_out");

@@ -139,6 +139,7 @@ Dataset::Dataset(Handle handle, std::string name, std::string file)
   std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
   H5Sget_simple_extent_dims(extents.id(), dims.data(), nullptr);
   shape_.assign(dims.begin(), dims.end());
+  if (!is_countable(shape_)) throw IoError(name_ + " has more elements than can be counted", file_);
   size_ = H5Sget_simple_extent_npoints(extents.id());
   if (size_ == 0) return;
   if (const auto fault = storage_fault(handle_.id(), size_, H5Tget_size(stored.id()))) {

@@ -37,6 +37,14 @@ void close_ways_out() {
   static_cast<void>(closed);
 }
 
+bool is_countable(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  return std::ranges::all_of(shape, [&](int64_t extent) {
+    return extent >= 0 &&
+           !__builtin_mul_overflow(elements, std::max<int64_t>(extent, 1), &elements);
+  });
+}
+
 std::optional<std::string> storage_fault(int64_t dataset, int64_t elements,
                                          std::size_t bytes_each) {
   const hid_t file = H5Iget_file_id(dataset);

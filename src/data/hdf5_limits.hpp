@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hanse::hdf5 {
 
 // Once, before the first file is opened: no link leads into another file, and no plugin is loaded,
 // which would be foreign code. REQUIRES: the library's lock.
 void close_ways_out();
+
+// Can the elements be counted, also those of a part that is empty? The library multiplies blindly.
+bool is_countable(const std::vector<int64_t>& shape);
 
 // Why a dataset of so many elements must not be read ("lies in other files"): it does so, needs a
 // filter that the library does not have, or promises more than the file can hold. Nothing when the

@@ -14,7 +14,7 @@ namespace hanse {
 
 namespace {
 
-constexpr unsigned kBufferBytes = 1U << 20;
+constexpr int64_t kLeastBufferBytes = 1 << 13, kBufferBytes = 1 << 20;
 constexpr int64_t kMostBytesACall = int64_t{1} << 30;  // gzread counts in int
 constexpr int64_t kDeflateRatio = 1032;                // deflate never packs more into a byte
 
@@ -36,9 +36,10 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   if (!file_) {
     throw InvalidArgument("cannot open file: " + errno_text(), path, "check data.path");
   }
-  gzbuffer(file_, kBufferBytes);
   const auto size = std::filesystem::file_size(path, code);
   file_bytes_ = code ? 0 : static_cast<int64_t>(size);
+  gzbuffer(file_, static_cast<unsigned>(
+                      std::clamp<int64_t>(file_bytes_, kLeastBufferBytes, kBufferBytes)));
 }
 
 InputFile::~InputFile() { gzclose_r(file_); }

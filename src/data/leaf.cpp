@@ -306,7 +306,7 @@ void LeafSource::learn_sample(const LeafItem& item, Count& count) {
 void LeafSource::learn_label(const LeafItem& item, Count& count) {
   auto values = std::ssize(item.numbers);
   for (const double value : item.numbers) {
-    if (value != std::floor(value) || value < 0 || value > INT32_MAX - 1) {
+    if (value != std::floor(value) || value < 0 || value >= kMostClasses) {
       refuse(fmt::format("the label {} is no class", value));
     }
     classes_ = std::max(classes_, static_cast<int64_t>(value) + 1);

@@ -142,7 +142,7 @@ int64_t ArraySource::read_labels(const std::optional<hdf5::Dataset>& found) {
   labels_.resize(start + static_cast<std::size_t>(dataset.size()));
   dataset.read(labels_.data() + start);
   for (const int32_t label : std::span(labels_).subspan(start)) {
-    if (label < 0 || label == INT32_MAX) {
+    if (label < 0 || label >= kMostClasses) {
       refuse(fmt::format("the label {} is no class", label), dataset, "classes count from 0");
     }
     layout_.classes = std::max<int64_t>(layout_.classes, label + 1);

@@ -92,6 +92,7 @@ std::string checkpoint_contents(const std::string& path) {
   text += dataset_lines(file, names, kStateGroup.size() + 1);
   if (!file.contains("/clients")) return text + "clients: no states\n";
   const auto shape = file.dataset(kClientRows).shape();
+  if (shape.size() != 2) throw InvalidArgument(kClientRows + " is no matrix", path);
   return text + fmt::format("clients: {} with state, {} float32 each\n", shape.at(0), shape.at(1));
 }
 

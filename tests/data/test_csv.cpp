@@ -1,4 +1,5 @@
 #include <cstring>
+#include <ctime>
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -139,6 +140,19 @@ TEST_F(CsvTest, BadHeaders) {
   expect_bad(",a,label\n0,1,0\n", "column 1 has no name", ":1");
   expect_bad("a,Label\n1,0\n", "no column 'label'", ":1");
   expect_bad("label\n1\n", "no feature column", ":1");
+}
+
+// Their names are compared by hash: each with each would take minutes.
+TEST_F(CsvTest, ManyColumns) {
+  constexpr int64_t kColumns = 200'000;
+  std::string head, row;
+  for (int64_t i = 0; i < kColumns; ++i) {
+    head += std::to_string(1'000'000 + i) + ",";
+    row += "1,";
+  }
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(read(head + "label\n" + row + "0\n").sample_values(), kColumns);
+  EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
 }
 
 TEST_F(CsvTest, BadClientColumns) {

@@ -163,6 +163,16 @@ TEST(StrangersHdf5, AHeaderCannotPromiseMoreThanTheFileHolds) {
     file.add("late", {kMany});
   }
   expect_refused(path, "late", "late promises 1099511627776 elements");
+  {
+    Stranger file(path);
+    const Extents chunk = {1, 1, 1};
+    H5Pset_chunk(file.creation(), 3, chunk.data());
+    file.add("wraps", {1, kMany, kMany});
+    file.add("empty", {0, kMany, kMany});
+  }
+  for (const std::string name : {"wraps", "empty"}) {
+    expect_refused(path, name, name + " has more elements than can be counted");
+  }
 }
 
 }  // namespace

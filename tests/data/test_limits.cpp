@@ -45,6 +45,24 @@ TEST(LeafLimits, NumbersOfSamples) {
   expect_error<AgreedError>([] { read_leaf(leaf("-1", "1, 2")); }, {"-1 is no number of samples"});
 }
 
+// A table of their classes would fill the memory.
+TEST(Labels, ClassesHaveALimit) {
+  const std::string data = R"({"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [1], )";
+  expect_error<AgreedError>([&] { read_leaf(data + R"("y": [16777216]}}})"); },
+                            {"the label 16777216 is no class"});
+  read_leaf(data + R"("y": [16777215]}}})");
+  const TempFolder folder;
+  const std::string path = folder.file("data.h5");
+  {
+    const hdf5::Section section;
+    auto file = hdf5::File::create(path);
+    file.write("/examples/u/pixels", std::vector<float>{1});
+    file.write("/examples/u/label", std::vector<int32_t>{2147483646});
+    file.close();
+  }
+  expect_error<AgreedError>([&] { load("tff", path); }, {"the label 2147483646 is no class"});
+}
+
 // A file of Hanse's, as bytes.
 class HanseFileLimits : public testing::Test {
  protected:

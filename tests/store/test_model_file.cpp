@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/data/hdf5_file.hpp"
+#include "hanse/data/seal.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
 #include "hanse/store/model_file.hpp"
@@ -112,6 +113,22 @@ TEST(Inspect, DamagedCheckpoint) {
   std::fstream(path) << "HANSE-CHECKPOINT 9";
   const std::string text = inspect_file(path);
   EXPECT_TRUE(contains(text, "round: 42 (by its name)\ndigest: DAMAGED, format version")) << text;
+}
+
+// By a seal that is right.
+TEST(Inspect, CheckpointOfAnotherProgram) {
+  const ScratchFolder folder;
+  const std::string path = folder / "round-000042.h5";
+  {
+    const hdf5::Section section;
+    hdf5::File file = hdf5::File::create(path, kSealBytes);
+    file.write_attribute("round", 42);
+    file.write("/clients/rows", std::vector<float>{1, 2, 3});
+    file.close();
+  }
+  const std::string seal = seal_of(path, kCheckpointSeal);
+  std::fstream(path) << seal;
+  EXPECT_TRUE(contains(refusal([&] { inspect_file(path); }), "/clients/rows is no matrix"));
 }
 
 TEST(Inspect, Model) {

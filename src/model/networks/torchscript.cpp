@@ -9,6 +9,7 @@
 #include <torch/script.h>
 #include <torch/version.h>
 
+#include "archive.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "makers.hpp"
@@ -35,6 +36,7 @@ torch::jit::Module read_module(const std::string& path) {
     throw InvalidArgument("no such file: " + (path.empty() ? "model.path is empty" : path),
                           "model.path", "scripts/export-model writes one");
   }
+  check_archive(path);
   try {
     return torch::jit::load(path, at::kCPU);
   } catch (const std::exception& error) {

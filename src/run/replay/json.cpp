@@ -6,10 +6,24 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 
 namespace hanse {
+
+namespace {
+
+constexpr int64_t kMostClients = int64_t{1} << 30;
+constexpr int64_t kKeptOfAClient = 16;     // bytes, by a rule
+constexpr int64_t kPrintedOfAClient = 64;  // bytes, of each round: its numbers, and their texts
+
+void require_room(int64_t clients, int64_t bytes_each, const std::string& where) {
+  require_memory(clients * bytes_each, fmt::format("what stands for {} clients takes", clients),
+                 where, "name the clients of each round");
+}
+
+}  // namespace
 
 const Json& field(const Json& object, const std::string& name, const std::string& where) {
   if (!object.is_object() || !object.contains(name)) {
@@ -89,13 +103,16 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
 std::vector<int64_t> clients_in(const Json& round, const std::string& name, int64_t clients,
                                 const std::string& where) {
   if (round.contains(name)) return ids(round.at(name), clients, false, where + "." + name);
+  require_room(clients, kPrintedOfAClient, where);
   std::vector<int64_t> all(to_index(clients));
   std::iota(all.begin(), all.end(), int64_t{0});
   return all;
 }
 
 int64_t clients_of(const Json& trace) {
-  return integer(field(trace, "clients", "trace"), 1, int64_t{1} << 40, "clients");
+  const int64_t clients = integer(field(trace, "clients", "trace"), 1, kMostClients + 1, "clients");
+  require_room(clients, kKeptOfAClient, "clients");
+  return clients;
 }
 
 Json to_rows(std::span<const double> values, std::size_t n) {

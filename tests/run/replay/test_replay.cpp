@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/run/replay.hpp"
 #include "support/errors.hpp"
@@ -80,6 +81,16 @@ TEST(Replay, PrintsSeventeenDigitsOnOneLine) {
   EXPECT_EQ(replay(trace(Json::array()).dump()), "{\"rounds\": []}\n");
 }
 
+// Before memory is taken for them.
+TEST(Replay, AllOfTooManyClients) {
+  constexpr int64_t kClients = 1 << 30, kBytes = 64 * kClients;
+  if (available_memory() >= kBytes) GTEST_SKIP() << "this machine has the memory";
+  Json input = trace(Json::array({Json::object()}));
+  input["clients"] = kClients;
+  expect_error<IoError>([&] { replay(input.dump()); },
+                        {"1073741824 clients takes", "GB of memory"});
+}
+
 void expect_refused(const Json& input, std::initializer_list<std::string> parts) {
   expect_error<InvalidArgument>([&] { replay(input.dump()); }, parts);
 }
@@ -94,7 +105,8 @@ TEST(Replay, NamesTheMalformedFieldOfTheTrace) {
     expect_refused(input, {std::string("field '") + name + "' is missing", "trace"});
   }
   expect_refused(Json::array(), {"'rule' is missing"});
-  for (const Json& clients : {Json(0), Json(-3), Json(1.5), Json("4"), Json(1ULL << 63)}) {
+  for (const Json& clients :
+       {Json(0), Json(-3), Json(1.5), Json("4"), Json(1ULL << 63), Json((1 << 30) + 1)}) {
     Json input = good;
     input["clients"] = clients;
     expect_refused(input, {"clients", clients.dump()});

@@ -1,0 +1,130 @@
+#include "archive.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "hanse/base/available_memory.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/mapped_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr uint64_t kEndBytes = 22, kLargeEndBytes = 56, kLocatorBytes = 20, kEntryBytes = 46;
+constexpr uint64_t kLongestComment = UINT16_MAX;
+constexpr uint64_t kMostPacked = 1032;  // bytes that deflate makes of one
+constexpr const char* kHint = "save it with torch.jit.script(model).save(path)";
+
+// The bytes of a zip file; its numbers have the lowest byte first.
+class Archive {
+ public:
+  Archive(const std::string& path, std::string_view bytes) : path_(path), bytes_(bytes) {}
+
+  void check() {
+    find_directory();
+    uint64_t packed = 0, unpacked = 0;
+    for (uint64_t i = 0, at = directory_; i < entries_; ++i) {
+      const Entry entry = read_entry(at);
+      packed += entry.packed;
+      unpacked += entry.unpacked;
+      if (entry.begin > directory_ || entry.packed > directory_ || packed > directory_ ||
+          entry.unpacked > kMostPacked * entry.packed) {
+        refuse(fmt::format("its directory promises {} bytes, packed as {}, of entry {}",
+                           entry.unpacked, entry.packed, i));
+      }
+      at += entry.bytes;
+    }
+    require_memory(static_cast<int64_t>(unpacked), "what its directory promises takes", path_,
+                   kHint);
+  }
+
+ private:
+  struct Entry {
+    uint64_t bytes;  // in the directory
+    uint64_t packed, unpacked;
+    uint64_t begin;  // in the file
+  };
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw InvalidArgument("no TorchScript: " + what, path_, kHint);
+  }
+
+  template <class T>
+  uint64_t number(uint64_t at) const {
+    T value;
+    if (at > bytes_.size() || bytes_.size() - at < sizeof value) refuse("it ends too early");
+    std::memcpy(&value, bytes_.data() + at, sizeof value);
+    return value;
+  }
+
+  bool stands(std::string_view mark, uint64_t at) const {
+    return at <= bytes_.size() && bytes_.substr(at).starts_with(mark);
+  }
+
+  // A large archive has its directory's place in 64 bits, before the end.
+  void find_directory() {
+    const uint64_t end = bytes_.rfind("PK\5\6");
+    if (end == std::string_view::npos || bytes_.size() - end > kEndBytes + kLongestComment) {
+      refuse("it is no zip file, or cut off");
+    }
+    entries_ = number<uint16_t>(end + 10);
+    uint64_t bytes = number<uint32_t>(end + 12);
+    directory_ = number<uint32_t>(end + 16);
+    if (end >= kLocatorBytes && stands("PK\6\7", end - kLocatorBytes)) {
+      const auto large = number<uint64_t>(end - kLocatorBytes + 8);
+      if (!stands("PK\6\6", large)) refuse("it has no directory of a large archive");
+      entries_ = number<uint64_t>(large + 32);
+      bytes = number<uint64_t>(large + 40);
+      directory_ = number<uint64_t>(large + 48);
+    }
+    if (directory_ > end || bytes > end - directory_ || entries_ > bytes / kEntryBytes) {
+      refuse(fmt::format("it promises a directory of {} entries at byte {}, {} bytes long",
+                         entries_, directory_, bytes));
+    }
+  }
+
+  Entry read_entry(uint64_t at) const {
+    if (!stands("PK\1\2", at)) refuse("its directory is damaged");
+    const auto name = number<uint16_t>(at + 28), extra = number<uint16_t>(at + 30);
+    Entry entry{.bytes = kEntryBytes + name + extra + number<uint16_t>(at + 32),
+                .packed = number<uint32_t>(at + 20),
+                .unpacked = number<uint32_t>(at + 24),
+                .begin = number<uint32_t>(at + 42)};
+    read_large(at + kEntryBytes + name, at + kEntryBytes + name + extra, entry);
+    return entry;
+  }
+
+  // What does not fit in 32 bits stands among the extra fields, those that have no room one after
+  // another.
+  void read_large(uint64_t at, uint64_t end, Entry& entry) const {
+    while (at + 4 <= end && number<uint16_t>(at) != 1) at += 4 + number<uint16_t>(at + 2);
+    at += 4;
+    for (uint64_t* size : {&entry.unpacked, &entry.packed, &entry.begin}) {
+      if (*size != UINT32_MAX) continue;
+      if (at + 8 > end) refuse("a size of an entry is missing");
+      *size = number<uint64_t>(at);
+      at += 8;
+    }
+  }
+
+  const std::string& path_;
+  std::string_view bytes_;
+  uint64_t entries_ = 0, directory_ = 0;  // how many, and where the first stands
+};
+
+}  // namespace
+
+void check_archive(const std::string& path) {
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  if (bytes == 0) throw InvalidArgument("the file is empty", path, kHint);
+  const auto memory = map_file(path, bytes, Access::kRead);
+  Archive(path, {reinterpret_cast<const char*>(memory.get()), static_cast<std::size_t>(bytes)})
+      .check();
+}
+
+}  // namespace hanse

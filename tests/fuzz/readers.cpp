@@ -1,0 +1,201 @@
+#include "fuzz/readers.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "fuzz/seeds.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/comm/single_communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/data/seal.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/run/assembly.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/load_job.hpp"
+#include "hanse/run/replay.hpp"
+#include "hanse/store/checkpoint.hpp"
+#include "hanse/store/inspect.hpp"
+#include "model/archive.hpp"
+
+namespace hanse {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The ranks' agreement makes one type of all that is thrown: what is no Error has no status 2.
+void agreed(const std::function<void(Communicator&)>& work) {
+  const auto comm = make_single_communicator();
+  try {
+    work(*comm);
+  } catch (const AgreedError& error) {
+    const std::string what = error.what();
+    const bool too_large = what.find("GB of memory, and there are") != std::string::npos;
+    if (error.exit_status() != ExitStatus::kBadInput && !too_large) throw;
+  }
+}
+
+void load(const DataOptions& data, const FederationOptions& federation = {.clients = 2}) {
+  agreed([&](Communicator& comm) { Federation::load(data, federation, 1, comm); });
+}
+
+// Goes on after an Error.
+void answered(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error&) {
+  }
+}
+
+std::string file_of(const std::string& input, const std::string& folder) {
+  const std::string path = folder + "/input";
+  write_bytes(path, input);
+  return path;
+}
+
+// Reads the file as it stands, and once more under a seal that is right.
+void read_sealed(const std::string& input, const std::string& folder, const SealKind& kind,
+                 void (*read)(const std::string& path)) {
+  const std::string path = file_of(input, folder);
+  read(path);
+  if (std::ssize(input) < kSealBytes) return;
+  write_bytes(path, seal_of(path, kind) + input.substr(kSealBytes));
+  read(path);
+}
+
+void read_idx(const std::string& input, const std::string& folder) {
+  if (input.size() < 2) return;
+  const std::size_t images = static_cast<uint8_t>(input[0]) * 256U + static_cast<uint8_t>(input[1]);
+  write_bytes(folder + "/train-images-idx3-ubyte", input.substr(2, images));
+  write_bytes(folder + "/train-labels-idx1-ubyte",
+              input.substr(std::min(2 + images, input.size())));
+  load({.kind = "idx", .path = folder});
+}
+
+void read_csv_file(const std::string& input, const std::string& folder) {
+  const std::string path = file_of(input, folder);
+  load({.kind = "csv", .path = path});
+  load({.kind = "csv",
+        .path = path,
+        .label_column = "",
+        .task = "regression",
+        .standardize = "client"});
+  load({.kind = "csv", .path = path, .client_column = "client"});
+}
+
+void read_leaf(const std::string& input, const std::string& folder) {
+  fs::create_directory(folder + "/train");
+  write_bytes(folder + "/train/all.json", input);
+  load({.kind = "leaf", .path = folder, .shape = {1, 2, 2}, .vocabulary = "data"});
+}
+
+void read_tff(const std::string& input, const std::string& folder) {
+  const std::string path = file_of(input, folder);
+  load({.kind = "tff", .path = path, .window = 4});
+}
+
+void read_text(const std::string& input, const std::string& folder) {
+  const std::string path = file_of(input, folder);
+  load({.kind = "text", .path = path, .vocabulary = "data", .window = 4});
+}
+
+void read_hanse(const std::string& path) {
+  answered([&] { inspect_file(path, true); });
+  load({.kind = "hanse", .path = path});
+}
+
+void read_checkpoint(const std::string& path) {
+  answered([&] { inspect_file(path, false); });
+  answered([&] { read_checkpoint_state(path); });
+  ClientStateStore clients(kSeedWidth, 1 << 20, fs::path(path).parent_path());
+  answered([&] {
+    read_checkpoint_clients(
+        path, [](int64_t) { return true; }, clients);
+  });
+}
+
+void read_job_file(const std::string& input, const std::string& folder) {
+  KeyedJob job(catalog());
+  load_job(file_of(input, folder), {}, job);
+  job_text(job);
+  unused_keys(job);
+  check_job(job);
+}
+
+void read_availability(const std::string& input, const std::string& folder) {
+  const Availability who = make_availability(file_of(input, folder), 100);
+  for (int64_t round = 1; round <= 5; ++round) who(round, 1);
+}
+
+void read_arms(const std::string& input, const std::string& folder) {
+  KeyedJob job(catalog());
+  load_job(file_of("", folder),
+           {{"run.protocol", "bandit"},
+            {"bandit.arms", "file"},
+            {"federation.clients", "2"},
+            {"bandit.path", folder + "/arms"},
+            {"bandit.kind", "dis-lin-ucb"}},
+           job);
+  write_bytes(folder + "/arms", input);
+  agreed([&](Communicator& comm) { assemble(job, comm); });
+}
+
+}  // namespace
+
+const std::vector<FuzzedReader>& fuzzed_readers() {
+  static const std::vector<FuzzedReader> readers = {
+      {"idx", read_idx, idx_seeds},
+      {"csv", read_csv_file, csv_seeds},
+      {"leaf", read_leaf, leaf_seeds},
+      {"tff", read_tff, tff_seeds},
+      {"text", read_text, text_seeds},
+      {"hanse",
+       [](const std::string& input, const std::string& folder) {
+         read_sealed(input, folder, kDataSeal, read_hanse);
+       },
+       hanse_seeds},
+      {"checkpoint",
+       [](const std::string& input, const std::string& folder) {
+         read_sealed(input, folder, kCheckpointSeal, read_checkpoint);
+       },
+       checkpoint_seeds},
+      {"model",
+       [](const std::string& input, const std::string& folder) {
+         read_sealed(input, folder, kModelSeal,
+                     [](const std::string& path) { answered([&] { inspect_file(path, false); }); });
+       },
+       model_seeds},
+      {"torchscript",
+       [](const std::string& input, const std::string& folder) {
+         check_archive(file_of(input, folder));
+       },
+       torchscript_seeds},
+      {"job", read_job_file, job_seeds},
+      {"replay", [](const std::string& input, const std::string&) { replay(input); }, replay_seeds},
+      {"availability", read_availability, availability_seeds},
+      {"arms", read_arms, arms_seeds},
+  };
+  return readers;
+}
+
+std::string idx_input(const std::string& images, const std::string& labels) {
+  const std::size_t length = images.size();
+  return std::string{static_cast<char>(length / 256), static_cast<char>(length % 256)} + images +
+         labels;
+}
+
+void write_bytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace hanse

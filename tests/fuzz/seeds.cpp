@@ -1,0 +1,146 @@
+#include "fuzz/seeds.hpp"
+
+#include <filesystem>
+
+#include "fuzz/readers.hpp"
+#include "hanse/comm/single_communicator.hpp"
+#include "hanse/data/hanse_file.hpp"
+#include "hanse/data/hdf5_file.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/store/checkpoint.hpp"
+#include "hanse/store/model_file.hpp"
+#include "support/zip_file.hpp"
+
+namespace hanse {
+
+namespace {
+
+const std::string kSources = HANSE_SOURCES;
+
+// What the program has written there, which goes.
+std::string taken(const std::string& path) {
+  const std::string bytes = bytes_of(path);
+  std::filesystem::remove(path);
+  return bytes;
+}
+
+}  // namespace
+
+Seeds idx_seeds(const std::string&) {
+  const std::string train = kSources + "/data/tiny-idx/train-";
+  return {idx_input(bytes_of(train + "images-idx3-ubyte"), bytes_of(train + "labels-idx1-ubyte"))};
+}
+
+Seeds csv_seeds(const std::string&) {
+  return {bytes_of(kSources + "/data/tiny.csv"),
+          "label,client,x\nyes,a,1\nno,b,\"2\"\nyes,\"a\"\"c\",-3e-2\nno,a,4\n",
+          "\xEF\xBB\xBFx,label\r\n1,0\r\n2,1\r\n\r\n"};
+}
+
+Seeds leaf_seeds(const std::string&) {
+  return {R"({"users": ["u", "v"], "num_samples": [2, 1], "user_data": {
+              "u": {"x": [[0, 0.5, 1, 2], [1, 1, 1, 1]], "y": [0, 3]},
+              "v": {"x": [[2, 2, 2, 2]], "y": [1]}}})",
+          R"({"users": ["u"], "num_samples": [2], "user_data": {
+              "u": {"x": ["ab", "b\u00e9"], "y": ["c", "a"]}}})",
+          R"({"users": ["u"], "num_samples": [2], "user_data": {"u": [[1, 2], [3, 4]]},
+              "user_data_label": {"u": [0, 1]}})"};
+}
+
+Seeds tff_seeds(const std::string& folder) {
+  const std::string images = folder + "/images", texts = folder + "/texts";
+  const hdf5::Section section;
+  hdf5::File file = hdf5::File::create(images, 0);
+  for (const std::string client : {"/examples/a", "/examples/b"}) {
+    const std::vector<float> pixels(16, 0.5F);
+    file.write(client + "/pixels", {2, 2, 2, 2}, pixels.data());
+    file.write(client + "/label", std::vector<int32_t>{1, 0});
+  }
+  file.close();
+  file = hdf5::File::create(texts, 0);
+  file.write("/examples/a/snippets", std::vector<std::string>{"to be or not", "to be"});
+  file.write("/examples/b/snippets", std::vector<std::string>{"that is the question"});
+  file.close();
+  return {taken(images), taken(texts)};
+}
+
+Seeds text_seeds(const std::string&) {
+  return {"ROMEO:\nBut soft,\nwhat light\n\nJULIET:\nAy me!\n\nROMEO:\nShe speaks.\n",
+          "A\xC3\x89:\r\n  caf\xC3\xA9\r\n\r\ncalled on\r\n"};
+}
+
+Seeds hanse_seeds(const std::string& folder) {
+  const std::string path = folder + "/data.h5";
+  Seeds seeds;
+  for (const DataOptions& data :
+       {DataOptions{.kind = "random", .shape = {1, 2, 2}, .classes = 3},
+        DataOptions{.kind = "random", .shape = {2}, .classes = 0},
+        DataOptions{.kind = "csv", .path = kSources + "/data/tiny.csv", .client_column = "site"}}) {
+    write_hanse_file(path, data, {.clients = 2, .samples = 3}, 1);
+    seeds.push_back(taken(path));
+    seeds.push_back(std::string(512, '\0') + seeds.back().substr(512));  // as Python writes it
+  }
+  return seeds;
+}
+
+Seeds checkpoint_seeds(const std::string& folder) {
+  State state;
+  state.put("round", int64_t{7});
+  state.put("rule/n", std::vector<double>{1.5, -2});
+  state.put("model", std::vector<float>{1, 2, 3});
+  state.put_text("job", "[run]\n");
+  ClientStateStore clients(kSeedWidth, 1 << 20, folder);
+  for (const int64_t client : {3, 8}) clients.row(client)[0] = 0.5F;
+  write_checkpoint(folder, 7, state, &clients, *make_single_communicator());
+  return {taken(checkpoint_path(folder, 7))};
+}
+
+Seeds model_seeds(const std::string& folder) {
+  ParameterLayout layout;
+  layout.add("fc.weight", {2, 3}, 3);
+  layout.add("fc.bias", {2}, 3);
+  write_model(folder + "/model.h5", layout, std::vector<float>(8, 0.25F));
+  return {taken(folder + "/model.h5")};
+}
+
+Seeds torchscript_seeds(const std::string&) {
+  const std::vector<ZipEntry> entries = {{"net/data.pkl", "pickle"}, {"net/code/net.py", "pass"}};
+  return {zip_of(entries, false), zip_of(entries, true)};
+}
+
+Seeds job_seeds(const std::string&) {
+  Seeds seeds = {job_text(KeyedJob(catalog()))};
+  for (const auto& entry : std::filesystem::directory_iterator(kSources + "/jobs")) {
+    if (entry.path().extension() == ".cfg") seeds.push_back(bytes_of(entry.path()));
+  }
+  return seeds;
+}
+
+// The manual's examples, and more.
+Seeds replay_seeds(const std::string&) {
+  const std::string manual = bytes_of(kSources + "/jobs/replay.md");
+  Seeds seeds = {
+      R"({"rule": {"bandit.kind": "fed-go-ucb"}, "clients": 2, "horizon": 2,
+          "features": [[1, 0], [0, 1]], "base": [0, 0], "values": [1, 0.5],
+          "noise": [0.1, -0.1, 0, 0]})",
+      R"({"rule": {"aggregator.kind": "fedmgda+"}, "rounds": [{"gram": [[1, 0.5], [0.5, 2]]}]})",
+      R"({"rule": {"aggregator.kind": "fedlf"}, "rounds": [{"losses": [1, 2],
+          "gram": [[[1, 0], [0, 1]], [[2, 1], [1, 2]]]}]})",
+      R"({"rule": {"aggregator.kind": "aaggff-d", "participation": 0.5}, "clients": 3,
+          "samples": 9, "rounds": [{"participants": [0, 2], "losses": [0.5, 2]}]})",
+      R"({"rule": {"client.rate": "lbfgs", "client.lr": 0.1}, "gradient": [1, 2],
+          "pairs": [[[1, 0], [2, 0]], [[0, 1], [0, 3]]]})"};
+  for (std::size_t at = 0; (at = manual.find("\n{\"rule\"", at)) != std::string::npos; ++at) {
+    seeds.push_back(manual.substr(at + 1, manual.find("\n```", at) - at));
+  }
+  return seeds;
+}
+
+Seeds availability_seeds(const std::string&) {
+  return {"client,first,last\n0,1,3\n5,2,2\n\n# all\n0,4,9223372036854775807\n"};
+}
+
+Seeds arms_seeds(const std::string&) { return {"a,b,value\n0.1,0.2,1\n-1,2,0.5\n\"3\",0,2\n"}; }
+
+}  // namespace hanse
