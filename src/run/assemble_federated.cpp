@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "file_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -73,6 +74,14 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
+// A loss of the user's own.
+void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  const std::string& path = job.client.objective;
+  if (path.empty()) return;
+  agree_on(comm, [&] { train_for(*parts.model, path, parts.federation.classes()); });
+  note_file("client.objective", path, comm, parts);
+}
+
 // Sampler and optimizer, of rank 0, and aggregator, each as the job says or beside another one that
 // proves it pure.
 class RuleFactory {
@@ -112,6 +121,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
+  take_objective(job, comm, parts);
   const RuleFactory rules(job, federation);
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model);
@@ -133,7 +143,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     check_buffers(job, model.layout(),
                   parts.aggregator->needs().gram || parts.update->sends_direction());
   });
-  if (!parts.model_file_digest.empty()) {
+  if (!parts.files.empty()) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
         federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
     try_batches(batch_trials(job.client, federation, model, trained), comm, parts);

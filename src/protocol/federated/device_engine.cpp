@@ -31,6 +31,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {!has_cohort(needs.model_kind),
        {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
         "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
+      {!client.objective.empty(),
+       {"a loss of your own" + cannot, "client.objective", "leave it empty"}},
       {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
       {!client.personal.empty() && has_states,
        {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},
