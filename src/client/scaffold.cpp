@@ -26,6 +26,7 @@ class Scaffold final : public LocalUpdate {
 
   ClientOutcome train(const ClientTask& task) override {
     std::copy_n(task.row.begin(), origin_.size(), origin_.begin());
+    model_.receive(task.row);
     // c - c_i stands in control_change until the steps are done: a row less to keep.
     const std::span<float> drift = task.control_change;
     for (std::size_t i = 0; i < drift.size(); ++i) drift[i] = task.control[i] - task.state[i];

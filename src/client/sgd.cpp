@@ -22,10 +22,9 @@ class Sgd final : public LocalUpdate {
 
   ClientOutcome train(const ClientTask& task) override {
     std::fill(velocity_.begin(), velocity_.end(), 0.0F);
-    if (proximal()) {
-      const std::span<const float> origin = task.anchor.empty() ? task.row : task.anchor;
-      std::copy(origin.begin(), origin.end(), origin_.begin());
-    }
+    const std::span<const float> origin = task.anchor.empty() ? task.row : task.anchor;
+    if (proximal()) std::copy(origin.begin(), origin.end(), origin_.begin());
+    model_.receive(origin);
     const double lr = learning_rate(options_, task.round);
     return batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
       return needs_gradient() ? gradient_step(task.row, batch, noise, lr)

@@ -100,6 +100,9 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.personal", client.personal,
             "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
             "fc3.* (FedPer) or *norm* (FedBN); empty: none");
+  table.add("client.objective", client.objective,
+            "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
+            "keep model.loss");
   table.add(
       "client.state-memory", client.state_memory, at_least(0),
       "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");

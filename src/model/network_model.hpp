@@ -2,10 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "gradient_target.hpp"
+#include "hanse/base/error.hpp"
 #include "loss.hpp"
+#include "objective.hpp"
 
 namespace hanse {
 
@@ -41,6 +45,15 @@ class NetworkModel : public Model {
     return loss_->evaluate(batch, forward(row.data(), batch, nullptr), scores);
   }
 
+  void receive(std::span<const float> row) final {
+    if (!objective_) return;
+    if (!objective_->needs_received_row() && !objective_->needs_received_logits()) return;
+    received_.assign(row.begin(), row.end());
+  }
+
+  void minimise(std::unique_ptr<Objective> objective) { objective_ = std::move(objective); }
+  int64_t outputs() const { return loss_->outputs(); }
+
  protected:
   explicit NetworkModel(LossPtr loss) : loss_(std::move(loss)) {}
 
@@ -57,12 +70,41 @@ class NetworkModel : public Model {
  private:
   double descend(const float* row, const Batch& batch, RandomStream& noise,
                  const GradientTarget& target) {
+    if (objective_) return descend_objective(row, batch, noise, target);
     const double loss = loss_->loss_and_delta(batch, forward(row, batch, &noise));
     backward(row, batch, target);
     return loss / static_cast<double>(batch.rows);
   }
 
+  // The received row's logits come first: backward() needs what the row's own forward() leaves.
+  double descend_objective(const float* row, const Batch& batch, RandomStream& noise,
+                           const GradientTarget& target) {
+    const bool compares = objective_->needs_received_row() || objective_->needs_received_logits();
+    if (compares && received_.empty()) throw Error("the objective has no received row");
+    if (objective_->needs_received_logits()) {
+      const float* logits = forward(received_.data(), batch, nullptr);
+      received_logits_.assign(logits, logits + batch.rows * outputs());
+    }
+    const auto trainable = static_cast<std::size_t>(layout_.n_trainable());
+    const ObjectiveStep step{
+        .batch = batch,
+        .row = {row, trainable},
+        .received = std::span<const float>(received_).first(std::min(received_.size(), trainable)),
+        .received_logits = received_logits_.data()};
+    const double loss = objective_->loss_and_delta(step, noise, forward(row, batch, &noise));
+    backward(row, batch, target);
+    const auto more = objective_->row_gradient();
+    if (!more.empty()) {
+      const RowUpdate also{.row = target.update.row, .keep = 1, .scale = target.update.scale};
+      also.add(0, more.data(), std::ssize(more));
+    }
+    return loss;
+  }
+
   LossPtr loss_;
+  std::unique_ptr<Objective> objective_;  // null: the loss
+  std::vector<float> received_;           // [P] where the objective asks for it
+  std::vector<float> received_logits_;    // [rows, outputs] likewise
 };
 
 }  // namespace hanse

@@ -11,6 +11,7 @@
 #include "hanse/model/model.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
+#include "network_model.hpp"
 
 namespace hanse {
 
@@ -146,6 +147,14 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   auto model = kind.make ? kind.make(parts) : (torch_library().*kind.of_torch)(parts);
   if (zeros) model->start_from_zeros();
   return model;
+}
+
+void train_for(Model& model, const std::string& path, int64_t classes) {
+  auto& network = dynamic_cast<NetworkModel&>(model);
+  network.minimise(torch_library().make_objective({.path = path,
+                                                   .outputs = network.outputs(),
+                                                   .classes = classes,
+                                                   .n_trainable = model.layout().n_trainable()}));
 }
 
 }  // namespace hanse

@@ -36,7 +36,7 @@ struct FederatedAssembly final : Assembly {
 };
 
 // Of the protocols that train models. Sets the ranks' threads, and fills federation, model,
-// model_file_digest and greeting. Collective. Throws AgreedError.
+// files and greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
 
 // Loads LibTorch where the job uses it, which takes time and memory. Throws InvalidArgument.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "file_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -74,6 +75,14 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
+// A loss of the user's own.
+void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  const std::string& path = job.client.objective;
+  if (path.empty()) return;
+  agree_on(comm, [&] { train_for(*parts.model, path, parts.federation.classes()); });
+  note_file("client.objective", path, comm, parts);
+}
+
 // Sampler and optimizer, of rank 0, and aggregator, each as the job says or beside another one that
 // proves it pure.
 class RuleFactory {
@@ -129,6 +138,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   int64_t max_participants = 0;
   const Federation& federation = parts.federation;
   Model& model = *parts.model;
+  take_objective(job, comm, parts);
   const RuleFactory rules(job, federation);
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
@@ -154,7 +164,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
   });
-  if (!parts.model_file_digest.empty()) {
+  if (!parts.files.empty()) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
         federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
     const int64_t batches =

@@ -84,7 +84,7 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
                                                              .fit = *assembly->fit},
                                         online_settings(job, federation.clients()));
   });
-  if (!assembly->model_file_digest.empty()) {
+  if (assembly->files.contains("model.path")) {
     try_batches(stream_trials(federation, job.online.horizon), comm, *assembly);
   }
   return assembly;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "data_facts.hpp"
+#include "file_facts.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -52,6 +53,7 @@ class Execution {
         own_metric_ = make_own_metric(job.evaluate.metric.path);
       }
     });
+    for (const auto& [key, file] : rule_files(job)) parts_->files[key] = file->digest;
     // Data with clients of their own say how many there are, and the written job says the same.
     const Federation& federation = parts_->federation;
     const int64_t clients = federation.clients();
@@ -257,8 +259,7 @@ class Execution {
       state.put_part("training", training);
       state.put("train_losses", std::span(train_losses_));
       state.put_text("job", job_text(job_));
-      state.put_text("model_file", parts_->model_file_digest);
-      for (const auto& [key, file] : rule_files(job_)) state.put_text("rules/" + key, file->digest);
+      state.put_part("files", file_facts(*parts_));
       state.put_part("data", data_facts(parts_->federation));
       directory_->sync();  // a checkpoint promises the lines before it
     });
@@ -276,31 +277,12 @@ class Execution {
     if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
   }
 
-  // A module that has changed since would be trained on with parameters of another.
-  void check_model_file(const State& state) const {
-    if (!state.contains("model_file")) return;
-    if (state.get_text("model_file") == parts_->model_file_digest) return;
-    throw InvalidArgument("the model's file has changed since the checkpoint", job_.model.path,
-                          "put back the file that the run has started with");
-  }
-
-  // The job says the same, unless somebody has changed its file.
-  void check_rules(const State& state) const {
-    for (const auto& [key, file] : rule_files(job_)) {
-      if (!state.contains("rules/" + key)) continue;
-      if (state.get_text("rules/" + key) == file->digest) continue;
-      throw InvalidArgument("the rule's file has changed since the checkpoint", key,
-                            "put back the file that the run has started with");
-    }
-  }
-
   void load_checkpoint() {
     State state;
     agree_on(comm_, [&] {
       if (is_server()) {
         state = read_checkpoint_state(resume_->file);
-        check_model_file(state);
-        check_rules(state);
+        require_same_files(*parts_, state);
         if (const State facts = state.part("data"); !facts.arrays().empty()) {
           require_same_data(parts_->federation, facts, job_.data.path);
         }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "hanse/base/digest.hpp"
+#include "file_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/phase.hpp"
@@ -11,6 +11,7 @@
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/evaluated_on.hpp"
+#include "protocols.hpp"
 
 namespace hanse {
 
@@ -41,11 +42,8 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   agree_on(comm, [&] {
     assembly.model = make_model(job.model, federation.sample_shape(), federation.classes());
-    const std::string file = model_file(job.model);
-    if (!file.empty()) assembly.model_file_digest = file_digest_hex(file, 0);
   });
-  require_same(comm, "model files", assembly.model_file_digest,
-               "every host needs the same model.path");
+  note_file("model.path", model_file(job.model), comm, assembly);
   const int64_t vocabulary = assembly.model->vocabulary();
   if (vocabulary == 0) return;
   agree_on(comm, [&] {
@@ -108,7 +106,9 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
 }  // namespace
 
 void load_libraries(const Job& job) {
-  if (needs_torch(job.model.kind) || job.run.state_dict) torch_library();
+  const bool has_objective =
+      !job.client.objective.empty() && protocol_kind(job).reading.reads("client.objective");
+  if (needs_torch(job.model.kind) || job.run.state_dict || has_objective) torch_library();
 }
 
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {

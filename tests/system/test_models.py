@@ -55,7 +55,7 @@ class ModelCase(hanse.Case):
         return path
 
 
-class SameBits(ModelCase):
+class Comparing(ModelCase):
     def compare(self, changes):
         job = self.job(changes)
         alone = self.train(job, "alone")
@@ -71,6 +71,8 @@ class SameBits(ModelCase):
         self.hanse("resume", run, f"--run.rounds={rounds}", ranks=3)
         self.assert_digest(run, alone, "after a resume")
 
+
+class SameBits(Comparing):
     def test_lstm(self):
         self.compare(MODELS["lstm"])
 
@@ -135,6 +137,87 @@ class RoundTrip(ModelCase):
         loaded = self.check(changes["model.path"], {**changes, "client.lr": 1e-100},
                             ("running_mean", "running_var"))
         self.assertEqual(loaded["1.num_batches_tracked"].dtype, torch.int64)
+
+
+class Proximal(torch.nn.Module):
+    """What client.update = prox minimises."""
+
+    def forward(self, labels, logits, row, received_row):
+        distance = row - received_row
+        return torch.nn.functional.cross_entropy(logits, labels) + 0.25 * (distance * distance).sum()
+
+
+class Taught(torch.nn.Module):
+    """Random, and with all that an objective may name."""
+
+    def forward(self, logits, labels, sample_weights, row, received_row, received_logits):
+        kept = torch.dropout(logits, 0.3, True)
+        losses = torch.nn.functional.cross_entropy(kept, labels, reduction="none")
+        taught = (logits - received_logits).pow(2).mean()
+        return (losses * sample_weights).mean() + taught + 1e-3 * (row - received_row).abs().sum()
+
+
+class Doubtful(torch.nn.Module):
+    def forward(self, logits, label):
+        return logits.sum()
+
+
+OBJECTIVE = {"run.rounds": 6, "client.epochs": 2, "evaluate.every": 6}
+
+
+class OwnLoss(Comparing):
+    def compare_own(self, changes):
+        self.compare({**OBJECTIVE, "federation.clients": 7, "sampler.per-round": 4, **changes,
+                      "client.objective": self.save(Taught(), "taught.pt")})
+
+    def test_a_linear_model(self):
+        self.compare_own({})
+
+    def test_a_network_and_scaffold(self):
+        self.compare_own({"model.kind": "lenet", "data.shape": "1,12,12",
+                          "client.update": "scaffold"})
+
+    def test_proximal_is_prox(self):
+        job = self.job({**OBJECTIVE, "client.lr": 0.2})
+        own = self.train(job, "own", changes={"client.objective": self.save(Proximal())})
+        prox = self.train(job, "prox", changes={"client.update": "prox", "client.mu": 0.5})
+        plain = self.train(job, "plain")
+        rows = [torch.cat([torch.from_numpy(value).flatten() for value in
+                           results.state_dict(os.path.join(run, "model.h5")).values()])
+                for run in (own, prox, plain)]
+        self.assertLess(float((rows[0] - rows[1]).abs().max()), 2e-6)
+        self.assertGreater(float((rows[1] - rows[2]).abs().max()), 1e-3)
+
+    def test_another_file_is_refused_at_resume(self):
+        path = self.save(Proximal())
+        run = self.train(self.job(OBJECTIVE), "run", changes={"client.objective": path})
+        self.save(Taught())
+        self.assert_one_error(self.hanse("resume", run, "--run.rounds=8", expect=None), 2,
+                              "the file has changed since the checkpoint", "client.objective")
+
+    def test_what_cannot_be_trained_so(self):
+        path = self.save(Proximal())
+        job = self.job({**OBJECTIVE, "client.objective": path, "sampler.kind": "full"})
+        for changes, words in (
+                ({"client.update": "fednl"}, ("fednl needs the Hessians", "client.objective")),
+                ({"aggregator.kind": "dqn-fed"}, ("dqn-fed works on gradients", "client.objective")),
+                ({"client.objective": self.save(Doubtful(), "doubtful.pt")},
+                 ("the argument label", "doubtful.pt", "known: logits, labels")),
+                ({"client.objective": "none.pt"}, ("no such file: none.pt", "export-objective"))):
+            process = self.hanse("run", job, *hanse.options(changes), expect=None)
+            self.assert_one_error(process, 2, *words)
+
+    def test_the_examples(self):
+        calls = []
+        for name, more in (("proximal", []), ("focal", []), ("distillation", []),
+                           ("logit-adjusted", ["--counts=10,20,30,40,50"])):
+            path = self.path(name + ".pt")
+            subprocess.run([os.path.join(SCRIPTS, "export-objective"), name, path, *more], check=True,
+                           capture_output=True)
+            calls.append(lambda name=name, path=path: self.train(
+                self.job({**OBJECTIVE, "client.objective": path}, name + ".cfg"), name))
+        calls.append(lambda: self.train(self.job(OBJECTIVE, "plain.cfg"), "plain"))
+        self.assertEqual(len(set(map(hanse.digest, hanse.together(calls)))), 5)
 
 
 class Normed(torch.nn.Module):
@@ -358,7 +441,7 @@ class BadFiles(ModelCase):
         run = self.train(self.job(changes), "run", changes={"run.rounds": 2})
         self.export("cnn", "cnn.pt", "--shape=1,9,8", "--classes=5", "--seed=2")
         process = self.hanse("resume", run, "--run.rounds=4", ranks=2, expect=None)
-        self.assert_one_error(process, 2, "cnn.pt", "changed since the checkpoint")
+        self.assert_one_error(process, 2, "model.path", "changed since the checkpoint")
 
 
 class Buffers(ModelCase):

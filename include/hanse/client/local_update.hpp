@@ -57,6 +57,7 @@ struct ClientOptions {
   double mu = 0.01;               // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
   double lambda = 1;              // ditto: weight of lambda/2 |v - w|^2, w the received model
   std::string personal;           // names of tensors that stay with the client: personal.hpp
+  std::string objective;          // file of a loss of the user's own; empty: model.loss
   PropfairOptions propfair;       // set by aggregator.kind = propfair
   std::string rate = "l-bfgs";    // of DQN-Fed's clients: l-bfgs | gradient | loss
   double rate_power = 1;          // of client.rate = loss

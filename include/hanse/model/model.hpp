@@ -83,6 +83,11 @@ class Model {
   // rows it takes P. 0: this model has no factors.
   virtual int64_t record_product_cost(int64_t /*rows*/) const { return 0; }
 
+  // The row [P] that a client has received and starts from: an objective of the user's own may
+  // compare with it (train_for), and then this is called before the first step. Copied where it
+  // does; it holds until the next call.
+  virtual void receive(std::span<const float> /*row*/) {}
+
   // out [P] <- H v, H [P, P] the Hessian of what loss_and_gradient() computes over the batch, v
   // [P]; ReLU counts as linear around every output. The bits depend on the arguments alone. Cost:
   // linear and mlp about 2 gradients, networks 3. REQUIRES: has_hessian().
@@ -138,6 +143,17 @@ struct ModelOptions {
 // Throws InvalidArgument when kind, loss and data do not fit together (says what the model needs).
 std::unique_ptr<Model> make_model(const ModelOptions& options,
                                   const std::vector<int64_t>& sample_shape, int64_t classes);
+
+// Trains the model for a loss of the user's own in the place of options.loss: a TorchScript module
+// whose forward returns the loss of a batch. Its arguments are named logits [rows, outputs], labels
+// [rows] (int64; regression: float32 targets), sample_weights [rows] (ones), row and received_row
+// [trainable] or received_logits [rows, outputs], and what is not named is not computed. Losses and
+// gradients follow it, evaluations and hessian_vector() do not.
+// REQUIRES: a model of make_model() for data of so many classes; no record_gradient() afterwards.
+// Cost of a step: that of the module and its gradient, a forward pass for received_logits, a pass
+// over the row for row. Throws InvalidArgument: a missing or unreadable file, an argument of
+// another name, a module that makes no loss of such logits.
+void train_for(Model& model, const std::string& path, int64_t classes);
 
 // The kinds that make_model() knows.
 std::vector<KindRow<ModelOptions>> model_kinds();

@@ -19,6 +19,8 @@
 namespace hanse {
 
 struct ModelCase;  // what a model is made for
+class Objective;   // a loss of the user's own
+struct ObjectiveCase;
 
 // A GPU that this process may use.
 struct Gpu {
@@ -30,6 +32,9 @@ struct Gpu {
 struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
   MakeModel make_convolutional, make_resnet18, make_lstm, make_transformer, make_torchscript;
+
+  // As train_for() describes it.
+  std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);
 
   // The bytes of a file that torch.load reads (with weights_only too) as a state dict: a dictionary
   // from the layout's names to float32 tensors of its shapes, and to int64 tensors for what is

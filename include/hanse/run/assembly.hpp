@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,10 +41,10 @@ class Assembly {
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
-  Federation federation;              // empty where there are no samples
-  std::unique_ptr<Model> model;       // null where nothing is trained
-  std::string model_file_digest;      // of model.path; empty: the model has no file
-  std::vector<std::string> greeting;  // what the user should know at the start, in lines
+  Federation federation;                     // empty where there are no samples
+  std::unique_ptr<Model> model;              // null where nothing is trained
+  std::map<std::string, std::string> files;  // a digest by the key that names it: "model.path"
+  std::vector<std::string> greeting;         // what the user should know at the start, in lines
 };
 
 // Collective. Reads the data, builds model, rules and protocol of run.protocol; agrees on whatever

@@ -12,6 +12,7 @@
 #include "hanse/base/processor.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
+#include "networks/script_objective.hpp"
 #include "networks/state_dict.hpp"
 
 namespace hanse {
@@ -59,6 +60,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_lstm = make_lstm,
       .make_transformer = make_transformer,
       .make_torchscript = make_torchscript,
+      .make_objective = make_objective,
       .state_dict = state_dict,
       .make_cohort = make_cohort,
       .make_device_sum = make_device_sum,

@@ -1,50 +1,18 @@
 #include <algorithm>
-#include <filesystem>
-#include <mutex>
 #include <set>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/script.h>
-#include <torch/version.h>
 
-#include "archive.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
 #include "makers.hpp"
 #include "networks/graph.hpp"
+#include "networks/script.hpp"
 
 namespace hanse {
 
 namespace {
-
-// LibTorch's messages have many lines. The interpreter's message ends with the error itself, as in
-// "builtins.ValueError: Expected more"; other messages begin with it.
-std::string one_line(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
-  const std::string label = "Error: ";
-  const std::size_t at = text.rfind(label);
-  const std::string rest(
-      trim(std::string_view(text).substr(at == std::string::npos ? 0 : at + label.size())));
-  return rest.substr(0, rest.find('\n'));
-}
-
-torch::jit::Module read_module(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) {
-    throw InvalidArgument("no such file: " + (path.empty() ? "model.path is empty" : path),
-                          "model.path", "scripts/export-model writes one");
-  }
-  check_archive(path);
-  try {
-    return torch::jit::load(path, at::kCPU);
-  } catch (const std::exception& error) {
-    throw InvalidArgument(
-        fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, one_line(error)),
-        path, "save it with torch.jit.script(model).save(path), by a torch that is not newer");
-  }
-}
 
 std::string type_name(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
 
@@ -54,7 +22,7 @@ class TorchScriptModel final : public GraphModel {
       : GraphModel(std::move(loss)),
         path_(path),
         sample_shape_(sample_shape),
-        module_(read_module(path)) {
+        module_(read_script(path, "model.path", "scripts/export-model writes one")) {
     find_parameters();
     find_buffers();
     check_names();
@@ -190,11 +158,7 @@ class TorchScriptModel final : public GraphModel {
     std::vector<int64_t> shape = {batch.rows};
     shape.insert(shape.end(), sample_shape_.begin(), sample_shape_.end());
     const at::Tensor input = at::from_blob(const_cast<float*>(batch.features), shape, at::kFloat);
-    static std::mutex generator_in_use;  // there is one for all threads
-    const std::lock_guard lock(generator_in_use);
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    generator.set_current_seed(training ? noise->next() : 0);
-    const torch::jit::GraphOptimizerEnabledGuard as_it_is(false);
+    const ScriptCall call(training ? noise->next() : 0);
     const torch::jit::IValue output = module_.forward({input});
     if (!output.isTensor()) {
       throw std::runtime_error("its output is " + output.tagKind() + ", not a tensor");

@@ -35,6 +35,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
+      {!client.objective.empty(),
+       {"a loss of your own" + cannot, "client.objective", "leave it empty"}},
       {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
       {!client.personal.empty() && has_states,
        {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},

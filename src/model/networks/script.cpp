@@ -1,0 +1,53 @@
+#include "networks/script.hpp"
+
+#include <filesystem>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "archive.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
+namespace hanse {
+
+namespace {
+
+std::mutex generator_in_use;  // there is one for all threads
+
+}  // namespace
+
+// The interpreter's message ends with the error itself, as in "builtins.ValueError: Expected more";
+// other messages begin with it.
+std::string one_line(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  const std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
+  const std::string label = "Error: ";
+  const std::size_t at = text.rfind(label);
+  const std::string rest(
+      trim(std::string_view(text).substr(at == std::string::npos ? 0 : at + label.size())));
+  return rest.substr(0, rest.find('\n'));
+}
+
+torch::jit::Module read_script(const std::string& path, const std::string& key,
+                               const std::string& hint) {
+  if (!std::filesystem::is_regular_file(path)) {
+    throw InvalidArgument("no such file: " + (path.empty() ? key + " is empty" : path), key, hint);
+  }
+  check_archive(path);
+  try {
+    return torch::jit::load(path, at::kCPU);
+  } catch (const std::exception& error) {
+    throw InvalidArgument(
+        fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, one_line(error)),
+        path, "save it with torch.jit.script(model).save(path), by a torch that is not newer");
+  }
+}
+
+ScriptCall::ScriptCall(uint64_t seed) : generator_(generator_in_use), as_it_is_(false) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  generator.set_current_seed(seed);
+}
+
+}  // namespace hanse

@@ -1,0 +1,43 @@
+// A loss of the user's own, for training.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// What an objective may look at in one step, beside the logits.
+struct ObjectiveStep {
+  const Batch& batch;
+  std::span<const float> row;       // [trainable]
+  std::span<const float> received;  // [trainable] the row that the client received
+  const float* received_logits;     // [rows, outputs] of that row, without dropout; null unless
+                                    // needs_received_logits()
+};
+
+// In the place of Loss, whose evaluations stay as they are. One object a model.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  virtual bool needs_received_row() const = 0;
+  virtual bool needs_received_logits() const = 0;
+  // Overwrites logits [rows, outputs] with d(loss)/d(logits) and returns the loss of the batch,
+  // both of the same bits on every call with the same arguments. `noise` feeds what is random in
+  // it. Throws Error when the user's code fails.
+  virtual double loss_and_delta(const ObjectiveStep& step, RandomStream& noise, float* logits) = 0;
+  // d(loss)/d(row) [trainable] of the last call at constant logits; empty: it does not look at the
+  // row.
+  virtual std::span<const float> row_gradient() const = 0;
+};
+
+// What an objective is made for.
+struct ObjectiveCase {
+  std::string path;  // of a TorchScript file
+  int64_t outputs;   // of the last layer
+  int64_t classes;   // 0: regression
+  int64_t n_trainable;
+};
+
+}  // namespace hanse

@@ -1,0 +1,36 @@
+#include "file_facts.hpp"
+
+#include <fmt/format.h>
+
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+
+namespace hanse {
+
+void note_file(const std::string& key, const std::string& path, Communicator& comm,
+               Assembly& assembly) {
+  if (path.empty()) return;
+  agree_on(comm, [&] { assembly.files[key] = file_digest_hex(path, 0); });
+  require_same(comm, "files of " + key, assembly.files[key], "every host needs the same file");
+}
+
+State file_facts(const Assembly& assembly) {
+  State facts;
+  for (const auto& [key, digest] : assembly.files) facts.put_text(key, digest);
+  return facts;
+}
+
+void require_same_files(const Assembly& assembly, const State& state) {
+  State facts = state.part("files");
+  if (state.contains("model_file")) {  // of an older version
+    facts.put_text("model.path", state.get_text("model_file"));
+  }
+  for (const auto& [key, digest] : assembly.files) {
+    if (!facts.contains(key) || facts.get_text(key) == digest) continue;
+    throw InvalidArgument("the file has changed since the checkpoint", key,
+                          "put back the file that the run has started with");
+  }
+}
+
+}  // namespace hanse

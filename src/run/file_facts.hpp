@@ -1,0 +1,23 @@
+// The files that a run is made of beside its data, such as a network of the user's own: what a
+// checkpoint keeps of them, so that a resumed run goes on with the same.
+#pragma once
+
+#include <string>
+
+#include "hanse/base/state.hpp"
+#include "hanse/run/assembly.hpp"
+
+namespace hanse {
+
+// Notes the digest of the file that `key` names; none where `path` is empty. Collective. Throws
+// AgreedError: the file cannot be read, or the hosts have different ones.
+void note_file(const std::string& key, const std::string& path, Communicator& comm,
+               Assembly& assembly);
+
+// A text a file, its digest by its key.
+State file_facts(const Assembly& assembly);
+
+// Throws InvalidArgument that names the key of a file which is not that of the checkpoint `state`.
+void require_same_files(const Assembly& assembly, const State& state);
+
+}  // namespace hanse
