@@ -2,10 +2,17 @@
 
 #include <array>
 
+#include <sys/resource.h>
+
 #include "hanse/base/phase.hpp"
-#include "hanse/run/summary.hpp"
 
 namespace hanse {
+
+double peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
 
 Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy) {
   const PhaseTotals totals = phase_totals();

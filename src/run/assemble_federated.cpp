@@ -91,6 +91,10 @@ class RuleFactory {
       : job_(job), federation_(federation), round_(std::make_shared<int64_t>(0)) {}
 
   std::unique_ptr<ClientSampler> sampler() const {
+    if (job_.evaluate.regret && is_own_rule(job_.sampler.kind)) {
+      throw InvalidArgument("the probabilities of a sampler of one's own are not known",
+                            "evaluate.regret", "leave it false");
+    }
     auto make = sampler_maker(job_, federation_);
     if (!job_.run.check_rules) return make();
     return checked_sampler("sampler.kind = " + job_.sampler.kind, std::move(make), round_);
@@ -143,10 +147,6 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();
-    if (job.evaluate.regret && is_own_rule(job.sampler.kind)) {
-      throw InvalidArgument("the probabilities of a sampler of one's own are not known",
-                            "evaluate.regret", "leave it false");
-    }
     availability = make_availability(job.sampler.availability, federation.clients());
     parts.optimizer = rules.optimizer(model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());

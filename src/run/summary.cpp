@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/options.hpp"
@@ -187,12 +186,6 @@ std::string repeats_table(const Metrics& metrics, const std::string& split,
   lines.emplace_back("repeats", fmt::format("{}, means and deviations", repeats));
   lines.emplace_back("run directory", run_directory);
   return table_of(lines);
-}
-
-double peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
 }  // namespace hanse

@@ -81,7 +81,9 @@ TEST(SignMemory, IsTheShareOfRoundsEntryByEntry) {
         ASSERT_EQ(masked[i], expected[i] ? update[i] : 0);
         counted += expected[i];
       }
-      if (threshold > 0) EXPECT_EQ(round == 1, counted == update.size()) << round;
+      if (threshold > 0) {
+        EXPECT_EQ(round == 1, counted == update.size()) << round;
+      }
       // The part from the middle of a tensor to the buffer's end.
       Row part(2000), part_mask(2000);
       memory.mask(update, state, 3010, part, part_mask);

@@ -11,8 +11,9 @@ import unittest
 
 import hanse
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
-from shared.stopping import ask_to_stop  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts",
+                                "python", "hanse"))  # not the package: this folder has a hanse too
+from stopping import ask_to_stop  # noqa: E402
 
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 0}
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"

@@ -42,8 +42,7 @@ struct SecondOrderOptions {
 };
 
 struct ClientOptions {
-  // [client] update: sgd | prox | scaffold | ditto | fednew | fednl
-  std::string kind = "sgd";
+  std::string kind = "sgd";       // update: sgd | prox | scaffold | ditto | fednew | fednl
   int64_t epochs = 1;             // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;              // mini-batch steps a round; 0: epochs
   int64_t batch = 20;             // samples a step; 0: all of the client's
@@ -85,8 +84,7 @@ struct ClientTask {
 struct ClientOutcome {
   double loss = 0;      // mean of the mini-batch losses of the round
   int64_t samples = 0;  // samples processed, over all steps
-  double rate = 0;      // d, for rules that need it: by how much the client's own step would lower
-                        // its loss, to first order
+  double rate = 0;      // d, by how much its own step would lower its loss; where rules need it
 };
 
 class LocalUpdate {
@@ -184,9 +182,9 @@ std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model);
 
 // Samples that a pass over `samples` >= 1 training samples visits: all of them, or with drop_last
-// those in whole batches, which is one batch of all where there are fewer than client.batch.
+// those in whole batches, one of all where there are fewer than client.batch; and those that its
+// loss F_i is measured on, of so many mini-batches, all when `batches` is 0.
 int64_t samples_a_pass(const ClientOptions& options, int64_t samples);
-// Those that its loss F_i is measured on: of so many mini-batches, all when `batches` is 0.
 int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const ClientOptions& options, int64_t samples);
@@ -194,10 +192,9 @@ int64_t local_steps(const ClientOptions& options, int64_t samples);
 int64_t samples_processed(const ClientOptions& options, int64_t samples);
 // The learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
 double learning_rate(const ClientOptions& options, int64_t round);
-// What turns |theta_i - theta|^2 of a client with `samples` training samples into the |g_i|^2 that
-// a sampler learns from: 1/(lr^2 B), lr that of the round and B = local_steps, so that a_i =
-// lambda_i^2 |sum_b g_b|^2 / B (Zhao et al. 2025, Algorithm 4, line 14; one step is mini-batch
-// SGD). 1 for scaffold (there, Appendix E). REQUIRES: lr > 0.
+// What turns a client's |theta_i - theta|^2 into the |g_i|^2 that a sampler learns from: 1/(lr^2
+// B), lr that of the round and B = local_steps, so that a_i = lambda_i^2 |sum_b g_b|^2 / B (Zhao et
+// al. 2025, Algorithm 4, line 14). 1 for scaffold (there, Appendix E). REQUIRES: lr > 0.
 double feedback_scale(const ClientOptions& options, int64_t round, int64_t samples);
 
 }  // namespace hanse

@@ -86,8 +86,8 @@ Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluat
 // training named held_out_before_*. Nothing when there are none.
 Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes);
 
-// Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of a
-// sample: n - 1).
+// Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of
+// a sample: n - 1).
 void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const double> values);
 
 }  // namespace hanse

@@ -29,6 +29,9 @@ struct Accounts {
   double clients_per_second() const { return static_cast<double>(participants) / rounds_s; }
 };
 
+// Most resident memory of this process so far.
+double peak_memory_bytes();
+
 // Of the ranks, on rank 0; `host` has those of this host. Collective.
 Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy);
 

@@ -46,9 +46,6 @@ std::string repeats_table(const Metrics& metrics, const std::string& split,
                           const std::string& held_out_split, int64_t repeats,
                           const std::string& run_directory);
 
-// Most resident memory of this process so far.
-double peak_memory_bytes();
-
 // Library versions, "name version" each; no MPI needed.
 std::vector<std::pair<std::string, std::string>> versions();
 
