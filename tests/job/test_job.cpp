@@ -232,8 +232,8 @@ TEST(UnusedKeys, FollowTheKindsOfEverySection) {
   EXPECT_EQ(unused({{"client.pairs", "5"}, {"aggregator.kind", "dqn-fed"}}), Keys{});
   EXPECT_EQ(unused({{"client.mu", "1"}}), Keys{"client.mu (client.update=sgd)"});
   // What the sampler learns from depends on the weights, whatever the rule.
-  const Overrides weighted{{"aggregator.kind", "term"}, {"aggregator.weights", "uniform"}};
-  EXPECT_EQ(unused(weighted), Keys{"aggregator.weights (aggregator.kind=term)"});
+  const Overrides weighted{{"aggregator.kind", "afl"}, {"aggregator.weights", "uniform"}};
+  EXPECT_EQ(unused(weighted), Keys{"aggregator.weights (aggregator.kind=afl)"});
   auto learned = weighted;
   learned.emplace_back("sampler.kind", "osmd");
   EXPECT_EQ(unused(learned), Keys{});

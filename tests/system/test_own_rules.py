@@ -150,7 +150,7 @@ class TheFile(OwnRules):
         with open(os.path.join(run, "job.cfg"), "w") as file:
             file.write(text.replace(found["digest"], ""))
         self.assert_one_error(self.hanse("resume", run, "--run.rounds=3", expect=2), 2,
-                              "the rule's file has changed since the checkpoint")
+                              "the file has changed since the checkpoint")
 
     def test_errors(self):
         """Status 2 before the first round; 1 behind it, and the checkpoint stays."""
