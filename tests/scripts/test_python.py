@@ -107,6 +107,9 @@ class RunsTest(InFolder):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 
+        # A shell that starts the tests in the background ignores Ctrl-C for them.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         thread = threading.Thread(target=interrupt)
         thread.start()
         with self.assertRaises(KeyboardInterrupt):

@@ -27,16 +27,17 @@ struct LearningOptions {
   double alpha = 0.4;     // osmd: p_m >= alpha/M; 1: uniform. In (0, 1]
   double rate_scale = 1;  // osmd, mabs: factor on a in the updates, not on A_max
   BoundSource bound = BoundSource::kFirstRound;  // osmd, mabs, vrb
-  double a_max = 0;              // of BoundSource::kGiven: A_max, MABS's A or VRB's L
-  int64_t horizon = 0;           // T: rounds; needed where it decides what has no value
-  std::optional<double> eta;     // osmd, kFixed: the learning rate; none: by `variation`
-  double variation = 0;          // osmd, kFixed: total variation of the comparator, >= 0
-  std::optional<double> gamma;   // osmd: rate of the experts' weights; none: Theorem 8
+  double a_max = 0;                  // of BoundSource::kGiven: A_max, MABS's A or VRB's L
+  int64_t horizon = 0;               // T: rounds; needed where it decides what has no value
+  std::optional<double> eta = {};    // osmd, kFixed: the learning rate; none: by `variation`
+  double variation = 0;              // osmd, kFixed: total variation of the comparator, >= 0
+  std::optional<double> gamma = {};  // osmd: rate of the experts' weights; none: Theorem 8
   bool restart_uniform = false;  // kDoubling: restart from the uniform distribution, not the last
   // Share of the uniform distribution in p: eta of MABS, theta of VRB. In (0, 1]; 1: uniform.
   // None: 0.4, but (M/T)^(1/3), at most 1, for VRB's paper.
-  std::optional<double> mixing;
-  std::optional<double> rate;  // mabs: delta >= 0; none: sqrt(eta^4 log M/(T M^5 A)), A as below
+  std::optional<double> mixing = {};
+  std::optional<double> rate =
+      {};        // mabs: delta >= 0; none: sqrt(eta^4 log M/(T M^5 A)), A as below
   double c = 0;  // avare: C of eq. 20, >= M: the larger, the longer near uniform; 0: M
   // avare: in (0, 1], successive models differ by O(t^-delta). 1 is for steps of SGD that fall with
   // 1/t.
