@@ -59,11 +59,13 @@ BANDIT_JOB = {"run.rounds": 20, "run.repeats": 2, "evaluate.every": 10}
 
 # family: (options of all its kinds, {kind: what this kind needs}); the key comes from `hanse list`.
 FAMILIES = {
-    "samplers": (IMAGES, {}),
-    "aggregators": (HEART, {}),
+    "samplers": (IMAGES, {"formula": {"sampler.formula": "sqrt(a) * (1 + age)"},
+                          "python": {"sampler.path": "jobs/own-rules/bandit.py"}}),
+    "aggregators": (HEART, {"formula": {"aggregator.formula": "lambda * exp(F - mean(F))"},
+                            "python": {"aggregator.path": "jobs/own-rules/superquantile.py"}}),
     "updates": (HEART, {"fednew": {"client.weight-decay": 0.01},
                         "fednl": {"client.weight-decay": 0.01}}),
-    "optimizers": (HEART, {}),
+    "optimizers": (HEART, {"python": {"server.path": "jobs/own-rules/momentum.py"}}),
     "models": ({**IMAGES, **SMALL_SET}, {
         "mlp": {"model.hidden": "12,8"},
         "cnn-leaf": {"data.shape": "1,28,28"},
@@ -102,7 +104,9 @@ FAMILIES = {
 # Kinds whose input is not made here.
 NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
               "data/leaf": "needs a folder of LEAF",
-              "models/torchscript": "needs a network that Python exports"}
+              "models/torchscript": "needs a network that Python exports",
+              **{f"{family}/plugin": "needs a library of the user's own"
+                 for family in ("samplers", "aggregators", "optimizers")}}
 
 # Further options of a kind: "family/kind": {name: options}.
 VARIANTS = {
