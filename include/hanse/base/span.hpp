@@ -17,7 +17,7 @@ struct Span {
 void record_spans(bool record);
 // Forgotten by a thread that does not record.
 void add_span(const Span& span);
-// What the thread has recorded since the last call, by falling depth, then by time.
+// What the thread has recorded since the last call, in the order in which it ended.
 std::vector<Span> take_spans();
 
 // A span for as long as the object lives. Cost where nothing is recorded: a comparison.

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "bandit/own_set.hpp"
 
 namespace hanse {
 
@@ -111,10 +112,10 @@ struct Embedding {
 class DictionaryClient final : public BanditClient {
  public:
   DictionaryClient(const UcbOptions& ucb, std::shared_ptr<const Embedding> common)
-      : ucb_(&ucb), common_(std::move(common)) {}
+      : ucb_(&ucb), common_(std::move(common)), set_(common_->set) {}
 
   Turn next() const override {
-    const ConfidenceSet& known = own_set_ ? *own_set_ : common_->set;
+    const ConfidenceSet& known = set_.get();
     std::vector<double> bounds(known.means().begin(), known.means().end());
     for (std::size_t a = 0; a < bounds.size(); ++a) {
       bounds[a] += ucb_->width * std::sqrt(known.squared_widths()[a] + common_->outside[a]);
@@ -126,14 +127,13 @@ class DictionaryClient final : public BanditClient {
  private:
   void learn(int64_t arm, double reward) override {
     sum_ += common_->variance[to_index(arm)];
-    if (!own_set_) own_set_ = std::make_unique<ConfidenceSet>(common_->set);
-    own_set_->observe(arm, reward);
+    set_.observe(arm, reward);
   }
 
   const UcbOptions* ucb_;
   std::shared_ptr<const Embedding> common_;
-  std::unique_ptr<ConfidenceSet> own_set_;  // null before the first own pull
-  double sum_ = 0;                          // of sigma^2 of the last synchronization at own pulls
+  OwnSet set_;
+  double sum_ = 0;  // of sigma^2 of the last synchronization at own pulls
 };
 
 class DictionaryPolicy final : public BanditPolicy {

@@ -9,6 +9,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "bandit/own_set.hpp"
 
 namespace hanse {
 
@@ -27,30 +28,25 @@ struct Knowledge {
 class LinearClient final : public BanditClient {
  public:
   LinearClient(const UcbOptions& ucb, std::shared_ptr<const Knowledge> common)
-      : ucb_(&ucb), common_(std::move(common)) {}
+      : ucb_(&ucb), common_(std::move(common)), set_(common_->set) {}
 
   Turn next() const override {
-    std::vector<double> bounds(to_index(set().features().arms()));
-    common_->model.optimism(set(), confidence_radius(*ucb_, set().log_growth()), bounds);
+    const ConfidenceSet& known = set_.get();
+    std::vector<double> bounds(to_index(known.features().arms()));
+    common_->model.optimism(known, confidence_radius(*ucb_, known.log_growth()), bounds);
     const int64_t arm = best_arm(bounds);
     const auto pulls = static_cast<double>(own().arms.size() + 1);
-    return {.arm = arm, .triggers = pulls * (growth_ + growth_by(arm)) > ucb_->gamma};
+    return {.arm = arm, .triggers = pulls * set_.growth_with(arm) > ucb_->gamma};
   }
 
  private:
-  const ConfidenceSet& set() const { return own_set_ ? *own_set_ : common_->set; }
-  double growth_by(int64_t arm) const { return std::log1p(set().squared_widths()[to_index(arm)]); }
-
   void learn(int64_t arm, double reward) override {
-    growth_ += growth_by(arm);
-    if (!own_set_) own_set_ = std::make_unique<ConfidenceSet>(common_->set);
-    own_set_->observe(arm, reward - own_set_->features().base(arm));
+    set_.observe(arm, reward - set_.get().features().base(arm));
   }
 
   const UcbOptions* ucb_;
   std::shared_ptr<const Knowledge> common_;
-  std::unique_ptr<ConfidenceSet> own_set_;  // null before the first own pull
-  double growth_ = 0;                       // of log det Sigma since the last synchronization
+  OwnSet set_;
 };
 
 class LinearPolicy final : public BanditPolicy {

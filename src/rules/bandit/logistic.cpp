@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 
 #include "hanse/base/index.hpp"
+#include "bandit/own_set.hpp"
 
 namespace hanse {
 
@@ -83,11 +84,12 @@ class LogisticClient final : public BanditClient {
   LogisticClient(const Logistic& rule, std::shared_ptr<const JointKnowledge> common)
       : rule_(&rule),
         common_(std::move(common)),
+        set_(common_->set),
         theta_(common_->theta),
         radius_(common_->radius) {}
 
   Turn next() const override {
-    const ConfidenceSet& known = set();
+    const ConfidenceSet& known = set_.get();
     const UcbOptions& options = rule_->options;
     const double squared = rule_->ridge() * options.radius * options.radius + radius_.local +
                            radius_.joint - radius_.squares + known.explained();
@@ -97,38 +99,32 @@ class LogisticClient final : public BanditClient {
         as_vector(known.means()).array() + alpha * as_vector(known.squared_widths()).array().sqrt();
     const int64_t arm = best_arm(bounds);
     const auto pulls = static_cast<double>(own().arms.size() + 1);
-    return {.arm = arm, .triggers = pulls * (growth_ + growth_by(arm)) > options.gamma};
+    return {.arm = arm, .triggers = pulls * set_.growth_with(arm) > options.gamma};
   }
 
  private:
-  const ConfidenceSet& set() const { return own_set_ ? *own_set_ : common_->set; }
-  double growth_by(int64_t arm) const { return std::log1p(set().squared_widths()[to_index(arm)]); }
-
   // An online Newton step on the pull's loss.
   void learn(int64_t arm, double reward) override {
-    growth_ += growth_by(arm);
-    if (!own_set_) own_set_ = std::make_unique<ConfidenceSet>(common_->set);
     const auto x = as_vector(rule_->features->of(arm));
     const double z = x.dot(theta_);
-    own_set_->observe(arm, z);
+    const ConfidenceSet& known = set_.observe(arm, z);
     radius_.squares += z * z;
     const double slope = logistic(z) - reward;
     const double c = rule_->curvature;
     Vector direction = x;
-    own_set_->solve_in_place({direction.data(), to_index(direction.size())});
+    known.solve_in_place({direction.data(), to_index(direction.size())});
     const auto p = direction.size();
-    theta_ = project(Map<const Matrix>(own_set_->matrix().data(), p, p),
-                     theta_ - slope / c * direction, rule_->options.radius);
-    radius_.newton += slope * slope * own_set_->squared_widths()[to_index(arm)] / (2 * c);
+    theta_ = project(Map<const Matrix>(known.matrix().data(), p, p), theta_ - slope / c * direction,
+                     rule_->options.radius);
+    radius_.newton += slope * slope * known.squared_widths()[to_index(arm)] / (2 * c);
     radius_.local = rule_->local_radius(radius_.newton);
   }
 
   const Logistic* rule_;
   std::shared_ptr<const JointKnowledge> common_;
-  std::unique_ptr<ConfidenceSet> own_set_;  // null before the first own pull
-  Vector theta_;                            // theta_ons
+  OwnSet set_;    // its Sigma is A_l
+  Vector theta_;  // theta_ons
   Radius radius_;
-  double growth_ = 0;  // of log det A_l since the last synchronization
 };
 
 struct Fit {
