@@ -63,10 +63,16 @@ class ResNet final : public GraphModel {
     layout_.add_constant(norm + ".bias", {outputs}, 0);
   }
 
-  // Convolution that keeps the sides but for the stride, and its norm.
+  // Convolution that keeps the sides but for the stride, and its norm. A kernel of one pixel reads
+  // every stride-th pixel alone: it gets these as its input, since oneDNN 2.6 writes behind its
+  // buffers when it strides itself over fewer than 16 channels on several threads.
   at::Tensor convolve(const at::Tensor& x, Cursor& cursor, int64_t stride) const {
     const at::Tensor& kernel = cursor.take();
-    const at::Tensor y = at::conv2d(x, kernel, {}, stride, kernel.size(2) / 2);
+    const bool pixel = kernel.size(2) == 1;
+    const at::Tensor y =
+        pixel ? at::conv2d(x.slice(2, 0, c10::nullopt, stride).slice(3, 0, c10::nullopt, stride),
+                           kernel)
+              : at::conv2d(x, kernel, {}, stride, kernel.size(2) / 2);
     const at::Tensor& weight = cursor.take();
     return at::group_norm(y, groups_, weight, cursor.take(), kNormEpsilon);
   }
