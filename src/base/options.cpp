@@ -216,12 +216,7 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                            const std::string& kind) {
   for (const Option& key : keys.options_) {
     Option* option = find(key.key);
-    if (!option) {
-      const auto last =
-          std::ranges::find(options_.rbegin(), options_.rend(), key.section(), &Option::section);
-      const auto place = last == options_.rend() ? options_.end() : last.base();
-      option = &*options_.insert(place, key);
-    }
+    if (!option) option = &options_.emplace_back(key);
     option->uses.push_back({.selector = selector,
                             .kind = kind,
                             .help = key.help,
@@ -229,6 +224,17 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                             .default_text = key.default_text,
                             .parse = key.parse});
   }
+}
+
+void OptionTable::gather_sections() {
+  std::vector<std::string> sections;
+  const auto place = [&](const Option& option) {
+    const auto known = std::ranges::find(sections, option.section());
+    if (known == sections.end()) sections.push_back(option.section());
+    return known - sections.begin();
+  };
+  for (const Option& option : options_) place(option);
+  std::ranges::stable_sort(options_, {}, place);
 }
 
 Option* OptionTable::find(const std::string& key) {

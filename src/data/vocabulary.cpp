@@ -25,17 +25,19 @@ void for_each_character(std::string_view text, const std::string& where, Work wo
 // Those of the list, or of the texts, numbered from 1 by code point.
 class CharacterVocabulary final : public Vocabulary {
  public:
-  explicit CharacterVocabulary(bool of_the_texts) : learns_(of_the_texts), number_of_(0x110000) {
+  explicit CharacterVocabulary(bool of_the_texts) : learns_(of_the_texts), number_of_(127) {
     if (learns_) return;
-    for (char32_t code = 32; code <= 126; ++code) number_of_[code] = 1;
+    std::fill(number_of_.begin() + 32, number_of_.end(), 1);
     CharacterVocabulary::freeze();
   }
 
   int64_t count(std::string_view text, const std::string& where) override {
     int64_t characters = 0;
     for_each_character(text, where, [&](char32_t code) {
-      if (learns_) number_of_[code] = 1;
       ++characters;
+      if (!learns_) return;
+      if (code >= number_of_.size()) number_of_.resize(code + 1);
+      number_of_[code] = 1;
     });
     return characters;
   }
@@ -48,14 +50,16 @@ class CharacterVocabulary final : public Vocabulary {
   }
   void encode(std::string_view text, const std::string& where,
               std::vector<int32_t>& out) const override {
-    for_each_character(text, where, [&](char32_t code) { out.push_back(number_of_[code]); });
+    for_each_character(text, where, [&](char32_t code) {
+      out.push_back(code < number_of_.size() ? number_of_[code] : kPadding);
+    });
   }
   int32_t separator() const override { return number_of_[U'\n']; }
   int64_t size() const override { return size_; }
 
  private:
   bool learns_;
-  std::vector<int32_t> number_of_;  // [code points]; kPadding: not one of them
+  std::vector<int32_t> number_of_;  // [code points]; kPadding, and those behind: not one of them
   int32_t size_ = 1;
 };
 

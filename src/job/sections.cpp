@@ -261,6 +261,7 @@ KeyedJob::KeyedJob(std::span<const KindFamily> families) {
       table.add_uses(keys, family.key, row.name);
     }
   }
+  table.gather_sections();
 }
 
 int64_t loss_batches(const std::string& text) {

@@ -119,6 +119,19 @@ struct Fields {
   }
 };
 
+TEST(OptionTable, GathersSections) {
+  double a = 0;
+  OptionTable table;
+  for (const auto* key : {"run.b", "data.z", "run.a", "model.x", "data.y", "run.c"}) {
+    table.add(key, a, {}, "number");
+  }
+  table.gather_sections();
+  std::vector<std::string> keys;
+  for (const Option& option : table.options()) keys.push_back(option.key);
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"run.b", "run.a", "run.c", "data.z", "data.y", "model.x"}));
+}
+
 TEST(OptionTable, SetsEveryType) {
   Fields f;
   f.table.set("run.rounds", "7", "here");

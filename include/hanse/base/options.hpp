@@ -91,9 +91,12 @@ class OptionTable {
   Option& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
                      const std::string& help);
 
-  // Adds the options of `keys` as those of one kind: a new one behind the last of its section, a
-  // known one as a further use. REQUIRES: kinds that share a key bind it to one field.
+  // Adds the options of `keys` as those of one kind: a new one at the end, a known one as a further
+  // use. REQUIRES: kinds that share a key bind it to one field.
   void add_uses(const OptionTable& keys, const std::string& selector, const std::string& kind);
+  // Puts the options of a section together: sections in the order of their first options, and
+  // options of one in the order of their adds.
+  void gather_sections();
 
   // Sets a field from text. `where` says where the text stands, for the message.
   // Throws InvalidArgument: unknown key, text that is no value of the type, value out of range.
@@ -101,7 +104,7 @@ class OptionTable {
 
   bool contains(const std::string& key) const;
   const Option& at(const std::string& key) const;  // REQUIRES: contains(key)
-  // In the order of add(): sections stay together.
+  // In the order of add(), or of gather_sections().
   std::span<const Option> options() const { return options_; }
 
   // When all keys are set: a key that the user did not give gets the default of the chosen kind,
