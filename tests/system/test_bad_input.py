@@ -55,7 +55,9 @@ class NoLibTorch(BadInput):
         os.mkdir(self.path("lib"))
         for name in ("hanse", "lib/hanse.so"):
             shutil.copy(os.path.join(home, name), self.path(name))
-        there = unittest.mock.patch.dict(os.environ, HANSE_PROGRAM_PATH=self.path("hanse"))
+        places = os.environ.get("LD_LIBRARY_PATH", "").replace(home, self.path(""))
+        there = unittest.mock.patch.dict(os.environ, HANSE_PROGRAM_PATH=self.path("hanse"),
+                                         LD_LIBRARY_PATH=places)
         there.start()
         self.addCleanup(there.stop)
 
