@@ -39,6 +39,8 @@ require_site_libraries() {
   has_library openblas || missing+=("OpenBLAS")
   has_library boost_program_options || missing+=("Boost.Program_options")
   has_header zlib.h || missing+=("zlib")
+  has_header png.h || missing+=("libpng")
+  has_library turbojpeg || missing+=("libjpeg-turbo")
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("Python 3 with venv")
   if [[ ${#missing[@]} -gt 0 ]]; then
     die "not found: $(printf '%s, ' "${missing[@]}" | sed 's/, $//')" \

@@ -104,6 +104,9 @@ FAMILIES = {
 # Kinds whose input is not made here.
 NEEDS_FILE = {"data/tff": "needs a file of TensorFlow Federated",
               "data/leaf": "needs a folder of LEAF",
+              "data/images": "needs pictures",
+              "data/cifar": "needs the files of CIFAR",
+              "data/npz": "needs a file of NumPy",
               "models/torchscript": "needs a network that Python exports",
               **{f"{family}/plugin": "needs a library of the user's own"
                  for family in ("samplers", "aggregators", "optimizers")}}

@@ -83,6 +83,8 @@ def learning(runs):
     if len(runs) > 1:
         title = upper_first(f"{common_prefix(runs)}accuracy, worst 10 % of clients")
         charts.append(column_chart(runs, "accuracy_worst10", title, "accuracy (%)", 100))
+    charts.append(column_chart(runs, "common_accuracy", "Accuracy, common test set",
+                               "accuracy (%)", 100))
     return shown(*charts, loss_chart(runs))
 
 

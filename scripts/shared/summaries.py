@@ -41,6 +41,8 @@ ROWS = [
     ("regret against the best mixture", "metrics.regret_mixture", number),
     ("bound on the regret", "metrics.regret_bound", number),
     ("loss, mean of clients", "metrics.loss_mean", number),
+    ("accuracy, common test set", "metrics.common_accuracy", percent),
+    ("loss, common test set", "metrics.common_loss", number),
     ("accuracy, held-out clients", "metrics.held_out_accuracy_mean", percent),
     ("loss, held-out clients", "metrics.held_out_loss_mean", number),
     ("training loss, mean of clients", "metrics.train_loss_mean", number),

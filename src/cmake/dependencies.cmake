@@ -2,6 +2,7 @@
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
+find_package(PNG 1.6 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
@@ -17,6 +18,13 @@ endif()
 add_library(hdf5_parallel INTERFACE)
 target_include_directories(hdf5_parallel SYSTEM INTERFACE ${HDF5_INCLUDE_DIRS})
 target_link_libraries(hdf5_parallel INTERFACE ${HDF5_LIBRARIES} MPI::MPI_CXX)
+
+# Pictures: libjpeg-turbo by its own interface.
+find_path(TURBOJPEG_INCLUDE turbojpeg.h REQUIRED)
+find_library(TURBOJPEG_LIBRARY turbojpeg REQUIRED)
+add_library(turbojpeg INTERFACE)
+target_include_directories(turbojpeg SYSTEM INTERFACE ${TURBOJPEG_INCLUDE})
+target_link_libraries(turbojpeg INTERFACE ${TURBOJPEG_LIBRARY})
 
 # OpenBLAS and no other BLAS: the reference BLAS is thirty times slower.
 find_path(OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread

@@ -65,6 +65,7 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   const int64_t sizes[] = {static_cast<int64_t>(layout.storage), layout.classes, layout.held_out,
                            std::ssize(layout.clients)};
   add(sizes, sizeof sizes);
+  if (layout.common_test > 0) add(&layout.common_test, sizeof layout.common_test);
   add(layout.shape.data(), layout.shape.size() * sizeof(int64_t));
   add(layout.clients.data(), layout.clients.size() * sizeof(ClientRanges));
   for (const auto* names : {&layout.client_names, &layout.class_names}) {

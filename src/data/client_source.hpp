@@ -21,11 +21,13 @@ struct ClientLayout {
   int64_t classes = 0;                // 0: regression
   std::vector<ClientRanges> clients;  // each begins where the one before it ends
   int64_t held_out = 0;               // the last ones: they have test samples only
+  int64_t common_test = 0;            // samples behind the clients', of no client: for tests
   // As the data have them; empty: the data have numbers alone.
   std::vector<std::string> client_names;  // [clients.size()]
   std::vector<std::string> class_names;   // [classes]
 
-  int64_t samples() const { return clients.empty() ? 0 : clients.back().end; }
+  int64_t client_samples() const { return clients.empty() ? 0 : clients.back().end; }
+  int64_t samples() const { return client_samples() + common_test; }
   int64_t sample_values() const;
   int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
 };
@@ -67,8 +69,8 @@ class ClientSource {
 
 // Lays clients of these numbers of training and test samples one after another: those with training
 // samples, then, held out, those with test samples alone. Returns who they are, in this order. With
-// a `test_fraction` above 0 the data have no test samples of their own: that share of each client's
-// training samples becomes them, and split_clients() chooses which.
+// a `test_fraction` above 0 the data have no test samples of their own: so many of each client's
+// training samples become them (split.hpp), and split_clients() chooses which.
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction = 0);
 

@@ -1,5 +1,6 @@
 #include "hanse/data/dataset.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -94,6 +95,9 @@ Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   if (kept.empty()) {
     throw InvalidArgument("no sample has one of these classes", "data.labels",
                           "name classes that the data have");
+  }
+  if (dataset.test_begin >= 0) {
+    dataset.test_begin = std::ranges::lower_bound(kept, dataset.test_begin) - kept.begin();
   }
   compact(dataset.features, kept, dataset.sample_bytes());
   compact(dataset.labels, kept, 1);

@@ -26,6 +26,7 @@ struct Found {
 
 FederationSizes sizes_of(const ClientLayout& layout, const SamplePlaces& places) {
   return {.samples = layout.samples(),
+          .common_test = layout.common_test,
           .sample_values = layout.sample_values(),
           .storage = static_cast<int64_t>(layout.storage),
           .classes = layout.classes,

@@ -32,6 +32,7 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   file.write_attribute("version", kHanseFileVersion);
   file.write_attribute("classes", layout.classes);
   file.write_attribute("held_out", layout.held_out);
+  if (layout.common_test > 0) file.write_attribute("common_test", layout.common_test);
   for (const auto& [storage, name] : kEncodings) {
     if (storage == layout.storage) file.write_attribute("encoding", std::string(name));
   }

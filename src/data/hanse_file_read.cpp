@@ -183,7 +183,12 @@ void read_samples_place(const hdf5::File& file, Header& header) {
                        counted.empty() ? 0 : counted[0]),
            file.path(), "features");
   }
-  layout.clients = read_clients(file, samples);
+  if (file.has_attribute("common_test")) layout.common_test = read_number(file, "common_test");
+  if (layout.common_test < 0 || layout.common_test >= samples) {
+    refuse(fmt::format("{} of {} samples are the common test set", layout.common_test, samples),
+           file.path(), "common_test");
+  }
+  layout.clients = read_clients(file, samples - layout.common_test);
   places.bytes = static_cast<int64_t>(std::filesystem::file_size(file.path()));
 }
 
@@ -372,6 +377,9 @@ std::string hanse_file_text(const std::string& path, bool verify) {
   text += names_text("client names", layout.client_names);
   text += fmt::format("samples: {}, {} of them for tests\n", layout.samples(),
                       layout.samples() - training);
+  if (layout.common_test > 0) {
+    text += fmt::format("test samples of no client: {}\n", layout.common_test);
+  }
   const auto encoding =
       std::ranges::find(kEncodings, layout.storage, &std::pair<Storage, const char*>::first);
   text += fmt::format("shape of a sample: {}, {}\n", layout.shape, encoding->second);

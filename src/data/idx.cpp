@@ -140,6 +140,7 @@ Dataset read_idx_folder(const std::string& folder) {
   dataset.storage = Storage::kByte;
   append_part(folder, "train", dataset);
   if (find_file(folder, "t10k-images-idx3-ubyte") || find_file(folder, "t10k-labels-idx1-ubyte")) {
+    dataset.test_begin = dataset.size();
     append_part(folder, "t10k", dataset);
   }
   dataset.classes = 1 + *std::max_element(dataset.labels.begin(), dataset.labels.end());

@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
+#include "split.hpp"
 
 namespace hanse {
 
@@ -23,12 +25,26 @@ void check_shape(const DataOptions& data) {
   throw InvalidArgument("a sample needs a shape", "data.shape", "for example 1,28,28");
 }
 
+void check_picture_shape(const DataOptions& data) {
+  const auto& shape = data.shape;
+  if (shape.empty() || (shape.size() == 3 && (shape[0] == 1 || shape[0] == 3))) return;
+  throw InvalidArgument(fmt::format("pictures cannot have the shape {}", shape), "data.shape",
+                        "channels (1 or 3), height and width, for example 3,32,32");
+}
+
 using Options = DataOptions;
 const auto key = keys_of<Options>("data");
 const auto federation_key = keys_of<FederationOptions>("federation");
 
 const Keys<Options> kFile = key("path", &Options::path, "file");
 const Keys<Options> kFolder = key("path", &Options::path, "folder");
+const Keys<Options> kTask =
+    key.choice("task", &Options::task, {"classification", "regression"}, "what the labels are");
+const Keys<Options> kTestSet = keys_of<Options>("evaluate")
+                                   .choice("test", &Options::test, {"own", "common"},
+                                           "test samples that the data have: pooled with the "
+                                           "others (own), or of no client, to evaluate the shared "
+                                           "model (common)");
 const Keys<Options> kTexts{
     key("window", &Options::window, at_least(1), "tokens of a text that predict the next one"),
     key("stride", &Options::stride, at_least(1),
@@ -45,18 +61,42 @@ Keys<FederationOptions> samples_key(const std::string& help) {
 }
 
 const std::vector<DataKind> kDataKinds = {
-    {{{"idx", "MNIST's format, plain or gzip", kFolder}},
+    {{{"idx", "MNIST's format, plain or gzip", {kFolder, kTestSet}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
        return read_idx_folder(data.path);
+     }},
+    {{{"images",
+       "PNG and JPEG, a folder a class, as torchvision's ImageFolder",
+       {kFolder, kTestSet,
+        with_default(key("shape", &Options::shape, at_least(1),
+                         "channels (1 grey, 3 colour), height and width, to which pictures are "
+                         "scaled; empty: as they are, all alike"),
+                     &Options::shape, std::vector<int64_t>())},
+       check_picture_shape}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) {
+       return read_images(data.path, data.shape);
+     }},
+    {{{"cifar",
+       "the binary files of CIFAR-10 and CIFAR-100",
+       {kFolder, kTestSet,
+        key("label-column", &Options::label_column, "label, or coarse_label (CIFAR-100)")}}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) {
+       return read_cifar(data.path, data.label_column);
+     }},
+    {{{"npz", "NumPy's arrays x, y and, where clients are given, client", {kFile, kTask}}},
+     {},
+     [](const DataOptions& data, int64_t, int64_t, uint64_t) {
+       return read_npz(data.path, data.task);
      }},
     {{{"csv",
        "numeric columns, a label column, a client column",
        {kFile, key("label-column", &Options::label_column, "column of the label; empty: the last"),
         key("client-column", &Options::client_column,
             "column that names the client, for federation.partition = by-column; empty: none"),
-        key.choice("task", &Options::task, {"classification", "regression"},
-                   "what the label column holds")}}},
+        kTask}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
     {{{"tff",
@@ -147,6 +187,7 @@ void check_data(const DataOptions& data, const FederationOptions& federation) {
   if (!data.test_path.empty() && !std::filesystem::exists(data.test_path)) {
     throw InvalidArgument(fmt::format("no such file: {}", data.test_path), "data.test-path");
   }
+  check_part(data.test_fraction, "data.test-fraction");
   if (kind.check) kind.check(data);
   const auto partition = find_kind(partition_kinds(), "federation.partition", federation.partition);
   if (partition.check) partition.check(federation);

@@ -15,9 +15,16 @@ namespace {
 // Samples in memory that a partition gives to clients.
 class PartitionedSource final : public ClientSource {
  public:
-  // `names`: of the clients, or none.
-  PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names)
+  // `names`: of the clients, or none. The samples behind the dataset's last label are the common
+  // test set, whose labels are `common_labels`.
+  PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names,
+                    const std::vector<int32_t>& common_labels)
       : dataset_(std::move(dataset)), partition_(std::move(partition)) {
+    for (int64_t i = 0; i < std::ssize(common_labels); ++i) {
+      common_.push_back(dataset_.size() + i);
+    }
+    dataset_.labels.insert(dataset_.labels.end(), common_labels.begin(), common_labels.end());
+    layout_.common_test = std::ssize(common_);
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
     layout_.shape = dataset_.shape;
@@ -30,7 +37,8 @@ class PartitionedSource final : public ClientSource {
   }
 
   void write(const SampleArrays& out) override {
-    const std::vector<int64_t>& order = partition_.order;
+    std::vector<int64_t> order = partition_.order;
+    order.insert(order.end(), common_.begin(), common_.end());
     copy_ordered(out.features, dataset_.features.data(), order, 0, dataset_.sample_bytes());
     auto* labels = reinterpret_cast<std::byte*>(out.labels);
     auto* targets = reinterpret_cast<std::byte*>(out.targets);
@@ -41,7 +49,26 @@ class PartitionedSource final : public ClientSource {
  private:
   Dataset dataset_;
   Partition partition_;
+  std::vector<int64_t> common_;  // the samples of the common test set
 };
+
+// Takes the labels of the source's own test samples out of the dataset, whose clients then share
+// the samples before them.
+std::vector<int32_t> take_common_labels(const DataOptions& data, Dataset& dataset) {
+  if (data.test != "common") return {};
+  const int64_t begin = dataset.test_begin;
+  if (begin < 0 || begin == dataset.size()) {
+    throw InvalidArgument(
+        "the data have no test samples of their own", "evaluate.test",
+        "idx has its t10k files, images a folder test/, cifar test_batch.bin or test.bin");
+  }
+  if (begin == 0) {
+    throw InvalidArgument("the data have test samples alone", "evaluate.test", "use own");
+  }
+  const std::vector<int32_t> labels(dataset.labels.begin() + begin, dataset.labels.end());
+  dataset.labels.resize(static_cast<std::size_t>(begin));
+  return labels;
+}
 
 void check_counts(const FederationOptions& federation) {
   if (federation.clients >= 1 && federation.samples >= 1) return;
@@ -54,6 +81,7 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
                                                       const FederationOptions& federation,
                                                       uint64_t seed) {
   Dataset dataset = read_dataset(data, federation.clients, federation.samples, seed);
+  const std::vector<int32_t> common_labels = take_common_labels(data, dataset);
   Partition partition = partition_samples(dataset, federation, seed);
   split_train_test(partition, dataset, data.test_fraction, seed);
   standardize(dataset, partition, data.standardize);
@@ -61,7 +89,7 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   const bool named = find_data_kind(data.kind).traits.reads_a_file;
   if (named && takes_own_clients(dataset, federation)) names = dataset.group_names;
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
-                                             std::move(names));
+                                             std::move(names), common_labels);
 }
 
 }  // namespace

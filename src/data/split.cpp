@@ -31,32 +31,26 @@ int64_t move_behind(std::span<T> values, const std::vector<char>& chosen) {
   return static_cast<int64_t>(kept);
 }
 
-int64_t number_of(double wanted, int64_t clients) {
-  if (!(wanted >= 0) || (wanted >= 1 && wanted != std::floor(wanted))) {
-    throw InvalidArgument(fmt::format("cannot hold out {} clients", wanted), "federation.held-out",
-                          "a share below 1, or a whole number");
-  }
-  const double number = wanted < 1 ? std::round(wanted * static_cast<double>(clients)) : wanted;
-  if (number >= static_cast<double>(clients)) {
-    throw InvalidArgument(
-        fmt::format("holding {} of {} clients out leaves nobody to train", number, clients),
-        "federation.held-out", "hold fewer out");
-  }
-  return static_cast<int64_t>(number);
+}  // namespace
+
+void check_part(double wanted, const std::string& key) {
+  constexpr double kMost = 1e15;  // every whole number below is exact
+  if (wanted >= 0 && wanted < kMost && (wanted < 1 || wanted == std::floor(wanted))) return;
+  throw InvalidArgument(fmt::format("{} is neither a share nor a number", wanted), key,
+                        "a share below 1, or a whole number");
 }
 
-}  // namespace
+int64_t part_of(double wanted, int64_t n) {
+  return wanted < 1 ? std::llround(wanted * static_cast<double>(n)) : std::llround(wanted);
+}
 
 ClientSplitter::ClientSplitter(std::span<const int32_t> labels, int64_t classes,
                                double test_fraction, uint64_t seed)
     : labels_(labels),
-      fraction_(test_fraction),
+      wanted_(test_fraction),
       seed_(seed),
       stratum_of_(static_cast<std::size_t>(std::max<int64_t>(classes, 1)), -1) {
-  if (!(test_fraction >= 0 && test_fraction < 1)) {
-    throw InvalidArgument(fmt::format("the test fraction is {}", test_fraction),
-                          "data.test-fraction", "it is in [0, 1)");
-  }
+  check_part(test_fraction, "data.test-fraction");
 }
 
 void ClientSplitter::count_strata(std::span<const int64_t> own) {
@@ -71,13 +65,15 @@ void ClientSplitter::count_strata(std::span<const int64_t> own) {
   }
 }
 
-// floor(fraction * n_label) each; what is missing to round(fraction * n) goes, one by one, to the
+// floor(fraction * n_label) each; what is missing to all test samples goes, one by one, to the
 // largest remainders. Equal remainders stand in random order, so that no label is preferred.
 void ClientSplitter::set_test_counts(int64_t samples) {
-  int64_t missing = test_samples(samples, fraction_);
+  int64_t missing = test_samples(samples, wanted_);
+  const double fraction =
+      wanted_ < 1 ? wanted_ : static_cast<double>(missing) / static_cast<double>(samples);
   std::vector<Stratum*> by_remainder;
   for (Stratum& stratum : strata_) {
-    const double share = fraction_ * static_cast<double>(stratum.samples);
+    const double share = fraction * static_cast<double>(stratum.samples);
     stratum.test = static_cast<int64_t>(share);
     stratum.remainder = share - std::floor(share);
     missing -= stratum.test;
@@ -114,8 +110,7 @@ int64_t ClientSplitter::split(std::span<int64_t> own, uint64_t client) {
 }
 
 int64_t test_samples(int64_t n, double test_fraction) {
-  const auto wanted = static_cast<int64_t>(std::llround(test_fraction * static_cast<double>(n)));
-  return std::min(wanted, n - 1);
+  return std::min(part_of(test_fraction, n), n - 1);
 }
 
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
@@ -134,8 +129,14 @@ void split_train_test(Partition& partition, const Dataset& dataset, double test_
 void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
               int64_t& held_out, double wanted, uint64_t seed) {
   const int64_t there = std::ssize(clients) - held_out;
-  const int64_t number = number_of(wanted, there);
+  check_part(wanted, "federation.held-out");
+  const int64_t number = part_of(wanted, there);
   if (number == 0) return;
+  if (number >= there) {
+    throw InvalidArgument(
+        fmt::format("holding {} of {} clients out leaves nobody to train", number, there),
+        "federation.held-out", "hold fewer out");
+  }
   std::vector<int64_t> order(static_cast<std::size_t>(there));
   std::iota(order.begin(), order.end(), 0);
   partition_stream(seed, PartitionStream::kHeldOut).shuffle(std::span<int64_t>(order));

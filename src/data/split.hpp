@@ -10,13 +10,19 @@
 
 namespace hanse {
 
-// Number of test samples that a client of n samples gets.
+// A part that a key asks for: a share below 1, which is rounded, or a whole number. Throws
+// InvalidArgument, which names the key, for all else.
+void check_part(double wanted, const std::string& key);
+// REQUIRES: checked. May be more than there are.
+int64_t part_of(double wanted, int64_t n);
+
+// Number of test samples that a client of n samples gets, such a part; one sample at least stays.
 int64_t test_samples(int64_t n, double test_fraction);
 
 class ClientSplitter {
  public:
   // `labels` of all samples, empty for regression; outlives the object.
-  // Throws InvalidArgument when the fraction is outside [0, 1).
+  // Throws InvalidArgument when the fraction is no part.
   ClientSplitter(std::span<const int32_t> labels, int64_t classes, double test_fraction,
                  uint64_t seed);
 
@@ -41,7 +47,7 @@ class ClientSplitter {
   void mark_test(std::span<const int64_t> own);
 
   std::span<const int32_t> labels_;
-  double fraction_;
+  double wanted_;  // test samples, a part
   uint64_t seed_;
   std::vector<int64_t> stratum_of_;  // [classes]; -1: the client has none
   std::vector<Stratum> strata_;      // in the order of first appearance in places_

@@ -11,6 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "input_file.hpp"
+#include "split.hpp"
 
 namespace hanse {
 
@@ -68,7 +69,7 @@ class TokenSource final : public ClientSource {
   }
 
   Parts cut(int64_t tokens) const {
-    const int64_t test = std::llround(data_.test_fraction * static_cast<double>(tokens));
+    const int64_t test = part_of(data_.test_fraction, tokens);
     const int64_t kept = std::max<int64_t>(tokens - test, std::min<int64_t>(tokens, 2));
     return {kept, tokens - kept};
   }

@@ -57,10 +57,10 @@ void bind_run(OptionTable& table, RunOptions& run) {
 void bind_data(OptionTable& table, DataOptions& data) {
   table.add("data.labels", data.labels, at_least(0),
             "classes to keep, renumbered 0, 1, ... in this order; empty: all");
-  table.add("data.test-fraction", data.test_fraction, from_below(0, 1),
-            "share of each client's samples kept for testing, stratified by label (texts: the end "
-            "of each); 0: evaluate on the training samples; not used where the data have test "
-            "samples");
+  table.add("data.test-fraction", data.test_fraction, at_least(0),
+            "share of each client's samples kept for testing, or from 1 on their number, "
+            "stratified by label (texts: the end of each, a number of tokens); 0: evaluate on the "
+            "training samples; not used where clients have test samples of their own");
   table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
                    "centre and scale the features of a csv by the training samples of each "
                    "client, or of all clients");

@@ -56,6 +56,12 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol),
                           "federation.held-out", "leave it 0");
   }
+  const bool has_shared_model =
+      job.run.protocol == "federated" || job.run.protocol == "centralized";
+  if (job.data.test == "common" && !has_shared_model) {
+    throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
+                          "evaluate.test", "use own");
+  }
   if (job.comm.reduction == "fast" && job.comm.dispatch == "shared") {
     throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
                           "use comm.dispatch=planned or comm.reduction=exact");

@@ -117,6 +117,8 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   add("accuracy_mean", own + "accuracy, mean of clients", percent);
   add("accuracy_worst10", own + "accuracy, worst 10 %", percent);
   add("accuracy_best10", own + "accuracy, best 10 %", percent);
+  add("common_loss", "loss, common test set", number);
+  add("common_accuracy", "accuracy, common test set", percent);
   add("held_out_loss_mean", other + "loss, held-out clients", number);
   add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent);
   return lines;

@@ -69,6 +69,7 @@ std::string untrained_classes(const Federation& federation) {
     if (c < federation.clients()) mark(federation.train(c), trained);
     if (federation.has_test(c)) mark(federation.test(c), seen);
   }
+  mark(federation.common_test(), seen);
   std::vector<std::string> names;
   std::size_t count = 0;
   for (std::size_t k = 0; k < seen.size(); ++k) {
@@ -91,6 +92,10 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
       job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
       held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
       comm.size() == 1 ? "" : "s"));
+  if (const int64_t common = federation.common_test().size(); common > 0) {
+    assembly.greeting.push_back(
+        fmt::format("{} test samples of no client evaluate the shared model", common));
+  }
   const std::string buffers = buffers_text(layout);
   if (!buffers.empty()) assembly.greeting.push_back(buffers);
   const EvaluatedOn on = evaluated_on(federation, 0, federation.clients());

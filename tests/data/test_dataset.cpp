@@ -92,7 +92,9 @@ TEST(MakeRandom, BadArguments) {
 
 TEST(ReadDataset, UnknownKindNamesTheNearest) {
   expect_invalid([] { read_dataset({.kind = "cvs"}, 1, 1, 1); },
-                 {"'cvs'", "did you mean 'csv'", "idx, csv, tff, leaf, text, hanse, random"});
+                 {"'cvs'", "did you mean 'csv'",
+                  "idx, images, cifar, npz, csv, tff, leaf, text, hanse, "
+                  "random"});
 }
 
 TEST(ReadDataset, RandomTakesTheSamplesAskedFor) {
@@ -123,6 +125,14 @@ TEST(KeepLabels, RenumbersInTheOrderGiven) {
   EXPECT_TRUE(keep_labels(all, {0, 1}).class_names.empty());
   all.class_names = {"p", "q", "r", "s"};
   EXPECT_EQ(keep_labels(all, {3, 1}).class_names, (std::vector<std::string>{"s", "q"}));
+}
+
+TEST(KeepLabels, TestSamplesStayBehindTheOthers) {
+  Dataset all = numbered_dataset({0, 1, 2, 0, 1, 2, 2}, 3);
+  for (const auto& [before, after] : {std::pair{-1, -1}, {0, 0}, {3, 2}, {4, 2}, {5, 3}, {7, 5}}) {
+    all.test_begin = before;
+    EXPECT_EQ(keep_labels(all, {2, 1}).test_begin, after) << before;
+  }
 }
 
 TEST(KeepLabels, DropsClientsWithoutSamples) {

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
 #include "support/forwarding_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -322,7 +322,7 @@ TEST(Federation, BadOptions) {
              "tiny.csv:2, column 'site'");
   expect_bad({.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"},
              {.clients = 5, .partition = "iid"}, "more clients (5) than samples (4)");
-  data.test_fraction = 1;
+  data.test_fraction = 1.5;
   expect_bad(data, {.clients = 3}, "data.test-fraction");
 }
 

@@ -140,10 +140,26 @@ TEST(SplitTrainTest, IsAPureFunctionOfSeedAndClient) {
 
 TEST(SplitTrainTest, BadFractions) {
   const Dataset dataset = cyclic_dataset(5, 5);
-  for (const double fraction : {-0.1, 1.0, std::nan("")}) {
+  for (const double fraction : {-0.1, 1.5, 1e300, std::nan("")}) {
     Partition partition = one_client(dataset);
     expect_invalid([&] { split_train_test(partition, dataset, fraction, 1); },
-                   {"data.test-fraction", "[0, 1)"});
+                   {"data.test-fraction", "a share below 1, or a whole number"});
+  }
+}
+
+// From 1 on it is a number of samples, stratified as a share is.
+TEST(SplitTrainTest, ANumberOfSamples) {
+  const Dataset dataset = cyclic_dataset(40, 4);
+  for (const auto& [wanted, tests] :
+       {std::pair{1.0, 1}, {8.0, 8}, {39.0, 39}, {40.0, 39}, {1e9, 39}}) {
+    Partition partition = one_client(dataset);
+    split_train_test(partition, dataset, wanted, 3);
+    ASSERT_EQ(40 - partition.train_end[0], tests);
+    std::vector<int> of_label(4);
+    for (int64_t i = partition.train_end[0]; i < 40; ++i) {
+      ++of_label[static_cast<std::size_t>(partition.order[static_cast<std::size_t>(i)] % 4)];
+    }
+    for (const int count : of_label) EXPECT_LE(std::abs(count - tests / 4), 1);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "fuzz/seeds.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/zip_directory.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/data/federation.hpp"
@@ -20,7 +21,6 @@
 #include "hanse/run/replay.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/inspect.hpp"
-#include "model/archive.hpp"
 
 namespace hanse {
 
@@ -75,6 +75,24 @@ void read_idx(const std::string& input, const std::string& folder) {
   write_bytes(folder + "/train-labels-idx1-ubyte",
               input.substr(std::min(2 + images, input.size())));
   load({.kind = "idx", .path = folder});
+}
+
+void read_pictures(const std::string& input, const std::string& folder) {
+  fs::create_directory(folder + "/a");
+  write_bytes(folder + "/a/input.png", input);
+  load({.kind = "images", .path = folder, .shape = {}}, {.clients = 1});
+  load({.kind = "images", .path = folder, .shape = {3, 2, 5}}, {.clients = 1});
+}
+
+void read_cifar_files(const std::string& input, const std::string& folder) {
+  write_bytes(folder + "/train.bin", input);
+  load({.kind = "cifar", .path = folder});
+}
+
+void read_arrays(const std::string& input, const std::string& folder) {
+  const std::string path = file_of(input, folder);
+  load({.kind = "npz", .path = path});
+  load({.kind = "npz", .path = path, .task = "regression"});
 }
 
 void read_csv_file(const std::string& input, const std::string& folder) {
@@ -150,6 +168,9 @@ void read_arms(const std::string& input, const std::string& folder) {
 const std::vector<FuzzedReader>& fuzzed_readers() {
   static const std::vector<FuzzedReader> readers = {
       {"idx", read_idx, idx_seeds},
+      {"images", read_pictures, picture_seeds},
+      {"cifar", read_cifar_files, cifar_seeds},
+      {"npz", read_arrays, npz_seeds},
       {"csv", read_csv_file, csv_seeds},
       {"leaf", read_leaf, leaf_seeds},
       {"tff", read_tff, tff_seeds},
@@ -172,7 +193,7 @@ const std::vector<FuzzedReader>& fuzzed_readers() {
        model_seeds},
       {"torchscript",
        [](const std::string& input, const std::string& folder) {
-         check_archive(file_of(input, folder));
+         check_archive({file_of(input, folder), "TorchScript", "save it anew"});
        },
        torchscript_seeds},
       {"job", read_job_file, job_seeds},

@@ -2,6 +2,9 @@
 
 #include <filesystem>
 
+#include <png.h>
+#include <turbojpeg.h>
+
 #include "fuzz/readers.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/data/hanse_file.hpp"
@@ -18,6 +21,33 @@ namespace {
 
 const std::string kSources = HANSE_SOURCES;
 
+// An array as NumPy writes it.
+std::string npy(const std::string& type, const std::string& shape, const std::string& data) {
+  const std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+  return "\x93NUMPY" + std::string("\1\0", 2) + number_bytes(header.size(), 2) + header + data;
+}
+
+std::string png_of(const std::string& pixels, uint32_t format) {
+  png_image image{.version = PNG_IMAGE_VERSION, .width = 3, .height = 2, .format = format};
+  std::string file(1000, '\0');
+  png_alloc_size_t size = file.size();
+  png_image_write_to_memory(&image, file.data(), &size, 0, pixels.data(), 0, nullptr);
+  return file.substr(0, size);
+}
+
+std::string jpeg_of(const std::string& pixels, int format, int sampling, int flags) {
+  const tjhandle handle = tjInitCompress();
+  unsigned char* file = nullptr;
+  unsigned long size = 0;
+  tjCompress2(handle, reinterpret_cast<const unsigned char*>(pixels.data()), 3, 0, 2, format, &file,
+              &size, sampling, 80, flags);
+  const std::string bytes(reinterpret_cast<const char*>(file), size);
+  tjFree(file);
+  tjDestroy(handle);
+  return bytes;
+}
+
 // What the program has written there, which goes.
 std::string taken(const std::string& path) {
   const std::string bytes = bytes_of(path);
@@ -30,6 +60,31 @@ std::string taken(const std::string& path) {
 Seeds idx_seeds(const std::string&) {
   const std::string train = kSources + "/data/tiny-idx/train-";
   return {idx_input(bytes_of(train + "images-idx3-ubyte"), bytes_of(train + "labels-idx1-ubyte"))};
+}
+
+Seeds picture_seeds(const std::string&) {
+  const std::string pixels = "ABCDEFGHIJKLMNOPQRSTUVWX";
+  return {png_of(pixels, PNG_FORMAT_RGB),
+          png_of(pixels, PNG_FORMAT_GRAY),
+          png_of(pixels, PNG_FORMAT_RGBA),
+          png_of(pixels, PNG_FORMAT_GA),
+          jpeg_of(pixels, TJPF_RGB, TJSAMP_420, 0),
+          jpeg_of(pixels, TJPF_GRAY, TJSAMP_GRAY, 0),
+          jpeg_of(pixels, TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE)};
+}
+
+Seeds cifar_seeds(const std::string&) {
+  return {std::string(3074, '\3'), std::string(2 * 3074, '\7')};
+}
+
+Seeds npz_seeds(const std::string&) {
+  const std::string x = npy("<f4", "2, 3", std::string(24, '\1'));
+  const std::string labels = npy("<i8", "2,", number_bytes(1, 8) + number_bytes(0, 8));
+  const std::string texts = npy("<U1", "2,", number_bytes('b', 4) + number_bytes(0xE9, 4));
+  return {zip_of({{"x.npy", x}, {"y.npy", labels}, {"client.npy", texts}}, false),
+          zip_of({{"x.npy", npy("|u1", "2, 1, 2, 3", std::string(12, 'x'))},
+                  {"y.npy", npy("|S2", "2, 1", std::string("a\0bc", 4))}},
+                 true)};
 }
 
 Seeds csv_seeds(const std::string&) {

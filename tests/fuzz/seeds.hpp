@@ -12,6 +12,9 @@ constexpr int64_t kSeedWidth = 3;  // floats of a client in the checkpoints
 using Seeds = std::vector<std::string>;
 
 Seeds idx_seeds(const std::string& folder);
+Seeds picture_seeds(const std::string& folder);
+Seeds cifar_seeds(const std::string& folder);
+Seeds npz_seeds(const std::string& folder);
 Seeds csv_seeds(const std::string& folder);
 Seeds leaf_seeds(const std::string& folder);
 Seeds tff_seeds(const std::string& folder);

@@ -18,12 +18,23 @@ inline std::string number_bytes(uint64_t value, int bytes) {
   return text;
 }
 
-// With `large` the directory's end is written once more in 64 bits. Checksums are 0.
+// CRC-32, a bit after the other.
+inline uint32_t checksum_of(const std::string& bytes) {
+  uint32_t sum = ~0U;
+  for (const char byte : bytes) {
+    sum ^= static_cast<uint8_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320U : 0U);
+  }
+  return ~sum;
+}
+
+// With `large` the directory's end is written once more in 64 bits.
 inline std::string zip_of(const std::vector<ZipEntry>& entries, bool large) {
   std::string file, directory;
   for (const auto& [name, contents] : entries) {
-    const std::string sizes = std::string(12, '\0') + number_bytes(contents.size(), 4) +
-                              number_bytes(contents.size(), 4) + number_bytes(name.size(), 2);
+    const std::string sizes = std::string(8, '\0') + number_bytes(checksum_of(contents), 4) +
+                              number_bytes(contents.size(), 4) + number_bytes(contents.size(), 4) +
+                              number_bytes(name.size(), 2);
     const std::string place = number_bytes(file.size(), 4);
     file += "PK\3\4" + std::string("\x14\0", 2) + sizes + std::string(2, '\0') + name + contents;
     directory +=

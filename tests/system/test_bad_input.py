@@ -153,7 +153,7 @@ class BadNumber(BadInput):
         self.refuse("job.cfg:", "client.batch", "2.5", changes={"client.batch": 2.5}, places=ALONE)
 
     def test_on_the_command_line(self):
-        self.refuse("--data.test-fraction", "[0, 1)", arguments=["--data.test-fraction=1"],
+        self.refuse("--data.test-fraction", "[0, inf)", arguments=["--data.test-fraction=-1"],
                     places=ALONE)
 
 

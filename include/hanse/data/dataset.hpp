@@ -51,6 +51,7 @@ struct Dataset {
   std::vector<std::string> class_names;  // [classes]; empty: the data have numbers alone
   std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
+  int64_t test_begin = -1;  // from here on the source's own test samples stand; -1: it has none
 
   int64_t size() const {
     return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size());
@@ -65,14 +66,18 @@ struct Dataset {
 
 struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
-  std::string path = "/usr/share/datasets/fashion-mnist";  // folder (idx, leaf) or file
-  std::vector<int64_t> labels;          // classes to keep, renumbered in this order; empty: all
-  double test_fraction = 0.2;           // of every client's samples; 0: evaluate on training data
+  std::string path = "/usr/share/datasets/fashion-mnist";  // file, or folder (idx, leaf, images)
+  std::vector<int64_t> labels;  // classes to keep, renumbered in this order; empty: all
+  // Of every client's samples: a share below 1, or a whole number; 0: evaluate on training data.
+  double test_fraction = 0.2;
+  // idx, images, cifar: the source's test samples are pooled with the others (own), or evaluate the
+  // shared model and belong to no client (common). The key is evaluate.test.
+  std::string test = "own";
   std::string label_column = "label";   // csv: name of the column; empty: the last one
-                                        // tff: name of the labels' dataset
+                                        // tff: name of the labels' dataset; cifar: coarse_label
   std::string client_column;            // csv: name of the column; empty: none
-  std::string task = "classification";  // csv: classification | regression
-  std::vector<int64_t> shape = {1, 28, 28};  // random: shape of one sample
+  std::string task = "classification";  // csv, npz: classification | regression
+  std::vector<int64_t> shape = {1, 28, 28};  // random: of one sample; images: empty, as they are
   int64_t classes = 10;                      // random: classes
   int64_t tokens = 0;                // random: values are whole numbers below it; 0: in [0, 1]
   std::string standardize = "none";  // csv: none | client | all, see partition.hpp
@@ -97,6 +102,11 @@ struct DataOptions {
 // The files of data/README.md, one reader each.
 Dataset read_idx_folder(const std::string& folder);
 Dataset read_csv(const std::string& file, const DataOptions& options);
+Dataset read_cifar(const std::string& folder, const std::string& label_column);
+Dataset read_npz(const std::string& file, const std::string& task);
+// Of one shape: that of the first picture, or `shape` (channels, height, width), to which pictures
+// of others are then scaled. Cost: a picture after the other, decoded once.
+Dataset read_images(const std::string& folder, const std::vector<int64_t>& shape);
 // tokens > 0: values are uniform in {0, ..., tokens - 1}, not multiples of 1/255 in [0, 1].
 Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t samples,
                     uint64_t seed, int64_t tokens = 0);

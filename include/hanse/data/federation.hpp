@@ -19,6 +19,7 @@ struct FederationSizes {
   int64_t clients = 0;  // with training samples
   int64_t held_out = 0;
   int64_t samples = 0;
+  int64_t common_test = 0;
   int64_t train_samples = 0;
   int64_t sample_values = 0;
   int64_t storage = 0;
@@ -62,6 +63,8 @@ class Federation {
   }
   bool has_test(int64_t client) const { return ranges_[client].train_end < ranges_[client].end; }
   int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
+  // Behind all clients' samples: those that evaluate the shared model alone; often empty.
+  SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 
   // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
   void gather(int64_t begin, std::span<const int32_t> order, float* out) const;

@@ -49,8 +49,8 @@ Partition partition_samples(const Dataset& dataset, const FederationOptions& opt
 
 // Moves round(test_fraction * n_label) samples of every label of every client to the client's test
 // part (stratified; fractions left over go to the labels with the largest remainder, so that a
-// client of n samples tests on round(test_fraction * n)); every client keeps at least one training
-// sample. For regression data one stratum.
+// client of n samples tests on round(test_fraction * n)); a whole number of at least 1 is that many
+// of each client. Every client keeps at least one training sample. For regression data one stratum.
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
                       uint64_t seed);
 

@@ -120,7 +120,7 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
   AlignedFloats theta_;                    // [P] the model
   AlignedFloats average_;         // [P] the mean of the models behind all rounds; empty: not kept
-  Metrics averaged_;              // what the last evaluation found of it, rank 0
+  Metrics evaluated_;             // found of it, and on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
   bool model_is_shared_ = false;  // all ranks have rank 0's
 };

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include "archive.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/zip_directory.hpp"
 
 namespace hanse {
 
@@ -35,7 +35,7 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument("no such file: " + (path.empty() ? key + " is empty" : path), key, hint);
   }
-  check_archive(path);
+  check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
   try {
     return torch::jit::load(path, at::kCPU);
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/protocol/common_test.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 
@@ -303,17 +304,25 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
     });
     return gather_evaluations(parts_.comm, request.clients, found);
   };
+  const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
+    const auto found =
+        evaluate_common_test(parts_.federation, engine().shared_model(row), parts_.comm, prefix);
+    evaluated_.insert(evaluated_.end(), found.begin(), found.end());
+  };
+  evaluated_.clear();
   if (!average_.empty()) {
     engine().receive(average_);  // where the model was
     model_is_shared_ = false;
     const auto found = evaluate_row(average_);
     const auto trained = static_cast<std::size_t>(parts_.federation.clients());
     if (server_) {
-      averaged_ = summarize_tests("averaged_", std::span(found).first(trained),
-                                  parts_.federation.classes());
+      evaluated_ = summarize_tests("averaged_", std::span(found).first(trained),
+                                   parts_.federation.classes());
     }
+    add_common(average_, "averaged_");
   }
   share_model();
+  add_common(theta_, "");
   auto clients =
       settings_.own_models ? evaluate_own_models(parts_, context()) : evaluate_row(theta_);
   if (server_) mark_participants(clients, server_->drawn());
@@ -333,7 +342,7 @@ std::vector<std::string> FederatedTrainer::round_columns() const {
 }
 
 Metrics FederatedTrainer::metrics() const {
-  Metrics metrics = averaged_;
+  Metrics metrics = evaluated_;
   for (const auto& metric : server_->metrics()) metrics.push_back(metric);
   return metrics;
 }

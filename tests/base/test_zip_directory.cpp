@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "model/archive.hpp"
+#include "hanse/base/zip_directory.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 #include "support/zip_file.hpp"
@@ -16,7 +16,7 @@ namespace {
 void check(const std::string& bytes) {
   const ScratchFolder folder;
   std::ofstream(folder / "net.pt", std::ios::binary) << bytes;
-  check_archive(folder / "net.pt");
+  check_archive({folder / "net.pt", "TorchScript", "save it anew"});
 }
 
 void expect_refused(const std::string& bytes, const std::string& why) {

@@ -1,57 +1,61 @@
-#include "archive.hpp"
+#include "hanse/base/zip_directory.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include <fmt/format.h>
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/mapped_file.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr uint64_t kEndBytes = 22, kLargeEndBytes = 56, kLocatorBytes = 20, kEntryBytes = 46;
+constexpr uint64_t kEndBytes = 22, kLargeEndBytes = 56, kLocatorBytes = 20, kEntryBytes = 46,
+                   kHeaderBytes = 30;
 constexpr uint64_t kLongestComment = UINT16_MAX;
 constexpr uint64_t kMostPacked = 1032;  // bytes that deflate makes of one
-constexpr const char* kHint = "save it with torch.jit.script(model).save(path)";
 
 // The bytes of a zip file; its numbers have the lowest byte first.
 class Archive {
  public:
-  Archive(const std::string& path, std::string_view bytes) : path_(path), bytes_(bytes) {}
+  Archive(std::string_view bytes, const ZipSource& source) : bytes_(bytes), source_(source) {}
 
-  void check() {
+  std::vector<ZipMember> read() {
     find_directory();
-    uint64_t packed = 0, unpacked = 0;
+    uint64_t packed = 0;
+    std::vector<ZipMember> entries;
     for (uint64_t i = 0, at = directory_; i < entries_; ++i) {
-      const Entry entry = read_entry(at);
+      const ZipMember entry = read_entry(at);
       packed += entry.packed;
-      unpacked += entry.unpacked;
       if (entry.begin > directory_ || entry.packed > directory_ || packed > directory_ ||
           entry.unpacked > kMostPacked * entry.packed) {
         refuse(fmt::format("its directory promises {} bytes, packed as {}, of entry {}",
                            entry.unpacked, entry.packed, i));
       }
-      at += entry.bytes;
+      entries.push_back(entry);
     }
-    require_memory(static_cast<int64_t>(unpacked), "what its directory promises takes", path_,
-                   kHint);
+    return entries;
+  }
+
+  std::string_view packed(const ZipMember& entry) const {
+    if (!stands("PK\3\4", entry.begin)) refuse(fmt::format("{} is damaged", entry.name));
+    const uint64_t begin = entry.begin + kHeaderBytes + number<uint16_t>(entry.begin + 26) +
+                           number<uint16_t>(entry.begin + 28);
+    if (begin > bytes_.size() || entry.packed > bytes_.size() - begin) {
+      refuse(fmt::format("it ends within {}", entry.name));
+    }
+    return bytes_.substr(begin, entry.packed);
   }
 
  private:
-  struct Entry {
-    uint64_t bytes;  // in the directory
-    uint64_t packed, unpacked;
-    uint64_t begin;  // in the file
-  };
-
   [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument("no TorchScript: " + what, path_, kHint);
+    throw InvalidArgument(fmt::format("no {}: {}", source_.format, what), source_.path,
+                          source_.hint);
   }
 
   template <class T>
@@ -88,20 +92,26 @@ class Archive {
     }
   }
 
-  Entry read_entry(uint64_t at) const {
+  // Moves `at` behind it.
+  ZipMember read_entry(uint64_t& at) const {
     if (!stands("PK\1\2", at)) refuse("its directory is damaged");
     const auto name = number<uint16_t>(at + 28), extra = number<uint16_t>(at + 30);
-    Entry entry{.bytes = kEntryBytes + name + extra + number<uint16_t>(at + 32),
-                .packed = number<uint32_t>(at + 20),
-                .unpacked = number<uint32_t>(at + 24),
-                .begin = number<uint32_t>(at + 42)};
-    read_large(at + kEntryBytes + name, at + kEntryBytes + name + extra, entry);
+    const uint64_t behind = at + kEntryBytes + name;
+    if (behind > bytes_.size()) refuse("it ends too early");
+    ZipMember entry{.name = bytes_.substr(at + kEntryBytes, name),
+                    .method = number<uint16_t>(at + 10),
+                    .packed = number<uint32_t>(at + 20),
+                    .unpacked = number<uint32_t>(at + 24),
+                    .begin = number<uint32_t>(at + 42),
+                    .checksum = number<uint32_t>(at + 16)};
+    read_large(behind, behind + extra, entry);
+    at = behind + extra + number<uint16_t>(at + 32);
     return entry;
   }
 
   // What does not fit in 32 bits stands among the extra fields, those that have no room one after
   // another.
-  void read_large(uint64_t at, uint64_t end, Entry& entry) const {
+  void read_large(uint64_t at, uint64_t end, ZipMember& entry) const {
     while (at + 4 <= end && number<uint16_t>(at) != 1) at += 4 + number<uint16_t>(at + 2);
     at += 4;
     for (uint64_t* size : {&entry.unpacked, &entry.packed, &entry.begin}) {
@@ -112,19 +122,31 @@ class Archive {
     }
   }
 
-  const std::string& path_;
   std::string_view bytes_;
+  const ZipSource& source_;
   uint64_t entries_ = 0, directory_ = 0;  // how many, and where the first stands
 };
 
 }  // namespace
 
-void check_archive(const std::string& path) {
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
-  if (bytes == 0) throw InvalidArgument("the file is empty", path, kHint);
-  const auto memory = map_file(path, bytes, Access::kRead);
-  Archive(path, {reinterpret_cast<const char*>(memory.get()), static_cast<std::size_t>(bytes)})
-      .check();
+std::vector<ZipMember> zip_directory(std::string_view bytes, const ZipSource& source) {
+  return Archive(bytes, source).read();
+}
+
+std::string_view packed_bytes(std::string_view bytes, const ZipMember& entry,
+                              const ZipSource& source) {
+  return Archive(bytes, source).packed(entry);
+}
+
+void check_archive(const ZipSource& source) {
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(source.path));
+  if (bytes == 0) throw InvalidArgument("the file is empty", source.path, source.hint);
+  const auto memory = map_file(source.path, bytes, Access::kRead);
+  const std::string_view view(reinterpret_cast<const char*>(memory.get()), to_index(bytes));
+  uint64_t unpacked = 0;
+  for (const ZipMember& entry : zip_directory(view, source)) unpacked += entry.unpacked;
+  require_memory(static_cast<int64_t>(unpacked), "what its directory promises takes", source.path,
+                 source.hint);
 }
 
 }  // namespace hanse

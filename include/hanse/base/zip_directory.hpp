@@ -1,0 +1,39 @@
+// The directory of a zip file, looked at before anything of the file is unpacked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hanse {
+
+struct ZipMember {
+  std::string_view name;
+  uint64_t method = 0;  // 0: stored, 8: deflated
+  uint64_t packed = 0, unpacked = 0;
+  uint64_t begin = 0;     // of its header in the file; its bytes follow
+  uint64_t checksum = 0;  // CRC-32
+};
+
+// What messages say of a file that is not as it should be.
+struct ZipSource {
+  std::string path;
+  std::string format;  // "TorchScript"
+  std::string hint;
+};
+
+// The entries of the file's bytes, which must outlive them. Throws InvalidArgument: no zip file, or
+// a directory that promises more than the file can hold, by the ratio that deflate has at most.
+// Cost: the directory is read.
+std::vector<ZipMember> zip_directory(std::string_view bytes, const ZipSource& source);
+
+// The entry's bytes as they are packed. Throws InvalidArgument: they do not lie in the file.
+std::string_view packed_bytes(std::string_view bytes, const ZipMember& entry,
+                              const ZipSource& source);
+
+// Throws InvalidArgument as zip_directory() does, and where the file promises more than there is
+// memory.
+void check_archive(const ZipSource& source);
+
+}  // namespace hanse

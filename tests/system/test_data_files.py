@@ -1,0 +1,330 @@
+"""Pictures, CIFAR's files and NumPy's arrays, written by Pillow and NumPy; the common test set."""
+
+import os
+import unittest
+
+import hanse
+from test_data import DataCase
+
+try:
+    import h5py
+    import numpy as np
+    from PIL import Image
+except ImportError:
+    Image = None
+
+@unittest.skipIf(Image is None, "Pillow is not installed")
+class FilesCase(DataCase):
+    def pixels(self, height, width, channels=3):
+        """Smooth, so that JPEG keeps most of it."""
+        y, x = np.mgrid[0:height, 0:width]
+        phase = self.rng.random(channels) * 6
+        planes = [127 + 120 * np.sin(x / 7 + p) * np.cos(y / 5 + p) for p in phase]
+        return np.stack(planes, axis=-1).astype(np.uint8).squeeze()
+
+    def save(self, name, image, **options):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        image.save(path, **options)
+        return path
+
+    def everything(self, kind, path, **more):
+        """(features, labels, attributes) in the order of the file, by one client."""
+        job = self.data_job(kind, path, **{**more, "federation__clients": 1,
+                                           "data__test_fraction": 0})
+        self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+        with h5py.File(self.path("out.h5")) as file:
+            return self.sorted_by_label(file["features"][:], file["labels"][:]), dict(file.attrs)
+
+    @staticmethod
+    def sorted_by_label(features, labels):
+        """Samples of one client stand in random order: a set of them for each label."""
+        return {int(k): sorted(f.tobytes() for f in features[labels == k]) for k in set(labels)}
+
+    def refuse(self, job, *parts):
+        super().refuse(job, *parts, out="bad.h5")
+
+
+class Pictures(FilesCase):
+    def write_folder(self):
+        """Every way in which colours are stored; {label: pictures as Pillow sees them}."""
+        found = {0: [], 1: []}
+        for name, label, image, options in [
+                ("a/1.png", 0, Image.fromarray(self.pixels(9, 13)), {}),
+                ("a/2.jpg", 0, Image.fromarray(self.pixels(9, 13)), {"quality": 90}),
+                ("a/deep/3.PNG", 0, Image.fromarray(self.pixels(9, 13, 4), "RGBA"), {}),
+                ("b/4.jpeg", 1, Image.fromarray(self.pixels(9, 13)), {"progressive": True}),
+                ("b/5.png", 1, Image.fromarray(self.pixels(9, 13)).quantize(16), {}),
+                ("b/6.png", 1, Image.fromarray(self.pixels(9, 13)), {"optimize": True})]:
+            path = self.save(f"pictures/{name}", image, **options)
+            found[label].append(np.array(Image.open(path).convert("RGB")))
+        self.write("pictures/a/notes.txt", "no picture")
+        return self.path("pictures"), found
+
+    @staticmethod
+    def planes(pictures):
+        return {label: sorted(p.transpose(2, 0, 1).tobytes() for p in own)
+                for label, own in pictures.items()}
+
+    def test_as_torchvision_reads_them(self):
+        folder, found = self.write_folder()
+        samples, attributes = self.everything("images", folder)
+        self.assertEqual(samples, self.planes(found))
+        self.assertEqual((attributes["classes"], attributes["encoding"]), (2, b"byte/255"))
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual(file["features"].shape, (6, 3, 9, 13))
+            self.assertEqual([name.decode() for name in file["class_names"]], ["a", "b"])
+
+    def test_scaled_as_torchvision_does(self):
+        folder, _ = self.write_folder()
+        self.save("pictures/b/7.png", Image.fromarray(self.pixels(31, 5)))
+        self.save("pictures/b/8.png", Image.fromarray(self.pixels(4, 40, 1), "L"))
+        for mode, shape in [("RGB", (3, 7, 8)), ("L", (1, 20, 3)), ("RGB", (3, 9, 13))]:
+            expected = {0: [], 1: []}
+            for base, _, names in os.walk(folder):
+                for name in names:
+                    if name.endswith("txt"):
+                        continue
+                    picture = Image.open(os.path.join(base, name))
+                    if mode == "RGB" or picture.mode != "L":
+                        picture = picture.convert("RGB")
+                    if mode == "L":
+                        picture = picture.convert("L")
+                    picture = picture.resize((shape[2], shape[1]), Image.BILINEAR)
+                    label = int("/b" in base)
+                    expected[label].append(np.array(picture).reshape(*shape[1:], shape[0]))
+            samples, _ = self.everything("images", folder, data__shape=",".join(map(str, shape)))
+            self.assertEqual(samples, self.planes(expected), shape)
+
+    def test_bad_pictures(self):
+        folder, _ = self.write_folder()
+        job = self.data_job("images", folder, federation__clients=2)
+
+        def refuse(name, *parts):
+            self.refuse(job, name, *parts)
+            os.remove(os.path.join(folder, name))
+        self.save("pictures/b/7.png", Image.fromarray(self.pixels(9, 13, 1), "L"))
+        refuse("b/7.png", "9 x 13 pixels in grey", "9 x 13 pixels in colour", "data.shape = 3,9,13")
+        self.save("pictures/b/7.png", Image.fromarray(self.pixels(9, 12)))
+        refuse("b/7.png", "9 x 12 pixels", "data.shape = 3,9,13")
+        good = self.save("pictures/b/7.jpg", Image.fromarray(self.pixels(9, 13)))
+        with open(good, "rb") as file:
+            whole = file.read()
+        for size in (0, 3, len(whole) // 2, len(whole) - 40):
+            self.write("pictures/b/7.jpg", whole[:size])
+            refuse("b/7.jpg")
+        with open(os.path.join(folder, "a/1.png"), "rb") as file:
+            png = file.read()
+        for size in (20, len(png) // 2):
+            self.write("pictures/b/7.png", png[:size])
+            refuse("b/7.png", "damaged picture")
+        huge = bytearray(png)
+        huge[16:20] = (2_000_000_000).to_bytes(4, "big")
+        self.write("pictures/b/7.png", bytes(huge))
+        refuse("b/7.png", "damaged picture")
+        self.save("pictures/b/7.jpg", Image.fromarray(self.pixels(9, 13, 4), "CMYK"))
+        refuse("b/7.jpg", "CMYK")
+        sixteen = Image.fromarray(np.zeros((9, 13), np.uint16))
+        self.save("pictures/b/7.png", sixteen)
+        refuse("b/7.png", "16 bits")
+        self.write("pictures/c/readme.txt", "")
+        self.refuse(job, "pictures/c", "no picture")
+        self.refuse(self.data_job("images", self.path("pictures/a/deep")), "no folder of a class")
+        self.refuse(self.data_job("images", folder, data__shape="2,9,13"), "data.shape")
+
+
+class CommonTest(FilesCase):
+    def images_with_parts(self):
+        for part, count in [("train", 12), ("test", 5)]:
+            for name in ("one", "two"):
+                for i in range(count):
+                    self.save(f"parts/{part}/{name}/{i}.png",
+                              Image.fromarray(self.pixels(4, 4, 1), "L"))
+        return self.path("parts")
+
+    def test_it_belongs_to_no_client(self):
+        """The shared model is evaluated on it, with the same bits on any number of ranks, and of
+        the converted file."""
+        folder = self.images_with_parts()
+        pooled = self.data_job("images", folder, federation__clients=3, evaluate__every=2)
+        changes = ["--evaluate.test=common", "--data.test-fraction=2", "--server.average=true"]
+        runs = [self.path(f"run{ranks}") for ranks in (1, 3)]
+        for run, ranks in zip(runs, (1, 3)):
+            process = self.hanse("run", pooled, f"--run.out={run}", *changes, ranks=ranks)
+        self.assertIn("10 test samples of no client", process.stderr())
+        self.assertIn("accuracy, common test set", process.stdout())
+        self.assertEqual(hanse.text(runs[0], "evaluations.csv"),
+                         hanse.text(runs[1], "evaluations.csv"))
+        clients = hanse.table(runs[0], "clients.csv")
+        self.assertEqual([int(row["samples"]) for row in clients], [2, 2, 2])
+        metrics = hanse.summary(runs[0])["metrics"]
+        self.assertIn("averaged_common_loss", metrics)
+        self.hanse("convert", pooled, self.path("all.h5"), *changes)
+        text = self.hanse("inspect", self.path("all.h5"), "--verify").stdout()
+        self.assertIn("test samples of no client: 10", text)
+        self.hanse("run", pooled, f"--run.out={self.path('again')}", "--data.kind=hanse",
+                   f"--data.path={self.path('all.h5')}", "--server.average=true")
+        self.assertEqual(hanse.summary(self.path("again"))["metrics"], metrics)
+        self.check_accuracy(runs[0], metrics)
+
+    def check_accuracy(self, run, metrics):
+        with h5py.File(os.path.join(run, "model.h5")) as model, \
+                h5py.File(self.path("all.h5")) as data:
+            count = data.attrs["common_test"]
+            x = data["features"][-count:].reshape(count, -1) / np.float32(255)
+            y = data["labels"][-count:]
+            self.assertEqual(list(y), [0] * 5 + [1] * 5)
+            weights = [v[:] for v in model.values() if isinstance(v, h5py.Dataset)]
+            matrix = next(w for w in weights if w.shape == (2, 16))
+            bias = next(w for w in weights if w.shape == (2,))
+        z = x @ matrix.T + bias
+        self.assertAlmostEqual(metrics["common_accuracy"], np.mean(z.argmax(1) == y), places=12)
+        loss = np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(count), y])
+        self.assertAlmostEqual(metrics["common_loss"], loss, places=5)
+
+    def test_data_without_one(self):
+        folder = self.images_with_parts()
+        common = {"evaluate__test": "common"}
+        self.refuse(self.data_job("images", os.path.join(folder, "train"), **common),
+                    "evaluate.test", "no test samples of their own")
+        job = self.data_job("images", folder, federation__clients=3, **common)
+        process = self.hanse("run", job, "--run.protocol=local", f"--run.out={self.path('run')}",
+                             expect=None)
+        self.assert_one_error(process, 2, "evaluate.test", "no shared model")
+        self.save("parts/test/three/1.png", Image.fromarray(self.pixels(4, 4, 1), "L"))
+        self.refuse(job, "class three has test pictures alone")
+
+
+class Cifar(FilesCase):
+    def write_cifar(self, names, label_bytes, classes, per_file=4):
+        records = []
+        for name in names:
+            rows = np.concatenate([self.rng.integers(0, classes, (per_file, label_bytes)),
+                                   self.rng.integers(0, 256, (per_file, 3072))],
+                                  axis=1).astype(np.uint8)
+            rows.tofile(self.path(name))
+            records.append(rows)
+        return np.concatenate(records)
+
+    def test_both_layouts(self):
+        ten = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+        rows = self.write_cifar(ten, 1, 10)
+        self.write("batches.meta.txt", "\n".join(f"class-{k}" for k in range(10)) + "\n\n")
+        samples, attributes = self.everything("cifar", self.path("."))
+        self.assertEqual(attributes["classes"], 10)
+        self.assertEqual(samples, self.sorted_by_label(rows[:, 1:], rows[:, 0]))
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual(file["features"].shape, (24, 3, 32, 32))
+            self.assertEqual(file["class_names"][3].decode(), "class-3")
+        self.refuse(self.data_job("cifar", self.path("."), data__label_column="coarse_label"),
+                    "no coarse labels")
+        job = self.data_job("cifar", self.path("."), federation__clients=2)
+        os.truncate(self.path("data_batch_3.bin"), 3073 * 4 - 1)
+        self.refuse(job, "data_batch_3.bin", "no multiple of a record's 3073")
+        rows[8:12, 0] = 10
+        rows[8:12].tofile(self.path("data_batch_3.bin"))
+        self.refuse(job, "data_batch_3.bin", "record 0", "label 10 of 10 classes")
+        os.remove(self.path("data_batch_3.bin"))
+        self.refuse(job, "data_batch_3.bin is not in the folder")
+        rows = self.write_cifar(["train.bin", "test.bin"], 2, 20)
+        for column, place, classes in [("label", 1, 100), ("coarse_label", 0, 20)]:
+            samples, attributes = self.everything("cifar", self.path("."),
+                                                  data__label_column=column)
+            self.assertEqual(attributes["classes"], classes)
+            self.assertEqual(samples, self.sorted_by_label(rows[:, 2:], rows[:, place]))
+        process = self.hanse("convert", job, self.path("common.h5"), "--evaluate.test=common",
+                             "--data.label-column=coarse_label")
+        self.assertIn("8 samples", process.stdout())
+        with h5py.File(self.path("common.h5")) as file:
+            self.assertEqual(file.attrs["common_test"], 4)
+            self.assertEqual(file["features"][-4:].tobytes(), rows[4:, 2:].tobytes())
+
+
+class Npz(FilesCase):
+    def arrays(self, **arrays):
+        path = self.path("data.npz")
+        (np.savez if self.stored else np.savez_compressed)(path, **arrays)
+        return path
+
+    def check(self, x, y, expected, encoding, labels, shape):
+        samples, attributes = self.everything("npz", self.arrays(x=x, y=y))
+        self.assertEqual(attributes["encoding"], encoding)
+        self.assertEqual(samples, self.sorted_by_label(expected, np.array(labels)))
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual(file["features"].shape[1:], shape)
+
+    def test_types_and_shapes(self):
+        n = 6
+        labels = [1, 0, 2, 1, 1, 0]
+        images = self.rng.integers(0, 256, (n, 5, 7, 3)).astype(np.uint8)
+        numbers = self.rng.normal(size=(n, 4))
+        self.stored = True
+        self.check(images, np.array(labels), images.transpose(0, 3, 1, 2), b"byte/255", labels,
+                   (3, 5, 7))
+        self.check(images[:, :, :, 0], np.array(labels, np.uint8)[:, None], images[:, None, :, :, 0],
+                   b"byte/255", labels, (1, 5, 7))
+        self.stored = False
+        self.check(numbers, np.array(["b", "a", "é", "b", "b", "a"]), numbers.astype(np.float32),
+                   b"float", labels, (4,))
+        whole = (numbers * 100).astype(np.int16)
+        self.check(whole, np.array([5, -3, 7, 5, 5, -3]), whole.astype(np.float32), b"float",
+                   labels, (4,))
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual([k.decode() for k in file["class_names"]], ["-3", "5", "7"])
+
+    def test_clients_and_targets(self):
+        self.stored = False
+        x = np.arange(12, dtype=np.float64).reshape(6, 2)
+        y = np.linspace(-1, 1, 6)
+        for client, names, owners in [
+                (np.array(["s", "n", "s", "x", "n", "n"]), ["n", "s", "x"], [1, 4, 5, 0, 2, 3]),
+                (np.array([2, 0, 2, 1, 0, 0]), ["0", "1", "2"], [1, 4, 5, 3, 0, 2])]:
+            job = self.data_job("npz", self.arrays(x=x, y=y, client=client, other=x),
+                                data__task="regression", data__test_fraction=0,
+                                federation__partition="by-column")
+            self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+            with h5py.File(self.path("out.h5")) as file:
+                self.assertEqual(list(file["targets"][:]), list(y[owners].astype(np.float32)))
+                self.assertTrue(np.array_equal(file["features"][:], x[owners].astype(np.float32)))
+                self.assertEqual([k.decode() for k in file["client_names"]], names)
+
+    def test_bad_arrays(self):
+        self.stored = True
+        x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+        job = self.data_job("npz", self.path("data.npz"))
+
+        def refuse(*parts, **arrays):
+            self.arrays(**{"x": x, "y": y, **arrays})
+            self.refuse(job, "data.npz", *parts)
+        objects = np.empty(4, object)
+        for i in range(4):
+            objects[i] = {"never": i}
+        refuse("array y", "never unpickled", y=objects)
+        refuse("array x", "records", x=np.zeros(4, [("a", "f4")]))
+        refuse("array x", "big endian", x=x.astype(">f4"))
+        refuse("array x", "Fortran", x=np.asfortranarray(np.ones((4, 2), np.float32)))
+        refuse("array x", "<f2", x=x.astype(np.float16))
+        refuse("array x", "holds texts", x=np.array(["a"] * 4))
+        refuse("array x", "not finite", x=np.array([[1, np.nan]] * 4))
+        refuse("array y", "(3)", "x has 4 samples", y=y[:3])
+        refuse("array y", "floating-point", y=y.astype(float))
+        refuse("array client", "a text is empty", client=np.array(["", "a", "b", "c"]))
+        refuse("array x", "shape", x=np.zeros((4, 0)))
+        np.savez(self.path("data.npz"), a=x, y=y)
+        self.refuse(job, "no array x; it has: a.npy, y.npy")
+        self.write("data.npz", "no archive")
+        self.refuse(job, "no zip file")
+        for stored in (True, False):
+            self.stored = stored
+            self.arrays(x=np.arange(4000.0).reshape(4, 1000), y=y)
+            with open(self.path("data.npz"), "rb") as file:
+                good = file.read()
+            for at in (700, len(good) // 2):
+                damaged = bytearray(good)
+                damaged[at] ^= 8
+                self.write("data.npz", bytes(damaged))
+                self.refuse(job, "data.npz")
+
+
+if __name__ == "__main__":
+    hanse.main()
