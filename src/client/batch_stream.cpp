@@ -7,6 +7,7 @@ namespace hanse {
 
 void BatchStream::start(const ClientTask& task) {
   list_samples(task.client);
+  class_weights_ = weights_.of(begin_, order_);
   batch_ = options_.batch > 0 ? std::min(options_.batch, samples()) : samples();
   shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
                           static_cast<uint64_t>(task.client));
@@ -41,7 +42,9 @@ Batch BatchStream::next() {
   const auto [begin, chosen] = next_samples();
   gathered_.gather(federation_, begin, chosen);
   federation_.prefetch(begin, upcoming());  // arrives while this batch is computed
-  return gathered_.view();
+  Batch batch = gathered_.view();
+  batch.class_weights = class_weights_;
+  return batch;
 }
 
 std::span<const int32_t> BatchStream::upcoming() const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "class_weights.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/client/gathered_batch.hpp"
 #include "hanse/client/local_update.hpp"
@@ -22,9 +23,9 @@ inline RandomStream dropout_stream(const ClientTask& task) {
 // four bytes a sample.
 class BatchStream {
  public:
-  // `federation` must outlive the object.
+  // `federation` must outlive the object. Throws InvalidArgument as ClassWeights does.
   BatchStream(const ClientOptions& options, const Federation& federation)
-      : options_(options), federation_(federation) {}
+      : options_(options), federation_(federation), weights_(options, federation) {}
 
   // Calls step(batch, noise) -> mean loss of the batch for every step of the task's round; `noise`
   // is the client's stream for dropout. A batch is valid until the next one.
@@ -70,6 +71,8 @@ class BatchStream {
   RandomStream shuffle_{0, Purpose::kShuffle};
   std::vector<int32_t> order_;  // [samples()] from begin_
   GatheredBatch gathered_;
+  ClassWeights weights_;
+  const float* class_weights_ = nullptr;  // [classes] of the client
 };
 
 }  // namespace hanse

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "batch_stream.hpp"
+#include "hanse/client/schedule.hpp"
 #include "hanse/model/torch_library.hpp"
 
 namespace hanse {
@@ -27,6 +28,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
           .samples = samples,
           .weight_decay = options.weight_decay,
           .momentum = options.momentum,
+          .nesterov = options.optimizer.nesterov,
           .clip = options.clip,
           .mu = options.kind == "prox" ? options.mu : 0};
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 
 namespace hanse {
@@ -21,7 +22,11 @@ class Ditto final : public LocalUpdate {
       : LocalUpdate({{"model", model.n_params()}, {"known", 1}}),
         global_(make_sgd(part_options(options, "sgd"), federation, model)),
         personal_(make_sgd(part_options(options, "prox"), federation, model)),
-        received_(static_cast<std::size_t>(model.n_params())) {}
+        received_(static_cast<std::size_t>(model.n_params())) {
+    if (global_->state_width() == 0) return;
+    throw InvalidArgument("ditto's two models would need moments of their own",
+                          "client.optimizer-state", "use fresh, or client.update = sgd or prox");
+  }
 
   ClientOutcome train(const ClientTask& task) override {
     std::copy(task.row.begin(), task.row.end(), received_.begin());

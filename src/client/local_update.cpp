@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "hanse/base/decay.hpp"
+#include "hanse/client/schedule.hpp"
 
 namespace hanse {
 
@@ -39,14 +39,34 @@ int64_t samples_processed(const ClientOptions& options, int64_t samples) {
   return passes * pass + std::min(rest * batch_of(options, samples), pass);
 }
 
-double learning_rate(const ClientOptions& options, int64_t round) {
-  return stepwise_decay(options.lr, options.lr_decay, options.lr_decay_every, round);
+int64_t optimizer_steps(const ClientOptions& options, int64_t samples) {
+  return (local_steps(options, samples) + options.accumulate - 1) / options.accumulate;
 }
 
 double feedback_scale(const ClientOptions& options, int64_t round, int64_t samples) {
   if (options.kind == "scaffold") return 1;
-  const double lr = learning_rate(options, round);
-  return 1 / (lr * lr * static_cast<double>(local_steps(options, samples)));
+  const int64_t steps = optimizer_steps(options, samples);
+  double lr = learning_rate(options, round);
+  if (options.schedule.over == "steps") {
+    lr = 0;
+    for (int64_t step = 0; step < steps; ++step) lr += step_size(options, round, step, steps);
+    lr /= static_cast<double>(steps);
+  }
+  return 1 / (lr * lr * static_cast<double>(steps));
+}
+
+std::string beyond_plain_steps(const ClientOptions& options) {
+  if (options.optimizer.kind != "sgd") return "client.optimizer";
+  if (options.momentum > 0) return "client.momentum";
+  if (options.clip > 0) return "client.clip";
+  if (options.accumulate > 1) return "client.accumulate";
+  return options.schedule.over == "steps" ? "client.schedule-over" : "";
+}
+
+std::string own_loss_key(const ClientOptions& options) {
+  if (!options.objective.empty()) return "client.objective";
+  if (options.label_smoothing > 0) return "client.label-smoothing";
+  return options.class_weights != "none" ? "client.class-weights" : "";
 }
 
 double propfair_slope(const PropfairOptions& options, double loss) {

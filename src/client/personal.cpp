@@ -43,7 +43,7 @@ class Personal final : public LocalUpdate {
     block(task.state, kKnown).front() = 1;
     put(received_, task.row);
     // Others' values of these entries are no measure for the client's.
-    clear(whole.state);
+    if (inner_->control_width() > 0) clear(whole.state);
     clear(task.control_change);
     return outcome;
   }

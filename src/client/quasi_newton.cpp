@@ -12,6 +12,7 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/schedule.hpp"
 #include "hanse/model/gradient_record.hpp"
 
 namespace hanse {
@@ -225,20 +226,17 @@ class QuasiNewton final : public LocalUpdate {
   std::vector<float> sum_;  // [P] of the round's gradients, when it is sent
 };
 
-void refuse(bool given, const std::string& key) {
-  if (!given) return;
-  throw InvalidArgument(
-      fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
-      key, "leave it out, or choose another aggregator.kind");
-}
-
 }  // namespace
 
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model) {
-  refuse(options.kind != "sgd", "client.update = " + options.kind);
-  refuse(options.momentum > 0, "client.momentum");
-  refuse(options.clip > 0, "client.clip");
+  const std::string key =
+      options.kind != "sgd" ? "client.update = " + options.kind : beyond_plain_steps(options);
+  if (!key.empty()) {
+    throw InvalidArgument(
+        fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
+        key, "leave it out, or choose another aggregator.kind");
+  }
   return std::make_unique<QuasiNewton>(options, federation, model);
 }
 

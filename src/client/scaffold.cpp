@@ -6,6 +6,7 @@
 #include "batch_stream.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/client/schedule.hpp"
 
 namespace hanse {
 
@@ -71,19 +72,16 @@ class Scaffold final : public LocalUpdate {
   std::vector<float> origin_;    // [trainable] the received model x
 };
 
-void refuse(bool given, const std::string& key) {
-  if (!given) return;
-  throw InvalidArgument(
-      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
-      fmt::format("leave {} at 0, or use client.update = sgd", key));
-}
-
 }  // namespace
 
 std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
                                            const Federation& federation, Model& model) {
-  refuse(options.momentum > 0, "client.momentum");
-  refuse(options.clip > 0, "client.clip");
+  const std::string key = beyond_plain_steps(options);
+  if (!key.empty()) {
+    throw InvalidArgument(
+        fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
+        fmt::format("leave {} as it is by default, or use client.update = sgd", key));
+  }
   return std::make_unique<Scaffold>(options, federation, model);
 }
 

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "batch_stream.hpp"
 #include "hanse/client/local_update.hpp"
-#include "hanse/model/sgd_rule.hpp"
+#include "hanse/client/schedule.hpp"
+#include "optimizer.hpp"
 
 namespace hanse {
 
@@ -13,50 +15,84 @@ namespace {
 class Sgd final : public LocalUpdate {
  public:
   Sgd(const ClientOptions& options, const Federation& federation, Model& model)
-      : options_(options), model_(model), batches_(options, federation) {
+      : options_(options),
+        model_(model),
+        batches_(options, federation),
+        optimizer_(options, model.layout().n_trainable()) {
+    state_ = optimizer_.state_blocks();
     const auto n = static_cast<std::size_t>(model.n_params());
-    if (options.momentum > 0) velocity_.resize(n);
     if (proximal()) origin_.resize(n);
-    if (needs_gradient()) gradient_.resize(n);
+    if (stores_gradient()) gradient_.resize(n);
+    if (options.accumulate > 1) sum_.resize(n);
   }
 
   ClientOutcome train(const ClientTask& task) override {
-    std::fill(velocity_.begin(), velocity_.end(), 0.0F);
     const std::span<const float> origin = task.anchor.empty() ? task.row : task.anchor;
     if (proximal()) std::copy(origin.begin(), origin.end(), origin_.begin());
     model_.receive(origin);
-    const double lr = learning_rate(options_, task.round);
-    return batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
-      return needs_gradient() ? gradient_step(task.row, batch, noise, lr)
-                              : model_.sgd_step(task.row, batch, noise, lr, options_.weight_decay);
+    optimizer_.start(task.row, task.state, origin_);
+    const bool one_rate = options_.schedule.over == "rounds";
+    double lr = learning_rate(options_, task.round);
+    int64_t done = 0;  // mini-batches
+    const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
+      const int64_t all = batches_.steps(), group = options_.accumulate;
+      if (!one_rate) {
+        lr = step_size(options_, task.round, done / group, (all + group - 1) / group);
+      }
+      ++done;
+      return step(task.row, batch, noise, lr, done % group == 0 || done == all);
     });
+    optimizer_.finish(task.state);
+    return outcome;
   }
 
-  bool is_sgd() const override { return options_.propfair.base == 0 && !options_.pooled; }
+  bool is_sgd() const override {
+    return options_.propfair.base == 0 && !options_.pooled && options_.accumulate == 1 &&
+           options_.optimizer.kind == "sgd" && options_.schedule.over == "rounds" &&
+           state_width() == 0;
+  }
 
  private:
   bool proximal() const { return options_.kind == "prox"; }
-  bool needs_gradient() const {
-    return options_.momentum > 0 || options_.clip > 0 || options_.propfair.base > 0 || proximal();
+  bool stores_gradient() const {
+    return options_.clip > 0 || options_.propfair.base > 0 || options_.accumulate > 1;
   }
 
-  // h = s(F) g, the objective's gradient;
-  // g <- h min(1, clip/|h|), then SgdRule;  w <- w - lr v
-  double gradient_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr) {
-    const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
-    const double slope = propfair_slope(options_.propfair, loss);
-    const auto scale = static_cast<float>(slope * clip_scale(slope));
-    const auto rate = static_cast<float>(lr);
-    const SgdRule rule(options_.weight_decay, options_.momentum, options_.mu);
-    const float* origin = origin_.empty() ? nullptr : origin_.data();
-    float* velocity = velocity_.empty() ? nullptr : velocity_.data();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i] -= rate * sgd_direction(rule, scale * gradient_[i], row[i],
-                                     origin == nullptr ? nullptr : origin + i,
-                                     velocity == nullptr ? nullptr : velocity + i);
+  double step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr, bool last) {
+    if (stores_gradient()) return stored_step(row, batch, noise, lr, last);
+    if (optimizer_.is_plain() && !proximal()) {
+      return model_.sgd_step(row, batch, noise, lr, options_.weight_decay);
     }
+    optimizer_.next(lr, 1);
+    return model_.step_by(row, batch, noise, optimizer_);
+  }
+
+  // h = s(F) g, the objective's gradient;  the optimizer's is h min(1, clip/|h|)
+  double stored_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
+                     bool last) {
+    const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
+    double scale = propfair_slope(options_.propfair, loss);
+    if (options_.accumulate > 1) {
+      accumulate(scale, batch.rows);
+      if (!last) {
+        model_.move_buffers(row);
+        return loss;
+      }
+      std::swap(gradient_, sum_);
+      std::fill(sum_.begin(), sum_.end(), 0.0F);
+      scale = 1 / static_cast<double>(std::exchange(samples_, 0));
+    }
+    optimizer_.next(lr, scale * clip_scale(scale));
+    optimizer_.apply(0, gradient_.data(), model_.layout().n_trainable());
     model_.move_buffers(row);
     return loss;
+  }
+
+  // Of mini-batches by their samples: as if they were one.
+  void accumulate(double slope, int64_t samples) {
+    const auto weight = static_cast<float>(slope * static_cast<double>(samples));
+    for (std::size_t i = 0; i < sum_.size(); ++i) sum_[i] += weight * gradient_[i];
+    samples_ += samples;
   }
 
   double clip_scale(double slope) const {
@@ -70,8 +106,10 @@ class Sgd final : public LocalUpdate {
   ClientOptions options_;
   Model& model_;
   BatchStream batches_;
-  std::vector<float> gradient_;  // [P] when something needs it
-  std::vector<float> velocity_;  // [P] when there is momentum
+  ClientOptimizer optimizer_;
+  std::vector<float> gradient_;  // [P] where it is stored
+  std::vector<float> sum_;       // [P] of the gradients since the last step, with accumulation
+  int64_t samples_ = 0;          // in it
   std::vector<float> origin_;    // [P] what the proximal term pulls to
 };
 

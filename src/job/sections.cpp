@@ -89,13 +89,17 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.drop-last", client.drop_last,
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
             "client with fewer in all takes the one batch that it has");
-  table.add("client.lr", client.lr, above(0), "step size in the first round");
-  table.add("client.lr-decay", client.lr_decay, above_to(0, 1), "factor on client.lr ...");
-  table.add("client.lr-decay-every", client.lr_decay_every, at_least(1),
-            "... every so many rounds");
+  table.add("client.lr", client.lr, above(0), "step size, from which client.schedule departs");
+  table.add_choice("client.schedule-over", client.schedule.over, {"rounds", "steps"},
+                   "of the run's rounds, or of the steps of a client's round, anew in each");
+  table.add("client.warmup", client.schedule.warmup, at_least(0),
+            "rounds or steps in front of the schedule in which the step size rises linearly");
   table.add("client.momentum", client.momentum, from_below(0, 1),
-            "heavy ball, from rest each round");
-  table.add("client.weight-decay", client.weight_decay, at_least(0), "L2 penalty / 2");
+            "share of the velocity that stays; of client.optimizer = sgd and rmsprop");
+  table.add("client.weight-decay", client.weight_decay, at_least(0),
+            "L2 penalty / 2; adamw: decay beside the gradient");
+  table.add("client.accumulate", client.accumulate, at_least(1),
+            "mini-batches whose mean gradient makes one step");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
   table.add("client.personal", client.personal,
             "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
@@ -103,6 +107,11 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");
+  table.add("client.label-smoothing", client.label_smoothing, from_below(0, 1),
+            "share of each label that is spread evenly over all classes in training");
+  table.add("client.class-weights", client.class_weights,
+            "what a sample counts in training, by its class: none; client or all: balanced by the "
+            "labels of the client, or of all of them; or a list of weights");
   table.add(
       "client.state-memory", client.state_memory, at_least(0),
       "MiB a rank for client states; what is beyond lies in a mapped file in the run directory");

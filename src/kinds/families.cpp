@@ -1,5 +1,7 @@
 #include "families.hpp"
 
+#include "hanse/client/kinds.hpp"
+#include "hanse/client/schedule.hpp"
 #include "hanse/data/kinds.hpp"
 #include "hanse/kinds/families.hpp"
 #include "own_rules.hpp"
@@ -47,6 +49,21 @@ KindFamily optimizer_family() {
   return family;
 }
 
+KindFamily client_optimizer_family() {
+  auto family = family_of<&Job::client, &ClientOptions::kind>(
+      "steps", "client.optimizer", "how a client steps along its gradients",
+      client_optimizer_kinds());
+  family.choice = [](Job& job) -> std::string& { return job.client.optimizer.kind; };
+  return family;
+}
+
+KindFamily schedule_family() {
+  auto family = family_of<&Job::client, &ClientOptions::kind>(
+      "schedules", "client.schedule", "how a client's step size moves", schedule_kinds());
+  family.choice = [](Job& job) -> std::string& { return job.client.schedule.kind; };
+  return family;
+}
+
 }  // namespace
 
 std::vector<KindFamily> kind_families() {
@@ -54,6 +71,8 @@ std::vector<KindFamily> kind_families() {
       sampler_family(),
       aggregator_family(),
       update_family(),
+      client_optimizer_family(),
+      schedule_family(),
       optimizer_family(),
       family_of<&Job::model, &ModelOptions::kind>("models", "model.kind", "network", model_kinds()),
       data_family(),

@@ -70,9 +70,9 @@ void check_second_order(const Job& job) {
           "everyone in every round: sampler.kind = full, sampler.availability = always");
   require(aggregator_traits(job.aggregator).plain_mean, "aggregator.kind",
           "aggregator.kind = fedavg");
-  require(job.client.momentum == 0, "client.momentum", "client.momentum = 0");
-  require(job.client.clip == 0, "client.clip", "client.clip = 0");
-  require(job.client.objective.empty(), "client.objective", "the Hessians of model.loss");
+  const std::string steps = beyond_plain_steps(job.client), loss = own_loss_key(job.client);
+  require(steps.empty(), steps, steps + " as it is by default");
+  require(loss.empty(), loss, "the Hessians of model.loss");
   require(job.server.optimizer == "sgd", "server.optimizer",
           "server.optimizer = sgd: its step is a step of Newton's");
 }
@@ -153,9 +153,10 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   ClientOptions options = job.client;
   if (rule.instruct) rule.instruct(job.aggregator, options);
-  if (needs.rates && !options.objective.empty()) {
-    throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss",
-                          "client.objective", "use another aggregator.kind, or leave it empty");
+  const std::string own_loss = own_loss_key(options);
+  if (needs.rates && !own_loss.empty()) {
+    throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss", own_loss,
+                          "use another aggregator.kind, or leave it as it is by default");
   }
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());

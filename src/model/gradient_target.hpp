@@ -5,19 +5,23 @@
 #include <cstdint>
 
 #include "hanse/model/gradient_record.hpp"
+#include "hanse/model/row_step.hpp"
 #include "layer_kernels.hpp"
 
 namespace hanse {
 
-// A row that the gradient changes, or a record that keeps it.
+// A row that the gradient changes, a record that keeps it, or a step that moves the row by it.
 struct GradientTarget {
   RowUpdate update;
   GradientRecord* record = nullptr;  // null: the row's
+  RowStep* step = nullptr;           // null: as above
 
   // Applies the gradient of the `size` values from `offset`.
   void add(int64_t offset, const float* gradient, int64_t size) const {
     if (record != nullptr) {
       record->add_values(offset, {gradient, static_cast<std::size_t>(size)});
+    } else if (step != nullptr) {
+      step->apply(offset, gradient, size);
     } else {
       update.add(offset, gradient, size);
     }
@@ -26,8 +30,22 @@ struct GradientTarget {
   // Applies a weight's; `before` as in RowUpdate.
   template <class... Before>
   void add(const WeightGradient& g, Before... before) const {
+    if (step != nullptr) return add_to_step(g, before...);
     update.add(g, before...);
     if (record != nullptr) record->add_product(g);
+  }
+
+ private:
+  template <class... Before>
+  void add_to_step(const WeightGradient& g, Before... before) const {
+    for_each_tile(g.samples, g.out, g.in, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
+      (before(o, n_out, i, n_in), ...);
+      float* part = step->part(n_out * n_in);
+      multiply_tile(g, o, n_out, i, n_in, 1.0F, 0.0F, part, n_in);
+      const int64_t begin = g.offset + o * g.in + i;
+      if (n_in == g.in) return step->apply(begin, part, n_out * n_in);
+      for (int64_t r = 0; r < n_out; ++r) step->apply(begin + r * g.in, part + r * n_in, n_in);
+    });
   }
 };
 

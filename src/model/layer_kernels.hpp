@@ -79,6 +79,13 @@ inline void sum_rows(const float* values, int64_t rows, int64_t width, float* __
   }
 }
 
+// c [n_out, n_in] <- keep c + scale times the tile at (o, i) of a weight's gradient.
+inline void multiply_tile(const WeightGradient& g, int64_t o, int64_t n_out, int64_t i,
+                          int64_t n_in, float scale, float keep, float* c, int64_t c_stride) {
+  multiply(n_out, n_in, g.samples, scale, {g.deltas + o, g.out, CblasTrans}, {g.inputs + i, g.in},
+           keep, c, c_stride);
+}
+
 // row <- keep row + scale gradient, part by part.
 struct RowUpdate {
   float* row = nullptr;  // [P]
@@ -102,8 +109,7 @@ struct RowUpdate {
     const auto visit = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
       before(o, n_out, i, n_in);
       if (row == nullptr) return;
-      multiply(n_out, n_in, g.samples, scale, {g.deltas + o, g.out, CblasTrans},
-               {g.inputs + i, g.in}, keep, row + g.offset + o * g.in + i, g.in);
+      multiply_tile(g, o, n_out, i, n_in, scale, keep, row + g.offset + o * g.in + i, g.in);
     };
     for_each_tile(g.samples, g.out, g.in, visit);
   }

@@ -35,6 +35,15 @@ void Model::cross_losses(std::span<const float> rows, std::span<const Batch> bat
   }
 }
 
+double Model::step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
+                      RowStep& step) {
+  const std::span<float> gradient(step.part(n_params()), row.size());
+  const double loss = loss_and_gradient(row, batch, noise, gradient);
+  step.apply(0, gradient.data(), layout_.n_trainable());
+  move_buffers(row);
+  return loss;
+}
+
 double Model::record_gradient(std::span<const float>, const Batch&, RandomStream&,
                               GradientRecord&) {
   throw InvalidArgument("this model has no gradients in factors", "model.kind");

@@ -32,6 +32,16 @@ class NetworkModel : public Model {
     return loss;
   }
 
+  double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
+                 RowStep& step) final {
+    if (objective_ && !objective_->row_gradient().empty()) {  // whose parts come twice
+      return Model::step_by(row, batch, noise, step);
+    }
+    const double loss = descend(row.data(), batch, noise, {.step = &step});
+    move_buffers(row);
+    return loss;
+  }
+
   double record_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
                          GradientRecord& record) final {
     if (record_product_cost(batch.rows) == 0) {
@@ -53,6 +63,7 @@ class NetworkModel : public Model {
 
   void minimise(std::unique_ptr<Objective> objective) { objective_ = std::move(objective); }
   int64_t outputs() const { return loss_->outputs(); }
+  std::string loss_name() const { return loss_->name(); }
 
  protected:
   explicit NetworkModel(LossPtr loss) : loss_(std::move(loss)) {}

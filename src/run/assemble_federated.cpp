@@ -75,10 +75,18 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
-// A loss of the user's own.
+// Another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
-  if (path.empty()) return;
+  if (own_loss_key(job.client).empty()) return;
+  if (path.empty()) {
+    return agree_on(comm, [&] { smooth_labels(*parts.model, job.client.label_smoothing); });
+  }
+  agree_on(comm, [&] {
+    if (job.client.label_smoothing == 0) return;
+    throw InvalidArgument("a loss of your own smooths labels itself", "client.label-smoothing",
+                          "leave it at 0");
+  });
   agree_on(comm, [&] { train_for(*parts.model, path, parts.federation.classes()); });
   note_file("client.objective", path, comm, parts);
 }

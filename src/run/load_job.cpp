@@ -30,6 +30,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
     job.evaluate.view = own ? "personalised" : "global";
   }
   if (job.sampler.learning.horizon == 0) job.sampler.learning.horizon = job.run.rounds;
+  if (job.client.schedule.length == 0) job.client.schedule.length = job.run.rounds;
   if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
   require_writable(job);
 }

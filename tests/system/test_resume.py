@@ -12,7 +12,9 @@ import hanse
 # Rounds without end: a test stops such a run, resumes it to END rounds more, and compares with a
 # run that was never stopped. So nothing depends on how fast the machine is.
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 10, "server.optimizer": "momentum"}
-MLP = {"model.kind": "mlp", "model.hidden": "16", "client.momentum": 0.5}
+MLP = {"model.kind": "mlp", "model.hidden": "16", "client.momentum": 0.5,
+       "client.optimizer": "rmsprop", "client.optimizer-state": "kept", "client.lr": 0.01,
+       "client.schedule": "exponential", "client.lr-decay": 0.999}
 CNN = {"data.shape": "3,8,8", "model.kind": "cnn-cifar", "federation.clients": 8,
        "sampler.per-round": 3, "evaluate.every": 3}
 END = 7

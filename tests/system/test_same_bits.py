@@ -19,6 +19,18 @@ MODELS = {
         "client.clip": 1,
         "client.lr-decay": 0.9,
     },
+    "adamw": {
+        "model.kind": "mlp",
+        "model.hidden": "17,9",
+        "client.optimizer": "adamw",
+        "client.optimizer-state": "kept",
+        "client.schedule": "cosine",
+        "client.warmup": 2,
+        "client.accumulate": 2,
+        "client.label-smoothing": 0.1,
+        "client.class-weights": "client",
+        "client.lr": 0.01,
+    },
     "cnn-cifar": {  # with dropout
         "run.rounds": 4,
         "evaluate.every": 2,
@@ -67,6 +79,9 @@ class SameBits(hanse.Case):
 
     def test_mlp(self):
         self.compare(MODELS["mlp"], PLACES)
+
+    def test_adamw_with_moments_that_are_kept(self):
+        self.compare(MODELS["adamw"], PLACES)
 
     def test_cnn_with_dropout(self):
         self.compare(MODELS["cnn-cifar"], PLACES)

@@ -9,65 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/client/options.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
-
-// PropFair (Zhang et al. 2022): clients minimise -log(M - F) of their mini-batch loss F, whose
-// gradient is that of F over M - F. Below kLeastRoom the logarithm goes on as its tangent.
-struct PropfairOptions {
-  static constexpr double kLeastRoom = 0.2;
-  double base = 0;         // M; 0: off
-  bool reference = false;  // AAggFF's authors: F / M in place of the tangent
-};
-
-// Derivative of the client's objective by its loss F; 1 when off.
-double propfair_slope(const PropfairOptions& options, double loss);
-
-// Of the updates in second_order.hpp.
-struct SecondOrderOptions {
-  double alpha = 0.05;                    // fednew: damping of the Newton direction
-  double rho = 0.1;                       // fednew: penalty on y_i - y
-  double tolerance = 1e-5;                // fednew: of the residual, relative
-  int64_t iterations = 100;               // fednew: most Hessian-vector products a round
-  std::string compressor = "rank";        // fednl: rank | top
-  int64_t rank = 1;                       // of compressor = rank
-  int64_t top = 0;                        // of compressor = top; 0: 8 P
-  double hessian_rate = 1;                // fednl: share of a correction that is applied
-  std::string hessian_start = "hessian";  // fednl: hessian | zero
-  std::string safeguard = "frobenius";    // fednl: frobenius | projection
-  double least_eigenvalue = 1e-3;         // of safeguard = projection
-};
-
-struct ClientOptions {
-  std::string kind = "sgd";       // update: sgd | prox | scaffold | ditto | fednew | fednl
-  int64_t epochs = 1;             // passes over the client's samples; ignored when steps > 0
-  int64_t steps = 0;              // mini-batch steps a round; 0: epochs
-  int64_t batch = 20;             // samples a step; 0: all of the client's
-  bool drop_last = false;         // leave out a pass's last batch where it is smaller
-  double lr = 0.1;                // step size in the first round
-  double lr_decay = 1;            // factor applied to lr ...
-  int64_t lr_decay_every = 1;     // ... every so many rounds
-  double momentum = 0;            // heavy ball, from zero in every round
-  double weight_decay = 0;        // L2
-  double clip = 0;                // largest gradient norm; 0: off
-  double mu = 0.01;               // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
-  double lambda = 1;              // ditto: weight of lambda/2 |v - w|^2, w the received model
-  std::string personal;           // names of tensors that stay with the client: personal.hpp
-  std::string objective;          // file of a loss of the user's own; empty: model.loss
-  PropfairOptions propfair;       // set by aggregator.kind = propfair
-  std::string rate = "l-bfgs";    // of DQN-Fed's clients: l-bfgs | gradient | loss
-  double rate_power = 1;          // of client.rate = loss
-  int64_t pairs = 10;             // m of l-bfgs
-  double rate_limit = 2;          // of l-bfgs and gradient: d <= rate_limit F; 0: no limit
-  std::string gradient = "auto";  // what DQN-Fed's clients send: auto | last | mean | update
-  SecondOrderOptions second_order;
-  bool pooled = false;          // on everybody's samples; set by run.protocol = centralized
-  bool alone = false;           // all tensors stay; set by run.protocol = local
-  int64_t state_memory = 1024;  // MiB a rank for client states; the rest in a mapped file
-};
 
 // One participation.
 struct ClientTask {
@@ -130,10 +77,13 @@ class LocalUpdate {
   std::vector<StateBlock> state_;
 };
 
-// Mini-batch SGD. Every epoch visits the client's samples in a fresh order (stream of seed,
+// Mini-batch SGD, or the steps of another options.optimizer (kinds.hpp), of sizes by
+// options.schedule. Every epoch visits the client's samples in a fresh order (stream of seed,
 // kShuffle, round, client); the last batch of an epoch may be smaller, or is left out then
-// (drop_last). `model` and `federation` must outlive the object. Memory: one gradient row when
-// momentum or clipping needs it, and one batch.
+// (drop_last). With accumulate = n each n mini-batches in a row, and what is left of them at the
+// end of the round, make one step by the mean gradient of their samples. `model` and `federation`
+// must outlive the object. Memory: a row a moment, a gradient row with clipping, two with
+// accumulation, and one batch. State, with optimizer.state = kept: the moments and their age.
 std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
                                       Model& model);
 
@@ -190,11 +140,17 @@ int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samp
 int64_t local_steps(const ClientOptions& options, int64_t samples);
 // Samples that these steps process; the last batch of a pass may be smaller.
 int64_t samples_processed(const ClientOptions& options, int64_t samples);
-// The learning rate of a round (from 1): lr * decay^floor((round - 1) / every).
-double learning_rate(const ClientOptions& options, int64_t round);
+// Steps that they make: one for each options.accumulate of them, and one for what is left.
+int64_t optimizer_steps(const ClientOptions& options, int64_t samples);
 // What turns a client's |theta_i - theta|^2 into the |g_i|^2 that a sampler learns from: 1/(lr^2
-// B), lr that of the round and B = local_steps, so that a_i = lambda_i^2 |sum_b g_b|^2 / B (Zhao et
-// al. 2025, Algorithm 4, line 14). 1 for scaffold (there, Appendix E). REQUIRES: lr > 0.
+// B), lr the mean of the round's step sizes and B = optimizer_steps, so that a_i = lambda_i^2
+// |sum_b g_b|^2 / B (Zhao et al. 2025, Algorithm 4, line 14). 1 for scaffold (there, Appendix E).
+// REQUIRES: lr > 0.
 double feedback_scale(const ClientOptions& options, int64_t round, int64_t samples);
+
+// The key that makes the steps of a round more than w <- w - lr g, all of one size; empty: none.
+std::string beyond_plain_steps(const ClientOptions& options);
+// The key that gives training another loss than model.loss; empty: none.
+std::string own_loss_key(const ClientOptions& options);
 
 }  // namespace hanse

@@ -30,7 +30,7 @@ struct CohortBatch {
 // GPUs after use_gpu().
 class Cohort {
  public:
-  // g <- h min(1, clip/|h|) + weight_decay w + mu (w - theta);  v <- momentum v + g;  w <- w - lr v
+  // g <- h min(1, clip/|h|), then SgdRule;  w <- w - lr times its direction
   struct Settings {
     std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
@@ -38,8 +38,9 @@ class Cohort {
     int64_t samples = 1;         // places for samples on the device
     double weight_decay = 0;
     double momentum = 0;  // from zero in every round
-    double clip = 0;      // largest gradient norm; 0: off
-    double mu = 0;        // weight of the proximal term; 0: off
+    bool nesterov = false;
+    double clip = 0;  // largest gradient norm; 0: off
+    double mu = 0;    // weight of the proximal term; 0: off
   };
 
   virtual ~Cohort() = default;

@@ -10,6 +10,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/model/row_step.hpp"
 
 namespace hanse {
 
@@ -22,6 +23,7 @@ struct Batch {
   const int32_t* labels = nullptr;  // [rows]; null for regression
   const float* targets = nullptr;   // [rows]; null for classification
   int64_t rows = 0;
+  const float* class_weights = nullptr;  // [classes], for smooth_labels() and train_for(); null: 1
 };
 
 // Sums over samples, so that they can be added over batches in a fixed order.
@@ -74,6 +76,10 @@ class Model {
   // gradient never stored.
   virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                           double weight_decay) = 0;
+
+  // The same by another rule, which moves `row` part by part.
+  virtual double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
+                         RowStep& step);
 
   // The gradient of loss_and_gradient() in factors, for less memory than a row takes when the batch
   // is small against the layers. REQUIRES: record_product_cost(rows) > 0.
@@ -146,14 +152,21 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
 
 // Trains the model for a loss of the user's own in the place of options.loss: a TorchScript module
 // whose forward returns the loss of a batch. Its arguments are named logits [rows, outputs], labels
-// [rows] (int64; regression: float32 targets), sample_weights [rows] (ones), row and received_row
-// [trainable] or received_logits [rows, outputs], and what is not named is not computed. Losses and
-// gradients follow it, evaluations and hessian_vector() do not.
-// REQUIRES: a model of make_model() for data of so many classes; no record_gradient() afterwards.
-// Cost of a step: that of the module and its gradient, a forward pass for received_logits, a pass
-// over the row for row. Throws InvalidArgument: a missing or unreadable file, an argument of
-// another name, a module that makes no loss of such logits.
+// [rows] (int64; regression: float32 targets), sample_weights [rows] (those of the classes, or 1),
+// row and received_row [trainable] or received_logits [rows, outputs], and what is not named is not
+// computed. Losses and gradients follow it, evaluations and hessian_vector() do not. REQUIRES: a
+// model of make_model() for data of so many classes; no record_gradient() afterwards. Cost of a
+// step: that of the module and its gradient, a forward pass for received_logits, a pass over the
+// row for row. Throws InvalidArgument: a missing or unreadable file, an argument of another name, a
+// module that makes no loss of such logits.
 void train_for(Model& model, const std::string& path, int64_t classes);
+
+// Trains the model for torch's cross-entropy with label smoothing and the batches' class weights:
+//   sum_i ((1 - s) w_{y_i} l_{i, y_i} + s/C sum_c w_c l_{i, c}) / sum_i w_{y_i},  l = -log
+//   softmax(z),
+// 0 where all weights of the batch are 0. As train_for() otherwise.
+// Throws InvalidArgument for another loss than cross-entropy.
+void smooth_labels(Model& model, double share);
 
 // The kinds that make_model() knows.
 std::vector<KindRow<ModelOptions>> model_kinds();

@@ -3,29 +3,31 @@
 
 namespace hanse {
 
-// g <- g + weight_decay w + mu (w - theta);  v <- momentum v + g
+// g <- g + weight_decay w + mu (w - theta);  v <- momentum v + g;  the direction is v, or
+// g + momentum v (Nesterov's), or g without momentum
 struct SgdRule {
-  SgdRule(double weight_decay_, double momentum_, double mu_)
-      : weight_decay(static_cast<float>(weight_decay_)),
-        momentum(static_cast<float>(momentum_)),
-        mu(static_cast<float>(mu_)) {}
-
-  float weight_decay;
-  float momentum;
-  float mu;
+  float weight_decay = 0;
+  float momentum = 0;
+  float mu = 0;
+  bool nesterov = false;
 };
 
-// The direction that w goes against, of the gradient g (after clipping): v with momentum, else g.
-// theta null: no proximal term; v null: no momentum. Value: float, or at::Tensor, whose `g` is
-// overwritten. v is overwritten in both.
+// The gradient g (after clipping) with decay and pull; theta null: no proximal term. Value: float,
+// or at::Tensor, whose `g` is overwritten.
 template <class Value>
-Value sgd_direction(const SgdRule& rule, Value g, const Value& w, const Value* theta, Value* v) {
+Value pulled_gradient(const SgdRule& rule, Value g, const Value& w, const Value* theta) {
   if (rule.weight_decay != 0) g += rule.weight_decay * w;
   if (theta != nullptr) g += rule.mu * (w - *theta);
-  if (v == nullptr) return g;
-  *v *= rule.momentum;
-  *v += g;
-  return *v;
+  return g;
+}
+
+// The direction that w goes against, of such a gradient; v is overwritten.
+template <class Value>
+Value with_momentum(const SgdRule& rule, Value g, Value& v) {
+  v *= rule.momentum;
+  v += g;
+  if (rule.nesterov) return g + rule.momentum * v;
+  return v;
 }
 
 }  // namespace hanse

@@ -157,9 +157,12 @@ class NetworkCohort final : public Cohort {
           at::sqrt(at::sum(direction.square(), {1}, /*keepdim=*/true, at::kDouble));
       direction.mul_(at::clamp_max(settings_.clip / norm, 1.0).to(at::kFloat));
     }
-    const SgdRule rule(settings_.weight_decay, settings_.momentum, settings_.mu);
-    direction = sgd_direction(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr,
-                              velocity_.defined() ? &velocity_ : nullptr);
+    const SgdRule rule{.weight_decay = static_cast<float>(settings_.weight_decay),
+                       .momentum = static_cast<float>(settings_.momentum),
+                       .mu = static_cast<float>(settings_.mu),
+                       .nesterov = settings_.nesterov};
+    direction = pulled_gradient(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr);
+    if (velocity_.defined()) direction = with_momentum(rule, direction, velocity_);
     const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
     rows_.addcmul_(direction, rates, -1);
   }

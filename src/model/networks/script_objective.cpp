@@ -88,13 +88,22 @@ class ScriptObjective final : public Objective {
     return at::from_blob(const_cast<int32_t*>(batch.labels), {batch.rows}, at::kInt).to(at::kLong);
   }
 
+  static at::Tensor weights(const Batch& batch) {
+    at::Tensor ones = at::ones({batch.rows});
+    float* to = ones.data_ptr<float>();
+    for (int64_t r = 0; batch.class_weights != nullptr && r < batch.rows; ++r) {
+      to[r] = batch.class_weights[batch.labels[r]];
+    }
+    return ones;
+  }
+
   at::Tensor made(Argument argument, const ObjectiveStep& step, const float* logits) const {
     const int64_t rows = step.batch.rows;
     const std::array<int64_t, 2> shape = {rows, case_.outputs};
     switch (argument) {
       case Argument::kLogits: return view(logits, shape).clone().requires_grad_();
       case Argument::kLabels: return labels(step.batch);
-      case Argument::kSampleWeights: return at::ones({rows});
+      case Argument::kSampleWeights: return weights(step.batch);
       case Argument::kRow: return view(step.row.data(), {case_.n_trainable}).requires_grad_();
       case Argument::kReceivedRow: return view(step.received.data(), {case_.n_trainable});
       default: return view(step.received_logits, shape);

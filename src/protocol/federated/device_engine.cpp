@@ -23,6 +23,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const std::string cannot = " is not trained on GPUs";
   const std::string of_rule = "the client of " + needs.rule_kind + cannot;
   const std::string of_all = "what all clients would report is not found out on GPUs";
+  const std::string own_loss = own_loss_key(client);
   const bool has_states = update.state_width() > 0;
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
   const bool sends_more = update.control_width() > 0 || update.sends_direction();
@@ -35,8 +36,15 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
-      {!client.objective.empty(),
-       {"a loss of your own" + cannot, "client.objective", "leave it empty"}},
+      {!own_loss.empty(),
+       {"another loss than model.loss" + cannot, own_loss, "leave it as it is by default"}},
+      {client.optimizer.kind != "sgd" || (client.optimizer.state == "kept" && client.momentum > 0),
+       {client.optimizer.kind + " with moments of its own" + cannot, "client.optimizer",
+        "use sgd, with client.optimizer-state = fresh"}},
+      {client.accumulate > 1, {"a step of several batches" + cannot, "client.accumulate", "use 1"}},
+      {client.schedule.over == "steps",
+       {"clients that are trained side by side have one step size a round", "client.schedule-over",
+        "use rounds"}},
       {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
       {!client.personal.empty() && has_states,
        {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},

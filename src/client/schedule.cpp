@@ -1,0 +1,101 @@
+#include "hanse/client/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "hanse/base/kind.hpp"
+
+namespace hanse {
+
+namespace {
+
+// A share of lr at t of `length`, both behind the warm-up.
+using Factor = double (*)(const ClientOptions& options, double t, double length);
+
+struct ScheduleKind : KindRow<ClientOptions> {
+  Factor factor;
+};
+
+double intervals(const ClientOptions& options, double t) {
+  return t / static_cast<double>(options.lr_decay_every);
+}
+
+// From `first` at share 0 to `last` at share 1.
+double by_cosine(double first, double last, double share) {
+  return last + (first - last) * (1 + std::cos(std::numbers::pi * share)) / 2;
+}
+
+// torch.optim.lr_scheduler.OneCycleLR with its defaults.
+double one_cycle(const ClientOptions&, double t, double length) {
+  constexpr double kRise = 0.3, kFirst = 1 / 25.0, kLast = kFirst / 1e4;
+  const double top = kRise * length - 1;
+  if (t <= top) return by_cosine(kFirst, 1, t / top);
+  return by_cosine(1, kLast, (t - top) / (length - 1 - top));
+}
+
+const auto key = keys_of<ClientOptions>("client");
+const auto schedule_key = keys_of<ClientOptions>("client", &ClientOptions::schedule);
+
+const Keys<ClientOptions> kDecay{
+    key("lr-decay", &ClientOptions::lr_decay, above_to(0, 1), "factor on client.lr ..."),
+    key("lr-decay-every", &ClientOptions::lr_decay_every, at_least(1),
+        "... every so many rounds, or steps")};
+const Keys<ClientOptions> kLength =
+    schedule_key("schedule-length", &ScheduleOptions::length, or_auto(at_least(1)),
+                 "rounds until the schedule's end; auto: run.rounds of the first start. Over the "
+                 "steps of a round it is their number");
+const Keys<ClientOptions> kEnd{kLength,
+                               schedule_key("schedule-end", &ScheduleOptions::end, between(0, 1),
+                                            "share of client.lr that is left at the end")};
+
+const std::vector<ScheduleKind> kSchedules{
+    {{"constant", "client.lr throughout"},
+     [](const ClientOptions&, double, double) { return 1.0; }},
+    {{"step", "falls by client.lr-decay from time to time", kDecay},
+     [](const ClientOptions& options, double t, double) {
+       return std::pow(options.lr_decay, std::floor(intervals(options, t)));
+     }},
+    {{"exponential", "falls by client.lr-decay, evenly", kDecay},
+     [](const ClientOptions& options, double t, double) {
+       return std::pow(options.lr_decay, intervals(options, t));
+     }},
+    {{"linear", "falls along a line", kEnd},
+     [](const ClientOptions& options, double t, double length) {
+       return 1 + (options.schedule.end - 1) * t / length;
+     }},
+    {{"cosine", "falls along half a cosine (Loshchilov and Hutter 2017)", kEnd},
+     [](const ClientOptions& options, double t, double length) {
+       return by_cosine(1, options.schedule.end, t / length);
+     }},
+    {{"one-cycle", "rises to client.lr and falls again (Smith and Topin 2018)", kLength},
+     one_cycle}};
+
+// At place t (from 0) of a schedule of `length` in all.
+double factor_at(const ClientOptions& options, int64_t t, int64_t length) {
+  const int64_t warmup = options.schedule.warmup;
+  if (t < warmup) return static_cast<double>(t + 1) / static_cast<double>(warmup);
+  const ScheduleKind& kind = find_kind(kSchedules, "client.schedule", options.schedule.kind);
+  const int64_t behind = std::max<int64_t>(length - warmup, 1);
+  const bool ends = options.schedule.kind != "step" && options.schedule.kind != "exponential";
+  const int64_t place = ends ? std::min(t - warmup, behind - 1) : t - warmup;
+  return kind.factor(options, static_cast<double>(place), static_cast<double>(behind));
+}
+
+}  // namespace
+
+double learning_rate(const ClientOptions& options, int64_t round) {
+  if (options.schedule.over == "steps") return options.lr;
+  return options.lr * factor_at(options, round - 1, options.schedule.length);
+}
+
+double step_size(const ClientOptions& options, int64_t round, int64_t step, int64_t steps) {
+  if (options.schedule.over == "rounds") return learning_rate(options, round);
+  return options.lr * factor_at(options, step, steps);
+}
+
+std::vector<KindRow<ClientOptions>> schedule_kinds() {
+  return {kSchedules.begin(), kSchedules.end()};
+}
+
+}  // namespace hanse
