@@ -19,8 +19,11 @@ import unittest
 import uuid
 
 MARK = "HANSE_SYSTEM_TEST"
+SANITIZER = os.environ.get("HANSE_SANITIZER", "")  # that the program was built with
 # For one run; a busy machine is slow, a sanitizer slower, a hanging program slowest.
-PATIENCE_S = int(os.environ.get("HANSE_TEST_PATIENCE_S", "120"))
+PATIENCE_S = 900 if SANITIZER else 120
+measures_memory = unittest.skipIf(SANITIZER in ("address", "thread"),
+                                  "the sanitizer has memory of its own")
 SECONDS_TO_END = 30  # of ranks that something ends, on a busy machine
 STOPPED = 75
 

@@ -547,6 +547,7 @@ class BadData(DataCase):
         self.assertFalse(os.path.exists(self.path("full.h5")))
 
 
+@hanse.measures_memory
 class Memory(DataCase):
     def memory_of_run(self, job, out):
         """Bytes of a training process that no file stands behind."""

@@ -18,6 +18,7 @@ def proportional_bytes(pid):
     raise AssertionError(f"no Pss of process {pid}")
 
 
+@hanse.measures_memory
 class Memory(hanse.Case):
     def peak(self, job, out, ranks=None, **changes):
         return hanse.summary(self.train(job, out, ranks, changes))["peak_memory_bytes"]

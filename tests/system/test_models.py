@@ -84,7 +84,7 @@ class SameBits(Comparing):
 
     def test_resnet18_of_few_channels_on_two_threads(self):
         job = self.job({**MODELS["resnet18"], "data.shape": "1,12,12", "client.batch": 5,
-                        "run.threads": 2})
+                        "run.rounds": 1, "run.threads": 2})
         self.assert_digest(self.train(job, "once"), self.train(job, "again"), "a second time")
 
     def test_torchscript(self):

@@ -60,6 +60,7 @@ class Bytes(Plan):
                 self.assertGreater(plan["gram_seconds"], 0)
 
 
+@hanse.measures_memory
 class Memory(Plan):
     def peak(self, run):
         return hanse.summary(run)["peak_memory_bytes"]
