@@ -10,6 +10,7 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/mpirun.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/comm/single_communicator.hpp"
@@ -111,7 +112,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
       return ExitStatus::kDone;
     }
     std::optional<MpiEnvironment> mpi;
-    if (MpiEnvironment::launched()) mpi.emplace();
+    if (started_as_rank()) mpi.emplace();
     const auto comm = mpi ? make_mpi_communicator() : make_single_communicator();
     return execute_on_ranks(command, misread, *comm, start_s);
   } catch (const Error& error) {

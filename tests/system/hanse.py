@@ -22,6 +22,7 @@ MARK = "HANSE_SYSTEM_TEST"
 PATIENCE_S = 120  # for one run; a busy machine is slow, a hanging program is slower
 SECONDS_TO_END = 30  # of ranks that something ends, on a busy machine
 STOPPED = 75
+RANK_VARIABLES = (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK")  # Open MPI's and MPICH's
 
 # A job that takes milliseconds. Tests change what they are about.
 SMALL_JOB = {
@@ -47,10 +48,7 @@ def program():
 
 
 def mpirun(ranks):
-    command = [os.environ.get("HANSE_MPIEXEC", "mpirun")]
-    if os.geteuid() == 0:
-        command.append("--allow-run-as-root")
-    return command + ["--oversubscribe", "-q", "-n", str(ranks)]
+    return [os.path.join(os.path.dirname(program()), "lib", "mpirun"), "-n", str(ranks)]
 
 
 def options(changes):
@@ -91,8 +89,9 @@ class Process:
         """{rank: process id} of the ranks that live."""
         found = {}
         for pid, environment in marked(self.mark):
-            if b"OMPI_COMM_WORLD_RANK" in environment:
-                found[int(environment[b"OMPI_COMM_WORLD_RANK"])] = pid
+            for name in RANK_VARIABLES:
+                if name in environment:
+                    found[int(environment[name])] = pid
         return found
 
     def signal(self, number, rank=None):
@@ -351,13 +350,11 @@ class Result(unittest.TextTestResult):
 
 
 def main():
-    """unittest's main, after --program=PATH and --mpiexec=PATH; names behind them choose tests."""
+    """unittest's main, after --program=PATH; names behind it choose tests."""
     rest = []
     for argument in sys.argv[1:]:
         if argument.startswith("--program="):
             os.environ["HANSE_PROGRAM_PATH"] = argument.split("=", 1)[1]
-        elif argument.startswith("--mpiexec="):
-            os.environ["HANSE_MPIEXEC"] = argument.split("=", 1)[1]
         else:
             rest.append(argument)
     loader = unittest.TestLoader()

@@ -53,7 +53,7 @@ class NoLibTorch(BadInput):
         super().setUp()
         home = os.path.dirname(hanse.program())
         os.mkdir(self.path("lib"))
-        for name in ("hanse", "lib/hanse.so"):
+        for name in ("hanse", "lib/hanse.so", "lib/mpirun"):
             shutil.copy(os.path.join(home, name), self.path(name))
         there = unittest.mock.patch.dict(os.environ, HANSE_PROGRAM_PATH=self.path("hanse"))
         there.start()
