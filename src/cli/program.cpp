@@ -42,12 +42,14 @@ bool runs_on_ranks(const Command& command) {
 std::string execute_alone(const Command& command) {
   const auto& words = command.words;
   if (command.verb == "version") return version_text();
-  if (command.verb == "list" && command.markdown) return list_markdown();
+  if (command.verb == "list" && command.flag == "markdown") return list_markdown();
+  if (command.verb == "list" && command.flag == "man") return manual_page();
+  if (command.verb == "list" && command.flag == "bash") return bash_completion();
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
   if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
-  if (command.verb == "inspect") return inspect_file(words[0], command.verify);
-  if (command.verb == "replay" && command.check) return check_replay(read_file(words[0]));
+  if (command.verb == "inspect") return inspect_file(words[0], command.flag == "verify");
+  if (command.verb == "replay" && command.flag == "check") return check_replay(read_file(words[0]));
   if (command.verb == "replay") return replay(read_file(words[0]));
   return usage_text();
 }

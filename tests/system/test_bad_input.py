@@ -67,6 +67,22 @@ class NoLibTorch(BadInput):
         self.assertEqual(summary["versions"]["libtorch"], "not used")
 
 
+class OtherMpi(BadInput):
+    """Two ranks that the mpirun of another MPI has started: each is alone."""
+
+    def test_is_refused_by_the_first_rank_alone(self):
+        other = "PMI" if "Open MPI" in self.hanse("--version").stdout() else "OMPI_COMM_WORLD"
+        job = self.job()
+        for rank, errors in ((0, 1), (1, 0)):
+            process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=2,
+                                 environment={f"{other}_RANK": rank, f"{other}_SIZE": 2})
+            self.assertEqual(len(process.errors()), errors, process.describe())
+            if errors:
+                self.assertIn("2 ranks were started, and none knows", process.errors()[0])
+                self.assertRegex(process.errors()[0], "start them by /.*mpiexec")
+            self.assertFalse(os.path.exists(self.path("run")))
+
+
 class BadJob(BadInput):
     def test_unknown_section(self):
         self.refuse("job.cfg:", "modell", "did you mean 'model'", "federation",

@@ -48,7 +48,8 @@ def build_folder(checkout: pathlib.Path) -> pathlib.Path:
 
 
 def find_program() -> pathlib.Path:
-    """The program of HANSE_PROGRAM, of the checkout that this package lies in, or of PATH. Raises
+    """The program of HANSE_PROGRAM, of the checkout or the installation that this package
+    lies in, or of PATH. Raises
     Refused where there is none."""
     named = os.environ.get("HANSE_PROGRAM")
     if named:
@@ -58,6 +59,9 @@ def find_program() -> pathlib.Path:
     built = build_folder(CHECKOUT) / "hanse"
     if (CHECKOUT / "scripts" / "build").exists() and os.access(built, os.X_OK):
         return built
+    installed = CHECKOUT.parents[1] / "bin" / "hanse"  # beside share/hanse
+    if CHECKOUT.parent.name == "share" and os.access(installed, os.X_OK):
+        return installed
     found = shutil.which("hanse")
     if found:
         return pathlib.Path(found)
@@ -72,8 +76,9 @@ def mpirun(program: Path, ranks: int) -> list[str]:
         raise Refused(f"{ranks} ranks; hint: at least 1 is needed")
     if ranks == 1:
         return []
-    own = pathlib.Path(program).resolve().parent / "lib" / "mpirun"
-    found = own if own.exists() else shutil.which("mpirun")
+    folder = pathlib.Path(program).resolve().parent
+    own = [folder / "lib" / "mpirun", folder.parent / "lib" / "hanse" / "mpirun"]
+    found = next((path for path in own if path.exists()), None) or shutil.which("mpirun")
     if not found:
         raise Refused("mpirun is missing; hint: scripts/setup installs it")
     return [str(found), "-n", str(ranks)]
