@@ -5,6 +5,14 @@
 # shellcheck disable=SC2034
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# The build of the MPI that HANSE_MPI names, and its preset.
+# shellcheck disable=SC2034
+case ${HANSE_MPI:-openmpi} in
+  openmpi) build=build preset=release ;;
+  mpich) build=build-mpich preset=mpich ;;
+  *) printf '%s\n' "HANSE_MPI=$HANSE_MPI is unknown; hint: openmpi or mpich" >&2; exit 2 ;;
+esac
+
 say() { printf '%s\n' "$*"; }
 
 die() {  # die WHAT [HINT]: bad usage or a machine that lacks something
@@ -17,13 +25,6 @@ print_help() { sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
 # Processors this process may use. nproc also obeys OMP_NUM_THREADS, which says nothing about them.
 processors() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
-
-# Open MPI refuses to start as root unless asked twice; mpirun and ctest's own mpirun both read this.
-allow_mpi_as_root() {
-  if [[ $(id -u) -eq 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  fi
-}
 
 # Open MPI's folder of a host goes with the last mpirun, also when another is about to use it, which
 # then fails: this one stays while it holds a folder, whose name is printed.

@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 
-from hanse.program import STOPPED, Refused, environment, mpirun  # noqa: F401
+from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
 from hanse.stopping import ask_to_stop
 
 from shared.summaries import BadRun, read_summary
@@ -69,7 +69,7 @@ class Sweep:
     def __init__(self, out, job, cases, seeds, common=None, launch=(), program=None):
         self.out, self.job, self.cases, self.seeds = pathlib.Path(out), str(job), cases, seeds
         self.common, self.launch = dict(common or {}), list(launch)
-        self.program = program or ROOT / "build" / "hanse"
+        self.program = program or find_program()
         self.tasks = [Task(case, seed, self.out / case.folder() / f"seed-{seed}")
                       for case in cases for seed in seeds]
         self.lock = threading.Lock()
@@ -181,8 +181,7 @@ class Sweep:
                     return ""
                 # A session of its own: the terminal's Ctrl-C does not reach it.
                 process = subprocess.Popen(self.command(task), stdin=subprocess.DEVNULL,
-                                           stdout=file, stderr=file, start_new_session=True,
-                                           env=environment())
+                                           stdout=file, stderr=file, start_new_session=True)
                 self.running[task.label()] = process
             status = process.wait()
         with self.lock:

@@ -1,7 +1,6 @@
 #include "hanse/base/progress.hpp"
 
 #include <cmath>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/mpirun.hpp"
 
 namespace hanse {
 
@@ -25,13 +25,10 @@ namespace {
 
 // mpirun reads its ranks' stderr through a pipe and writes it to its own: then that one decides.
 bool launcher_shows_terminal() {
-  const auto folder = fmt::format("/proc/{}/", getppid());
-  std::ifstream file(folder + "comm");
-  std::string name;
-  std::getline(file, name);
-  if (name != "mpirun" && name != "orterun" && name != "mpiexec" && name != "prterun") return false;
+  const int launcher = mpirun_process();
+  if (launcher == 0) return false;
   struct stat status = {};
-  const bool found = stat((folder + "fd/2").c_str(), &status) == 0;
+  const bool found = stat(fmt::format("/proc/{}/fd/2", launcher).c_str(), &status) == 0;
   constexpr unsigned kFirstPty = 136, kLastPty = 143, kConsole = 4;  // major device numbers
   const unsigned device = found && S_ISCHR(status.st_mode) ? major(status.st_rdev) : 0;
   return device == kConsole || (device >= kFirstPty && device <= kLastPty);

@@ -7,6 +7,7 @@
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
+#include "verbs.hpp"
 
 namespace hanse {
 
@@ -14,26 +15,37 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct Verb {
-  const char* name;
-  std::size_t fewest;  // words behind it
-  std::size_t most;
-  bool takes_options;  // --section.key=value
-  const char* missing;
-};
-
-constexpr Verb kVerbs[] = {
-    {"run", 1, 1, true, "a job file"},   {"resume", 1, 1, true, "a run directory"},
-    {"plan", 1, 1, true, "a job file"},  {"replay", 1, 1, false, "a trace file"},
-    {"check", 1, 1, true, "a job file"}, {"convert", 2, 2, true, "a job file and an output file"},
-    {"list", 0, 1, false, ""},           {"inspect", 1, 1, false, "an HDF5 file"}};
-
 const Verb& find_verb(const std::string& name) {
   const auto* found = std::find_if(std::begin(kVerbs), std::end(kVerbs),
                                    [&](const Verb& verb) { return name == verb.name; });
   if (found != std::end(kVerbs)) return *found;
   throw InvalidArgument(fmt::format("unknown command '{}'", name), "",
                         suggestion(name, names_of(kVerbs)));
+}
+
+// The one that has this flag; null: none.
+const Verb* verb_with(const std::string& flag) {
+  for (const Verb& verb : kVerbs) {
+    for (const char* own : verb.flags) {
+      if (flag == own) return &verb;
+    }
+  }
+  return nullptr;
+}
+
+// An option of one command belongs to no other.
+void check_flag(const Command& command) {
+  if (command.flag.empty()) return;
+  const bool lists = command.flag_verb == "list";
+  if (command.verb == command.flag_verb && !(lists && !command.words.empty())) return;
+  const std::string hint = command.flag_verb == "plan" ? "mpirun -n N sets the ranks of a run"
+                           : command.flag == "check"   ? "run.check-rules checks the rules of a run"
+                           : lists                     ? "write hanse list --" + command.flag
+                                                       : "";
+  throw InvalidArgument(
+      fmt::format("only {} takes this option",
+                  lists ? "a hanse list of everything" : "hanse " + command.flag_verb),
+      "--" + command.flag, hint);
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -49,8 +61,10 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
 
 po::options_description known_options(const OptionTable& job, const OptionTable& plan) {
   po::options_description options;
-  options.add_options()("help,h", "")("version", "")("markdown", "")("verify", "")("json", "")(
-      "check", "");
+  options.add_options()("help,h", "")("version", "");
+  for (const Verb& verb : kVerbs) {
+    for (const char* flag : verb.flags) options.add_options()(flag, "");
+  }
   for (const OptionTable* table : {&job, &plan}) {
     for (const Option& option : table->options()) {
       options.add_options()(option.key.c_str(), po::value<std::string>());
@@ -87,18 +101,14 @@ void take_option(const po::basic_option<char>& option, OptionTable& plan, Comman
     if (command.verb.empty()) command.verb = "help";
   } else if (key == "version") {
     command.verb = "version";
-  } else if (key == "markdown") {
-    command.markdown = true;
-  } else if (key == "verify") {
-    command.verify = true;
-  } else if (key == "check") {
-    command.check = true;
-  } else if (key == "json") {
-    command.plan.json = true;
-    command.plan_option = key;
+  } else if (const Verb* verb = verb_with(key)) {
+    command.flag = key;
+    command.flag_verb = verb->name;
+    command.plan.json |= key == "json";
   } else if (plan.contains(key)) {
     plan.set(key, value_of(option), "--" + key);
-    command.plan_option = key;
+    command.flag = key;
+    command.flag_verb = "plan";
   } else if (!option.unregistered && !option.value.empty()) {
     command.overrides.emplace_back(key, value_of(option));
   } else {
@@ -143,21 +153,7 @@ Command parse_command(const std::vector<std::string>& arguments) {
   if (command.verb == "help") return command;
   const Verb& verb = find_verb(command.verb);
   check_words(verb, command.words);
-  if (!command.plan_option.empty() && command.verb != "plan") {
-    throw InvalidArgument("only hanse plan takes this option", "--" + command.plan_option,
-                          "mpirun -n N sets the ranks of a run");
-  }
-  if (command.markdown && (command.verb != "list" || !command.words.empty())) {
-    throw InvalidArgument("only a hanse list of everything takes this option", "--markdown",
-                          "write hanse list --markdown");
-  }
-  if (command.verify && command.verb != "inspect") {
-    throw InvalidArgument("only hanse inspect takes this option", "--verify");
-  }
-  if (command.check && command.verb != "replay") {
-    throw InvalidArgument("only hanse replay takes this option", "--check",
-                          "run.check-rules checks the rules of a run");
-  }
+  check_flag(command);
   if (!verb.takes_options && !command.overrides.empty()) {
     throw InvalidArgument(fmt::format("hanse {} takes no options", verb.name),
                           "--" + command.overrides.front().first);

@@ -10,6 +10,7 @@
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
+#include "hanse/base/mpirun.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "hanse/comm/single_communicator.hpp"
@@ -41,12 +42,14 @@ bool runs_on_ranks(const Command& command) {
 std::string execute_alone(const Command& command) {
   const auto& words = command.words;
   if (command.verb == "version") return version_text();
-  if (command.verb == "list" && command.markdown) return list_markdown();
+  if (command.verb == "list" && command.flag == "markdown") return list_markdown();
+  if (command.verb == "list" && command.flag == "man") return manual_page();
+  if (command.verb == "list" && command.flag == "bash") return bash_completion();
   if (command.verb == "list") return list_text(words.empty() ? "" : words.front());
   if (command.verb == "check") return check_job_file(words[0], command.overrides);
   if (command.verb == "convert") return convert_job(words[0], command.overrides, words[1]);
-  if (command.verb == "inspect") return inspect_file(words[0], command.verify);
-  if (command.verb == "replay" && command.check) return check_replay(read_file(words[0]));
+  if (command.verb == "inspect") return inspect_file(words[0], command.flag == "verify");
+  if (command.verb == "replay" && command.flag == "check") return check_replay(read_file(words[0]));
   if (command.verb == "replay") return replay(read_file(words[0]));
   return usage_text();
 }
@@ -111,7 +114,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
       return ExitStatus::kDone;
     }
     std::optional<MpiEnvironment> mpi;
-    if (MpiEnvironment::launched()) mpi.emplace();
+    if (started_as_rank()) mpi.emplace();
     const auto comm = mpi ? make_mpi_communicator() : make_single_communicator();
     return execute_on_ranks(command, misread, *comm, start_s);
   } catch (const Error& error) {

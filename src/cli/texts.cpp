@@ -24,6 +24,7 @@ std::string usage_text() {
       --check proves that the rule depends on its inputs and its saved state alone
   hanse list [KIND]                               what a job file can choose, with all options
   hanse list --markdown                           the same as the tables of jobs/keys.md
+  hanse list --man, hanse list --bash             a manual page; completion for bash
   hanse inspect FILE.h5 [--verify]                what a checkpoint, model or data file holds;
       --verify reads all of it and compares with its digest
   hanse --version                                 versions of Hanse and its libraries

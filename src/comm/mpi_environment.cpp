@@ -2,18 +2,46 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
+#include <fmt/format.h>
 #include <mpi.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/mpirun.hpp"
+#include "hanse/config.hpp"
 
 namespace hanse {
+
+namespace {
+
+// The mpirun of another MPI starts ranks that do not know each other: each would train alone, and
+// all write one folder. Its first rank alone says so, while the others leave it the time.
+void require_own_mpirun() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > 1 || launched_ranks() < 2) return;
+  MPI_Finalize();
+  if (launched_rank() > 0) {
+    sleep(1);
+    std::_Exit(static_cast<int>(ExitStatus::kBadInput));
+  }
+  throw InvalidArgument(
+      fmt::format("{} ranks were started, and none knows of the others: their mpirun is of another "
+                  "MPI than the program, which has {}",
+                  launched_ranks(), MpiEnvironment::library_version()),
+      "mpirun", fmt::format("start them by {}", kMpiexec));
+}
+
+}  // namespace
 
 MpiEnvironment::MpiEnvironment() {
   int provided = 0;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (code != MPI_SUCCESS) throw CommError("MPI_Init_thread failed", 0, code);
+  require_own_mpirun();
   prctl(PR_SET_TIMERSLACK, 1000UL);  // ns; the default of 50 us would dominate the short sleeps
 }
 
@@ -23,19 +51,15 @@ MpiEnvironment::~MpiEnvironment() {
   if (!finalized) MPI_Finalize();
 }
 
-bool MpiEnvironment::launched() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (std::getenv(name)) return true;
-  }
-  return false;
-}
-
 std::string MpiEnvironment::library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
-  const std::string version(text, static_cast<std::size_t>(length));
-  return version.substr(0, version.find(','));
+  std::string version(text, static_cast<std::size_t>(length));
+  version = version.substr(0, version.find_first_of(",\n"));
+  constexpr std::string_view kOfMpich = "Version:\t";
+  const auto at = version.find(kOfMpich);
+  return at == std::string::npos ? version : version.erase(at, kOfMpich.size());
 }
 
 void abort_all_ranks(int status) {

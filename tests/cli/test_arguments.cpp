@@ -98,8 +98,8 @@ TEST(ParseCommand, SaysWhatIsMissingOrTooMuch) {
 }
 
 TEST(ParseCommand, OptionsOfOneCommand) {
-  EXPECT_TRUE(parse_command({"replay", "trace.json", "--check"}).check);
-  EXPECT_FALSE(parse_command({"replay", "trace.json"}).check);
+  EXPECT_EQ(parse_command({"replay", "trace.json", "--check"}).flag, "check");
+  EXPECT_EQ(parse_command({"replay", "trace.json"}).flag, "");
   expect_refused({"run", "a.cfg", "--check"}, {"only hanse replay", "--check", "run.check-rules"});
   expect_refused({"replay", "trace.json", "--verify"}, {"only hanse inspect", "--verify"});
 }

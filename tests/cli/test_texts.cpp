@@ -47,6 +47,27 @@ TEST(ListText, NamesTheNearestKind) {
                                 {"unknown kind 'sampler s'", "did you mean 'samplers'", "models"});
 }
 
+// An entry of its own for every key; a kind's name stands in bold.
+TEST(ManualPage, HasEveryKeyAndKind) {
+  const std::string page = manual_page();
+  const auto dashed = [](std::string text) {
+    for (std::size_t at = 0; (at = text.find('-', at)) != std::string::npos; at += 2) {
+      text.insert(at, "\\");
+    }
+    return text;
+  };
+  const KeyedJob job(catalog());
+  for (const Option& option : job.table.options()) {
+    EXPECT_TRUE(has(page, "\n.B " + dashed(option.key) + "=")) << option.key;
+  }
+  for (const KindFamily& family : catalog()) {
+    for (const auto& row : family.rows) {
+      EXPECT_TRUE(has(page, "\n.B " + dashed(row.name) + "\n")) << row.name;
+    }
+  }
+  EXPECT_EQ(page.find("\n-"), std::string::npos);
+}
+
 TEST(UsageText, HasEveryCommandAndStatus) {
   const std::string text = usage_text();
   for (const char* verb : {"run", "resume", "plan", "replay", "list", "inspect"}) {

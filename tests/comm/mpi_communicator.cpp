@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/communicator_checks.hpp"
+#include "hanse/base/mpirun.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "support/mpi_world.hpp"
 
@@ -15,8 +16,11 @@ TEST_P(MpiCommunicator, Check) { GetParam().run(mpi_world()); }
 INSTANTIATE_TEST_SUITE_P(All, MpiCommunicator, testing::ValuesIn(communicator_checks()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(MpiEnvironment, KnowsThatItWasLaunched) {
-  EXPECT_TRUE(MpiEnvironment::launched());
+TEST(MpiEnvironment, KnowsWhatMpirunHasStarted) {
+  EXPECT_TRUE(started_as_rank());
+  EXPECT_EQ(launched_rank(), mpi_world().rank());
+  EXPECT_EQ(launched_ranks(), mpi_world().size());
+  EXPECT_NE(mpirun_process(), 0);
   EXPECT_NE(MpiEnvironment::library_version(), "");
   EXPECT_NE(mpi_world().native(), nullptr);
 }

@@ -30,6 +30,11 @@ class ScriptTest(unittest.TestCase):
         return subprocess.run(command, text=True, capture_output=True, stdin=subprocess.DEVNULL,
                               timeout=120, **options)
 
+    def give_mpirun(self, folder):
+        """The launcher of ranks that a build puts beside its program, here that of this checkout."""
+        (self.folder / folder / "lib").mkdir(parents=True, exist_ok=True)
+        shutil.copy(SCRIPTS.parent / "build/lib/mpirun", self.folder / folder / "lib")
+
     def assert_one_line_error(self, result, *words):
         """Status 2, and one line on stderr with these words; no traceback."""
         self.assertEqual(result.returncode, 2, result.stderr)

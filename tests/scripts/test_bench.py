@@ -42,6 +42,7 @@ class BenchTest(ScriptTest):
         shutil.copy(SCRIPTS / "bench", self.folder / "scripts")
         self.make_program("hanse", HANSE)
         self.make_program("hanse-bare-loop", BARE)
+        self.give_mpirun("build")
 
     def make_program(self, name, text):
         self.write(f"build/{name}", text).chmod(0o755)

@@ -80,6 +80,10 @@ class RunsTest(InFolder):
             hanse.run("first.cfg", ranks=3, progress=False)
         self.assertRegex(self.calls()[0], r"^mpirun .*-n 3 \S+/bin/hanse run first\.cfg$")
         self.assertEqual(self.calls()[1], "run first.cfg")
+        # The one that its build has put beside the program comes first.
+        self.write("bin/lib/mpirun", '#!/bin/sh\necho "own $*" >>calls\nshift 2; exec "$@"\n').chmod(0o755)
+        hanse.run("first.cfg", ranks=2, progress=False)
+        self.assertRegex(self.calls()[2], r"^own -n 2 \S+/bin/hanse run first\.cfg$")
         with self.assertRaisesRegex(hanse.Refused, "0 ranks; hint"):
             hanse.run("first.cfg", ranks=0)
 

@@ -39,6 +39,7 @@ class RepositoryTest(ScriptTest):
         shutil.copytree(SCRIPTS, self.folder / "scripts")
         self.write("scripts/build", '#!/bin/sh\necho "built $*"\n')
         self.write("build/hanse", PROGRAM).chmod(0o755)
+        self.give_mpirun("build")
 
     def command(self, name, *arguments):
         return [self.folder / "scripts" / name, *arguments]

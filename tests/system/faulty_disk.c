@@ -37,6 +37,7 @@ static long count;
 __attribute__((constructor)) static void read_settings(void) {
   const char* rank = getenv("FAULTY_DISK_RANK");
   const char* own_rank = getenv("OMPI_COMM_WORLD_RANK");
+  if (!own_rank) own_rank = getenv("PMI_RANK");
   if (rank && (!own_rank || strcmp(rank, own_rank) != 0)) return;
   if (getenv("FAULTY_DISK_HOW")) how = getenv("FAULTY_DISK_HOW");
   if (getenv("FAULTY_DISK_AT")) at = atol(getenv("FAULTY_DISK_AT"));

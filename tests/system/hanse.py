@@ -26,6 +26,7 @@ measures_memory = unittest.skipIf(SANITIZER in ("address", "thread"),
                                   "the sanitizer has memory of its own")
 SECONDS_TO_END = 30  # of ranks that something ends, on a busy machine
 STOPPED = 75
+RANK_VARIABLES = (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK")  # Open MPI's and MPICH's
 
 # A job that takes milliseconds. Tests change what they are about.
 SMALL_JOB = {
@@ -51,10 +52,7 @@ def program():
 
 
 def mpirun(ranks):
-    command = [os.environ.get("HANSE_MPIEXEC", "mpirun")]
-    if os.geteuid() == 0:
-        command.append("--allow-run-as-root")
-    return command + ["--oversubscribe", "-q", "-n", str(ranks)]
+    return [os.path.join(os.path.dirname(program()), "lib", "mpirun"), "-n", str(ranks)]
 
 
 def options(changes):
@@ -95,8 +93,9 @@ class Process:
         """{rank: process id} of the ranks that live."""
         found = {}
         for pid, environment in marked(self.mark):
-            if b"OMPI_COMM_WORLD_RANK" in environment:
-                found[int(environment[b"OMPI_COMM_WORLD_RANK"])] = pid
+            for name in RANK_VARIABLES:
+                if name in environment:
+                    found[int(environment[name])] = pid
         return found
 
     def signal(self, number, rank=None):
@@ -355,13 +354,11 @@ class Result(unittest.TextTestResult):
 
 
 def main():
-    """unittest's main, after --program=PATH and --mpiexec=PATH; names behind them choose tests."""
+    """unittest's main, after --program=PATH; names behind it choose tests."""
     rest = []
     for argument in sys.argv[1:]:
         if argument.startswith("--program="):
             os.environ["HANSE_PROGRAM_PATH"] = argument.split("=", 1)[1]
-        elif argument.startswith("--mpiexec="):
-            os.environ["HANSE_MPIEXEC"] = argument.split("=", 1)[1]
         else:
             rest.append(argument)
     loader = unittest.TestLoader()

@@ -53,7 +53,7 @@ class NoLibTorch(BadInput):
         super().setUp()
         home = os.path.dirname(hanse.program())
         os.mkdir(self.path("lib"))
-        for name in ("hanse", "lib/hanse.so"):
+        for name in ("hanse", "lib/hanse.so", "lib/mpirun"):
             shutil.copy(os.path.join(home, name), self.path(name))
         places = os.environ.get("LD_LIBRARY_PATH", "").replace(home, self.path(""))
         there = unittest.mock.patch.dict(os.environ, HANSE_PROGRAM_PATH=self.path("hanse"),
@@ -67,6 +67,22 @@ class NoLibTorch(BadInput):
         self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
         summary = hanse.summary(self.train(self.job(), "linear"))
         self.assertEqual(summary["versions"]["libtorch"], "not used")
+
+
+class OtherMpi(BadInput):
+    """Two ranks that the mpirun of another MPI has started: each is alone."""
+
+    def test_is_refused_by_the_first_rank_alone(self):
+        other = "PMI" if "Open MPI" in self.hanse("--version").stdout() else "OMPI_COMM_WORLD"
+        job = self.job()
+        for rank, errors in ((0, 1), (1, 0)):
+            process = self.hanse("run", job, f"--run.out={self.path('run')}", expect=2,
+                                 environment={f"{other}_RANK": rank, f"{other}_SIZE": 2})
+            self.assertEqual(len(process.errors()), errors, process.describe())
+            if errors:
+                self.assertIn("2 ranks were started, and none knows", process.errors()[0])
+                self.assertRegex(process.errors()[0], "start them by /.*mpiexec")
+            self.assertFalse(os.path.exists(self.path("run")))
 
 
 class BadJob(BadInput):

@@ -16,10 +16,8 @@ struct Command {
   std::vector<std::string> words;  // positional arguments behind the verb
   Overrides overrides;             // --section.key=value
   PlanOptions plan;                // plan: --ranks=N, ...
-  std::string plan_option;         // the last of those, as given
-  bool markdown = false;           // list: --markdown
-  bool verify = false;             // inspect: --verify
-  bool check = false;              // replay: --check
+  std::string flag;                // the last option that one verb alone has, without its dashes
+  std::string flag_verb;           // that verb
 };
 
 // Throws InvalidArgument: unknown verb or option, wrong number of words.
@@ -34,6 +32,10 @@ std::string usage_text();
 std::string list_text(const std::string& kind);
 // Of `hanse list --markdown`: every key of a job file, a table a section. It is jobs/keys.md.
 std::string list_markdown();
+// Of `hanse list --man` and `hanse list --bash`: what an installation has beside the program. The
+// page has every kind and key, the completion of command lines also the keys' values.
+std::string manual_page();
+std::string bash_completion();
 std::string version_text();
 
 }  // namespace hanse

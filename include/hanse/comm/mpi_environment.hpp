@@ -8,7 +8,8 @@
 
 namespace hanse {
 
-// Initializes MPI for the life of the object and finalizes it in the destructor.
+// Initializes MPI for the life of the object and finalizes it in the destructor. Throws
+// InvalidArgument where the ranks were started by the mpirun of another MPI.
 class MpiEnvironment {
  public:
   MpiEnvironment();
@@ -16,8 +17,6 @@ class MpiEnvironment {
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
 
-  // Was the process started by mpirun, srun or another launcher of ranks?
-  static bool launched();
   // One line on the MPI library; works without initialization.
   static std::string library_version();
 };

@@ -20,6 +20,7 @@ Options = Mapping[str, Any]
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 STOPPED = 75  # the program's status after a checkpoint on request
+STOPPED_LINE = "stopped after round"
 ERROR = "hanse: error: "
 LINES_KEPT = 20  # of what the program says, to find its error
 
@@ -40,17 +41,27 @@ class Stopped(HanseError):
     """A run that has ended on request, after a checkpoint: hanse.resume() goes on."""
 
 
+def build_folder(checkout: pathlib.Path) -> pathlib.Path:
+    """That of the MPI that HANSE_MPI names: build, or build-mpich."""
+    mpi = os.environ.get("HANSE_MPI") or "openmpi"
+    return checkout / ("build" if mpi == "openmpi" else f"build-{mpi}")
+
+
 def find_program() -> pathlib.Path:
-    """The program of HANSE_PROGRAM, of the checkout that this package lies in, or of PATH. Raises
+    """The program of HANSE_PROGRAM, of the checkout or the installation that this package
+    lies in, or of PATH. Raises
     Refused where there is none."""
     named = os.environ.get("HANSE_PROGRAM")
     if named:
         if os.access(named, os.X_OK):
             return pathlib.Path(named).absolute()
         raise Refused(f"{named} is no program; hint: HANSE_PROGRAM names it")
-    built = CHECKOUT / "build" / "hanse"
+    built = build_folder(CHECKOUT) / "hanse"
     if (CHECKOUT / "scripts" / "build").exists() and os.access(built, os.X_OK):
         return built
+    installed = CHECKOUT.parents[1] / "bin" / "hanse"  # beside share/hanse
+    if CHECKOUT.parent.name == "share" and os.access(installed, os.X_OK):
+        return installed
     found = shutil.which("hanse")
     if found:
         return pathlib.Path(found)
@@ -58,21 +69,19 @@ def find_program() -> pathlib.Path:
                   "HANSE_PROGRAM names it")
 
 
-def environment() -> dict[str, str]:
-    """That of programs under mpirun: Open MPI refuses to start as root unless asked twice."""
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**os.environ, **(root if os.geteuid() == 0 else {})}
-
-
-def mpirun(ranks: int) -> list[str]:
-    """Words before the program for that many ranks of this machine. Raises Refused."""
+def mpirun(program: Path, ranks: int) -> list[str]:
+    """Words before the program for that many ranks of this machine: the mpirun that its build has
+    put beside it, else that of PATH. Raises Refused."""
     if ranks < 1:
         raise Refused(f"{ranks} ranks; hint: at least 1 is needed")
     if ranks == 1:
         return []
-    if not shutil.which("mpirun"):
+    folder = pathlib.Path(program).resolve().parent
+    own = [folder / "lib" / "mpirun", folder.parent / "lib" / "hanse" / "mpirun"]
+    found = next((path for path in own if path.exists()), None) or shutil.which("mpirun")
+    if not found:
         raise Refused("mpirun is missing; hint: scripts/setup installs it")
-    return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+    return [str(found), "-n", str(ranks)]
 
 
 def option_words(options: Options | None) -> list[str]:
@@ -140,7 +149,7 @@ def ask(*words: Path) -> str:
 
 def _ask(words: list[str]) -> str:
     done = subprocess.run([str(find_program()), *words], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, errors="replace", check=False, env=environment())
+                          capture_output=True, errors="replace", check=False)
     if done.returncode:
         raise _error(done.returncode, done.stderr.splitlines())
     return done.stdout
@@ -149,7 +158,7 @@ def _ask(words: list[str]) -> str:
 def _error(status: int, lines: list[str]) -> HanseError:
     """Of a program that has ended with this status, behind these last lines."""
     known = [line for line in lines if line.startswith(ERROR)]
-    stopped = [line for line in lines if "stopped after round" in line]
+    stopped = [line for line in lines if STOPPED_LINE in line]
     if status == STOPPED:
         return Stopped((stopped or ["stopped"])[-1].removeprefix("hanse: "))
     if known:
@@ -159,20 +168,22 @@ def _error(status: int, lines: list[str]) -> HanseError:
 
 
 def _train(words: list[str], ranks: int, progress: bool) -> Run:
-    command = [*mpirun(ranks), str(find_program()), *words]
+    program = find_program()
+    command = [*mpirun(program, ranks), str(program), *words]
     with tempfile.TemporaryFile("w+") as summary:
         # A session of its own: the terminal's Ctrl-C does not reach it.
         lines: collections.deque[str] = collections.deque(maxlen=LINES_KEPT)
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=summary,
                               stderr=subprocess.PIPE, text=True, errors="replace",
-                              start_new_session=True, env=environment()) as process:
+                              start_new_session=True) as process:
             try:
                 _listen(process, lines, progress)
             except KeyboardInterrupt:
                 _stop(process, lines, progress, ranks > 1)
                 raise
-        if process.returncode:
-            raise _error(process.returncode, list(lines))
+        stopped = any(STOPPED_LINE in line for line in lines)
+        if process.returncode or stopped:  # MPICH's mpirun may forget the status of a stopped run
+            raise _error(process.returncode or STOPPED, list(lines))
         summary.seek(0)
         return Run(_run_directory(summary.read()))
 

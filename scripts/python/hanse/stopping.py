@@ -40,6 +40,10 @@ def children(pid):
     return found
 
 
+def name(pid):
+    return status(pid).partition("\n")[0].removeprefix("Name:").strip()
+
+
 def program(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe")
@@ -47,11 +51,20 @@ def program(pid):
         return None
 
 
+def ranks_of(mpirun):
+    """The ranks that it has started, under MPICH through a proxy."""
+    found = children(mpirun)
+    for proxy in [pid for pid in found if name(pid) == "hydra_pmi_proxy"]:
+        found.remove(proxy)
+        found += children(proxy)
+    return found
+
+
 def ask_to_stop(pid, under_mpirun):
     """`pid` is the program's, or that of the mpirun that passes the signal on to it."""
     before, heard = [], 0
     while status(pid):
-        ranks = children(pid) if under_mpirun else [pid]
+        ranks = ranks_of(pid) if under_mpirun else [pid]
         # A copy of mpirun has its handlers, and loses them when it becomes a rank.
         begun = not under_mpirun or all(program(rank) != program(pid) for rank in ranks)
         ready = ranks and ranks == before and begun and all(map(hears, ranks))

@@ -1,0 +1,60 @@
+#include "hanse/base/mpirun.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hanse {
+
+namespace {
+
+// Open MPI, the family of MPICH, and what speaks PMIx (srun), which says no number of ranks.
+constexpr std::array kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+constexpr std::array kRanksVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+const char* first_of(const auto& variables) {
+  for (const char* name : variables) {
+    if (const char* value = std::getenv(name)) return value;
+  }
+  return nullptr;
+}
+
+int number(const char* text) { return text ? std::max(0, std::atoi(text)) : 0; }
+
+std::string name_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/comm", process));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+int parent_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool started_as_rank() { return first_of(kRankVariables) || first_of(kRanksVariables); }
+int launched_rank() { return number(first_of(kRankVariables)); }
+int launched_ranks() { return number(first_of(kRanksVariables)); }
+
+int mpirun_process() {
+  int parent = getppid();
+  if (name_of(parent) == "hydra_pmi_proxy") parent = parent_of(parent);  // MPICH: one a host
+  const std::string name = name_of(parent);
+  for (const char* known : {"mpirun", "orterun", "mpiexec", "prterun"}) {
+    if (name.starts_with(known)) return parent;
+  }
+  return 0;
+}
+
+}  // namespace hanse
