@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from shared import svg_chart
-from shared.run_files import (PHASES, BadFile, client_values, common_prefix,
+from shared.run_files import (PHASES, SPREADS, BadFile, client_values, common_prefix,
                               evaluated_probabilities, has, over_repeats, phases, smooth,
                               smooth_nodes, time_unit, window_of)
 from shared.splits import SAMPLES, prefix_of, upper_first
@@ -78,6 +78,30 @@ def loss_chart(runs):
     return chart
 
 
+def spread_chart(runs, column, title):
+    """Of one run the spread of its clients, of several the means."""
+    chart = Chart(title, "round", "")
+    for index, run, table in tables_of(runs, lambda run: run.evaluations()):
+        if not has(table, column):
+            continue
+        if len(runs) == 1 and has(table, f"{column}_worst"):
+            chart.band(table["round"], table[f"{column}_worst"], table[f"{column}_best"],
+                       "worst to best client")
+        label = "mean of clients" if len(runs) == 1 else run.name
+        chart.line(table["round"], table[column], label, style_of(index))
+    return chart
+
+
+def class_chart(run):
+    """A line a class, of those with the lowest accuracies where there are many."""
+    chart = Chart("Accuracy of each class, over all clients", "round", "accuracy (%)")
+    classes = sorted(run.classes().items(), key=lambda one: one[1][1][-1])
+    names = run.class_names()
+    for index, (label, (rounds, accuracy)) in enumerate(classes[:NAMED]):
+        chart.line(rounds, 100 * accuracy, names.get(label, f"class {label}"), style_of(index))
+    return chart
+
+
 def learning(runs):
     charts = [accuracy_chart(runs)]
     if len(runs) > 1:
@@ -85,6 +109,9 @@ def learning(runs):
         charts.append(column_chart(runs, "accuracy_worst10", title, "accuracy (%)", 100))
     charts.append(column_chart(runs, "common_accuracy", "Accuracy, common test set",
                                "accuracy (%)", 100))
+    charts += [spread_chart(runs, column, title) for column, title in SPREADS.items()]
+    if len(runs) == 1 and runs[0].has("classes.csv"):
+        charts.append(class_chart(runs[0]))
     return shown(*charts, loss_chart(runs))
 
 

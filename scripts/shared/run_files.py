@@ -7,6 +7,9 @@ import numpy as np
 from .splits import WORDS, prefix_of
 
 # Phases of a round and their columns in rounds.csv.
+# Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
+SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
+           "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1"}
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("the rest", None)]
 
@@ -115,6 +118,13 @@ class Run:
         counts = np.zeros((label.max() + 1, client.max() + 1))
         counts[label, client] = table["train"] + table["test"]
         return counts
+
+    def classes(self):
+        """{label: (rounds, accuracies)} of classes.csv."""
+        table = self._table("classes.csv", "round", "label", "accuracy")
+        return {int(label): (table["round"][table["label"] == label],
+                             table["accuracy"][table["label"] == label])
+                for label in np.unique(table["label"])}
 
     def decisions(self):
         return self._table("decisions.csv", "round", "p_0")

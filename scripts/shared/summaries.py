@@ -35,6 +35,13 @@ ROWS = [
     ("accuracy, best 10 % of clients", "metrics.accuracy_best10", percent),
     ("accuracy, deviation over clients", "metrics.accuracy_std", percent),
     ("area under the ROC curve", "metrics.auroc", number),
+    ("area under the ROC curve, worst client", "metrics.auroc_worst", number),
+    ("top-5 accuracy", "metrics.top5", percent),
+    ("top-5 accuracy, worst client", "metrics.top5_worst", percent),
+    ("balanced accuracy", "metrics.balanced_accuracy", percent),
+    ("balanced accuracy, worst client", "metrics.balanced_accuracy_worst", percent),
+    ("F1 of class 1", "metrics.f1", number),
+    ("F1 of class 1, worst client", "metrics.f1_worst", number),
     ("accuracy on the stream", "metrics.online_accuracy", percent),
     ("loss on the stream", "metrics.online_loss", number),
     ("regret against the best node", "metrics.regret_mean", number),
@@ -61,6 +68,7 @@ ROWS = [
 
 # Rows whose numbers are of what "split" says, or "held_out_split".
 SPLIT_OF = {"metrics.accuracy": "split", "metrics.auroc": "split", "metrics.loss": "split",
+            "metrics.top5": "split", "metrics.balanced": "split", "metrics.f1": "split",
             "metrics.online_accuracy": "split", "metrics.held_out": "held_out_split"}
 
 

@@ -139,18 +139,18 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   return outcomes;
 }
 
-EvaluationSums CohortTraining::range(SampleRange range, float* scores) {
+EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
-  return evaluate(range.begin, order, scores);
+  return evaluate(range.begin, order, results);
 }
 
 EvaluationSums CohortTraining::chosen(int64_t begin, std::span<const int32_t> order) {
-  return evaluate(begin, order, nullptr);
+  return evaluate(begin, order, {});
 }
 
 EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order,
-                                        float* scores) {
+                                        SampleResults results) {
   constexpr auto kMost = static_cast<std::size_t>(kEvaluationRows);
   EvaluationSums sums;
   for (std::size_t first = 0; first < order.size(); first += kMost) {
@@ -158,7 +158,7 @@ EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> 
     locate(begin, part, 0);
     bring(static_cast<int64_t>(part.size()));
     sums += cohort_->evaluate(std::span(rows_).first(part.size()),
-                              scores == nullptr ? nullptr : scores + first);
+                              results.from(static_cast<int64_t>(first)));
   }
   return sums;
 }

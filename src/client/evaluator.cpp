@@ -4,7 +4,7 @@
 
 namespace hanse {
 
-EvaluationSums RowEvaluator::range(SampleRange range, float* scores) {
+EvaluationSums RowEvaluator::range(SampleRange range, SampleResults results) {
   EvaluationSums sums;
   const int64_t longest = model_.evaluation_rows();
   for (int64_t begin = range.begin; begin < range.end; begin += longest) {
@@ -13,7 +13,7 @@ EvaluationSums RowEvaluator::range(SampleRange range, float* scores) {
     features_.resize(std::max(features_.size(), values));
     federation_.copy(part, features_.data());
     sums += model_.evaluate(row_, batch_of(federation_, part, features_.data()),
-                            scores == nullptr ? nullptr : scores + (part.begin - range.begin));
+                            results.from(part.begin - range.begin));
   }
   return sums;
 }

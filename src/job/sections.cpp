@@ -159,6 +159,10 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
       "global: the shared model; personalised: every client's own, or what a round of "
       "training makes of the shared one; auto: own where clients have one"));
   table.add(
+      "evaluate.metrics", evaluate.metrics,
+      "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
+      "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv); empty: none");
+  table.add(
       "evaluate.metric", evaluate.metric.path,
       "a Python file or a library with a metric of your own over the clients: more columns of "
       "evaluations.csv; empty: none");

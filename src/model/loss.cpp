@@ -199,12 +199,30 @@ class SquaredError final : public Loss {
 
 int64_t Loss::count_correct(const Batch&, const float*) const { return 0; }
 
-EvaluationSums Loss::evaluate(const Batch& batch, float* logits, float* scores) const {
+namespace {
+
+// Of one sample with several logits.
+int32_t rank_of(std::span<const float> z, int32_t label) {
+  const auto own = static_cast<std::size_t>(label);
+  int32_t rank = 0;
+  for (std::size_t k = 0; k < own; ++k) rank += !(z[k] < z[own]) ? 1 : 0;
+  for (std::size_t k = own + 1; k < z.size(); ++k) rank += !(z[k] <= z[own]) ? 1 : 0;
+  return rank;
+}
+
+}  // namespace
+
+EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults results) const {
   EvaluationSums sums{.correct = static_cast<double>(count_correct(batch, logits)),
                       .samples = batch.rows};
-  for (int64_t r = 0; scores != nullptr && r < batch.rows; ++r) {
+  for (int64_t r = 0; results.scores != nullptr && r < batch.rows; ++r) {
     const float* z = logits + r * outputs_;
-    scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];
+    results.scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];
+  }
+  for (int64_t r = 0; results.ranks != nullptr && r < batch.rows; ++r) {
+    const std::span<const float> z(logits + r * outputs_, static_cast<std::size_t>(outputs_));
+    const int32_t label = batch.labels[r];
+    results.ranks[r] = outputs_ > 1 ? rank_of(z, label) : (z[0] > 0) == (label == 1) ? 0 : 1;
   }
   sums.loss = loss_and_delta(batch, logits);
   return sums;

@@ -33,8 +33,8 @@ class Loss {
   virtual void delta_tangent(const Batch& batch, const float* delta, float* tangent) const = 0;
 
   // Sums for evaluation. Overwrites the logits. Correct is the largest logit, the first of equals
-  // (binary-logistic: class 1 when z > 0). `scores` [rows] as in Model::evaluate; null: not wanted.
-  EvaluationSums evaluate(const Batch& batch, float* logits, float* scores = nullptr) const;
+  // (binary-logistic: class 1 when z > 0).
+  EvaluationSums evaluate(const Batch& batch, float* logits, SampleResults results = {}) const;
 
  private:
   virtual int64_t count_correct(const Batch& batch, const float* logits) const;

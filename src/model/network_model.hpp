@@ -51,8 +51,9 @@ class NetworkModel : public Model {
     return descend(row.data(), batch, noise, {.record = &record});
   }
 
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) final {
-    return loss_->evaluate(batch, forward(row.data(), batch, nullptr), scores);
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
+                          SampleResults results) final {
+    return loss_->evaluate(batch, forward(row.data(), batch, nullptr), results);
   }
 
   void receive(std::span<const float> row) final {

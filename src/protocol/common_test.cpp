@@ -7,17 +7,29 @@
 namespace hanse {
 
 Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
-                             const std::string& prefix) {
+                             const std::string& prefix, const AskedMetrics& asked) {
   constexpr int64_t kPieceSamples = 1024;
   const SampleRange all = federation.common_test();
   if (all.size() == 0) return {};
   std::vector<int64_t> places;
   std::vector<EvaluationSums> found;
+  std::vector<int32_t> ranks;
+  RankCounts counts({}, {}, federation.classes());
   for (int64_t begin = all.begin; begin < all.end; begin += kPieceSamples) {
     const int64_t piece = (begin - all.begin) / kPieceSamples;
     if (piece % comm.size() != comm.rank()) continue;
     places.push_back(piece);
-    found.push_back(model.range({begin, std::min(begin + kPieceSamples, all.end)}));
+    const SampleRange part{begin, std::min(begin + kPieceSamples, all.end)};
+    ranks.resize(to_index(asked.any() ? part.size() : 0));
+    found.push_back(model.range(part, {.ranks = ranks.empty() ? nullptr : ranks.data()}));
+    if (ranks.empty()) continue;
+    counts += RankCounts(federation.labels().subspan(to_index(begin), ranks.size()), ranks,
+                         federation.classes());
+  }
+  for (const std::span<int64_t> sums :
+       {std::span<int64_t>(counts.samples), std::span<int64_t>(counts.correct),
+        std::span<int64_t>(&counts.top5, 1)}) {
+    if (asked.any()) comm.reduce(sums, ReduceOp::kSum, 0);
   }
   places = comm.gatherv(std::span<const int64_t>(places), 0);
   found = comm.gatherv(std::span<const EvaluationSums>(found), 0);
@@ -30,6 +42,9 @@ Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Com
   Metrics metrics{{prefix + "common_loss", sums.loss / samples}};
   if (federation.classes() > 0) {
     metrics.emplace_back(prefix + "common_accuracy", sums.correct / samples);
+  }
+  for (const auto& [name, value] : named_scores(asked, asked_scores(asked, counts))) {
+    metrics.emplace_back(prefix + "common_" + name, value);
   }
   return metrics;
 }

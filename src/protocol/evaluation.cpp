@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -36,26 +37,35 @@ double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> 
 }
 
 ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
-                              Split split) {
+                              const EvaluationRequest& request, ClassCounts* counts) {
   const SampleRange train = federation.train(client);
   const SampleRange test = federation.test(client);
   std::vector<float> scores;
+  std::vector<int32_t> ranks(to_index(request.asked.any() ? test.size() : 0));
   std::span<const int32_t> labels;
-  if (federation.classes() == 2) {
-    scores.resize(to_index(test.size()));
-    labels = federation.labels().subspan(to_index(test.begin), scores.size());
+  if (federation.classes() > 0) {
+    labels = federation.labels().subspan(to_index(test.begin), to_index(test.size()));
   }
-  const EvaluationSums on_test = model.range(test, scores.empty() ? nullptr : scores.data());
+  if (federation.classes() == 2) scores.resize(labels.size());
+  const EvaluationSums on_test =
+      model.range(test, {.scores = scores.empty() ? nullptr : scores.data(),
+                         .ranks = ranks.empty() ? nullptr : ranks.data()});
   EvaluationSums on_train;
-  if (split == Split::kBoth) on_train = test.begin == train.begin ? on_test : model.range(train);
+  if (request.split == Split::kBoth)
+    on_train = test.begin == train.begin ? on_test : model.range(train);
   const auto n_test = static_cast<double>(on_test.samples);
   const auto n_train = static_cast<double>(on_train.samples);
-  return {.samples = n_test,
-          .loss = on_test.loss / n_test,
-          .accuracy = on_test.correct / n_test,
-          .train_samples = n_train,
-          .train_loss = on_train.loss / n_train,
-          .auroc = area_under_roc(scores, labels)};
+  ClientEvaluation found{.samples = n_test,
+                         .loss = on_test.loss / n_test,
+                         .accuracy = on_test.correct / n_test,
+                         .train_samples = n_train,
+                         .train_loss = on_train.loss / n_train};
+  if (!scores.empty()) found.auroc = area_under_roc(scores, labels);
+  if (ranks.empty()) return found;
+  const RankCounts own(labels, ranks, federation.classes());
+  found.asked = asked_scores(request.asked, own);
+  if (counts && client < federation.clients()) counts->add(own);
+  return found;
 }
 
 double mean(std::span<const double> values) {
@@ -139,13 +149,46 @@ void add_accuracy(const std::vector<double>& accuracy, std::span<const double> s
   metrics.emplace_back("accuracy_angle", angle_to_ones(accuracy));
 }
 
-// Unweighted mean over the clients that have one; NaN when none has.
-double mean_auroc(std::span<const ClientEvaluation> clients) {
-  std::vector<double> defined;
-  for (const auto& client : clients) {
-    if (!std::isnan(client.auroc)) defined.push_back(client.auroc);
+// Mean and spread over the clients that have such a number, and how many have none.
+void add_spread(const std::string& name, const std::vector<double>& values, Metrics& metrics) {
+  std::vector<double> low;
+  std::ranges::copy_if(values, std::back_inserter(low), [](double x) { return !std::isnan(x); });
+  const auto left_out = static_cast<double>(values.size() - low.size());
+  const double middle = low.empty() ? 0 : mean(low);  // in the order of the clients
+  std::ranges::sort(low);
+  const std::vector<double> high(low.rbegin(), low.rend());
+  const auto add = [&](const std::string& what, auto number) {
+    const double nothing = std::numeric_limits<double>::quiet_NaN();
+    metrics.emplace_back(name + what, low.empty() ? nothing : number());
+  };
+  add("", [&] { return middle; });
+  add("_worst10", [&] { return head_mean(low, 0.10); });
+  add("_worst", [&] { return low.front(); });
+  add("_best", [&] { return high.front(); });
+  add("_gini", [&] { return gini(low); });
+  add("_gap", [&] { return head_mean(high, 0.10) - head_mean(low, 0.10); });
+  metrics.emplace_back(name + "_left_out", left_out);
+}
+
+// One number of each client.
+template <class Number>
+std::vector<double> numbers_of(std::span<const ClientEvaluation> clients, Number number) {
+  std::vector<double> numbers;
+  for (const ClientEvaluation& client : clients) numbers.push_back(number(client));
+  return numbers;
+}
+
+void add_asked(std::span<const ClientEvaluation> clients, const AskedMetrics& asked,
+               Metrics& metrics) {
+  const auto names = named_scores(asked, {});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    add_spread(names[i].first,
+               numbers_of(clients,
+                          [&](const ClientEvaluation& client) {
+                            return named_scores(asked, client.asked)[i].second;
+                          }),
+               metrics);
   }
-  return defined.empty() ? std::numeric_limits<double>::quiet_NaN() : mean(defined);
 }
 
 struct TrainingProgress {
@@ -178,10 +221,11 @@ double area_under_roc(std::span<const float> scores, std::span<const int32_t> la
 
 std::vector<ClientEvaluation> evaluate(const Federation& federation,
                                        const EvaluationRequest& request,
-                                       const std::function<Evaluator&(std::size_t i)>& model_of) {
+                                       const std::function<Evaluator&(std::size_t i)>& model_of,
+                                       ClassCounts* counts) {
   std::vector<ClientEvaluation> found;
   for (std::size_t i = 0; i < request.clients.size(); ++i) {
-    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request.split));
+    found.push_back(evaluate_one(federation, model_of(i), request.clients[i], request, counts));
   }
   return found;
 }
@@ -215,7 +259,8 @@ std::string number_or_nothing(double value) {
 }
 
 Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, int64_t classes) {
+                  std::span<const double> previous_train_loss, int64_t classes,
+                  const AskedMetrics& asked) {
   std::vector<double> loss, accuracy, samples, train_loss, train_samples;
   for (const auto& client : clients) {
     loss.push_back(client.loss);
@@ -234,7 +279,11 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
                   {"train_loss_mean", mean(train_loss)},
                   {"train_loss_weighted", weighted_mean(train_loss, train_samples)}};
   if (classes > 0) add_accuracy(accuracy, samples, metrics);
-  if (classes == 2) metrics.emplace_back("auroc", mean_auroc(clients));
+  if (classes == 2) {
+    add_spread("auroc", numbers_of(clients, [](const auto& client) { return client.auroc; }),
+               metrics);
+  }
+  add_asked(clients, asked, metrics);
   const TrainingProgress progress = progress_since(previous_train_loss, clients);
   metrics.emplace_back("improved", progress.improved);
   metrics.emplace_back("train_loss_fell", progress.fell);
@@ -242,26 +291,30 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
 }
 
 Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
-                        int64_t classes) {
+                        int64_t classes, const AskedMetrics& asked) {
   Metrics metrics;
-  for (const auto& [name, value] : summarize(clients, {}, classes)) {
+  for (const auto& [name, value] : summarize(clients, {}, classes, asked)) {
     const bool of_training = name.starts_with("train_") || name == "improved";
     if (!of_training) metrics.emplace_back(prefix + name, value);
   }
   return metrics;
 }
 
-Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes) {
+Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes,
+                           const AskedMetrics& asked) {
   if (clients.empty()) return {};
-  Metrics metrics = summarize_tests("held_out_", clients, classes);
+  Metrics metrics = summarize_tests("held_out_", clients, classes, asked);
   if (!clients.front().before) return metrics;
   std::vector<ClientEvaluation> before;
   for (const ClientEvaluation& client : clients) {
-    const auto& [loss, accuracy, auroc] = *client.before;
-    before.push_back(
-        {.samples = client.samples, .loss = loss, .accuracy = accuracy, .auroc = auroc});
+    const auto& [loss, accuracy, auroc, scores] = *client.before;
+    before.push_back({.samples = client.samples,
+                      .loss = loss,
+                      .accuracy = accuracy,
+                      .auroc = auroc,
+                      .asked = scores});
   }
-  for (auto& metric : summarize_tests("held_out_before_", before, classes)) {
+  for (auto& metric : summarize_tests("held_out_before_", before, classes, asked)) {
     metrics.push_back(std::move(metric));
   }
   return metrics;

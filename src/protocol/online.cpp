@@ -318,7 +318,7 @@ RoundRecord OnlineTrainer::report(const RankReport& mine, std::span<const NodeRe
   return record;
 }
 
-std::vector<TableLines> OnlineTrainer::take_lines() { return scores_->take_lines(); }
+std::vector<TableLines> OnlineTrainer::take_lines() { return with_classes(scores_->take_lines()); }
 
 Metrics OnlineTrainer::metrics() const {
   return scores_->metrics(completed_, settings_.peers == nodes_ ? settings_.eta : 0);
@@ -327,14 +327,17 @@ Metrics OnlineTrainer::metrics() const {
 std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
   RowEvaluator evaluator(parts_.federation, parts_.model);
   std::vector<int64_t> nodes;
-  EvaluationRequest request;
+  EvaluationRequest request{.clients = {}, .asked = settings_.asked};
   for (int64_t node = begin_; node < end_; ++node) {
     nodes.push_back(node);
     request.clients.push_back(stream_.source(node, std::max<int64_t>(completed_, 1)));
   }
-  const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t i) -> Evaluator& {
+  ClassCounts counts(parts_.federation.classes());
+  const auto model_of = [&](std::size_t i) -> Evaluator& {
     return evaluator.at(row_of(theta_, nodes[i]));
-  });
+  };
+  const auto found = hanse::evaluate(parts_.federation, request, model_of, &counts);
+  class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
   return gather_evaluations(parts_.comm, nodes, found);
 }

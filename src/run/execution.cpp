@@ -215,8 +215,9 @@ class Execution {
     const auto held_out = to_index(
         std::clamp<int64_t>(std::ssize(clients_) - federation.clients(), 0, federation.held_out()));
     const auto trained = std::span(std::as_const(clients_)).first(clients_.size() - held_out);
-    metrics_ = summarize(trained, train_losses_, classes);
-    for (auto& metric : summarize_held_out(std::span(clients_).last(held_out), classes)) {
+    const AskedMetrics asked = asked_metrics(job_.evaluate.metrics);
+    metrics_ = summarize(trained, train_losses_, classes, asked);
+    for (auto& metric : summarize_held_out(std::span(clients_).last(held_out), classes, asked)) {
       metrics_.push_back(std::move(metric));
     }
     for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
@@ -314,7 +315,7 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(clients_, parts_->federation);
+      directory_->write_clients(clients_, parts_->federation, asked_metrics(job_.evaluate.metrics));
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (!protocol().averaged_row().empty()) {
         write_model(directory_->file("averaged.h5"), protocol().model_layout(),

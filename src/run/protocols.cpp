@@ -71,7 +71,7 @@ const Family<ProtocolKind> kProtocols{
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-       .except = {"evaluate.view"}},
+       .except = {"evaluate.view", "evaluate.metrics"}},
       std::nullopt,
       assemble_bandit}}};
 

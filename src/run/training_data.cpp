@@ -128,6 +128,9 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   });
   require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
                "every host needs the same files");
+  agree_on(comm, [&] {
+    check_asked(asked_metrics(job.evaluate.metrics), assembly.federation.classes());
+  });
   build_model(job, comm, assembly);
   greet(job, comm, assembly);
 }

@@ -259,16 +259,25 @@ void RunDirectory::append_lines(const TableLines& lines) {
 }
 
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
-                                 const Federation& federation) {
-  std::string text = "client,name,split,held_out,samples,loss,accuracy\n";
+                                 const Federation& federation, const AskedMetrics& asked) {
+  const bool has_auroc = federation.classes() == 2;
+  std::string text = "client,name,split,held_out,samples,loss,accuracy";
+  if (has_auroc) text += ",auroc";
+  for (const auto& [name, value] : named_scores(asked, {})) text += "," + name;
+  text += "\n";
   for (int64_t c = 0; c < std::ssize(clients); ++c) {
     const ClientEvaluation& found = clients[static_cast<std::size_t>(c)];
     const bool known = c < federation.clients() + federation.held_out();
     text += fmt::format(
-        "{},{},{},{},{},{:.9g},{}\n", c, known ? csv_field(federation.client_names().at(c)) : "",
+        "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation.client_names().at(c)) : "",
         known ? federation.has_test(c) ? "test" : "train" : "",
         known && c >= federation.clients() ? 1 : 0, static_cast<int64_t>(found.samples), found.loss,
         federation.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");
+    if (has_auroc) text += "," + number_or_nothing(found.auroc);
+    for (const auto& [name, value] : named_scores(asked, found.asked)) {
+      text += "," + number_or_nothing(value);
+    }
+    text += "\n";
   }
   write_file(file("clients.csv"), text);
 }

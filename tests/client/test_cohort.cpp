@@ -294,8 +294,13 @@ void expect_evaluation(const Case& c, const std::string& what) {
         const bool scored = c.classes == 2;
         std::vector<float> scores(static_cast<std::size_t>(range.size()));
         std::vector<float> expected_scores(scores.size());
-        expect_sums(training.range(range, scored ? scores.data() : nullptr),
-                    expected.range(range, scored ? expected_scores.data() : nullptr));
+        std::vector<int32_t> ranks(scores.size(), -1), expected_ranks(scores.size(), -2);
+        expect_sums(
+            training.range(range, {.scores = scored ? scores.data() : nullptr,
+                                   .ranks = c.classes > 0 ? ranks.data() : nullptr}),
+            expected.range(range, {.scores = scored ? expected_scores.data() : nullptr,
+                                   .ranks = c.classes > 0 ? expected_ranks.data() : nullptr}));
+        if (c.classes > 0) EXPECT_EQ(ranks, expected_ranks) << what;
         for (std::size_t i = 0; i < scores.size(); ++i) {
           EXPECT_NEAR(scores[i], expected_scores[i], 1e-5) << what;
         }

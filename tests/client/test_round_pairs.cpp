@@ -38,8 +38,9 @@ class Watched final : public Model {
   int64_t record_product_cost(int64_t samples) const override {
     return offers_ ? inner_->record_product_cost(samples) : 0;
   }
-  EvaluationSums evaluate(std::span<const float> row, const Batch& batch, float* scores) override {
-    return inner_->evaluate(row, batch, scores);
+  EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
+                          SampleResults results) override {
+    return inner_->evaluate(row, batch, results);
   }
 
   int64_t rows = 0, steps = 0, records = 0;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -40,6 +41,29 @@ Softmax slow_cross_entropy(const std::vector<float>& z, const std::vector<int32_
 
 Batch labelled(const std::vector<int32_t>& labels) {
   return {nullptr, labels.data(), nullptr, static_cast<int64_t>(labels.size())};
+}
+
+// How many classes are preferred to the label: of equal ones the first, and NaN to all.
+TEST(Ranks, OfTheLabels) {
+  const std::vector<float> row = {1, 5, -2, 5, 3, kNan};
+  std::vector<float> z;
+  for (int i = 0; i < 6; ++i) z.insert(z.end(), row.begin(), row.end());
+  std::vector<int32_t> ranks(7, -7);
+  const std::vector<int32_t> labels = {0, 1, 2, 3, 4, 5};
+  const auto loss = make_loss("cross-entropy", 6);
+  loss->evaluate(labelled(labels), z.data(), {.ranks = ranks.data()});
+  EXPECT_EQ(ranks, (std::vector<int32_t>{4, 1, 5, 2, 3, 5, -7}));
+  RandomStream stream(5, Purpose::kData);
+  std::vector<float> random(6 * 40);
+  for (float& v : random) v = static_cast<float>(stream.below(4));  // many ties
+  std::vector<int32_t> drawn(40), found(40);
+  for (int32_t& label : drawn) label = static_cast<int32_t>(stream.below(6));
+  const auto sums = loss->evaluate(labelled(drawn), random.data(), {.ranks = found.data()});
+  EXPECT_EQ(static_cast<double>(std::count(found.begin(), found.end(), 0)), sums.correct);
+  std::vector<float> one = {2, 2, -2, -2, 0, 0};
+  make_loss("binary-logistic", 2)
+      ->evaluate(labelled({1, 0, 1, 0, 1, 0}), one.data(), {.ranks = ranks.data()});
+  EXPECT_EQ(ranks, (std::vector<int32_t>{0, 1, 1, 0, 1, 0, -7}));
 }
 
 TEST(CrossEntropy, MatchesLongDouble) {

@@ -12,7 +12,7 @@ TEST(Scores, TheLossFollowsFromThem) {
       const auto row = initial_row(*model);
       const Samples samples(shape, 2, 33);
       std::vector<float> scores(34, -7);
-      const EvaluationSums sums = model->evaluate(row, samples.batch(), scores.data());
+      const EvaluationSums sums = model->evaluate(row, samples.batch(), {.scores = scores.data()});
       double expected = 0;
       double correct = 0;
       for (std::size_t r = 0; r < 33; ++r) {

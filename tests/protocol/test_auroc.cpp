@@ -82,9 +82,10 @@ TEST(EvaluateClients, AreaOverEachClientsTestSamples) {
         federation.copy(test, features.data());
         const auto labels = federation.labels().subspan(static_cast<std::size_t>(test.begin), n);
         Scores scores(n);
-        model->evaluate(row, {features.data(), labels.data(), nullptr, test.size()}, scores.data());
+        model->evaluate(row, {features.data(), labels.data(), nullptr, test.size()},
+                        {.scores = scores.data()});
         Scores found(n);
-        evaluator.range(test, found.data());
+        evaluator.range(test, {.scores = found.data()});
         for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(found[i], scores[i], 1e-5) << loss;
         EXPECT_DOUBLE_EQ(clients[c].auroc, slow_area(found, labels)) << loss;
       }

@@ -31,7 +31,7 @@ double TinyModel::loss_and_gradient(std::span<const float>, const Batch&, Random
   return 0;
 }
 
-EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch, float*) {
+EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch, SampleResults) {
   EvaluationSums sums{.samples = batch.rows};
   for (int64_t i = 0; i < batch.rows; ++i) {
     const float* x = batch.features + 3 * i;

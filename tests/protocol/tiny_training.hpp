@@ -33,7 +33,7 @@ class TinyModel final : public Model {
     return 0;
   }
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
-                          float* scores = nullptr) override;
+                          SampleResults results = {}) override;
   int64_t evaluation_rows() const override { return 5; }
 
   float broken_feature = 0;  // a sample that begins with it has the loss NaN; 0: none

@@ -145,9 +145,10 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
   EXPECT_EQ(content(folder / "other/metrics.jsonl"),
             "{\"round\": 1, \"split\": \"test\", \"held_out_split\": \"train\", \"loss_mean\": "
             "0.5}\n");
-  const std::vector<ClientEvaluation> clients{{.samples = 3, .loss = 0.5, .accuracy = 0.25},
-                                              {.samples = 4, .loss = 1, .accuracy = 1},
-                                              {.samples = 5, .loss = 2, .accuracy = 0}};
+  const std::vector<ClientEvaluation> clients{
+      {.samples = 3, .loss = 0.5, .accuracy = 0.25, .auroc = 0.75, .asked = {.f1 = 0.5}},
+      {.samples = 4, .loss = 1, .accuracy = 1},
+      {.samples = 5, .loss = 2, .accuracy = 0, .auroc = 0, .asked = {.top5 = 1, .f1 = 0}}};
   write(folder / "table.csv", "label,site,x\nu,\"a, b\",1\nu,\"a, b\",2\nw,c,3\nw,d,4\nu,d,5\n");
   const Federation federation = Federation::load(
       {.kind = "csv", .path = folder / "table.csv", .test_fraction = 0.5, .client_column = "site"},
@@ -156,15 +157,15 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
     const std::string text(federation.client_names().at(client));
     return text == "a, b" ? "\"a, b\"" : text;
   };
-  const std::string header = "client,name,split,held_out,samples,loss,accuracy\n";
-  directory.write_clients(clients, federation);
+  const std::string header = "client,name,split,held_out,samples,loss,accuracy";
+  directory.write_clients(clients, federation, {.f1 = true});
   EXPECT_EQ(content(folder / "clients.csv"),
-            header + "0," + name(0) + "," + (federation.has_test(0) ? "test" : "train") +
-                ",0,3,0.5,0.25\n1," + name(1) + "," + (federation.has_test(1) ? "test" : "train") +
-                ",0,4,1,1\n2," + name(2) + "," + (federation.has_test(2) ? "test" : "train") +
-                ",1,5,2,0\n");
+            header + ",auroc,f1\n0," + name(0) + "," + (federation.has_test(0) ? "test" : "train") +
+                ",0,3,0.5,0.25,0.75,0.5\n1," + name(1) + "," +
+                (federation.has_test(1) ? "test" : "train") + ",0,4,1,1,,\n2," + name(2) + "," +
+                (federation.has_test(2) ? "test" : "train") + ",1,5,2,0,0,0\n");
   directory.write_clients(clients, Federation());  // bandits have no samples
-  EXPECT_EQ(content(folder / "clients.csv"), header + "0,,,0,3,0.5,\n1,,,0,4,1,\n2,,,0,5,2,\n");
+  EXPECT_EQ(content(folder / "clients.csv"), header + "\n0,,,0,3,0.5,\n1,,,0,4,1,\n2,,,0,5,2,\n");
   directory.write_partition(federation);
   const std::string parts = content(folder / "partition.csv");
   for (const char* line : {",\"a, b\",0,u,1,1\n", ",c,1,w,1,0\n", ",d,0,u,", ",d,1,w,"}) {

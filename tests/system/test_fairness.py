@@ -318,6 +318,37 @@ class AreaUnderRoc(hanse.Case):
         self.assertNotIn("auroc", hanse.summary(three)["metrics"])
         self.assertNotIn("auroc", hanse.table(three, "evaluations.csv")[0])
 
+    def test_spread_and_metrics_that_are_asked_for(self):
+        """The same on any number of ranks; of each client, class and evaluation."""
+        job = self.job({**SILOS, "evaluate.metrics": "f1, balanced-accuracy, classes"})
+        one, three = self.train(job, "one"), self.train(job, "three", ranks=3)
+        metrics = hanse.summary(one)["metrics"]
+        clients = hanse.table(one, "clients.csv")
+        for name in ("auroc", "f1", "balanced_accuracy"):
+            values = sorted(float(row[name]) for row in clients if row[name])
+            self.assertEqual(metrics[f"{name}_left_out"], len(clients) - len(values))
+            self.assertAlmostEqual(metrics[name], sum(values) / len(values), places=6)
+            self.assertAlmostEqual(metrics[f"{name}_worst"], values[0], places=6)
+            self.assertAlmostEqual(metrics[f"{name}_best"], values[-1], places=6)
+            self.assertEqual(len(hanse.column(one, "evaluations.csv", f"{name}_gini")), 3)
+        for name in ("evaluations.csv", "clients.csv", "classes.csv"):
+            self.assertEqual(hanse.text(one, name), hanse.text(three, name))
+        classes = hanse.table(one, "classes.csv")
+        self.assertEqual([row["label"] for row in classes], ["0", "1"] * 3)
+        last = classes[-2:]
+        self.assertEqual(sum(int(row["samples"]) for row in last),
+                         sum(int(row["samples"]) for row in clients))
+        correct = sum(int(row["samples"]) * float(row["accuracy"]) for row in last)
+        expected = sum(int(row["samples"]) * float(row["accuracy"]) for row in clients)
+        self.assertAlmostEqual(correct, expected, places=4)
+
+    def test_metrics_that_the_data_do_not_have(self):
+        for changes, parts in [({"evaluate.metrics": "recall"}, ["unknown metric 'recall'"]),
+                               ({"evaluate.metrics": "top5"}, ["five of 2 classes"]),
+                               ({"evaluate.metrics": "f1", "data.classes": 3}, ["two classes"])]:
+            process = self.hanse("run", self.job({**SILOS, **changes}), expect=None)
+            self.assert_one_error(process, 2, "evaluate.metrics", *parts)
+
     def test_unknown_where_no_client_has_both_classes(self):
         run = self.train(self.job({**SILOS, "federation.partition": "by-label",
                                    "federation.labels-per-client": 1}), "run")

@@ -50,7 +50,7 @@ class CohortTraining final : public Evaluator {
   // for each task. REQUIRES: 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks);
 
-  EvaluationSums range(SampleRange range, float* scores = nullptr) override;
+  EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:
@@ -58,7 +58,7 @@ class CohortTraining final : public Evaluator {
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t place);
-  EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, float* scores);
+  EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
   ClientOptions options_;
   const Federation& federation_;

@@ -16,9 +16,9 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
 
-  // Over the samples of a range; batches never leave it. `scores` [range.size()] as in
-  // Model::evaluate; null: not wanted.
-  virtual EvaluationSums range(SampleRange range, float* scores = nullptr) = 0;
+  // Over the samples of a range; batches never leave it. `results` [range.size()] as in
+  // Model::evaluate.
+  virtual EvaluationSums range(SampleRange range, SampleResults results = {}) = 0;
   // Over the samples begin + order[i].
   virtual EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) = 0;
 };
@@ -37,7 +37,7 @@ class RowEvaluator final : public Evaluator {
     return *this;
   }
 
-  EvaluationSums range(SampleRange range, float* scores = nullptr) override;
+  EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
 
  private:

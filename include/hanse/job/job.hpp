@@ -40,6 +40,7 @@ struct RunOptions {
 struct EvaluateOptions {
   int64_t every = 10;         // rounds; 0: after the last round only
   std::string view = "auto";  // auto | global | personalised
+  std::string metrics;        // more of them, see protocol/asked_metrics.hpp
   bool regret = false;        // of the sampler; all clients train in every round
   RuleFile metric;            // of the user's own; no path: none
 };

@@ -62,7 +62,7 @@ class Cohort {
   // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.
-  virtual EvaluationSums evaluate(std::span<const int64_t> places, float* scores) = 0;
+  virtual EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) = 0;
 };
 
 }  // namespace hanse

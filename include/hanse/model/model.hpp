@@ -40,6 +40,19 @@ struct EvaluationSums {
   }
 };
 
+// Where an evaluation writes what it finds of each sample; null: not wanted, and costs nothing.
+struct SampleResults {
+  // [rows] how much it looks like class 1 of two: z_1 - z_0 (cross-entropy) or z (binary-logistic).
+  float* scores = nullptr;
+  // [rows] how many classes the model prefers to the label; 0: it is classified correctly. Of equal
+  // logits the first is preferred, and one that is NaN to all numbers.
+  int32_t* ranks = nullptr;
+
+  SampleResults from(int64_t row) const {
+    return {scores ? scores + row : nullptr, ranks ? ranks + row : nullptr};
+  }
+};
+
 // Is a feature a token of a model with this vocabulary()? NaN is none.
 inline bool is_token(float value, int64_t vocabulary) {
   return value >= 0 && value < static_cast<float>(vocabulary) &&
@@ -102,11 +115,10 @@ class Model {
   // Not models whose loss is random (dropout), nor those that know their gradient alone.
   virtual bool has_hessian() const { return false; }
 
-  // Loss and correct predictions in evaluation mode (no dropout). `scores` [rows], null when not
-  // wanted: how much each sample looks like class 1, z_1 - z_0 (cross-entropy) or z
-  // (binary-logistic). REQUIRES: two classes when scores are wanted.
+  // Loss and correct predictions in evaluation mode (no dropout). REQUIRES: two classes when scores
+  // are wanted, classes when ranks are.
   virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
-                                  float* scores = nullptr) = 0;
+                                  SampleResults results = {}) = 0;
 
   // Mean loss, in evaluation mode, of every row of rows [n, P] on every batch: losses [batches, n].
   // The bits of (b, j) do not depend on the other batches. Models override it where many rows can

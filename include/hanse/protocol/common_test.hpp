@@ -10,10 +10,11 @@
 
 namespace hanse {
 
-// PREFIXcommon_loss and, of classes, PREFIXcommon_accuracy of one model on rank 0; nothing
-// elsewhere, and where there is no such set. Each rank evaluates a share of the samples. The sums
-// go piece after piece, so that they have the same bits on any number of ranks. Collective.
+// PREFIXcommon_loss and, of classes, PREFIXcommon_accuracy of one model on rank 0, and what is
+// asked for (PREFIXcommon_top5); nothing elsewhere, and where there is no such set. Each rank
+// evaluates a share of the samples. The sums go piece after piece, so that they have the same bits
+// on any number of ranks. Collective.
 Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
-                             const std::string& prefix);
+                             const std::string& prefix, const AskedMetrics& asked = {});
 
 }  // namespace hanse

@@ -14,12 +14,14 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/asked_metrics.hpp"
 
 namespace hanse {
 
 // Of one model on a client's test samples; as in ClientEvaluation.
 struct TestScores {
   double loss, accuracy, auroc;
+  AskedScores asked;
 };
 
 // One client, evaluated on its own data.
@@ -31,10 +33,11 @@ struct ClientEvaluation {
   double train_loss = 0;                                    // mean loss over the training samples
   double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
   bool took_part = true;                                    // in the last round
+  AskedScores asked = {};                                   // over the test samples
   // With the shared model, when all of the above is of the client's own and it never took part.
   std::optional<TestScores> before = std::nullopt;
 
-  TestScores test_scores() const { return {loss, accuracy, auroc}; }
+  TestScores test_scores() const { return {loss, accuracy, auroc, asked}; }
 };
 
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
@@ -48,13 +51,16 @@ enum class Split { kTest, kBoth };
 struct EvaluationRequest {
   std::vector<int64_t> clients;
   Split split = Split::kBoth;
+  AskedMetrics asked = {};
 };
 
 // In the request's order; with kTest the fields of training are NaN, its samples 0.
-// `model_of` gives the model of the request's i-th client. Cost: one forward pass over the samples.
+// `model_of` gives the model of the request's i-th client. Adds the clients in training to
+// `counts`, where classes are asked for. Cost: one forward pass over the samples.
 std::vector<ClientEvaluation> evaluate(const Federation& federation,
                                        const EvaluationRequest& request,
-                                       const std::function<Evaluator&(std::size_t i)>& model_of);
+                                       const std::function<Evaluator&(std::size_t i)>& model_of,
+                                       ClassCounts* counts = nullptr);
 
 // All clients in order on rank 0, those held out of training behind the others, empty elsewhere.
 // Each rank brings those that it evaluated. Collective.
@@ -73,18 +79,21 @@ std::string number_or_nothing(double value);
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
 // participants, and `train_loss_fell`, over all; empty: NaN. Accuracies are
-// left out for regression (classes = 0), `auroc` unless there are two classes; it is NaN when no
-// client has both in its test samples.
+// left out for regression (classes = 0), `auroc` and its spread unless there are two classes, other
+// metrics unless they are asked for. Clients that have no such number are left out of them, and
+// counted; without any the metric is NaN.
 Metrics summarize(std::span<const ClientEvaluation> clients,
-                  std::span<const double> previous_train_loss, int64_t classes);
+                  std::span<const double> previous_train_loss, int64_t classes,
+                  const AskedMetrics& asked = {});
 
 // The same without what is of training, each name behind `prefix`.
 Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
-                        int64_t classes);
+                        int64_t classes, const AskedMetrics& asked = {});
 
 // The same of the clients held out of training, named held_out_*; of what they had before their own
 // training named held_out_before_*. Nothing when there are none.
-Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes);
+Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes,
+                           const AskedMetrics& asked = {});
 
 // Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of
 // a sample: n - 1).

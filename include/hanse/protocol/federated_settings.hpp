@@ -7,6 +7,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/comm/comm_options.hpp"
+#include "hanse/protocol/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
@@ -22,6 +23,7 @@ struct FederatedSettings {
   bool equal_importance = false;   // the sampler's lambda_m: 1/M; else by samples
   bool regret = false;             // measure the sampler's regret: all clients train every round
   bool trace = false;              // keep what the rules were given
+  AskedMetrics asked = {};         // of evaluations
   bool own_models = false;         // evaluate every client's own model, not the shared one
   std::string state_folder = ".";  // of the client states' mapped file
   double (*clock)() = monotonic_seconds;  // of all that a round times; tests bring their own

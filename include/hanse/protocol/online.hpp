@@ -63,6 +63,7 @@ class OnlineTrainer final : public Protocol {
     double loss_scale = 0;         // see unit_loss
     double c = 0;                  // of Fed-Exp's test, see may_mix; 0: off
     double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
+    AskedMetrics asked = {};       // of evaluations
     StreamOptions stream;
   };
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hanse/base/state.hpp"
@@ -86,7 +87,15 @@ class Protocol {
   virtual bool keeps_state_of(int64_t /*client*/) const { return false; }
 
  protected:
-  int64_t completed_ = 0;  // rounds
+  // Puts the lines of classes.csv among those that take_lines() gives.
+  std::vector<TableLines> with_classes(std::vector<TableLines> tables) {
+    if (class_lines_.empty()) return tables;
+    tables.push_back({"classes.csv", kClassColumns, std::exchange(class_lines_, {})});
+    return tables;
+  }
+
+  std::string class_lines_;  // rank 0: class_lines() of evaluations since the last take_lines()
+  int64_t completed_ = 0;    // rounds
   std::exception_ptr failure_;
 };
 

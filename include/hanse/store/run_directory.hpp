@@ -49,8 +49,10 @@ class RunDirectory {
   // Lines of a protocol's own table. The first ones create the file.
   void append_lines(const TableLines& table);
   // Replaces clients.csv. Accuracies are left empty for regression, names where the data have none,
-  // and name and split of clients that the federation does not have (bandits).
-  void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation);
+  // and name and split of clients that the federation does not have (bandits). Two classes have a
+  // column auroc, and each metric that is asked for has one.
+  void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation,
+                     const AskedMetrics& asked = {});
   // Replaces partition.csv: samples of each label that a client has, a line each; of the first
   // 1,000 clients. Nothing for regression.
   void write_partition(const Federation& federation);

@@ -87,7 +87,7 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
-  EvaluationSums evaluate(std::span<const int64_t> places, float* scores) override {
+  EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
     const at::Tensor order = upload(places.data(), {n}, at::kLong);
@@ -97,7 +97,12 @@ class NetworkCohort final : public Cohort {
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
     const at::Tensor sums = at::cat({loss, correct}).cpu();
-    if (scores != nullptr) at::from_blob(scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
+    if (results.scores) {
+      at::from_blob(results.scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
+    }
+    if (results.ranks) {
+      at::from_blob(results.ranks, {1, n}, at::kInt).copy_(ranks_of_labels(*loss_, z, targets));
+    }
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }

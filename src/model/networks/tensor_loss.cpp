@@ -58,4 +58,14 @@ at::Tensor class_one_scores(const at::Tensor& z) {
   return z.size(-1) == 1 ? z.squeeze(-1) : z.select(-1, 1) - z.select(-1, 0);
 }
 
+at::Tensor ranks_of_labels(const Loss& loss, const at::Tensor& z, const at::Tensor& targets) {
+  if (z.size(-1) == 1) return guessed_right(loss, z, targets).logical_not().to(at::kInt);
+  const at::Tensor label = targets.to(at::kLong).unsqueeze(-1);
+  const at::Tensor own = z.gather(-1, label);
+  const at::Tensor place = at::arange(z.size(-1), label.options());
+  const at::Tensor before = place.lt(label).logical_and(z.lt(own).logical_not());
+  const at::Tensor behind = place.gt(label).logical_and(z.le(own).logical_not());
+  return before.logical_or(behind).sum(-1).to(at::kInt);
+}
+
 }  // namespace hanse

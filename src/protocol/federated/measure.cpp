@@ -56,9 +56,11 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
   return squared;
 }
 
-std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round) {
+std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
+                                                  const AskedMetrics& asked, ClassCounts& counts) {
   const Federation& federation = parts.federation;
-  EvaluationRequest own, held_out{.clients = {}, .split = Split::kTest};
+  EvaluationRequest own{.clients = {}, .asked = asked};
+  EvaluationRequest held_out{.clients = {}, .split = Split::kTest, .asked = asked};
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
     if (!round.plan.homes().keeps(client)) continue;
     own.clients.push_back(client);
@@ -67,9 +69,10 @@ std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const Roun
   const auto before = evaluate(federation, held_out, [&](std::size_t) -> Evaluator& {
     return parts.engine->shared_model(round.model);
   });
-  auto found = evaluate(federation, own, [&](std::size_t i) -> Evaluator& {
+  const auto own_model = [&](std::size_t i) -> Evaluator& {
     return parts.engine->solo()->own_model(round, own.clients[i]);
-  });
+  };
+  auto found = evaluate(federation, own, own_model, &counts);
   const std::size_t trained = found.size() - before.size();
   for (std::size_t i = 0; i < before.size(); ++i) {
     found[trained + i].before = before[i].test_scores();

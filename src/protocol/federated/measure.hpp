@@ -27,6 +27,7 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
 // Every client with the model that it would make of the shared one in the next round, on the rank
 // that keeps its state; in client order, those held out behind. Cost: where clients keep no model,
 // a round of all clients. REQUIRES: engine.solo().
-std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round);
+std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
+                                                  const AskedMetrics& asked, ClassCounts& counts);
 
 }  // namespace hanse

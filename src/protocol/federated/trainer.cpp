@@ -297,34 +297,38 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
-  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, parts_.federation)};
-  const auto evaluate_row = [&](std::span<const float> row) {
-    const auto found = hanse::evaluate(parts_.federation, request, [&](std::size_t) -> Evaluator& {
-      return engine().shared_model(row);
-    });
+  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, parts_.federation),
+                                  .asked = settings_.asked};
+  const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
+    const auto found = hanse::evaluate(
+        parts_.federation, request,
+        [&](std::size_t) -> Evaluator& { return engine().shared_model(row); }, counts);
     return gather_evaluations(parts_.comm, request.clients, found);
   };
   const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
-    const auto found =
-        evaluate_common_test(parts_.federation, engine().shared_model(row), parts_.comm, prefix);
+    const auto found = evaluate_common_test(parts_.federation, engine().shared_model(row),
+                                            parts_.comm, prefix, settings_.asked);
     evaluated_.insert(evaluated_.end(), found.begin(), found.end());
   };
   evaluated_.clear();
   if (!average_.empty()) {
     engine().receive(average_);  // where the model was
     model_is_shared_ = false;
-    const auto found = evaluate_row(average_);
+    const auto found = evaluate_row(average_, nullptr);
     const auto trained = static_cast<std::size_t>(parts_.federation.clients());
     if (server_) {
       evaluated_ = summarize_tests("averaged_", std::span(found).first(trained),
-                                   parts_.federation.classes());
+                                   parts_.federation.classes(), settings_.asked);
     }
     add_common(average_, "averaged_");
   }
   share_model();
   add_common(theta_, "");
-  auto clients =
-      settings_.own_models ? evaluate_own_models(parts_, context()) : evaluate_row(theta_);
+  ClassCounts counts(parts_.federation.classes());
+  auto clients = settings_.own_models
+                     ? evaluate_own_models(parts_, context(), settings_.asked, counts)
+                     : evaluate_row(theta_, &counts);
+  class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   if (server_) mark_participants(clients, server_->drawn());
   return clients;
 }
@@ -350,7 +354,7 @@ Metrics FederatedTrainer::metrics() const {
 std::vector<double> FederatedTrainer::decision() const { return parts_.aggregator.decision(); }
 
 std::vector<TableLines> FederatedTrainer::take_lines() {
-  return server_ ? server_->take_lines() : std::vector<TableLines>();
+  return with_classes(server_ ? server_->take_lines() : std::vector<TableLines>());
 }
 
 const RoundTrace& FederatedTrainer::trace() const { return server_->trace(); }

@@ -1,0 +1,72 @@
+// Metrics of test samples that a job asks for (evaluate.metrics), beside loss, accuracy and, of two
+// classes, the area under the ROC curve. What is not asked for is not computed.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+struct AskedMetrics {
+  bool top5 = false;
+  bool balanced_accuracy = false;
+  bool f1 = false;
+  bool classes = false;  // of each class, over all clients: classes.csv
+
+  bool any() const { return top5 || balanced_accuracy || f1 || classes; }
+};
+
+// Of names separated by commas. Throws InvalidArgument: an unknown one.
+AskedMetrics asked_metrics(const std::string& names);
+
+// Throws InvalidArgument when data of so many classes (0: regression) have no such metric: top5
+// needs more than five classes, f1 two.
+void check_asked(const AskedMetrics& asked, int64_t classes);
+
+// Samples with labels in [0, classes) and their ranks (SampleResults), counted.
+struct RankCounts {
+  std::vector<int64_t> samples, correct;  // [classes], of each label
+  int64_t top5 = 0;                       // samples with a rank below 5
+
+  RankCounts(std::span<const int32_t> labels, std::span<const int32_t> ranks, int64_t classes);
+  RankCounts& operator+=(const RankCounts& more);
+};
+
+// NaN: not asked for, or not defined for the samples.
+//   top5               share of the samples with a rank below 5
+//   balanced_accuracy  mean over the labels that there are of the share classified correctly
+//   f1                 of class 1 of two: 2 TP / (2 TP + FP + FN); not defined when there is
+//   neither
+//                      a sample of class 1 nor one taken for it
+struct AskedScores {
+  double top5 = std::numeric_limits<double>::quiet_NaN();
+  double balanced_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double f1 = std::numeric_limits<double>::quiet_NaN();
+};
+AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts);
+
+// The name and value of each that is asked for, in a fixed order.
+std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& asked,
+                                                         const AskedScores& scores);
+
+// Test samples of each class over the clients of an evaluation.
+struct ClassCounts {
+  std::vector<int64_t> clients, samples, correct;  // [classes]
+
+  explicit ClassCounts(int64_t classes);
+  void add(const RankCounts& client);
+};
+
+// Lines "round,label,clients,samples,accuracy" of the classes, on rank 0; empty elsewhere, and
+// where they are not asked for. A class that no client has is left out. Collective.
+std::string class_lines(const AskedMetrics& asked, ClassCounts counts, int64_t round,
+                        Communicator& comm);
+constexpr const char* kClassColumns = "round,label,clients,samples,accuracy";
+
+}  // namespace hanse
