@@ -32,7 +32,7 @@ class Recorder final : public Model {
     std::vector<float> unused(row.size());
     return loss_and_gradient(row, batch, noise, unused);
   }
-  EvaluationSums evaluate(std::span<const float>, const Batch&, float*) override { return {}; }
+  EvaluationSums evaluate(std::span<const float>, const Batch&, SampleResults) override { return {}; }
 
   std::vector<float> seen;
   int64_t longest = 0;
@@ -232,7 +232,7 @@ class Choosy final : public Model {
   double sgd_step(std::span<float>, const Batch&, RandomStream&, double, double) override {
     return 0;
   }
-  EvaluationSums evaluate(std::span<const float>, const Batch& batch, float*) override {
+  EvaluationSums evaluate(std::span<const float>, const Batch& batch, SampleResults) override {
     if (batch.rows == 2) throw Error("not two");
     return {};
   }
