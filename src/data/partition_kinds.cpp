@@ -56,6 +56,11 @@ const std::vector<PartitionKind> kPartitions = {
      partition_power_law},
     {{"by-label", "one class or group of classes a client", labels_key("classes a group")},
      partition_by_label},
+    {{"labels",
+      "some labels a client, a label's samples shared evenly among those that have it (Li et al. "
+      "2022)",
+      labels_key("labels a client")},
+     partition_labels},
     {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
 };
 

@@ -15,6 +15,7 @@ Partition partition_dirichlet(const Dataset& dataset, const FederationOptions& o
 Partition partition_shards(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 Partition partition_by_label(const Dataset& dataset, const FederationOptions& options,
                              uint64_t seed);
+Partition partition_labels(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 
 Partition partition_iid(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 Partition partition_sizes(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
@@ -42,6 +43,7 @@ enum class PartitionStream : uint64_t {
   kRepair = 4,       // dirichlet: samples moved to too small clients
   kShards = 5,       // shards: order of the shards
   kHeldOut = 6,      // who is held out of training
+  kLabels = 7,       // labels: those of a client
 };
 
 inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {

@@ -219,4 +219,62 @@ Partition partition_by_label(const Dataset& dataset, const FederationOptions& op
   return from_owners(owners, options.clients);
 }
 
+namespace {
+
+// Who has each label, [classes]: client c has label c mod classes, and others drawn at random.
+std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationOptions& options,
+                                              uint64_t seed) {
+  std::vector<std::vector<int64_t>> owners(static_cast<std::size_t>(classes));
+  for (int64_t client = 0; client < options.clients; ++client) {
+    const int64_t first = client % classes;
+    std::vector<int64_t> others;
+    for (int64_t label = 0; label < classes; ++label) {
+      if (label != first) others.push_back(label);
+    }
+    partition_stream(seed, PartitionStream::kLabels, static_cast<uint64_t>(client))
+        .shuffle(std::span<int64_t>(others));
+    others.resize(static_cast<std::size_t>(options.labels_per_client - 1));
+    others.push_back(first);
+    for (const int64_t label : others) owners[static_cast<std::size_t>(label)].push_back(client);
+  }
+  return owners;
+}
+
+}  // namespace
+
+Partition partition_labels(const Dataset& dataset, const FederationOptions& options,
+                           uint64_t seed) {
+  require_labels(dataset, options);
+  if (options.labels_per_client < 1 || options.labels_per_client > dataset.classes) {
+    throw InvalidArgument(fmt::format("{} labels a client", options.labels_per_client),
+                          "federation.labels-per-client",
+                          fmt::format("1 to {} are possible", dataset.classes));
+  }
+  const auto owners = draw_labels(dataset.classes, options, seed);
+  const Partition classes = order_by_class(dataset, seed);
+  std::vector<std::vector<int64_t>> samples(static_cast<std::size_t>(options.clients));
+  for (std::size_t k = 0; k < owners.size(); ++k) {
+    const int64_t size = classes.offsets[k + 1] - classes.offsets[k];
+    const int64_t parts = std::ssize(owners[k]);
+    for (int64_t i = 0; i < size && parts > 0; ++i) {
+      const int64_t owner = owners[k][static_cast<std::size_t>(i % parts)];
+      samples[static_cast<std::size_t>(owner)].push_back(
+          classes.order[static_cast<std::size_t>(classes.offsets[k] + i)]);
+    }
+  }
+  Partition result{.offsets = {0}};
+  for (std::vector<int64_t>& own : samples) {
+    if (own.empty()) {
+      throw InvalidArgument(
+          fmt::format("client {} has none of the samples of its labels", result.clients()),
+          "federation.clients", "have fewer clients, or more labels a client");
+    }
+    std::ranges::sort(own);
+    result.order.insert(result.order.end(), own.begin(), own.end());
+    result.offsets.push_back(std::ssize(result.order));
+  }
+  result.train_end.assign(result.offsets.begin() + 1, result.offsets.end());
+  return result;
+}
+
 }  // namespace hanse

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -150,11 +149,17 @@ void add_accuracy(const std::vector<double>& accuracy, std::span<const double> s
 }
 
 // Mean and spread over the clients that have such a number, and how many have none.
-void add_spread(const std::string& name, const std::vector<double>& values, Metrics& metrics) {
-  std::vector<double> low;
-  std::ranges::copy_if(values, std::back_inserter(low), [](double x) { return !std::isnan(x); });
+void add_spread(const std::string& name, const std::vector<double>& values,
+                std::span<const double> samples, Metrics& metrics) {
+  std::vector<double> low, weights;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    low.push_back(values[i]);
+    weights.push_back(samples[i]);
+  }
   const auto left_out = static_cast<double>(values.size() - low.size());
   const double middle = low.empty() ? 0 : mean(low);  // in the order of the clients
+  const double weighted = low.empty() ? 0 : weighted_mean(low, weights);
   std::ranges::sort(low);
   const std::vector<double> high(low.rbegin(), low.rend());
   const auto add = [&](const std::string& what, auto number) {
@@ -162,6 +167,7 @@ void add_spread(const std::string& name, const std::vector<double>& values, Metr
     metrics.emplace_back(name + what, low.empty() ? nothing : number());
   };
   add("", [&] { return middle; });
+  add("_weighted", [&] { return weighted; });
   add("_worst10", [&] { return head_mean(low, 0.10); });
   add("_worst", [&] { return low.front(); });
   add("_best", [&] { return high.front(); });
@@ -179,7 +185,7 @@ std::vector<double> numbers_of(std::span<const ClientEvaluation> clients, Number
 }
 
 void add_asked(std::span<const ClientEvaluation> clients, const AskedMetrics& asked,
-               Metrics& metrics) {
+               std::span<const double> samples, Metrics& metrics) {
   const auto names = named_scores(asked, {});
   for (std::size_t i = 0; i < names.size(); ++i) {
     add_spread(names[i].first,
@@ -187,7 +193,7 @@ void add_asked(std::span<const ClientEvaluation> clients, const AskedMetrics& as
                           [&](const ClientEvaluation& client) {
                             return named_scores(asked, client.asked)[i].second;
                           }),
-               metrics);
+               samples, metrics);
   }
 }
 
@@ -281,9 +287,9 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
   if (classes > 0) add_accuracy(accuracy, samples, metrics);
   if (classes == 2) {
     add_spread("auroc", numbers_of(clients, [](const auto& client) { return client.auroc; }),
-               metrics);
+               samples, metrics);
   }
-  add_asked(clients, asked, metrics);
+  add_asked(clients, asked, samples, metrics);
   const TrainingProgress progress = progress_since(previous_train_loss, clients);
   metrics.emplace_back("improved", progress.improved);
   metrics.emplace_back("train_loss_fell", progress.fell);

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -24,12 +24,30 @@ std::string content(const std::string& file) {
 
 TEST(Heart, TheTableIsWhatPrepareMakes) {
   const TempFolder folder;
-  const std::string made = folder.file("heart.csv");
-  const std::string command = "'" + kFolder + "/prepare' '" + made + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
-  const std::string committed = content(kFolder + "/heart.csv");
-  EXPECT_FALSE(committed.empty());
-  EXPECT_TRUE(content(made) == committed) << "run data/heart/prepare and commit heart.csv";
+  for (const auto& [name, option] :
+       {std::pair<std::string, std::string>{"heart.csv", ""}, {"heart-920.csv", "--all "}}) {
+    const std::string made = folder.file(name);
+    const std::string command = "'" + kFolder + "/prepare' " + option + "'" + made + "'";
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+    const std::string committed = content(kFolder + "/" + name);
+    EXPECT_FALSE(committed.empty());
+    EXPECT_TRUE(content(made) == committed) << "run data/heart/prepare and commit " << name;
+  }
+}
+
+TEST(Heart, AllPatients) {
+  const auto alone = make_single_communicator();
+  const auto federation = Federation::load({.kind = "csv",
+                                            .path = kFolder + "/heart-920.csv",
+                                            .test_fraction = 0,
+                                            .client_column = "hospital"},
+                                           {.partition = "by-column"}, 1, *alone);
+  EXPECT_EQ(federation.sample_shape(), std::vector<int64_t>{15});
+  const std::vector<int64_t> patients = {303, 294, 123, 200};
+  for (int64_t c = 0; c < 4; ++c) {
+    EXPECT_EQ(federation.train(c).size(), patients[static_cast<std::size_t>(c)]);
+  }
+  EXPECT_EQ(std::count(federation.labels().begin(), federation.labels().end(), 1), 509);
 }
 
 TEST(Heart, FourHospitals) {

@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PartitionSamples, DependsOnTheSeed) {
   const Dataset dataset = cyclic_dataset(101, 5);
-  for (const char* kind : {"iid", "dirichlet", "shards", "sizes", "power-law", "by-label"}) {
+  for (const char* kind :
+       {"iid", "dirichlet", "shards", "sizes", "power-law", "by-label", "labels"}) {
     const FederationOptions options = Case{kind, 101, 5, 9}.options();
     EXPECT_NE(partition_samples(dataset, options, 1).order,
               partition_samples(dataset, options, 2).order)
@@ -230,7 +231,7 @@ TEST(PartitionSamples, BadArguments) {
 
 TEST(PartitionSamples, RegressionDataHaveNoLabels) {
   const Dataset dataset = regression_dataset(20);
-  for (const char* kind : {"dirichlet", "shards", "by-label"}) {
+  for (const char* kind : {"dirichlet", "shards", "by-label", "labels"}) {
     expect_invalid([&] { partition_samples(dataset, {.clients = 2, .partition = kind}, 1); },
                    {kind, "needs class labels"});
   }

@@ -1,6 +1,8 @@
 // The partitions that look at labels: who gets which classes.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -163,6 +165,58 @@ TEST(PartitionByLabel, EveryClientHasItsGroup) {
   }
   // Class 0 has 101 samples, the others 100.
   EXPECT_EQ(client_sizes(partition), (std::vector<int64_t>{151, 150, 150, 50, 150, 150, 150, 50}));
+}
+
+// Labels 0 to 4 of unequal sizes; every client has its labels, and equal parts of each.
+TEST(PartitionLabels, OwnersShareALabelEvenly) {
+  std::vector<int32_t> labels;
+  for (int32_t k = 0; k < 5; ++k)
+    labels.insert(labels.end(), 20 + 7 * static_cast<std::size_t>(k), k);
+  const Dataset dataset = numbered_dataset(labels, 5);
+  for (const int64_t each : {1, 2, 3, 5}) {
+    for (const int64_t clients : {3, 5, 12}) {
+      const FederationOptions options{
+          .clients = clients, .partition = "labels", .labels_per_client = each};
+      const Partition partition = partition_samples(dataset, options, 9);
+      std::map<int32_t, std::vector<int64_t>> counts;  // of each label, by owner
+      std::set<int64_t> given;
+      for (int64_t c = 0; c < clients; ++c) {
+        std::map<int32_t, int64_t> own;
+        for (const int64_t sample : client_samples(partition, c)) {
+          ++own[labels[static_cast<std::size_t>(sample)]];
+          EXPECT_TRUE(given.insert(sample).second);
+        }
+        EXPECT_EQ(std::ssize(own), each);
+        EXPECT_EQ(own.count(static_cast<int32_t>(c % 5)), 1U);
+        for (const auto& [label, count] : own) counts[label].push_back(count);
+      }
+      for (const auto& [label, own] : counts) {
+        const auto [least, most] = std::ranges::minmax(own);
+        EXPECT_LE(most - least, 1);
+        EXPECT_EQ(std::accumulate(own.begin(), own.end(), int64_t{0}), 20 + 7 * label);
+      }
+      const bool all_owned = clients >= 5 || each == 5;
+      if (all_owned) EXPECT_EQ(std::ssize(given), std::ssize(labels));
+    }
+  }
+  const auto order = [&](uint64_t seed) {
+    return partition_samples(dataset,
+                             {.clients = 12, .partition = "labels", .labels_per_client = 2}, seed)
+        .order;
+  };
+  EXPECT_EQ(order(1), order(1));
+  EXPECT_NE(order(1), order(2));
+}
+
+TEST(PartitionLabels, BadArguments) {
+  const Dataset dataset = numbered_dataset({0, 1, 2, 0, 1, 2}, 3);
+  FederationOptions options{.clients = 3, .partition = "labels", .labels_per_client = 4};
+  expect_invalid([&] { partition_samples(dataset, options, 1); }, {"4 labels", "1 to 3"});
+  options = {.clients = 6, .partition = "labels", .labels_per_client = 1};
+  EXPECT_EQ(partition_samples(dataset, options, 1).clients(), 6);
+  const Dataset few = numbered_dataset({0, 1, 2, 0, 1, 1}, 3);
+  expect_invalid([&] { partition_samples(few, options, 1); },
+                 {"client 5", "none of the samples", "fewer clients"});
 }
 
 TEST(PartitionByLabel, BadArguments) {

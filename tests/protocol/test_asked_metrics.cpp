@@ -59,8 +59,10 @@ TEST(Summarize, TheSpreadOfThoseThatHaveOne) {
   const double nan = std::nan("");
   std::vector<ClientEvaluation> clients;
   for (const double value : {0.25, nan, 1.0, 0.5}) {
-    clients.push_back(
-        {.samples = 1, .train_samples = 1, .auroc = value, .asked = {.f1 = value / 2}});
+    clients.push_back({.samples = value == 0.5 ? 6.0 : 1.0,
+                       .train_samples = 1,
+                       .auroc = value,
+                       .asked = {.f1 = value / 2}});
   }
   const auto of = [](const Metrics& found) {
     return std::map<std::string, double>(found.begin(), found.end());
@@ -68,6 +70,7 @@ TEST(Summarize, TheSpreadOfThoseThatHaveOne) {
   const auto found = of(summarize(clients, {}, 2, {.f1 = true}));
   for (const auto& [name, factor] : {std::pair{std::string("auroc"), 1.0}, {"f1", 0.5}}) {
     EXPECT_DOUBLE_EQ(found.at(name), factor * 1.75 / 3);
+    EXPECT_DOUBLE_EQ(found.at(name + "_weighted"), factor * 4.25 / 8);
     EXPECT_EQ(found.at(name + "_worst"), factor * 0.25);
     EXPECT_EQ(found.at(name + "_worst10"), factor * 0.25);
     EXPECT_EQ(found.at(name + "_best"), factor);

@@ -1,5 +1,6 @@
 // Which client owns which samples. Every partition is disjoint and gives every client a sample; all
-// but `sizes` also cover the data. data/README.md defines each.
+// but `sizes`, and `labels` where nobody has a label, also cover the data. data/README.md defines
+// each.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@ namespace hanse {
 
 struct FederationOptions {
   int64_t clients = 100;
-  // auto|iid|dirichlet|shards|sizes|power-law|by-label|by-column; auto: by-column where the data
-  // have clients of their own, else iid
+  // auto|iid|dirichlet|shards|sizes|power-law|by-label|labels|by-column; auto: by-column where the
+  // data have clients of their own, else iid
   std::string partition = "auto";
   int64_t samples = 60;           // of a client, made up data: train and test (random: mean)
   double alpha = 0.5;             // dirichlet: concentration
   int64_t min_samples = 2;        // dirichlet, power-law: smallest client; text: smallest role kept
-  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group
+  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels
   std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
   double power = 2.0;   // power-law: exponent of the density of sizes, above 1
