@@ -14,7 +14,9 @@ void may_change(Option& option) { option.may_change = true; }
 
 void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.name", run.name, "name of the run; default: the job file's name");
-  table.add("run.seed", run.seed, at_least(0), "seed of every random stream");
+  table.add("run.seed", run.seed, at_least(0),
+            "seed of every random stream that has none of its own: data.seed, model.seed, "
+            "sampler.seed, client.seed");
   may_change(table.add("run.out", run.out, "run directory; default: runs/NAME"));
   may_change(table.add("run.rounds", run.rounds, at_least(1), "rounds in all"));
   table.add("run.threads", run.threads, between(1, 1024),
@@ -54,7 +56,14 @@ void bind_run(OptionTable& table, RunOptions& run) {
       table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out"));
 }
 
+// Of a section that can have a seed of its own.
+void bind_seed(OptionTable& table, const std::string& section, int64_t& seed,
+               const std::string& of) {
+  table.add(section + ".seed", seed, or_auto(at_least(1)), "seed of " + of + "; auto: run.seed");
+}
+
 void bind_data(OptionTable& table, DataOptions& data) {
+  bind_seed(table, "data", data.seed, "the partition, the test split and made-up samples");
   table.add("data.labels", data.labels, at_least(0),
             "classes to keep, renumbered 0, 1, ... in this order; empty: all");
   table.add("data.test-fraction", data.test_fraction, at_least(0),
@@ -79,9 +88,17 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add_choice("model.init", model.init, {"auto", "uniform", "zeros"},
                    "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
                    "torchscript: the file's; uniform: the same, not for torchscript");
+  bind_seed(table, "model", model.seed, "the initial parameters");
+  table.add("model.start", model.start,
+            "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
+            "of torch.save; empty: none");
+  table.add(
+      "model.start-partial", model.start_partial,
+      "take what the file has of the model's tensors, and start the others as model.init says");
 }
 
 void bind_client(OptionTable& table, ClientOptions& client) {
+  bind_seed(table, "client", client.seed, "what clients draw: orders of samples, dropout");
   table.add("client.epochs", client.epochs, at_least(1),
             "passes over the client's samples a round; not used when client.steps > 0");
   table.add("client.steps", client.steps, at_least(0), "mini-batch steps a round; 0: epochs");
@@ -118,6 +135,7 @@ void bind_client(OptionTable& table, ClientOptions& client) {
 }
 
 void bind_sampler(OptionTable& table, SamplerOptions& sampler) {
+  bind_seed(table, "sampler", sampler.seed, "who is there, and who is drawn");
   table.add("sampler.availability", sampler.availability,
             "who is there: always; a probability in (0, 1]; blocks(n) or blocks(n, rounds), one of "
             "n blocks of clients at a time; or a file of lines client,first round,last round");

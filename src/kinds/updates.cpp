@@ -4,11 +4,13 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/client/feddyn.hpp"
 #include "hanse/client/personal.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
@@ -77,6 +79,32 @@ void check_second_order(const Job& job) {
           "server.optimizer = sgd: its step is a step of Newton's");
 }
 
+// One algorithm of clients and server.
+void check_feddyn(const Job& job) {
+  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
+    if (!met) throw InvalidArgument("feddyn needs " + needed, chooser, "or another client.update");
+  };
+  const std::string& sampler = job.sampler.kind;
+  require(sampler == "uniform" || sampler == "full", "sampler.kind",
+          "sampler.kind = uniform or full");
+  require(aggregator_traits(job.aggregator).plain_mean && job.aggregator.estimator == "normalized",
+          "aggregator.kind", "aggregator.kind = fedavg with aggregator.estimator = normalized");
+  require(job.server.optimizer == "sgd", "server.optimizer", "server.optimizer = sgd");
+  const std::string steps = beyond_plain_steps(job.client);
+  require(steps.empty(), steps, steps + " as it is by default");
+}
+
+void check_fednova(const Job& job) {
+  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
+    if (met) return;
+    throw InvalidArgument("fednova counts gradients: it needs " + needed, chooser,
+                          "or another client.update");
+  };
+  require(job.client.optimizer.kind == "sgd", "client.optimizer", "client.optimizer = sgd");
+  require(job.client.optimizer.state == "fresh", "client.optimizer-state",
+          "client.optimizer-state = fresh");
+}
+
 using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& options,
                                                      const Federation& federation, Model& model);
 
@@ -107,6 +135,23 @@ const Family<UpdateKind> kUpdates{
            "one")},
       {.own_models = true},
       make_ditto},
+     {{"fednova",
+       "SGD; updates count by their effective steps (Wang et al. 2020)",
+       {},
+       check_fednova},
+      {.separable = true},
+      make_sgd},
+     {{"feddyn",
+       "SGD with a regulariser that moves with the client (Acar et al. 2021)",
+       {with_default(
+            newton_key("alpha", &NewtonOptions::alpha, above(0),
+                       "weight of the regulariser alpha/2 |w - theta|^2"),
+            [](Job& job) -> double& { return job.client.second_order.alpha; }, 0.01),
+        kImportance},
+       check_feddyn},
+      {},
+      make_feddyn,
+      [](const ClientOptions&, int64_t n_params) { return make_dyn_optimizer(n_params); }},
      {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", kFedNew,
        check_second_order},
       {},
@@ -157,6 +202,11 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
   if (needs.rates && !own_loss.empty()) {
     throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss", own_loss,
                           "use another aggregator.kind, or leave it as it is by default");
+  }
+  if (options.kind == "fednova" && !needs.rates && (needs.after_training() || needs.norms)) {
+    throw InvalidArgument(job.aggregator.kind + " looks at updates, which fednova weighs anew",
+                          "client.update",
+                          "use a rule that weighs before training, such as fedavg");
   }
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());

@@ -8,6 +8,13 @@
 namespace hanse {
 
 void Model::initialize(std::span<float> row, RandomStream& stream) const {
+  draw(row, stream);
+  for (const StartPart& part : start_) {
+    std::copy(part.values.begin(), part.values.end(), row.begin() + part.offset);
+  }
+}
+
+void Model::draw(std::span<float> row, RandomStream& stream) const {
   if (from_zeros_) {
     std::fill(row.begin(), row.end(), 0.0f);
     return;

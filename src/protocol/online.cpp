@@ -109,7 +109,7 @@ void OnlineTrainer::for_my_nodes(Work work) {
 void OnlineTrainer::initialize_model() {
   const bool one_model = parts_.rule.exchange() == Exchange::kMean;
   for (int64_t node = 0; node < nodes_; ++node) {
-    RandomStream stream(settings_.seed, Purpose::kInitialize, 0,
+    RandomStream stream(settings_.model_seed.value_or(settings_.seed), Purpose::kInitialize, 0,
                         static_cast<uint64_t>(one_model ? 0 : node));
     parts_.model.initialize(row_of(theta_, node), stream);
   }

@@ -31,7 +31,9 @@ void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients
 }
 
 FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
-  return {.seed = static_cast<uint64_t>(job.run.seed),
+  return {.seed = seed_of(job, job.client.seed),
+          .model_seed = seed_of(job, job.model.seed),
+          .sampler_seed = seed_of(job, job.sampler.seed),
           .max_participants = max_participants,
           .client = job.client,
           .server = job.server,

@@ -55,6 +55,7 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
 OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
   const OnlineOptions& online = job.online;
   return {.seed = static_cast<uint64_t>(job.run.seed),
+          .model_seed = seed_of(job, job.model.seed),
           .peers = online.peers,
           .train_first = online.order == "train-then-predict",
           .score_estimates = online.variant == "corrected",

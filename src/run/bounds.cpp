@@ -45,6 +45,7 @@ Job bound_job(const Job& job, const Federation& federation, Bound which) {
   bound.client.kind = "sgd";
   bound.client.personal.clear();
   bound.sampler.kind = sampler_traits(job.sampler).everyone ? "full" : "uniform";
+  bound.sampler.seed = job.sampler.seed;
   bound.sampler.per_round = job.sampler.per_round;
   bound.sampler.availability = job.sampler.availability;
   bound.server.role = job.server.role;

@@ -46,7 +46,7 @@ std::string convert_job(const std::string& job_file, const Overrides& overrides,
   TemporaryFile file(out + ".tmp");
   const ScratchMemory scratch(folder_of(out));
   const auto sizes =
-      write_hanse_file(file.path(), job.data, job.federation, static_cast<uint64_t>(job.run.seed));
+      write_hanse_file(file.path(), job.data, job.federation, seed_of(job, job.data.seed));
   file.publish(out);
   return fmt::format("{}: {} clients{}, {} samples, {:.1f} MB\n", out, sizes.clients,
                      sizes.held_out > 0 ? fmt::format(" and {} held out", sizes.held_out) : "",

@@ -36,11 +36,11 @@ bool holds(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-const Reading kBoundReading{
-    .sections = {"run", "data", "federation", "model", "client", "comm", "evaluate", "checkpoint",
-                 "report"},
-    .keys = {"server.role", "sampler.kind", "sampler.per-round", "sampler.availability"},
-    .except = {"client.update", "client.personal"}};
+const Reading kBoundReading{.sections = {"run", "data", "federation", "model", "client", "comm",
+                                         "evaluate", "checkpoint", "report"},
+                            .keys = {"server.role", "sampler.kind", "sampler.per-round",
+                                     "sampler.availability", "sampler.seed"},
+                            .except = {"client.update", "client.personal"}};
 
 const Family<ProtocolKind> kProtocols{
     "protocols",
@@ -71,7 +71,7 @@ const Family<ProtocolKind> kProtocols{
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-       .except = {"evaluate.view", "evaluate.metrics"}},
+       .except = {"evaluate.view", "evaluate.metrics", "data.seed"}},
       std::nullopt,
       assemble_bandit}}};
 

@@ -37,7 +37,7 @@ Fields sampler_header(const KeyedJob& job, const Federation& federation,
                       const ClientSampler& sampler) {
   Fields header{{"rule", options_of(job, "sampler")}, {"clients", sampler.clients()}};
   const SamplerTraits traits = sampler_traits(job.sampler);
-  if (traits.own) header["seed"] = job.run.seed;
+  if (traits.own) header["seed"] = seed_of(job, job.sampler.seed);
   for (int64_t client = 0; client < sampler.clients(); ++client) {
     if (traits.by_shares) header["initial"].push_back(sampler.probability(client));
     if (traits.by_samples) header["initial"].push_back(federation.train(client).size());

@@ -12,6 +12,7 @@
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/evaluated_on.hpp"
 #include "protocols.hpp"
+#include "warm_start.hpp"
 
 namespace hanse {
 
@@ -44,6 +45,13 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
     assembly.model = make_model(job.model, federation.sample_shape(), federation.classes());
   });
   note_file("model.path", model_file(job.model), comm, assembly);
+  if (!job.model.start.empty()) {
+    agree_on(comm, [&] {
+      const std::string differs = warm_start(job.model, *assembly.model);
+      if (!differs.empty()) assembly.greeting.push_back(differs);
+    });
+    note_file("model.start", job.model.start, comm, assembly);
+  }
   const int64_t vocabulary = assembly.model->vocabulary();
   if (vocabulary == 0) return;
   agree_on(comm, [&] {
@@ -123,8 +131,8 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
   agree_on(comm, [&] {  // a file may be damaged on one host alone
     const InPhase phase(Phase::kReading);
-    assembly.federation = Federation::load(job.data, job.federation,
-                                           static_cast<uint64_t>(job.run.seed), *assembly.host);
+    assembly.federation =
+        Federation::load(job.data, job.federation, seed_of(job, job.data.seed), *assembly.host);
   });
   require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
                "every host needs the same files");

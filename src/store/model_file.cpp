@@ -48,4 +48,22 @@ void write_model(const std::string& path, const ParameterLayout& layout,
   temporary.publish(path);
 }
 
+std::vector<NamedTensor> read_model(const std::string& path) {
+  if (const auto damage = damage_if_sealed(path, kModelSeal)) throw InvalidArgument(*damage, path);
+  std::vector<NamedTensor> tensors;
+  try {
+    const hdf5::Section section;
+    const hdf5::File file = hdf5::File::open_to_read(path);
+    for (const std::string& name : file.dataset_names("/")) {
+      const hdf5::Dataset dataset = file.dataset(name);
+      if (name == "/row" || dataset.type() != hdf5::kTypeOf<float>) continue;
+      tensors.push_back({name.substr(1), dataset.shape(), dataset.values<float>()});
+    }
+  } catch (const IoError& error) {
+    throw InvalidArgument(std::string("no readable model: ") + error.what(), "",
+                          "a model.h5 of a run, or a state dict of torch.save");
+  }
+  return tensors;
+}
+
 }  // namespace hanse

@@ -94,7 +94,7 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   for (const char* kind : {"lstm", "transformer", "resnet18", "torchscript"}) {
     refused("model.kind", [&](Job& job) { job.model.kind = kind; });
   }
-  for (const char* update : {"scaffold", "ditto", "fednew", "fednl"}) {
+  for (const char* update : {"scaffold", "ditto", "feddyn", "fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
   for (const char* rule : {"dqn-fed", "adafed", "propfair", "fedheal"}) {
@@ -104,6 +104,11 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = "window";
   });
+  refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
+  refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
+  refused("client.schedule-over", [](Job& job) { job.client.schedule.over = "steps"; });
+  refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
+  refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   refused("client.personal", [](Job& job) { job.client.personal = "*bias*"; });
   refused("comm.reduction", [](Job& job) { job.comm.reduction = "fast"; });
   refused("run.round-seconds", [](Job& job) { job.run.round_seconds = 2; });

@@ -1,6 +1,7 @@
 // Every aggregator with every sampler, server optimizer and local update, on a job of six clients.
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -103,10 +104,18 @@ bool lacks_gradients(const Choice& choice) {
   return takes_gradients(choice.aggregator) && choice.update != "sgd";
 }
 
-bool lacks_newton_steps(const Choice& choice) {
+// Of updates that are one algorithm with the server.
+bool lacks_its_server(const Choice& choice) {
   const bool second_order = choice.update == "fednew" || choice.update == "fednl";
-  return second_order &&
-         (choice.sampler != "full" || choice.aggregator != "fedavg" || choice.optimizer != "sgd");
+  const bool dyn = choice.update == "feddyn";
+  const bool drawn = choice.sampler == "full" || (dyn && choice.sampler == "uniform");
+  return (second_order || dyn) &&
+         (!drawn || choice.aggregator != "fedavg" || choice.optimizer != "sgd");
+}
+// The formula of these tests names norms.
+bool lacks_early_weights(const Choice& choice) {
+  const std::set<std::string> late = {"fedmgda+", "fedlf", "fedheal", "qfedavg", "formula"};
+  return choice.update == "fednova" && late.contains(choice.aggregator);
 }
 
 std::vector<std::string> known_names(const std::string& key) {
@@ -129,7 +138,7 @@ TEST(EveryPair, TrainsOrIsRefused) {
       for (const auto& optimizer : known_names("server.optimizer")) {
         for (const auto& update : known_names("client.update")) {
           const Choice choice{aggregator, sampler, optimizer, update};
-          if (lacks_newton_steps(choice)) {
+          if (lacks_its_server(choice)) {
             expect_error<InvalidArgument>([&] { train(choice, *single); }, {update + " needs"});
             continue;
           }
@@ -137,6 +146,10 @@ TEST(EveryPair, TrainsOrIsRefused) {
             expect_error<AgreedError>(
                 [&] { train(choice, *single); },
                 {"dqn-fed and adafed work on plain gradients", "client.update"});
+            continue;
+          }
+          if (lacks_early_weights(choice)) {
+            expect_error<AgreedError>([&] { train(choice, *single); }, {"fednova weighs anew"});
             continue;
           }
           if (lacks_clients(choice)) {

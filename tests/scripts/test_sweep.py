@@ -150,6 +150,19 @@ class SweepTest(MadeRepository):
         self.assertIn("1 of 4 runs are there", result.stdout)
         self.assertEqual(len(self.table()), 3)
 
+    def test_methods_by_their_names(self):
+        result = self.sweep("--set", "method=fedavg,fedavgm,feddyn", "--set", "client.lr=0.1")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        calls = sorted(self.calls())
+        self.assertEqual(["--server.optimizer=momentum" in call for call in calls].count(True), 1)
+        self.assertEqual(["--client.update=feddyn" in call for call in calls].count(True), 1)
+        self.assertFalse(any("method" in call.split("--run.out")[0] for call in calls))
+        self.assertEqual([row[0] for row in self.table()[1:]],
+                         [f"method={name},client.lr=0.1" for name in ("fedavg", "fedavgm", "feddyn")])
+        result = self.sweep("--set", "method=fedsgdm")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("unknown method 'fedsgdm'; hint: known: fedavg, fedprox", result.stderr)
+
     def test_failures_are_shown_and_the_rest_is_run(self):
         result = self.sweep("--set", "client.lr=9,0.3")
         self.assertEqual(result.returncode, 1)

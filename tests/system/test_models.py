@@ -7,6 +7,8 @@ import sys
 import threading
 import zipfile
 
+import h5py
+import numpy
 import torch
 
 import hanse
@@ -53,6 +55,50 @@ class ModelCase(hanse.Case):
         with TORCH:
             torch.jit.script(module).save(path)
         return path
+
+
+class WarmStart(ModelCase):
+    JOB = {"model.kind": "mlp", "model.hidden": 7, "run.rounds": 1}
+    STILL = {"client.lr": 1e-30, "run.overwrite": "true"}  # the model stays where it starts
+
+    def tensors(self, run):
+        with h5py.File(os.path.join(run, "model.h5"), "r") as file:
+            return {name: file[name][()] for name in file}
+
+    def test_starts_from_tensors_of_the_same_names(self):
+        job = self.job({**self.JOB, "run.rounds": 3, "run.state-dict": "true"})
+        first = self.train(job, "first", changes={"run.seed": 3})
+        for file in ("model.h5", "state_dict.pt"):
+            start = {"model.start": os.path.join(first, file)}
+            self.assert_digest(self.train(job, "again", 2, {**self.STILL, **start}), first, file)
+        other = self.train(job, "other", changes={**self.STILL, "model.hidden": 5})
+        partial = self.train(job, "partial", changes={
+            **self.STILL, "model.hidden": 5, "model.start": os.path.join(first, "model.h5"),
+            "model.start-partial": "true"})
+        was, fresh, now = (self.tensors(run) for run in (first, other, partial))
+        numpy.testing.assert_array_equal(now["fc2.bias"], was["fc2.bias"])
+        for name in ("fc1.weight", "fc1.bias", "fc2.weight"):
+            numpy.testing.assert_array_equal(now[name], fresh[name])
+
+    def test_files_of_another_model_are_refused(self):
+        job = self.job(self.JOB)
+        first = os.path.join(self.train(job, "first"), "model.h5")
+        with open(self.path("cut.h5"), "wb") as cut, open(first, "rb") as whole:
+            cut.write(whole.read()[:-100])
+        torch.save(torch.nn.Linear(2, 2).state_dict(), self.path("ordered.pt"))
+        for changes, *parts in [
+                ({"model.start": "missing.h5"}, "no such file: missing.h5", "model.start"),
+                ({"model.start": first, "model.hidden": 8}, "another model",
+                 "fc1.weight [8, ", "([7, ", "model.start-partial"),
+                ({"model.start": first, "model.hidden": "7,3"}, "fc3.weight (not in the file)"),
+                ({"model.start": first, "model.kind": "lenet", "data.shape": "1,28,28",
+                  "model.start-partial": "true"}, "no tensor of the model", "conv1.weight"),
+                ({"model.start": self.path("cut.h5")}, "cut.h5"),
+                ({"model.start": self.path("ordered.pt")}, "ordered.pt", "no plain dictionary",
+                 "torch.save(dict(")]:
+            process = self.hanse("run", job, f"--run.out={self.path('no')}",
+                                 *[f"--{key}={value}" for key, value in changes.items()], expect=None)
+            self.assert_one_error(process, 2, *parts)
 
 
 class Comparing(ModelCase):

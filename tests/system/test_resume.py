@@ -145,7 +145,8 @@ class StopAndResume(hanse.Case):
         self.check(MLP, 3, signal.SIGUSR1, None, None)
 
     def test_usr1_to_a_rank(self):
-        self.check({"server.role": "dedicated"}, 2, signal.SIGUSR1, 1, 4)
+        self.check({"server.role": "dedicated", "server.optimizer": "sgd",
+                    "client.update": "feddyn"}, 2, signal.SIGUSR1, 1, 4)
 
     def test_usr1_to_a_run_without_mpirun(self):
         self.check(CNN, None, signal.SIGUSR1, None, 3)

@@ -101,6 +101,28 @@ class SameBits(hanse.Case):
                             hanse.digest(self.train(job, "other", changes={"run.seed": 6})))
 
 
+class Seeds(hanse.Case):
+    """data.seed, model.seed, sampler.seed and client.seed are run.seed unless they are given."""
+
+    NAMES = ["data.seed", "model.seed", "sampler.seed", "client.seed"]
+
+    def test_each_is_of_its_own_streams(self):
+        job = self.job({"federation.partition": "dirichlet", "run.rounds": 3})
+        given = {"same": dict.fromkeys(self.NAMES, 9)}
+        given.update({name: {name: 8} for name in self.NAMES})
+        runs = dict(zip(["of run.seed", *given], hanse.together([
+            lambda: self.train(job, "nine", changes={"run.seed": 9}),
+            lambda: self.train(job, "same", 2, {"run.seed": 7, **given["same"]}),
+            *[lambda name=name: self.train(job, name, changes={"run.seed": 9, **given[name]})
+              for name in self.NAMES]])))
+        nine = runs.pop("of run.seed")
+        self.assert_digest(runs.pop("same"), nine, "nothing else follows from run.seed")
+        for name, run in runs.items():
+            self.assertNotEqual(hanse.digest(run), hanse.digest(nine), name)
+            same = hanse.text(run, "partition.csv") == hanse.text(nine, "partition.csv")
+            self.assertEqual(same, name != "data.seed")
+
+
 class SameBitsOfPartitions(hanse.Case):
     def compare(self, changes):
         job = self.job(changes)

@@ -79,6 +79,7 @@ struct ClientOptions {
   double rate_limit = 2;               // of l-bfgs and gradient: d <= rate_limit F; 0: no limit
   std::string gradient = "auto";       // what DQN-Fed's clients send: auto | last | mean | update
   SecondOrderOptions second_order;
+  int64_t seed = 0;             // of what clients draw: batches, dropout; 0: run.seed
   bool pooled = false;          // on everybody's samples; set by run.protocol = centralized
   bool alone = false;           // all tensors stay; set by run.protocol = local
   int64_t state_memory = 1024;  // MiB a rank for client states; the rest in a mapped file

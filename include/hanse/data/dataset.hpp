@@ -97,6 +97,7 @@ struct DataOptions {
   double kappa = 25.0;               // dense: condition number of Sigma; at least 1
   std::string scale = "covariance";  // dense: s_m Sigma is a covariance | a deviation
   double nu = 1.0;                   // support: deviation of log w*_j; in [0, 10]
+  int64_t seed = 0;                  // of partition, split and made-up samples; 0: run.seed
 };
 
 // The files of data/README.md, one reader each.

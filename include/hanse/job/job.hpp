@@ -72,4 +72,9 @@ struct Job {
   OnlineOptions online;
 };
 
+// data.seed, model.seed, sampler.seed or client.seed: run.seed where it is 0.
+inline uint64_t seed_of(const Job& job, int64_t seed) {
+  return static_cast<uint64_t>(seed > 0 ? seed : job.run.seed);
+}
+
 }  // namespace hanse

@@ -30,6 +30,13 @@ struct CarriedTensor {
   std::vector<int64_t> values;
 };
 
+// A tensor of a file.
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
 // All tensors of a model, one after another, without gaps: those that gradients train, then the
 // buffers.
 class ParameterLayout {

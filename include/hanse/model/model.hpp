@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hanse/base/random.hpp"
@@ -68,9 +69,15 @@ class Model {
   int64_t n_params() const { return layout_.n_params(); }
 
   // Fills the row: every tensor uniform in +-1/sqrt(fan_in), drawn in the row's order, or the
-  // constant it starts with; or zeros, which draws nothing.
-  virtual void initialize(std::span<float> row, RandomStream& stream) const;
+  // constant it starts with; or zeros, which draws nothing. Values that are given take their
+  // places.
+  void initialize(std::span<float> row, RandomStream& stream) const;
   void start_from_zeros() { from_zeros_ = true; }
+  struct StartPart {
+    int64_t offset;
+    std::vector<float> values;
+  };
+  void start_from(std::vector<StartPart> parts) { start_ = std::move(parts); }
 
   // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`, which
   // may be the row: that spares a pass over memory that is not in the cache). `noise` feeds
@@ -133,8 +140,13 @@ class Model {
   virtual int64_t vocabulary() const { return 0; }
 
  protected:
+  virtual void draw(std::span<float> row, RandomStream& stream) const;
+
   ParameterLayout layout_;
   bool from_zeros_ = false;
+
+ private:
+  std::vector<StartPart> start_;
 };
 
 struct ModelOptions {
@@ -155,6 +167,9 @@ struct ModelOptions {
   int64_t channels = 64;  // resnet18: of the first stage; doubled from stage to stage
   int64_t groups = 2;     // resnet18: of group norm; divide the channels
   std::string path;       // torchscript: the model's file
+  std::string start;      // file whose tensors the model starts from (warm_start.hpp); empty: none
+  bool start_partial = false;  // of some tensors; the others start by `init`
+  int64_t seed = 0;            // of the initial parameters; 0: run.seed
 };
 
 // Builds a model for samples of `sample_shape` and `classes` classes (0: regression).

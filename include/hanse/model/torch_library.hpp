@@ -41,6 +41,10 @@ struct TorchLibrary {
   // carried. REQUIRES: row.size() == layout.n_params().
   std::string (*state_dict)(const ParameterLayout& layout, std::span<const float> row);
 
+  // The tensors of a file of torch.save that holds a state dict, as float32; those of integers are
+  // left out. Throws InvalidArgument for any other file.
+  std::vector<NamedTensor> (*read_state_dict)(const std::string& path);
+
   // For the model that make_model() builds of the same arguments: the same layout, the same loss
   // and the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P
   // floats (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps

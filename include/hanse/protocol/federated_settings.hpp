@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "hanse/base/clock.hpp"
@@ -13,7 +14,9 @@
 namespace hanse {
 
 struct FederatedSettings {
-  uint64_t seed = 1;
+  uint64_t seed = 1;  // of what clients draw; the next two: where it is another
+  std::optional<uint64_t> model_seed = std::nullopt;
+  std::optional<uint64_t> sampler_seed = std::nullopt;
   int64_t max_participants = 1;  // of a round
   ClientOptions client;
   ServerOptions server;

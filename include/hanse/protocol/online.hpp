@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,7 @@ class OnlineTrainer final : public Protocol {
   };
   struct Settings {
     uint64_t seed = 1;
+    std::optional<uint64_t> model_seed = std::nullopt;  // where it is another
     int64_t peers = 0;  // K nodes whose estimates are mixed in a round, drawn anew; 0: all
     bool train_first = true;
     bool score_estimates = false;  // see above

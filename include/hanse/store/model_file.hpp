@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "hanse/model/layout.hpp"
 
@@ -17,5 +18,9 @@ namespace hanse {
 // REQUIRES: row.size() == layout.n_params().
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row);
+
+// The float32 tensors of such a file, or of any HDF5 file that has them at its root. Throws
+// InvalidArgument when it cannot be read, or is damaged.
+std::vector<NamedTensor> read_model(const std::string& path);
 
 }  // namespace hanse

@@ -62,6 +62,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_torchscript = make_torchscript,
       .make_objective = make_objective,
       .state_dict = state_dict,
+      .read_state_dict = read_state_dict,
       .make_cohort = make_cohort,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,

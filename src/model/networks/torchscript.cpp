@@ -33,7 +33,7 @@ class TorchScriptModel final : public GraphModel {
   }
 
   // The file's values; zeros in the parameters when asked for.
-  void initialize(std::span<float> row, RandomStream&) const override {
+  void draw(std::span<float> row, RandomStream&) const override {
     std::copy(start_.begin(), start_.end(), row.begin());
     if (from_zeros_) std::fill_n(row.begin(), layout_.n_trainable(), 0.0F);
   }

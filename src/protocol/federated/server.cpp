@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/fednova.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
@@ -120,12 +121,23 @@ std::vector<double> Server::mix(const Trained& trained) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
+  if (settings_.client.kind == "fednova") normalize(c);
   if (settings_.trace) {
     trace_.gram.assign(report.gram.begin(), report.gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
     trace_.distances.assign(report.distances.begin(), report.distances.end());
   }
   return std::move(c);
+}
+
+// FedNova's weights, of what the rule has decided.
+void Server::normalize(std::span<double> coefficients) const {
+  std::vector<double> taus;
+  for (const int64_t client : participation_.drawn().clients) {
+    taus.push_back(
+        effective_steps(settings_.client, round_, parts_.federation.train(client).size()));
+  }
+  normalize_by_steps(taus, coefficients);
 }
 
 // Losses and norms are summed in the draw's order: the plan's depends on measured times.

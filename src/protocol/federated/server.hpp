@@ -62,6 +62,7 @@ class Server : public Stateful {
   const RoundTrace& trace() const { return trace_; }
 
  private:
+  void normalize(std::span<double> coefficients) const;
   void visit(StateFields& fields) override;
   void forget_mix();
   RoundReport report() const;

@@ -65,7 +65,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
 FederatedTrainer::~FederatedTrainer() = default;
 
 void FederatedTrainer::initialize_model() {
-  RandomStream stream(settings_.seed, Purpose::kInitialize);
+  RandomStream stream(settings_.model_seed.value_or(settings_.seed), Purpose::kInitialize);
   parts_.model.initialize(theta_, stream);
 }
 

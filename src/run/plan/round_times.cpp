@@ -86,7 +86,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
   const auto sampler = make_sampler(job, federation);
   Participation participation(
       *sampler, make_availability(job.sampler.availability, federation.clients()), federation,
-      {.seed = static_cast<uint64_t>(job.run.seed), .regret = job.evaluate.regret});
+      {.seed = seed_of(job, job.sampler.seed), .regret = job.evaluate.regret});
   rounds.resize(static_cast<std::size_t>(std::clamp<int64_t>(job.run.rounds, 1, kDraws)));
   for (std::size_t round = 0; round < rounds.size(); ++round) {
     if (participation.needs_all_clients()) {

@@ -57,6 +57,7 @@ struct SamplerOptions {
   RuleFile own;                  // python, plugin
   // The others; what is above replaces its own. Uniform draws are without replacement.
   LearningOptions learning = {.replacement = false};
+  int64_t seed = 0;  // of the draws and of who is there; 0: run.seed
 };
 
 }  // namespace hanse

@@ -1,0 +1,77 @@
+#include "hanse/client/feddyn.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "batch_stream.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/client/schedule.hpp"
+
+namespace hanse {
+
+namespace {
+
+class FedDyn final : public LocalUpdate {
+ public:
+  FedDyn(const ClientOptions& options, const Federation& federation, Model& model)
+      : LocalUpdate({{"regulariser", model.layout().n_trainable()}}),
+        options_(options),
+        model_(model),
+        batches_(options, federation),
+        gradient_(static_cast<std::size_t>(model.n_params())),
+        theta_(static_cast<std::size_t>(model.layout().n_trainable())) {}
+
+  int64_t control_width() const override { return 1; }
+  bool control_returns() const override { return false; }
+
+  ClientOutcome train(const ClientTask& task) override {
+    std::copy_n(task.row.begin(), theta_.size(), theta_.begin());
+    model_.receive(task.row);
+    const double lr = learning_rate(options_, task.round);
+    const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
+      return pulled_step(task.row, task.state, batch, noise, static_cast<float>(lr));
+    });
+    for (std::size_t i = 0; i < theta_.size(); ++i) {
+      task.state[i] -= alpha() * (task.row[i] - theta_[i]);
+    }
+    if (!task.control_change.empty()) task.control_change.front() = 1;
+    return outcome;
+  }
+
+ private:
+  float alpha() const { return static_cast<float>(options_.second_order.alpha); }
+
+  double pulled_step(std::span<float> row, std::span<const float> h, const Batch& batch,
+                     RandomStream& noise, float rate) {
+    const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
+    const auto slope = static_cast<float>(propfair_slope(options_.propfair, loss));
+    const auto decay = static_cast<float>(options_.weight_decay);
+    for (std::size_t i = 0; i < theta_.size(); ++i) {
+      const float g = slope * gradient_[i] + decay * row[i];
+      row[i] -= rate * (g - h[i] + alpha() * (row[i] - theta_[i]));
+    }
+    model_.move_buffers(row);
+    return loss;
+  }
+
+  ClientOptions options_;
+  Model& model_;
+  BatchStream batches_;
+  std::vector<float> gradient_;  // [P]
+  std::vector<float> theta_;     // [trainable] the received model
+};
+
+}  // namespace
+
+std::unique_ptr<LocalUpdate> make_feddyn(const ClientOptions& options, const Federation& federation,
+                                         Model& model) {
+  const std::string key = beyond_plain_steps(options);
+  if (key.empty()) return std::make_unique<FedDyn>(options, federation, model);
+  throw InvalidArgument(
+      fmt::format("feddyn makes plain steps and cannot be used with {}", key), key,
+      fmt::format("leave {} as it is by default, or use another client.update", key));
+}
+
+}  // namespace hanse
