@@ -8,7 +8,8 @@ matplotlib.use("Agg")  # pictures go to files; nothing needs a screen
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 DASHES = ["-", "--", "-.", ":"]
 GREY = "#5A5A5A"
-PHASE_COLOURS = ["#0072B2", "#E69F00", "#D55E00", "#B8B8B8"]
+PHASE_COLOURS = ["#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442",
+                 "#B8B8B8"]
 STYLE = {
     "font.size": 11, "axes.titlesize": 12, "axes.titleweight": "bold", "axes.titlelocation": "left",
     "axes.labelcolor": GREY, "axes.edgecolor": "#B0B0B0", "axes.spines.top": False,

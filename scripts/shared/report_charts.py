@@ -6,17 +6,18 @@ import json
 import numpy as np
 
 from shared import svg_chart
-from shared.run_files import (PHASES, SPREADS, BadFile, client_values, common_prefix,
-                              evaluated_probabilities, has, over_repeats, phases, smooth,
-                              smooth_nodes, time_unit, window_of)
+from shared.run_files import (SPREADS, BadFile, client_values, common_prefix,
+                              evaluated_probabilities, has, over_repeats, phases,
+                              shown_phases, smooth, smooth_nodes, time_unit, window_of)
 from shared.splits import SAMPLES, prefix_of, upper_first
 from shared.svg_chart import Chart, style_of
 
-PHASE_STYLES = ["c0", "c4", "c1", "rest"]
+PHASE_STYLES = ["c0", "c4", "c1", "c2", "c3", "c5", "c6", "rest"]
 # Columns of rounds.csv in every run.
 ROUND = {"round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
          "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast", "seconds_reduce",
-         "seconds_step", "bytes_broadcast", "bytes_reduce"}
+         "seconds_step", "seconds_draw", "seconds_losses", "seconds_products", "bytes_broadcast",
+         "bytes_reduce"}
 NAMED = 7  # clients with a name and a colour in a chart of many
 
 
@@ -358,9 +359,10 @@ def stacked_time(run):
     factor, unit = time_unit(np.median(sum(parts)))
     chart = Chart(smoothed("Time of a round", window), "round", f"time ({unit})", zero_y=True)
     below = np.zeros(len(table["round"]))
-    for (name, _), style, part in zip(PHASES, PHASE_STYLES, parts):
+    for place, name, part in shown_phases(parts):
         label = f"{name}: {factor * np.median(part):.3g} {unit}"
-        chart.band(table["round"], factor * below, factor * (below + part), label, f"{style} full")
+        chart.band(table["round"], factor * below, factor * (below + part), label,
+                   f"{PHASE_STYLES[place]} full")
         below = below + part
     return chart
 
@@ -371,10 +373,9 @@ def time_bars(runs):
         return []
     medians = np.array([[np.median(phase) for phase in phases(table)] for *_, table in found])
     factor, unit = time_unit(np.max(medians.sum(axis=1)))
-    parts = [(name, style, factor * medians[:, i])
-             for i, ((name, _), style) in enumerate(zip(PHASES, PHASE_STYLES))]
-    legend = "".join(f"<li>{swatch(f'band {style} full')}{name}</li>"
-                     for (name, _), style in zip(PHASES, PHASE_STYLES))
+    parts = [(name, PHASE_STYLES[place], values)
+             for place, name, values in shown_phases(factor * medians.T)]
+    legend = "".join(f"<li>{swatch(f'band {style} full')}{name}</li>" for name, style, _ in parts)
     table = svg_chart.bars("Median time of a round", [run.name for _, run, _ in found], parts, unit)
     return [f'<figure><h3>Median time of a round</h3><ul class="legend">{legend}</ul>{table}'
             '</figure>']

@@ -11,7 +11,9 @@ from .splits import WORDS, prefix_of
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
            "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1"}
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
-          ("waiting", "seconds_wait"), ("the rest", None)]
+          ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),
+          ("inner products", "seconds_products"), ("server step", "seconds_step"),
+          ("bookkeeping", None)]
 
 
 class BadFile(Exception):
@@ -222,11 +224,17 @@ def evaluated_probabilities(run):
 
 
 def phases(table):
-    """Seconds of each phase of each round, [4][rounds]. Each phase is the maximum over ranks, so
-    their sum may exceed the round; the rest is then 0."""
+    """Seconds of each phase of each round, [8][rounds]. Those of clients are the maximum over
+    ranks, so their sum may exceed the round; the last, what no other has, is then 0."""
     named = [np.nan_to_num(table.get(column, np.zeros(len(table["round"]))))
              for _, column in PHASES[:-1]]
     return [*named, np.maximum(np.nan_to_num(table["seconds"]) - sum(named), 0)]
+
+
+def shown_phases(values):
+    """(place in PHASES, name, values) of the phases that are not 0 throughout; values [8][...]."""
+    return [(place, name, values[place]) for place, (name, _) in enumerate(PHASES)
+            if np.any(values[place])]
 
 
 def smooth_nodes(values, window):

@@ -12,7 +12,11 @@ namespace {
 class DenseModel : public NetworkModel {
  public:
   DenseModel(const std::vector<int64_t>& widths, LossPtr loss, bool bias)
-      : NetworkModel(std::move(loss)), stack_(layout_, widths, {.bias = bias}) {}
+      : NetworkModel(std::move(loss)), stack_(layout_, widths, {.bias = bias}) {
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      add_layer_work(static_cast<double>(widths[i - 1] * widths[i]), i == 1);
+    }
+  }
 
   int64_t record_product_cost(int64_t rows) const override {
     return stack_.record_product_cost(rows);

@@ -71,6 +71,13 @@ class NetworkModel : public Model {
 
   const Loss& loss() const { return *loss_; }
 
+  // Notes a layer of so many multiply-adds a sample. A gradient takes them three times, forwards
+  // and for either factor, but twice where the layer reads the samples, whose gradient nobody
+  // needs.
+  void add_layer_work(double multiply_adds, bool reads_samples = false) {
+    gradient_flops_ += (reads_samples ? 4 : 6) * multiply_adds;
+  }
+
   // Logits [rows, outputs] of a batch; they live until the next call and may be overwritten.
   // Dropout is drawn from `noise`; null: evaluation, behind which no backward() follows.
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
@@ -82,6 +89,7 @@ class NetworkModel : public Model {
  private:
   double descend(const float* row, const Batch& batch, RandomStream& noise,
                  const GradientTarget& target) {
+    flops_ += gradient_flops_ * static_cast<double>(batch.rows);
     if (objective_) return descend_objective(row, batch, noise, target);
     const double loss = loss_->loss_and_delta(batch, forward(row, batch, &noise));
     backward(row, batch, target);
@@ -114,6 +122,7 @@ class NetworkModel : public Model {
   }
 
   LossPtr loss_;
+  double gradient_flops_ = 0;             // a sample
   std::unique_ptr<Objective> objective_;  // null: the loss
   std::vector<float> received_;           // [P] where the objective asks for it
   std::vector<float> received_logits_;    // [rows, outputs] likewise

@@ -311,6 +311,8 @@ class Execution {
     Accounts accounts = gather_accounts(comm_, *parts_->host, energy_);
     accounts.participants = trained_;
     accounts.rounds_s = rounds_s_;
+    const double mine = parts_->model ? parts_->model->flops() : 0;
+    accounts.flops = comm_.allreduce_one(mine, ReduceOp::kSum);
     std::string table;
     agree_on(comm_, [&] {
       if (!is_server()) return;

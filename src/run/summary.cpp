@@ -39,6 +39,7 @@ nlohmann::ordered_json accounts_json(const Accounts& accounts) {
   nlohmann::ordered_json json{{"wall_seconds", accounts.wall_s},
                               {"host_memory_bytes", accounts.host_memory_bytes}};
   if (accounts.rounds_s > 0) json["clients_per_second"] = accounts.clients_per_second();
+  if (accounts.rounds_s > 0 && accounts.flops > 0) json["gflops"] = accounts.gflops();
   if (accounts.joules) json["joules"] = *accounts.joules;
   for (const PhaseAccount& phase : accounts.phases) {
     json["phases"][phase.name] = {{"calls", phase.calls},
@@ -151,6 +152,7 @@ std::string accounts_table(const Summary& summary) {
   std::vector<std::string> rates;
   if (accounts.rounds_s > 0) {
     rates.push_back(fmt::format("{:.4g} clients a second", accounts.clients_per_second()));
+    if (accounts.flops > 0) rates.push_back(fmt::format("{:.4g} GFLOP/s", accounts.gflops()));
   }
   rates.push_back(fmt::format("{:.4g} MB a round between ranks", 1e-6 * summary.bytes_per_round));
   rates.push_back(fmt::format("{:.0f} MB of memory a rank, {:.0f} a host at most",

@@ -36,6 +36,43 @@ TEST(Zoo, ParameterCounts) {
   }
 }
 
+// Multiply-adds a sample, counted by hand; the first layer of images and features is apart, since
+// the gradient of its input is not computed.
+TEST(Zoo, FlopsOfAGradient) {
+  struct Work {
+    std::string kind;
+    std::vector<int64_t> shape;
+    int64_t classes;
+    double first, others;
+  };
+  const std::vector<Work> works = {
+      {"linear", {784}, 10, 784 * 10, 0},
+      {"mlp", {784}, 10, 784 * 200, 200 * 10},
+      {"lenet",
+       {1, 28, 28},
+       10,
+       28 * 28 * 6 * 25,
+       10 * 10 * 16 * 6 * 25 + 400 * 120 + 120 * 84 + 84 * 10},
+      {"cnn-cifar",
+       {3, 32, 32},
+       10,
+       30 * 30 * 32 * 3 * 9,
+       28 * 28 * 64 * 32 * 9 + 12544 * 128 + 128 * 10},
+      {"resnet18", {3, 32, 32}, 10, 1024 * 64 * 27, 555417600 + 512 * 10 - 1024 * 64 * 27},
+      {"lstm", {80}, 80, 0, 80 * 4 * 256 * (8 + 256 + 256 + 256) + 256 * 80},
+      {"transformer", {80}, 90, 0, 80 * (4 * 64 * 64 + 2 * 64 * 256 + 2 * 80 * 64) + 64 * 90}};
+  for (const Work& work : works) {
+    auto options = model_options(work.kind, "cross-entropy");
+    const auto model = make_model(options, work.shape, work.classes);
+    const Samples samples(work.shape, work.classes, 2, 1, work.first == 0 ? work.classes : 0);
+    EXPECT_EQ(model->flops(), 0);
+    for (int times = 1; times <= 2; ++times) {
+      loss_and_gradient(*model, initial_row(*model), samples.batch());
+      EXPECT_DOUBLE_EQ(model->flops(), times * 2 * (4 * work.first + 6 * work.others)) << work.kind;
+    }
+  }
+}
+
 TEST(Zoo, LayoutHasNoGaps) {
   for (const auto& kind : model_kinds()) {
     const auto model =

@@ -19,7 +19,8 @@ except ImportError:
 
 ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
                  "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast",
-                 "seconds_reduce", "seconds_step", "bytes_broadcast", "bytes_reduce"]
+                 "seconds_reduce", "seconds_step", "seconds_draw", "seconds_losses",
+                 "seconds_products", "bytes_broadcast", "bytes_reduce"]
 SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
 METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
            [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",
@@ -76,6 +77,10 @@ class RunDirectory(hanse.Case):
             self.assertLessEqual(phase["seconds"], phase["most"], name)
         self.assertGreaterEqual(accounts["host_memory_bytes"], summary["peak_memory_bytes"])
         self.assertGreater(accounts["clients_per_second"], 0)
+        # A linear model of 64 x 5: two products of two operations a sample; 5 clients of 16 samples.
+        a_client = 4 * 64 * 5 * 16 * 1e-9
+        self.assertAlmostEqual(accounts["gflops"] / accounts["clients_per_second"], a_client,
+                               delta=1e-3 * a_client)
 
     def test_summary(self):
         run = self.train(self.job(), "run", 2, {"run.name": "a-name"})

@@ -133,6 +133,10 @@ class Model {
   virtual void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
                             std::span<double> losses);
 
+  // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
+  // model does not know its layers (torchscript) or works on a GPU.
+  double flops() const { return flops_; }
+
   // The largest batch that evaluate() should be given, for memory's sake.
   virtual int64_t evaluation_rows() const { return 256; }
 
@@ -144,6 +148,7 @@ class Model {
 
   ParameterLayout layout_;
   bool from_zeros_ = false;
+  double flops_ = 0;
 
  private:
   std::vector<StartPart> start_;

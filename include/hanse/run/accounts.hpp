@@ -23,10 +23,12 @@ struct Accounts {
   std::vector<PhaseAccount> phases;  // those that any rank was in; the means sum to wall_s
   int64_t participants = 0;          // that were trained
   double rounds_s = 0;               // in which they were
+  double flops = 0;                  // of all ranks' models (Model::flops); 0: not known
   double host_memory_bytes = 0;      // resident at most, of all ranks of the host with the most
   std::optional<double> joules;      // of the hosts' processors, of other programs on them too
 
   double clients_per_second() const { return static_cast<double>(participants) / rounds_s; }
+  double gflops() const { return 1e-9 * flops / rounds_s; }  // a second
 };
 
 // Most resident memory of this process so far.

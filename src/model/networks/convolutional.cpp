@@ -15,7 +15,7 @@ class ConvolutionalModel final : public GraphModel {
   ConvolutionalModel(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape,
                      LossPtr loss)
       : GraphModel(loss), sample_shape_(sample_shape), stages_(spec.stages) {
-    int64_t channels = sample_shape[0];
+    int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       const ConvolutionStage& stage = stages_[s];
       const std::string name = "conv" + std::to_string(s + 1);
@@ -23,6 +23,13 @@ class ConvolutionalModel final : public GraphModel {
       layout_.add(name + ".weight", {stage.channels, channels, stage.kernel, stage.kernel}, fan_in);
       layout_.add(name + ".bias", {stage.channels}, fan_in);
       channels = stage.channels;
+      ConvolutionStage without_pool = stage;
+      without_pool.pool = false;
+      add_layer_work(static_cast<double>(channels * fan_in * output_side({without_pool}, height) *
+                                         output_side({without_pool}, width)),
+                     s == 0);
+      height = output_side({stage}, height);
+      width = output_side({stage}, width);
     }
     std::vector<int64_t> widths = {output_values(stages_, sample_shape)};
     widths.insert(widths.end(), spec.hidden.begin(), spec.hidden.end());

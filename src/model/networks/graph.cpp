@@ -14,6 +14,9 @@ namespace hanse {
 void GraphModel::add_head(const std::vector<int64_t>& widths, double input_dropout,
                           double hidden_dropout) {
   before_head_ = layout_.slots().size();
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    add_layer_work(static_cast<double>(widths[i - 1] * widths[i]));
+  }
   head_ = std::make_unique<DenseStack>(
       layout_, widths,
       DenseOptions{

@@ -180,9 +180,12 @@ class LstmModel final : public NetworkModel {
     for (int64_t k = 0; k < sizes.layers; ++k) {
       const int64_t inputs = k == 0 ? sizes.embedding : sizes.units;
       layers_.emplace_back(layout_, k, inputs, sizes.units);
+      add_layer_work(4.0 *
+                     static_cast<double>(sizes.length * sizes.units * (inputs + sizes.units)));
     }
     head_weight_ = layout_.add("fc.weight", {sizes.outputs, sizes.units}, sizes.units);
     head_bias_ = layout_.add("fc.bias", {sizes.outputs}, sizes.units);
+    add_layer_work(static_cast<double>(sizes.outputs * sizes.units));
     masks_.resize(layers_.size());
     dropped_.resize(layers_.size());
   }

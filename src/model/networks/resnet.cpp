@@ -18,22 +18,34 @@ class ResNet final : public GraphModel {
  public:
   ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
       : GraphModel(loss), sample_shape_(sample_shape), groups_(groups) {
-    add_convolution("conv1", "bn1", sample_shape[0], channels, 3);
+    int64_t height = sample_shape[1], width_of_image = sample_shape[2];
+    const auto add = [&](const std::string& name, const std::string& norm, int64_t from, int64_t to,
+                         int64_t kernel) {
+      add_convolution(name, norm, from, to, kernel);
+      add_layer_work(static_cast<double>(from * to * kernel * kernel * height * width_of_image),
+                     name == "conv1");
+    };
+    add("conv1", "bn1", sample_shape[0], channels, 3);
     int64_t inputs = channels;
     for (int64_t stage = 0; stage < kStages; ++stage) {
       const int64_t width = channels << stage;
       for (int64_t block = 0; block < kBlocks; ++block) {
         const std::string name = fmt::format("layer{}.{}.", stage + 1, block);
-        add_convolution(name + "conv1", name + "bn1", inputs, width, 3);
-        add_convolution(name + "conv2", name + "bn2", width, width, 3);
+        if (inputs != width) {  // a stride of 2
+          height = (height + 1) / 2;
+          width_of_image = (width_of_image + 1) / 2;
+        }
+        add(name + "conv1", name + "bn1", inputs, width, 3);
+        add(name + "conv2", name + "bn2", width, width, 3);
         if (inputs != width) {
-          add_convolution(name + "downsample.0", name + "downsample.1", inputs, width, 1);
+          add(name + "downsample.0", name + "downsample.1", inputs, width, 1);
         }
         inputs = width;
       }
     }
     layout_.add("fc.weight", {loss->outputs(), inputs}, inputs);
     layout_.add("fc.bias", {loss->outputs()}, inputs);
+    add_layer_work(static_cast<double>(loss->outputs() * inputs));
   }
 
   int64_t evaluation_rows() const override { return 32; }

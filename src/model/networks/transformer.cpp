@@ -37,6 +37,10 @@ class TransformerModel final : public GraphModel {
     }
     layout_.add("fc.weight", {sizes.outputs, sizes.embedding}, sizes.embedding);
     layout_.add("fc.bias", {sizes.outputs}, sizes.embedding);
+    const auto d = static_cast<double>(sizes.embedding), length = static_cast<double>(sizes.length);
+    const double a_token = 4 * d * d + 2 * d * static_cast<double>(sizes.units) + 2 * length * d;
+    add_layer_work(static_cast<double>(sizes.layers) * length * a_token);
+    add_layer_work(d * static_cast<double>(sizes.outputs));
   }
 
   int64_t vocabulary() const override { return sizes_.vocabulary; }

@@ -25,6 +25,9 @@ Metrics RoundAccount::numbers() const {
   return {{"seconds_broadcast", broadcast_s},
           {"seconds_reduce", reduce_s},
           {"seconds_step", step_s},
+          {"seconds_draw", draw_s},
+          {"seconds_losses", losses_s},
+          {"seconds_products", products_s},
           {"bytes_broadcast", static_cast<double>(broadcast_bytes)},
           {"bytes_reduce", static_cast<double>(reduce_bytes)}};
 }

@@ -67,6 +67,9 @@ class RoundAccount {
   double wait_s = 0;
   double reduce_s = 0;
   double step_s = 0;
+  double draw_s = 0;  // these three without communication
+  double losses_s = 0;
+  double products_s = 0;
   int64_t broadcast_bytes = 0;
   int64_t reduce_bytes = 0;
 

@@ -20,6 +20,22 @@ namespace hanse {
 
 namespace {
 
+// A phase whose own time counts in `total_s`, without what it spends on communication.
+class OwnTime {
+ public:
+  OwnTime(Phase phase, double& total_s, const Communicator& comm)
+      : total_s_(total_s), comm_(comm), comm_before_s_(comm.seconds()), phase_(phase, total_s) {}
+  ~OwnTime() { total_s_ -= comm_.seconds() - comm_before_s_; }
+  OwnTime(const OwnTime&) = delete;
+  OwnTime& operator=(const OwnTime&) = delete;
+
+ private:
+  double& total_s_;
+  const Communicator& comm_;
+  double comm_before_s_;
+  InPhase phase_;
+};
+
 // Rank 0's list, on all ranks. Collective.
 void share_list(Communicator& comm, std::vector<int64_t>& list) {
   auto count = static_cast<int64_t>(list.size());
@@ -105,7 +121,7 @@ RoundContext FederatedTrainer::context() {
 // Who takes part, sent to all ranks; before that, when the sampler must know what every client
 // would report, that they find it out.
 void FederatedTrainer::decide_participants() {
-  const InPhase phase(Phase::kDraw);
+  const OwnTime phase(Phase::kDraw, account_->draw_s, parts_.comm);
   plan_->clear();
   auto message = PlanMessage::kParticipants;
   if (server_) {
@@ -147,7 +163,7 @@ void FederatedTrainer::share_model() {
 
 // At the received model; then the rule has all it needs, unless it waits for the updates.
 void FederatedTrainer::gather_losses() {
-  const InPhase phase(Phase::kLosses);
+  const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
   auto losses = participants_losses(parts_, settings_, context(), *account_);
   if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
   if (needs_.after_training()) {
@@ -175,7 +191,7 @@ void FederatedTrainer::train(Findings& findings) {
 // is then dropped.
 void FederatedTrainer::mix_kept(const Findings& findings) {
   if (plan_->empty()) return;
-  const InPhase phase(Phase::kProducts);
+  const OwnTime phase(Phase::kProducts, account_->products_s, parts_.comm);
   const std::size_t size = plan_->size();
   std::vector<double> numbers(needs_.norms ? 2 * size : size);  // in the draw's order
   const auto rates = std::span(numbers).first(size);
@@ -245,7 +261,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   }
   PartStep step_part;
   if (server_ && !record.failed) {
-    const InPhase stepping(Phase::kStep);
+    const InPhase stepping(Phase::kStep, account_->step_s);
     plan_->observe(findings);
     attempt(failure_, [&] {
       record.loss = server_->observe(*plan_, findings);
@@ -282,6 +298,7 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
   parts_.comm.bcast(std::span(&over, 1), 0);
   for (int64_t trial = 0; !over; ++trial) {
     share_model();
+    const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
     const auto after = participants_losses(parts_, settings_, context(), *account_);
     over = server_ && server_->accepts(after);
     parts_.comm.bcast(std::span(&over, 1), 0);
