@@ -8,8 +8,8 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
-#include "archive.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/zip_directory.hpp"
 
 namespace hanse {
 
@@ -59,7 +59,7 @@ std::string state_dict(const ParameterLayout& layout, std::span<const float> row
 }
 
 std::vector<NamedTensor> read_state_dict(const std::string& path) {
-  check_archive(path);
+  check_archive({path, "state_dict", "save it with torch.save(model.state_dict(), path)"});
   std::ifstream in(path, std::ios::binary);
   const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::vector<NamedTensor> tensors;
