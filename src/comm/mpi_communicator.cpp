@@ -34,7 +34,7 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size", comm_);
     MPI_Comm host = split_ranks_by_host(comm_);
     // One patience for all ranks: a rank that sleeps delays those that wait for it.
-    int shared = ranks_share_cores(host) ? 1 : 0;
+    int shared = host_share(host).shares_processors() ? 1 : 0;
     hosts_ = hosts_of_ranks(comm_, host);
     MPI_Comm_free(&host);
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce",
@@ -348,6 +348,7 @@ std::unique_ptr<Communicator> make_mpi_communicator() {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup", MPI_COMM_WORLD);
   MPI_Comm_set_name(comm, "hanse ranks");  // for tools that watch
+  warn_of_bound_ranks(comm);
   return std::make_unique<MpiCommunicator>(comm, std::make_shared<Watchdog>(comm));
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "mpi_messages.hpp"
@@ -24,16 +25,41 @@ MPI_Comm split_ranks_by_host(MPI_Comm comm) {
   return host;
 }
 
-bool ranks_share_cores(MPI_Comm host) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof(mine), &mine);
+namespace {
+
+cpu_set_t processors_of(pid_t process) {
+  cpu_set_t found;
+  CPU_ZERO(&found);
+  sched_getaffinity(process, sizeof(found), &found);
+  return found;
+}
+
+}  // namespace
+
+HostShare host_share(MPI_Comm host) {
+  const cpu_set_t mine = processors_of(0);
+  const cpu_set_t launcher = processors_of(getppid());
   cpu_set_t all;
   CPU_ZERO(&all);
   MPI_Allreduce(&mine, &all, sizeof(mine), MPI_BYTE, MPI_BOR, host);
-  int ranks = 0;
-  MPI_Comm_size(host, &ranks);
-  return ranks > CPU_COUNT(&all);
+  HostShare share{.processors = CPU_COUNT(&all), .of_launcher = CPU_COUNT(&launcher)};
+  MPI_Comm_size(host, &share.ranks);
+  return share;
+}
+
+void warn_of_bound_ranks(MPI_Comm comm) {
+  MPI_Comm host = split_ranks_by_host(comm);
+  const HostShare share = host_share(host);
+  MPI_Comm_free(&host);
+  int bound = share.bound_together() ? share.ranks : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &bound, 1, MPI_INT, MPI_MAX, comm), "MPI_Allreduce", comm);
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  if (bound == 0 || rank != 0) return;
+  warning(
+      fmt::format("the {} ranks of a host are bound to fewer processors, and there are more; "
+                  "hint: mpirun --bind-to none, or srun --cpu-bind=cores",
+                  bound));
 }
 
 std::vector<int> hosts_of_ranks(MPI_Comm comm, MPI_Comm host) {

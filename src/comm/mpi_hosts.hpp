@@ -15,8 +15,20 @@ namespace hanse {
 // Collective. The ranks of this rank's host, the lowest first; the caller frees it.
 MPI_Comm split_ranks_by_host(MPI_Comm comm);
 
-// Collective over the ranks of one host: do they outnumber the cores that they may run on?
-bool ranks_share_cores(MPI_Comm host);
+struct HostShare {
+  int ranks = 0;
+  int processors = 0;   // that any of them may run on
+  int of_launcher = 0;  // that the process that started this rank may run on
+
+  bool shares_processors() const { return ranks > processors; }
+  // Has the launcher bound them so, where there are more?
+  bool bound_together() const { return shares_processors() && processors < of_launcher; }
+};
+
+// Collective over the ranks of one host.
+HostShare host_share(MPI_Comm host);
+// Collective. Rank 0 says it where the ranks of a host are bound_together().
+void warn_of_bound_ranks(MPI_Comm comm);
 
 // [size] the lowest rank in `comm` of each rank's host. Collective over `comm`, of which `host` has
 // the ranks of this host, the lowest first.

@@ -168,6 +168,19 @@ class RunDirectory(hanse.Case):
             self.assertEqual(list(file["state/training/model"][:]), list(row))
 
 
+@unittest.skipUnless(len(os.sched_getaffinity(0)) > 1, "one processor")
+class Binding(hanse.Case):
+    def test_ranks_that_share_a_processor_are_told(self):
+        """Bound by what started them; not where they share all that there is."""
+        one = str(min(os.sched_getaffinity(0)))
+        words = [hanse.program(), "run", self.job({"run.rounds": 1}), "--run.overwrite=true"]
+        for before, between, warnings in (([], ["taskset", "-c", one], 1),
+                                          (["taskset", "-c", one], [], 0)):
+            said = subprocess.run([*before, *hanse.mpirun(2), *between, *words], cwd=self.folder,
+                                  capture_output=True, text=True, check=True).stderr
+            self.assertEqual(said.count("warning: the 2 ranks of a host are bound"), warnings, said)
+
+
 class Commands(hanse.Case):
     def test_reference_of_keys(self):
         """jobs/keys.md is what the program prints: `hanse list --markdown > jobs/keys.md`."""
