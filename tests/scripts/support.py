@@ -35,6 +35,15 @@ class ScriptTest(unittest.TestCase):
         (self.folder / folder / "lib").mkdir(parents=True, exist_ok=True)
         shutil.copy(SCRIPTS.parent / "build/lib/mpirun", self.folder / folder / "lib")
 
+    def add_metrics(self, run):
+        """Metrics that a job asks for, with their spread; and those of two classes."""
+        table = (run / "evaluations.csv").read_text().splitlines()
+        head = f"{table[0]},f1,f1_worst,f1_best,common_accuracy"
+        lines = [f"{line},0.5,0.25,0.75,0.625" for line in table[1:]]
+        self.write(run / "evaluations.csv", "\n".join([head, *lines]) + "\n")
+        self.write(run / "classes.csv", "round,label,clients,samples,accuracy\n"
+                   "4,0,2,8,0.5\n4,1,2,9,0.7\n8,0,2,8,0.6\n8,1,2,9,0.8\n")
+
     def assert_one_line_error(self, result, *words):
         """Status 2, and one line on stderr with these words; no traceback."""
         self.assertEqual(result.returncode, 2, result.stderr)

@@ -44,6 +44,13 @@ class PlotTest(ScriptTest):
     def test_one_run(self):
         self.assert_drawn(self.make_run("alone"))
 
+    def test_metrics_that_were_asked_for(self):
+        run = self.make_run("asked")
+        self.add_metrics(run)
+        result = self.script("plot", str(run))
+        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
+                             "metrics.png")
+
     def test_interrupted_run_with_torn_lines(self):
         run = self.make_run("torn", summary=False)
         for name in ("rounds.csv", "evaluations.csv"):

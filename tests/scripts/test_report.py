@@ -56,6 +56,15 @@ class ReportTest(ScriptTest):
         self.assertNotRegex(text, r"url\(|@import|https?:")
         return page, text
 
+    def test_metrics_that_were_asked_for(self):
+        run = self.make_run("asked")
+        self.add_metrics(run)
+        _, text = self.report(run)
+        for title in ("F1 of class 1", "worst to best client", "Accuracy of each class", "class 1",
+                      "Accuracy, common test set"):
+            self.assertIn(title, text)
+        self.assertNotIn("Area under", text)
+
     def test_one_run(self):
         run = self.make_run("alone")
         self.write("alone/job.cfg", "[run]\nprotocol = federated\nseed = 7\n[client]\nlr = <0.1>\n")

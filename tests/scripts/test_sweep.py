@@ -13,7 +13,7 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import sweeping  # noqa: E402
+from shared import paper_page, sweeping  # noqa: E402
 
 # accuracy_mean = lr + seed / 100. It notes how it was called, fails on request, and when asked to
 # wait it ends at SIGUSR1 as the real one does: a checkpoint and status 75. A bad lr is what `check`
@@ -267,6 +267,38 @@ class ReproduceTest(MadeRepository):
         self.reproduce("made", "--seeds", "3")
         self.assertEqual(len(self.calls()), 2 + 6)
 
+    def test_all_that_fits_on_one_page(self):
+        """Short tables first, fewer seeds where the budget ends, and why others are not there."""
+        data = '[data]\nname = "the folder"\nfile = "images"\npath = "own"\nget = "download it"\n'
+        for name, time in [("short", "1 second"), ("long", "2 hours"), ("endless", "90 hours")]:
+            text = TABLE.replace('"a minute"', f'"{time}"').replace("A table", f"The {name} one")
+            self.write(f"scripts/reproductions/{name}.toml", text)
+        self.write("scripts/reproductions/made.toml", TABLE + data)
+        result = self.reproduce("--all", "--budget", "1.5", "--out", "all")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        page = (self.folder / "all/papers.md").read_text()
+        self.assertLess(page.index("## The short one"), page.index("## The long one"))
+        self.assertIn("Cut to 1 of 2 seeds.", page[page.index("## The long one"):])
+        self.assertIn("| slow | accuracy | 11.00 (0.50) | 11.50 % (0.71) | +0.5 | agrees |", page)
+        self.assertIn("| A table | needs the folder; hint: download it", page)
+        self.assertIn("| The endless one | a seed of it does not fit into the 90 minutes", page)
+        self.assertIn("<td>11.50 % (0.71)</td>", (self.folder / "all/papers.html").read_text())
+        self.assertEqual(len(self.calls()), 4 + 2)
+        self.write("data/own/images", "")
+        self.reproduce("--all", "--budget", "1.5", "--out", "all", "--data", "data")
+        self.assertIn("## A table", (self.folder / "all/papers.md").read_text())
+        self.assertEqual(len(self.calls()), 4 + 2 + 4)
+
+    def test_verdicts(self):
+        paper = paper_page.paper_number
+        self.assertEqual(paper("84.42 (2.45)"), (84.42, 2.45))
+        self.assertEqual([paper("-3 %"), paper(""), paper("about 3")],
+                         [(-3, None), (None, None), (None, None)])
+        for ours, known, expected in [((5.4, .3), (5, .5), "agrees"), ((5.6, .3), (5, .5), "near"),
+                                      ((6.1, .3), (5, .5), "differs"), ((5.3, .3), (5, None), "agrees"),
+                                      ((5, None), (5, None), "open"), ((None, None), (5, 1), "-")]:
+            self.assertEqual(paper_page.verdict(known, ours), expected)
+
     def test_overview(self):
         self.assertRegex(self.reproduce().stdout, r"made +A table +4 +a minute +-\n")
 
@@ -304,6 +336,9 @@ class ReproduceTest(MadeRepository):
         self.assert_one_line_error(self.reproduce("mad"), "'mad'", "made")
         self.assert_one_line_error(self.reproduce("made", "--data", "x"), "--data")
         self.assert_one_line_error(self.reproduce("made", "--seeds", "0"), "--seeds")
+        self.assert_one_line_error(self.reproduce("--all"), "--budget")
+        self.assert_one_line_error(self.reproduce("made", "--all", "--budget", "1"), "without a name")
+        self.assert_one_line_error(self.reproduce("--all", "--budget", "0"), "--budget")
 
 
 class TablesTest(unittest.TestCase):
