@@ -32,7 +32,9 @@ class Recorder final : public Model {
     std::vector<float> unused(row.size());
     return loss_and_gradient(row, batch, noise, unused);
   }
-  EvaluationSums evaluate(std::span<const float>, const Batch&, SampleResults) override { return {}; }
+  EvaluationSums evaluate(std::span<const float>, const Batch&, SampleResults) override {
+    return {};
+  }
 
   std::vector<float> seen;
   int64_t longest = 0;
