@@ -172,6 +172,7 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
 void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   may_change(table.add("evaluate.every", evaluate.every, at_least(0),
                        "rounds between evaluations of all clients; 0: after the last round only"));
+  table.add("evaluate.start", evaluate.start, "evaluate the initial model too, as round 0");
   may_change(table.add_choice(
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
       "global: the shared model; personalised: every client's own, or what a round of "

@@ -26,6 +26,7 @@
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "protocols.hpp"
 #include "timeline.hpp"
 
 namespace hanse {
@@ -72,6 +73,9 @@ class Execution {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
     const InPhase phase(Phase::kRest);
+    if (job_.evaluate.start && !resume_ && protocol_kind(job_).reading.reads("evaluate.start")) {
+      evaluate();
+    }
     Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
       comm_.enter_phase("training", completed() + 1);

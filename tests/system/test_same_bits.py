@@ -101,6 +101,30 @@ class SameBits(hanse.Case):
                             hanse.digest(self.train(job, "other", changes={"run.seed": 6})))
 
 
+class RoundZero(hanse.Case):
+    """evaluate.start: a line for the initial model, and nothing else changes."""
+
+    def test_initial_model_is_evaluated(self):
+        job = self.job({"run.rounds": 6, "evaluate.every": 3})
+        plain, still, alone, three, stopped = hanse.together([
+            lambda: self.train(job, "plain"),
+            lambda: self.train(job, "still", changes={"run.rounds": 1, "client.lr": 1e-30}),
+            lambda: self.train(job, "alone", changes={"evaluate.start": "true"}),
+            lambda: self.train(job, "three", 3, {"evaluate.start": "true"}),
+            lambda: self.train(job, "stopped", changes={"evaluate.start": "true",
+                                                        "run.max-seconds": 1e-3},
+                               expect=hanse.STOPPED)])
+        self.assertEqual(hanse.column(alone, "evaluations.csv", "round"), ["0", "3", "6"])
+        for name in ("loss_mean", "accuracy_mean", "loss_std"):
+            first, *others = hanse.column(alone, "evaluations.csv", name)
+            self.assertEqual([first], hanse.column(still, "evaluations.csv", name))
+            self.assertEqual(others, hanse.column(plain, "evaluations.csv", name))
+        self.hanse("resume", stopped, "--run.max-seconds=0")
+        for run in (three, stopped):
+            self.assertEqual(hanse.text(run, "evaluations.csv"), hanse.text(alone, "evaluations.csv"))
+            self.assert_digest(run, plain)
+
+
 class Seeds(hanse.Case):
     """data.seed, model.seed, sampler.seed and client.seed are run.seed unless they are given."""
 

@@ -39,6 +39,7 @@ struct RunOptions {
 
 struct EvaluateOptions {
   int64_t every = 10;         // rounds; 0: after the last round only
+  bool start = false;         // the initial model too, as round 0
   std::string view = "auto";  // auto | global | personalised
   bool regret = false;        // of the sampler; all clients train in every round
   RuleFile metric;            // of the user's own; no path: none
