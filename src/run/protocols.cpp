@@ -71,7 +71,8 @@ const Family<ProtocolKind> kProtocols{
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-       .except = {"evaluate.view", "evaluate.start", "data.seed"}},
+       .except = {"evaluate.view", "evaluate.start", "evaluate.best", "run.patience", "run.target",
+                  "data.seed"}},
       std::nullopt,
       assemble_bandit}}};
 
