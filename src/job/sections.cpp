@@ -33,6 +33,10 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));
+  table.add("run.patience", run.patience, at_least(0),
+            "evaluations without a better evaluate.best after which the run ends; 0: no limit");
+  table.add("run.target", run.target,
+            "metric>=value or metric<=value of an evaluation that ends the run; empty: none");
   table.add("run.round-seconds", run.round_seconds, at_least(0),
             "seconds after which a round starts no further participant; the others' updates are "
             "scaled so that none is favoured; the result then depends on times and ranks; 0: no "
@@ -172,6 +176,11 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
 void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   may_change(table.add("evaluate.every", evaluate.every, at_least(0),
                        "rounds between evaluations of all clients; 0: after the last round only"));
+  table.add(
+      "evaluate.best", evaluate.best,
+      "metric of evaluations, with :max or :min behind it, whose best model is kept as best.h5; "
+      "losses are better small, all else large; empty: none is kept");
+  table.add("evaluate.start", evaluate.start, "evaluate the initial model too, as round 0");
   may_change(table.add_choice(
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
       "global: the shared model; personalised: every client's own, or what a round of "

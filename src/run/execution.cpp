@@ -26,7 +26,10 @@
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "protocols.hpp"
+#include "run_failure.hpp"
 #include "timeline.hpp"
+#include "watch.hpp"
 
 namespace hanse {
 
@@ -64,6 +67,9 @@ class Execution {
   }
 
   RunEnd run() {
+    agree_on(comm_, [&] {
+      if (is_server()) watch_.emplace(job_, reads("evaluate.best"), parts_->federation.classes());
+    });
     open();
     greet();
     Progress progress(stderr, completed(), is_server());
@@ -72,47 +78,30 @@ class Execution {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
     const InPhase phase(Phase::kRest);
+    const bool starts = job_.evaluate.start && reads("evaluate.start");
+    if (starts && !resume_) evaluate();
     Verdict verdict = Verdict::kGoOn;
-    while (completed() < job_.run.rounds && verdict == Verdict::kGoOn) {
+    while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
-      if (verdict == Verdict::kFail) agree_running(with_name(protocol().failure()));
+      if (verdict == Verdict::kFail)
+        agree_running(comm_, named_failure(protocol().failure(), parts_->federation));
       after_round(record, verdict, progress);
     }
-    const bool is_done = completed() == job_.run.rounds;
+    const bool is_done = completed() == job_.run.rounds || !end_.empty();
+    if (is_done && !end_.empty())
+      notice(fmt::format("ended after round {}: {}", completed(), end_));
     const std::string table = is_done ? finish() : "";
     if (timeline_) timeline_->close();
     return {is_done ? ExitStatus::kDone : ExitStatus::kStopped, completed(), table};
   }
 
  private:
+  bool reads(const std::string& key) const { return protocol_kind(job_).reading.reads(key); }
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
-  // An error in a client's training names the client as the data do. What a rule refuses now was
-  // not found before the first round: the run has failed.
-  std::exception_ptr with_name(std::exception_ptr failure) const {
-    if (!failure) return failure;
-    try {
-      std::rethrow_exception(failure);
-    } catch (const TrainingError& error) {
-      return std::make_exception_ptr(
-          error.called(client_label(parts_->federation, error.client())));
-    } catch (const InvalidArgument& error) {
-      return std::make_exception_ptr(Error(error.what()));
-    } catch (...) {
-      return failure;
-    }
-  }
-  // What ends a run behind its start is a failure, also where a rule calls it bad input.
-  void agree_running(const std::exception_ptr& failure) const {
-    try {
-      agree(comm_, failure);
-    } catch (const AgreedError& error) {
-      throw AgreedError(error.what(), ExitStatus::kFailed);
-    }
-  }
   // Rank 0's part of what only it does, where a rule of the user's own may fail.
   void on_server(const std::function<void()>& work) {
     std::exception_ptr failure;
@@ -121,7 +110,7 @@ class Execution {
     } catch (...) {
       failure = std::current_exception();
     }
-    agree_running(failure);
+    agree_running(comm_, failure);
   }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
@@ -193,7 +182,7 @@ class Execution {
       directory_->flush();
       flushed_s_ = monotonic_seconds();
     }
-    if (completed() == job_.run.rounds || verdict == Verdict::kStop) {
+    if (completed() == job_.run.rounds || verdict == Verdict::kStop || !end_.empty()) {
       progress.finish(status);
     } else {
       progress.update(status);
@@ -204,7 +193,23 @@ class Execution {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     evaluated_round_ = completed();
-    on_server([&] { report_evaluation(std::move(found)); });
+    bool is_best = false;
+    on_server([&] {
+      report_evaluation(std::move(found));
+      is_best = watch_->observe(completed(), metrics_);
+      end_ = watch_->end();
+    });
+    end_ = bcast_text(comm_, end_, 0);
+    int64_t best = is_best;
+    comm_.bcast(std::span(&best, 1), 0);
+    if (best) keep_best();
+  }
+
+  void keep_best() {
+    protocol().collect();
+    on_server([&] {
+      write_model(directory_->file("best.h5"), protocol().model_layout(), protocol().model_row());
+    });
   }
 
   void report_evaluation(std::vector<ClientEvaluation> found) {
@@ -255,9 +260,11 @@ class Execution {
     protocol().collect();
     State state;
     on_server([&] {
-      State training;
+      State training, watched;
       protocol().save(training);
       state.put_part("training", training);
+      watch_->save(watched);
+      state.put_part("watch", watched);
       state.put("train_losses", std::span(train_losses_));
       state.put_text("job", job_text(job_));
       state.put_part("files", file_facts(*parts_));
@@ -294,7 +301,12 @@ class Execution {
             *protocol().client_states());
       }
     });
-    if (is_server()) train_losses_ = state.get<double>("train_losses");
+    if (is_server()) {
+      train_losses_ = state.get<double>("train_losses");
+      if (state.contains("watch/seen")) watch_->load(state.part("watch"));
+      end_ = watch_->end();
+    }
+    end_ = bcast_text(comm_, end_, 0);
     protocol().load(state.part("training"));
   }
 
@@ -327,6 +339,7 @@ class Execution {
         write_file(directory_->file("state_dict.pt"),
                    torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
       }
+      for (auto& result : watch_->results()) metrics_.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),
@@ -368,7 +381,9 @@ class Execution {
   EvaluatedOn clients_on_, held_out_on_;     // of which samples metrics_ are
   int64_t evaluated_round_ = -1;             // of metrics_
   double flushed_s_ = 0;
-  OwnMetric own_metric_;  // rank 0; null: none
+  OwnMetric own_metric_;        // rank 0; null: none
+  std::optional<Watch> watch_;  // rank 0
+  std::string end_;             // why the run ends before its last round; empty: it does not
 };
 
 }  // namespace

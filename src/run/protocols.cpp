@@ -55,7 +55,7 @@ const Family<ProtocolKind> kProtocols{
      {{"online", "every node its own model on a stream of batches", {}, check_online},
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
-       .except = {"evaluate.view"}},
+       .except = {"evaluate.view", "evaluate.start"}},
       std::nullopt,
       assemble_online},
      {{"centralized",
@@ -71,7 +71,8 @@ const Family<ProtocolKind> kProtocols{
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-       .except = {"evaluate.view", "evaluate.metrics", "data.seed"}},
+       .except = {"evaluate.view", "evaluate.metrics", "evaluate.start", "evaluate.best",
+                  "run.patience", "run.target", "data.seed"}},
       std::nullopt,
       assemble_bandit}}};
 

@@ -1,5 +1,7 @@
 """The trained model has the same bits wherever its clients were trained."""
 
+import os
+
 import hanse
 
 MODELS = {
@@ -99,6 +101,81 @@ class SameBits(hanse.Case):
         job = self.job()
         self.assertNotEqual(hanse.digest(self.train(job, "one")),
                             hanse.digest(self.train(job, "other", changes={"run.seed": 6})))
+
+
+class RoundZero(hanse.Case):
+    """evaluate.start: a line for the initial model, and nothing else changes."""
+
+    def test_initial_model_is_evaluated(self):
+        job = self.job({"run.rounds": 6, "evaluate.every": 3})
+        plain, still, alone, three, stopped = hanse.together([
+            lambda: self.train(job, "plain"),
+            lambda: self.train(job, "still", changes={"run.rounds": 1, "client.lr": 1e-30}),
+            lambda: self.train(job, "alone", changes={"evaluate.start": "true"}),
+            lambda: self.train(job, "three", 3, {"evaluate.start": "true"}),
+            lambda: self.train(job, "stopped", changes={"evaluate.start": "true",
+                                                        "run.max-seconds": 1e-3},
+                               expect=hanse.STOPPED)])
+        self.assertEqual(hanse.column(alone, "evaluations.csv", "round"), ["0", "3", "6"])
+        for name in ("loss_mean", "accuracy_mean", "loss_std"):
+            first, *others = hanse.column(alone, "evaluations.csv", name)
+            self.assertEqual([first], hanse.column(still, "evaluations.csv", name))
+            self.assertEqual(others, hanse.column(plain, "evaluations.csv", name))
+        self.hanse("resume", stopped, "--run.max-seconds=0")
+        for run in (three, stopped):
+            self.assertEqual(hanse.text(run, "evaluations.csv"), hanse.text(alone, "evaluations.csv"))
+            self.assert_digest(run, plain)
+
+
+class Best(hanse.Case):
+    """evaluate.best, run.patience and run.target."""
+
+    JOB = {"run.rounds": 60, "evaluate.every": 1, "checkpoint.every": 2, "client.lr": 2}
+
+    def test_the_run_ends_and_the_best_model_is_kept(self):
+        job = self.job(self.JOB)
+        watch = {"evaluate.best": "loss_mean", "run.patience": 3}
+        alone, three, plain = hanse.together([
+            lambda: self.train(job, "alone", changes=watch),
+            lambda: self.train(job, "three", 3, watch),
+            lambda: self.train(job, "plain")])
+        losses = [float(x) for x in hanse.column(plain, "evaluations.csv", "loss_mean")]
+        best, since, end = 0, 0, None
+        for i, loss in enumerate(losses):
+            best, since = (i, 0) if loss < losses[best] or i == 0 else (best, since + 1)
+            if since == 3:
+                end = i
+                break
+        self.assertIsNotNone(end, "the job must not improve for ever")
+        self.assertEqual(len(hanse.column(alone, "rounds.csv", "loss")), end + 1)
+        self.assertEqual(hanse.summary(alone)["metrics"]["best_round"], best + 1)
+        short = self.train(job, "short", changes={"run.rounds": best + 1})
+        with open(os.path.join(alone, "best.h5"), "rb") as mine, \
+                open(os.path.join(short, "model.h5"), "rb") as straight:
+            self.assertEqual(mine.read(), straight.read())
+        stopped = self.train(job, "stopped", changes={**watch, "run.max-seconds": 1e-3},
+                             expect=hanse.STOPPED)
+        self.hanse("resume", stopped, "--run.max-seconds=0", ranks=2)
+        for run in (three, stopped):
+            self.assert_digest(run, alone)
+            self.assertEqual(hanse.text(run, "evaluations.csv"), hanse.text(alone, "evaluations.csv"))
+        aim = min(losses[:3]) + 1e-6
+        target = self.train(job, "target", changes={"run.target": f"loss_mean<={aim}"})
+        reached = next(i for i, loss in enumerate(losses, 1) if loss <= aim)
+        self.assertEqual(hanse.summary(target)["metrics"]["target_round"], reached)
+        self.assertEqual(len(hanse.column(target, "rounds.csv", "loss")), reached)
+
+    def test_bad_rules_are_refused(self):
+        job = self.job(self.JOB)
+        for changes, *parts in [
+                ({"evaluate.best": "loss_men"}, "loss_men", "evaluate.best", "did you mean 'loss_mean'"),
+                ({"evaluate.best": "loss_mean:least"}, "'least' is no order", "evaluate.best"),
+                ({"run.patience": 2}, "run.patience", "evaluate.best"),
+                ({"run.target": "loss_mean<0.5"}, "run.target", "loss_mean<=0.5"),
+                ({"run.target": "auroc>=0.5"}, "auroc", "run.target")]:
+            process = self.hanse("run", job, f"--run.out={self.path('no')}",
+                                 *[f"--{key}={value}" for key, value in changes.items()], expect=None)
+            self.assert_one_error(process, 2, *parts)
 
 
 class Seeds(hanse.Case):

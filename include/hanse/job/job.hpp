@@ -29,6 +29,8 @@ struct RunOptions {
   int64_t ranks_per_gpu = 1;
   int64_t device_cohort = 8;  // clients side by side on a GPU
   double max_seconds = 0;     // 0: no limit
+  int64_t patience = 0;       // evaluations without a better one; 0: no limit
+  std::string target;         // "metric>=value" that ends the run; empty: none
   double round_seconds = 0;   // 0: no limit
   bool overwrite = false;
   bool trace = false;
@@ -39,6 +41,8 @@ struct RunOptions {
 
 struct EvaluateOptions {
   int64_t every = 10;         // rounds; 0: after the last round only
+  bool start = false;         // the initial model too, as round 0
+  std::string best;           // metric, metric:max or metric:min; empty: no best model is kept
   std::string view = "auto";  // auto | global | personalised
   std::string metrics;        // more of them, see protocol/asked_metrics.hpp
   bool regret = false;        // of the sampler; all clients train in every round

@@ -11,6 +11,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/model/options.hpp"
 #include "hanse/model/row_step.hpp"
 
 namespace hanse {
@@ -152,29 +153,6 @@ class Model {
 
  private:
   std::vector<StartPart> start_;
-};
-
-struct ModelOptions {
-  std::string kind = "linear";  // of model_kinds()
-  // Outputs a sample: classes (cross-entropy), 1 (the others). cross-entropy: -log softmax(z)_y.
-  // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
-  // squared-error: (z - y)^2 / 2, for regression.
-  std::string loss = "cross-entropy";
-  std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
-  std::string init = "auto";            // auto | uniform | zeros
-  bool bias = true;                     // linear: z = W x + b, false: z = W x
-  int64_t vocabulary = 0;               // lstm, transformer: tokens; 0: as many as classes
-  int64_t embedding = 0;                // values a token; 0: 8 (lstm), 64 (transformer)
-  int64_t units = 0;      // lstm: of a layer, 0: 256; transformer: of feed-forward, 0: 4 embedding
-  int64_t layers = 0;     // 0: 2 (lstm), 1 (transformer)
-  int64_t heads = 4;      // transformer: attention heads; divide the embedding
-  double dropout = 0;     // lstm, transformer: share dropped behind each layer in training, [0, 1)
-  int64_t channels = 64;  // resnet18: of the first stage; doubled from stage to stage
-  int64_t groups = 2;     // resnet18: of group norm; divide the channels
-  std::string path;       // torchscript: the model's file
-  std::string start;      // file whose tensors the model starts from (warm_start.hpp); empty: none
-  bool start_partial = false;  // of some tensors; the others start by `init`
-  int64_t seed = 0;            // of the initial parameters; 0: run.seed
 };
 
 // Builds a model for samples of `sample_shape` and `classes` classes (0: regression).

@@ -70,7 +70,7 @@ class RunDirectory {
   double round_seconds_median() const;
   double seconds() const;
   double bytes_per_round() const;
-  // Round of the last line of evaluations.csv when the directory was opened; 0: none.
+  // Round of the last line of evaluations.csv when the directory was opened; -1: none.
   int64_t last_evaluation() const { return last_evaluation_; }
 
  private:
@@ -84,7 +84,7 @@ class RunDirectory {
   std::map<std::string, GrowingFile> tables_;  // by name
   std::vector<std::string> round_columns_;     // of rounds.csv, behind those of every protocol
   std::optional<EventFile> events_;
-  int64_t last_evaluation_ = 0;
+  int64_t last_evaluation_ = -1;
   std::vector<float> round_seconds_;
   double bytes_ = 0;
 };

@@ -20,22 +20,6 @@ namespace hanse {
 
 namespace {
 
-// A phase whose own time counts in `total_s`, without what it spends on communication.
-class OwnTime {
- public:
-  OwnTime(Phase phase, double& total_s, const Communicator& comm)
-      : total_s_(total_s), comm_(comm), comm_before_s_(comm.seconds()), phase_(phase, total_s) {}
-  ~OwnTime() { total_s_ -= comm_.seconds() - comm_before_s_; }
-  OwnTime(const OwnTime&) = delete;
-  OwnTime& operator=(const OwnTime&) = delete;
-
- private:
-  double& total_s_;
-  const Communicator& comm_;
-  double comm_before_s_;
-  InPhase phase_;
-};
-
 // Rank 0's list, on all ranks. Collective.
 void share_list(Communicator& comm, std::vector<int64_t>& list) {
   auto count = static_cast<int64_t>(list.size());

@@ -1,0 +1,127 @@
+#include "watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/job/job.hpp"
+
+namespace hanse {
+
+namespace {
+
+void require_metric(const std::string& name, const std::string& chooser,
+                    const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  throw InvalidArgument(fmt::format("no evaluation has the metric '{}'", name), chooser,
+                        suggestion(name, known));
+}
+
+// That evaluations have whatever the protocol.
+std::vector<std::string> metric_names(int64_t classes) {
+  const ClientEvaluation one{.samples = 1, .train_samples = 1};
+  std::vector<std::string> names;
+  for (const auto& metric : summarize({&one, 1}, {}, classes)) names.push_back(metric.first);
+  return names;
+}
+
+double value_of(const std::string& name, const Metrics& metrics) {
+  for (const auto& [known, value] : metrics) {
+    if (known == name) return value;
+  }
+  return std::nan("");
+}
+
+// Losses and spreads are better small, accuracies large.
+bool is_small_better(const std::string& name) {
+  return name.find("loss") != std::string::npos && name != "train_loss_fell";
+}
+
+}  // namespace
+
+Watch::Watch(const Job& job, bool reads, int64_t classes)
+    : patience_(reads ? job.run.patience : 0) {
+  if (!reads) return;
+  const std::vector<std::string> known = metric_names(classes);
+  if (const std::string& best = job.evaluate.best; !best.empty()) {
+    const std::size_t colon = best.find(':');
+    best_name_ = best.substr(0, colon);
+    require_metric(best_name_, "evaluate.best", known);
+    const std::string order = colon == std::string::npos ? "" : best.substr(colon + 1);
+    if (!order.empty() && order != "min" && order != "max") {
+      throw InvalidArgument(fmt::format("'{}' is no order", order), "evaluate.best",
+                            "loss_mean:min or accuracy_worst10:max");
+    }
+    smaller_is_better_ = order.empty() ? is_small_better(best_name_) : order == "min";
+  }
+  if (patience_ > 0 && best_name_.empty()) {
+    throw InvalidArgument("there is nothing to be patient about", "run.patience",
+                          "evaluate.best = loss_mean names what should improve");
+  }
+  const std::string& target = job.run.target;
+  if (target.empty()) return;
+  const std::size_t at = target.find_first_of("<>");
+  if (at == std::string::npos || target.substr(at + 1, 1) != "=") {
+    throw InvalidArgument(fmt::format("'{}' is no target", target), "run.target",
+                          "accuracy_mean>=0.8 or loss_mean<=0.5");
+  }
+  target_name_ = std::string(trim(target.substr(0, at)));
+  target_below_ = target[at] == '<';
+  try {
+    target_ = parse_number(trim(std::string_view(target).substr(at + 2)));
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(error.what(), "run.target", "accuracy_mean>=0.8 or loss_mean<=0.5");
+  }
+  require_metric(target_name_, "run.target", known);
+}
+
+bool Watch::observe(int64_t round, const Metrics& metrics) {
+  if (round <= seen_) return false;
+  seen_ = round;
+  if (!target_name_.empty() && target_round_ < 0) {
+    const double value = value_of(target_name_, metrics);
+    if (target_below_ ? value <= target_ : value >= target_) target_round_ = round;
+  }
+  if (best_name_.empty()) return false;
+  const double value = value_of(best_name_, metrics);
+  const bool better = best_round_ < 0      ? !std::isnan(value)
+                      : smaller_is_better_ ? value < best_
+                                           : value > best_;
+  since_best_ = better ? 0 : since_best_ + 1;
+  if (!better) return false;
+  best_ = value;
+  best_round_ = round;
+  return true;
+}
+
+std::string Watch::end() const {
+  if (target_round_ >= 0) {
+    return fmt::format("{} {} {} is reached", target_name_, target_below_ ? "<=" : ">=", target_);
+  }
+  if (patience_ == 0 || since_best_ < patience_) return "";
+  return fmt::format("{} has not improved in {} evaluations; best {:.6g} in round {}", best_name_,
+                     since_best_, best_, best_round_);
+}
+
+Metrics Watch::results() const {
+  Metrics results;
+  if (best_round_ >= 0) {
+    results.emplace_back("best", best_);
+    results.emplace_back("best_round", static_cast<double>(best_round_));
+  }
+  if (target_round_ >= 0) results.emplace_back("target_round", static_cast<double>(target_round_));
+  return results;
+}
+
+void Watch::visit(StateFields& fields) {
+  fields.one("best", best_);
+  fields.one("best_round", best_round_);
+  fields.one("seen", seen_);
+  fields.one("since_best", since_best_);
+  fields.one("target_round", target_round_);
+}
+
+}  // namespace hanse

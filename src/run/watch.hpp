@@ -1,0 +1,49 @@
+// What a run's evaluations decide: the best model so far, and when the run may end.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "hanse/base/state.hpp"
+#include "hanse/protocol/evaluation.hpp"
+
+namespace hanse {
+
+struct Job;
+
+// By evaluate.best, run.patience and run.target. Rank 0.
+class Watch final : public Stateful {
+ public:
+  // Of data with so many classes, 0 for regression. Throws InvalidArgument for metrics that their
+  // evaluations do not have, and for texts that are no such rule.
+  // Where the protocol does not read the keys, `reads` is false, and nothing is watched.
+  Watch(const Job& job, bool reads, int64_t classes);
+
+  // What an evaluation after `round` rounds found. Returns whether the model is the best so far.
+  // Evaluations that it has seen before, of a run that is resumed, change nothing.
+  bool observe(int64_t round, const Metrics& metrics);
+
+  // Why the run may end; empty: it goes on.
+  std::string end() const;
+  // best, best_round and target_round, those that there are.
+  Metrics results() const;
+
+ private:
+  void visit(StateFields& fields) override;
+
+  std::string best_name_, target_name_;  // metrics; empty: not watched
+  bool smaller_is_better_ = false;
+  bool target_below_ = false;  // <=, else >=
+  double target_ = 0;
+  int64_t patience_;  // evaluations; 0: no limit
+
+  double best_ = std::numeric_limits<double>::quiet_NaN();
+  int64_t best_round_ = -1;
+  int64_t seen_ = -1;       // last evaluation
+  int64_t since_best_ = 0;  // evaluations
+  int64_t target_round_ = -1;
+};
+
+}  // namespace hanse
