@@ -26,6 +26,7 @@
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "last_evaluation.hpp"
 #include "protocols.hpp"
 #include "run_failure.hpp"
 #include "timeline.hpp"
@@ -62,8 +63,8 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
-    clients_on_ = evaluated_on(federation, 0, clients);
-    held_out_on_ = evaluated_on(federation, clients, all);
+    last_.clients_on = evaluated_on(federation, 0, clients);
+    last_.held_out_on = evaluated_on(federation, clients, all);
   }
 
   RunEnd run() {
@@ -85,13 +86,13 @@ class Execution {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
       verdict = decide(record);
-      if (verdict == Verdict::kFail)
+      if (verdict == Verdict::kFail) {
         agree_running(comm_, named_failure(protocol().failure(), parts_->federation));
+      }
       after_round(record, verdict, progress);
     }
     const bool is_done = completed() == job_.run.rounds || !end_.empty();
-    if (is_done && !end_.empty())
-      notice(fmt::format("ended after round {}: {}", completed(), end_));
+    if (!end_.empty()) notice(fmt::format("ended after round {}: {}", completed(), end_));
     const std::string table = is_done ? finish() : "";
     if (timeline_) timeline_->close();
     return {is_done ? ExitStatus::kDone : ExitStatus::kStopped, completed(), table};
@@ -173,9 +174,9 @@ class Execution {
     ProgressStatus status{.round = completed(),
                           .rounds = job_.run.rounds,
                           .loss = record.loss,
-                          .evaluated = evaluated_round_,
-                          .on_training = clients_on_.split() == "train"};
-    for (const auto& [name, value] : metrics_) {
+                          .evaluated = last_.round,
+                          .on_training = last_.clients_on.split() == "train"};
+    for (const auto& [name, value] : last_.metrics) {
       if (name == "accuracy_mean") status.accuracy = value;
     }
     if (monotonic_seconds() - flushed_s_ > 1) {
@@ -192,11 +193,11 @@ class Execution {
   void evaluate() {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
-    evaluated_round_ = completed();
+    last_.round = completed();
     bool is_best = false;
     on_server([&] {
       report_evaluation(std::move(found));
-      is_best = watch_->observe(completed(), metrics_);
+      is_best = watch_->observe(completed(), last_.metrics);
       end_ = watch_->end();
     });
     end_ = bcast_text(comm_, end_, 0);
@@ -213,29 +214,31 @@ class Execution {
   }
 
   void report_evaluation(std::vector<ClientEvaluation> found) {
-    clients_ = std::move(found);
+    last_.clients = std::move(found);
     const Federation& federation = parts_->federation;
     const int64_t classes = federation.classes();
     // Clients held out of training stand behind the others, of protocols that evaluate them.
-    const auto held_out = to_index(
-        std::clamp<int64_t>(std::ssize(clients_) - federation.clients(), 0, federation.held_out()));
-    const auto trained = std::span(std::as_const(clients_)).first(clients_.size() - held_out);
+    const auto held_out = to_index(std::clamp<int64_t>(
+        std::ssize(last_.clients) - federation.clients(), 0, federation.held_out()));
+    const auto trained =
+        std::span(std::as_const(last_.clients)).first(last_.clients.size() - held_out);
     const AskedMetrics asked = asked_metrics(job_.evaluate.metrics);
-    metrics_ = summarize(trained, train_losses_, classes, asked);
-    for (auto& metric : summarize_held_out(std::span(clients_).last(held_out), classes, asked)) {
-      metrics_.push_back(std::move(metric));
+    last_.metrics = summarize(trained, last_.train_losses, classes, asked);
+    for (auto& metric :
+         summarize_held_out(std::span(last_.clients).last(held_out), classes, asked)) {
+      last_.metrics.push_back(std::move(metric));
     }
-    for (auto& metric : protocol().metrics()) metrics_.push_back(std::move(metric));
+    for (auto& metric : protocol().metrics()) last_.metrics.push_back(std::move(metric));
     if (own_metric_) add_own_metrics(own_metric_(trained, federation.client_names()));
-    train_losses_.clear();
-    for (const auto& client : trained) train_losses_.push_back(client.train_loss);
+    last_.train_losses.clear();
+    for (const auto& client : trained) last_.train_losses.push_back(client.train_loss);
     if (completed() <= directory_->last_evaluation()) return;
     std::vector<std::pair<std::string, std::string>> splits;
     for (const auto& [column, on] :
-         {std::pair{"split", clients_on_}, {"held_out_split", held_out_on_}}) {
+         {std::pair{"split", last_.clients_on}, {"held_out_split", last_.held_out_on}}) {
       if (!on.split().empty()) splits.emplace_back(column, on.split());
     }
-    directory_->append_evaluation(completed(), metrics_, splits);
+    directory_->append_evaluation(completed(), last_.metrics, splits);
     if (federation.clients() > kMostDecisions) return;
     const auto decision = protocol().decision();
     if (!decision.empty()) directory_->append_decision(completed(), decision);
@@ -243,12 +246,12 @@ class Execution {
 
   void add_own_metrics(const Metrics& own) {
     for (const auto& metric : own) {
-      for (const auto& [name, value] : metrics_) {
+      for (const auto& [name, value] : last_.metrics) {
         if (name != metric.first) continue;
         throw InvalidArgument("the metric has the name of a column that is there: " + name,
                               "evaluate.metric", "choose another name");
       }
-      metrics_.push_back(metric);
+      last_.metrics.push_back(metric);
     }
   }
 
@@ -265,7 +268,7 @@ class Execution {
       state.put_part("training", training);
       watch_->save(watched);
       state.put_part("watch", watched);
-      state.put("train_losses", std::span(train_losses_));
+      state.put("train_losses", std::span(last_.train_losses));
       state.put_text("job", job_text(job_));
       state.put_part("files", file_facts(*parts_));
       state.put_part("data", data_facts(parts_->federation));
@@ -302,7 +305,7 @@ class Execution {
       }
     });
     if (is_server()) {
-      train_losses_ = state.get<double>("train_losses");
+      last_.train_losses = state.get<double>("train_losses");
       if (state.contains("watch/seen")) watch_->load(state.part("watch"));
       end_ = watch_->end();
     }
@@ -313,7 +316,7 @@ class Execution {
   // The table for the terminal, on rank 0.
   std::string finish() {
     const InPhase phase(Phase::kOutput);
-    if (evaluated_round_ != completed()) {
+    if (last_.round != completed()) {
       const InPhase evaluation(Phase::kEvaluation);
       evaluate();
     }
@@ -329,7 +332,8 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(clients_, parts_->federation, asked_metrics(job_.evaluate.metrics));
+      directory_->write_clients(last_.clients, parts_->federation,
+                                asked_metrics(job_.evaluate.metrics));
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (!protocol().averaged_row().empty()) {
         write_model(directory_->file("averaged.h5"), protocol().model_layout(),
@@ -339,7 +343,7 @@ class Execution {
         write_file(directory_->file("state_dict.pt"),
                    torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
       }
-      for (auto& result : watch_->results()) metrics_.push_back(std::move(result));
+      for (auto& result : watch_->results()) last_.metrics.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),
@@ -351,10 +355,10 @@ class Execution {
                             .seconds_per_round_median = directory_->round_seconds_median(),
                             .bytes_per_round = directory_->bytes_per_round(),
                             .peak_memory_bytes = peak,
-                            .clients = clients_on_,
-                            .held_out = held_out_on_,
+                            .clients = last_.clients_on,
+                            .held_out = last_.held_out_on,
                             .rules = rule_files(job_),
-                            .metrics = metrics_,
+                            .metrics = last_.metrics,
                             .accounts = std::move(accounts),
                             .returned = protocol().returned()};
       directory_->write_summary(summary_json(summary));
@@ -375,11 +379,7 @@ class Execution {
   std::optional<Timeline> timeline_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
-  std::vector<ClientEvaluation> clients_;    // rank 0: the last evaluation
-  std::vector<double> train_losses_;         // rank 0: of the last evaluation
-  Metrics metrics_;                          // rank 0: of the last evaluation
-  EvaluatedOn clients_on_, held_out_on_;     // of which samples metrics_ are
-  int64_t evaluated_round_ = -1;             // of metrics_
+  LastEvaluation last_;
   double flushed_s_ = 0;
   OwnMetric own_metric_;        // rank 0; null: none
   std::optional<Watch> watch_;  // rank 0
