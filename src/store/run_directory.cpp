@@ -263,7 +263,7 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
   const bool has_auroc = federation.classes() == 2;
   std::string text = "client,name,split,held_out,samples,loss,accuracy";
   if (has_auroc) text += ",auroc";
-  for (const auto& [name, value] : named_scores(asked, {})) text += "," + name;
+  for (const auto& [name, value] : named_scores(asked, {})) text += fmt::format(",{}", name);
   text += "\n";
   for (int64_t c = 0; c < std::ssize(clients); ++c) {
     const ClientEvaluation& found = clients[static_cast<std::size_t>(c)];
@@ -273,9 +273,9 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
         known ? federation.has_test(c) ? "test" : "train" : "",
         known && c >= federation.clients() ? 1 : 0, static_cast<int64_t>(found.samples), found.loss,
         federation.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");
-    if (has_auroc) text += "," + number_or_nothing(found.auroc);
+    if (has_auroc) text += fmt::format(",{}", number_or_nothing(found.auroc));
     for (const auto& [name, value] : named_scores(asked, found.asked)) {
-      text += "," + number_or_nothing(value);
+      text += fmt::format(",{}", number_or_nothing(value));
     }
     text += "\n";
   }

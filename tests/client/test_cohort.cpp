@@ -300,7 +300,9 @@ void expect_evaluation(const Case& c, const std::string& what) {
                                    .ranks = c.classes > 0 ? ranks.data() : nullptr}),
             expected.range(range, {.scores = scored ? expected_scores.data() : nullptr,
                                    .ranks = c.classes > 0 ? expected_ranks.data() : nullptr}));
-        if (c.classes > 0) EXPECT_EQ(ranks, expected_ranks) << what;
+        if (c.classes > 0) {
+          EXPECT_EQ(ranks, expected_ranks) << what;
+        }
         for (std::size_t i = 0; i < scores.size(); ++i) {
           EXPECT_NEAR(scores[i], expected_scores[i], 1e-5) << what;
         }

@@ -34,7 +34,8 @@ std::string leaf(const std::string& counts, const std::string& features) {
 
 // The parser keeps no stack.
 TEST(LeafLimits, DepthIsNoDanger) {
-  const std::string deep = std::string(1'000'000, '[') + "1" + std::string(1'000'000, ']');
+  std::string deep(1'000'000, '[');
+  deep.append("1").append(1'000'000, ']');
   read_leaf(leaf("2", deep + ", [2]"));
 }
 

@@ -196,7 +196,9 @@ TEST(PartitionLabels, OwnersShareALabelEvenly) {
         EXPECT_EQ(std::accumulate(own.begin(), own.end(), int64_t{0}), 20 + 7 * label);
       }
       const bool all_owned = clients >= 5 || each == 5;
-      if (all_owned) EXPECT_EQ(std::ssize(given), std::ssize(labels));
+      if (all_owned) {
+        EXPECT_EQ(std::ssize(given), std::ssize(labels));
+      }
     }
   }
   const auto order = [&](uint64_t seed) {
