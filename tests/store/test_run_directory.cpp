@@ -267,7 +267,7 @@ TEST(RunDirectory, ReopenDropsATornLastLineOfACompletedRound) {
   write(folder / "evaluations.csv", "round,loss_m");
   auto directory = RunDirectory::reopen(folder.path(), folder.path(), 2, "");
   EXPECT_EQ(content(folder / "rounds.csv"), kHeader + line(1, "1"));
-  EXPECT_EQ(directory.last_evaluation(), 0);
+  EXPECT_EQ(directory.last_evaluation(), -1);  // none
   directory.append_evaluation(3, {{"loss_mean", 1}});
   EXPECT_EQ(content(folder / "evaluations.csv"), "round,loss_mean\n3,1\n");
 }
