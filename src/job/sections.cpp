@@ -179,7 +179,7 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   table.add(
       "evaluate.best", evaluate.best,
       "metric of evaluations, with :max or :min behind it, whose best model is kept as best.h5; "
-      "losses are better small, all else large; empty: none is kept");
+      "losses and spreads are better small, all else large; empty: none is kept");
   table.add("evaluate.start", evaluate.start, "evaluate the initial model too, as round 0");
   may_change(table.add_choice(
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},

@@ -49,4 +49,13 @@ Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Com
   return metrics;
 }
 
+std::vector<std::string> common_test_names(const Federation& federation,
+                                           const AskedMetrics& asked) {
+  if (federation.common_test().size() == 0) return {};
+  std::vector<std::string> names{"common_loss"};
+  if (federation.classes() > 0) names.push_back("common_accuracy");
+  for (const auto& [name, value] : named_scores(asked, {})) names.push_back("common_" + name);
+  return names;
+}
+
 }  // namespace hanse

@@ -69,7 +69,7 @@ class Execution {
 
   RunEnd run() {
     agree_on(comm_, [&] {
-      if (is_server()) watch_.emplace(job_, reads("evaluate.best"), parts_->federation.classes());
+      if (is_server()) watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
     });
     open();
     greet();

@@ -1,6 +1,7 @@
 #include "watch.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/protocol/common_test.hpp"
 
 namespace hanse {
 
@@ -21,10 +23,13 @@ void require_metric(const std::string& name, const std::string& chooser,
 }
 
 // That evaluations have whatever the protocol.
-std::vector<std::string> metric_names(int64_t classes) {
+std::vector<std::string> metric_names(const Job& job, const Federation& federation) {
+  const AskedMetrics asked = asked_metrics(job.evaluate.metrics);
   const ClientEvaluation one{.samples = 1, .train_samples = 1};
-  std::vector<std::string> names;
-  for (const auto& metric : summarize({&one, 1}, {}, classes)) names.push_back(metric.first);
+  std::vector<std::string> names = common_test_names(federation, asked);
+  for (const auto& metric : summarize({&one, 1}, {}, federation.classes(), asked)) {
+    names.push_back(metric.first);
+  }
   return names;
 }
 
@@ -37,15 +42,18 @@ double value_of(const std::string& name, const Metrics& metrics) {
 
 // Losses and spreads are better small, accuracies large.
 bool is_small_better(const std::string& name) {
-  return name.find("loss") != std::string::npos && name != "train_loss_fell";
+  if (name == "train_loss_fell") return false;
+  return name.find("loss") != std::string::npos ||
+         std::ranges::any_of(std::array{"_std", "_gini", "_gap", "_kl", "_angle", "_left_out"},
+                             [&](const char* spread) { return name.ends_with(spread); });
 }
 
 }  // namespace
 
-Watch::Watch(const Job& job, bool reads, int64_t classes)
+Watch::Watch(const Job& job, bool reads, const Federation& federation)
     : patience_(reads ? job.run.patience : 0) {
   if (!reads) return;
-  const std::vector<std::string> known = metric_names(classes);
+  const std::vector<std::string> known = metric_names(job, federation);
   if (const std::string& best = job.evaluate.best; !best.empty()) {
     const std::size_t colon = best.find(':');
     best_name_ = best.substr(0, colon);

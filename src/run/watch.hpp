@@ -11,15 +11,16 @@
 
 namespace hanse {
 
+class Federation;
 struct Job;
 
 // By evaluate.best, run.patience and run.target. Rank 0.
 class Watch final : public Stateful {
  public:
-  // Of data with so many classes, 0 for regression. Throws InvalidArgument for metrics that their
-  // evaluations do not have, and for texts that are no such rule.
-  // Where the protocol does not read the keys, `reads` is false, and nothing is watched.
-  Watch(const Job& job, bool reads, int64_t classes);
+  // Throws InvalidArgument for metrics that evaluations of these data do not have, and for texts
+  // that are no such rule. Where the protocol does not read the keys, `reads` is false, and nothing
+  // is watched.
+  Watch(const Job& job, bool reads, const Federation& federation);
 
   // What an evaluation after `round` rounds found. Returns whether the model is the best so far.
   // Evaluations that it has seen before, of a run that is resumed, change nothing.

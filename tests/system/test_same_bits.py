@@ -165,6 +165,13 @@ class Best(hanse.Case):
         self.assertEqual(hanse.summary(target)["metrics"]["target_round"], reached)
         self.assertEqual(len(hanse.column(target, "rounds.csv", "loss")), reached)
 
+    def test_spreads_are_better_small_and_metrics_that_are_asked_for_are_known(self):
+        job = self.job({**self.JOB, "run.rounds": 8, "evaluate.metrics": "balanced-accuracy"})
+        for name, best in (("accuracy_gap", min), ("balanced_accuracy", max)):
+            run = self.train(job, name, changes={"evaluate.best": name})
+            seen = [float(x) for x in hanse.column(run, "evaluations.csv", name)]
+            self.assertAlmostEqual(hanse.summary(run)["metrics"]["best"], best(seen), places=6)
+
     def test_bad_rules_are_refused(self):
         job = self.job(self.JOB)
         for changes, *parts in [

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hanse/client/evaluator.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -16,5 +17,8 @@ namespace hanse {
 // on any number of ranks. Collective.
 Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
                              const std::string& prefix, const AskedMetrics& asked = {});
+
+// The names of what it returns without a prefix.
+std::vector<std::string> common_test_names(const Federation& federation, const AskedMetrics& asked);
 
 }  // namespace hanse
