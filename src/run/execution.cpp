@@ -343,7 +343,7 @@ class Execution {
         write_file(directory_->file("state_dict.pt"),
                    torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
       }
-      for (auto& result : watch_->results()) last_.metrics.push_back(std::move(result));
+      for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),

@@ -10,6 +10,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/common_test.hpp"
+#include "hanse/store/run_directory.hpp"
 
 namespace hanse {
 
@@ -114,13 +115,18 @@ std::string Watch::end() const {
                      since_best_, best_, best_round_);
 }
 
-Metrics Watch::results() const {
+Metrics Watch::results(const RunDirectory& directory) const {
   Metrics results;
   if (best_round_ >= 0) {
     results.emplace_back("best", best_);
     results.emplace_back("best_round", static_cast<double>(best_round_));
   }
-  if (target_round_ >= 0) results.emplace_back("target_round", static_cast<double>(target_round_));
+  if (target_round_ >= 0) {
+    const auto rounds = static_cast<double>(target_round_);
+    results.emplace_back("target_round", rounds);
+    results.emplace_back("target_seconds", directory.seconds());
+    results.emplace_back("target_bytes", directory.bytes_per_round() * rounds);
+  }
   return results;
 }
 

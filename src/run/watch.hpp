@@ -12,6 +12,7 @@
 namespace hanse {
 
 class Federation;
+class RunDirectory;
 struct Job;
 
 // By evaluate.best, run.patience and run.target. Rank 0.
@@ -28,8 +29,9 @@ class Watch final : public Stateful {
 
   // Why the run may end; empty: it goes on.
   std::string end() const;
-  // best, best_round and target_round, those that there are.
-  Metrics results() const;
+  // best, best_round and target_round, those that there are; a run ends at its target, so that the
+  // seconds of its rounds and the bytes that its ranks sent are those to the target.
+  Metrics results(const RunDirectory& directory) const;
 
  private:
   void visit(StateFields& fields) override;

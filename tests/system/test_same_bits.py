@@ -162,7 +162,11 @@ class Best(hanse.Case):
         aim = min(losses[:3]) + 1e-6
         target = self.train(job, "target", changes={"run.target": f"loss_mean<={aim}"})
         reached = next(i for i, loss in enumerate(losses, 1) if loss <= aim)
-        self.assertEqual(hanse.summary(target)["metrics"]["target_round"], reached)
+        found = hanse.summary(target)["metrics"]
+        self.assertEqual(found["target_round"], reached)
+        seconds = sum(float(x) for x in hanse.column(target, "rounds.csv", "seconds"))
+        self.assertAlmostEqual(found["target_seconds"], seconds, delta=1e-3 * reached)
+        self.assertEqual(found["target_bytes"], 0)  # of one rank
         self.assertEqual(len(hanse.column(target, "rounds.csv", "loss")), reached)
 
     def test_spreads_are_better_small_and_metrics_that_are_asked_for_are_known(self):
