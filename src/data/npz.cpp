@@ -119,7 +119,7 @@ void number_values(const std::vector<T>& values, std::vector<Number>& numbers,
                    std::vector<std::string>& names) {
   std::vector<T> distinct = values;
   std::ranges::sort(distinct);
-  distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (const T& value : values) {
     numbers.push_back(
         static_cast<Number>(std::ranges::lower_bound(distinct, value) - distinct.begin()));

@@ -31,7 +31,7 @@ TEST(ListText, MentionsEveryNameOfEveryFamily) {
   for (const KindFamily& family : catalog()) {
     const std::string section = family.key.substr(0, family.key.find('.'));
     const std::string own = list_text(family.name);
-    EXPECT_EQ(own, list_text(section));
+    EXPECT_TRUE(has(list_text(section), own));
     EXPECT_TRUE(has(all, own));
     for (const auto& entry : family.rows) {
       EXPECT_TRUE(has(own, "  " + entry.name)) << entry.name;

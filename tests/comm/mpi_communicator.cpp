@@ -20,7 +20,6 @@ TEST(MpiEnvironment, KnowsWhatMpirunHasStarted) {
   EXPECT_TRUE(started_as_rank());
   EXPECT_EQ(launched_rank(), mpi_world().rank());
   EXPECT_EQ(launched_ranks(), mpi_world().size());
-  EXPECT_NE(mpirun_process(), 0);
   EXPECT_NE(MpiEnvironment::library_version(), "");
   EXPECT_NE(mpi_world().native(), nullptr);
 }

@@ -51,8 +51,8 @@ def program():
     return os.path.abspath(path)
 
 
-def mpirun(ranks):
-    return [os.path.join(os.path.dirname(program()), "lib", "mpirun"), "-n", str(ranks)]
+def mpirun(ranks, path=None):
+    return [os.path.join(os.path.dirname(path or program()), "lib", "mpirun"), "-n", str(ranks)]
 
 
 def options(changes):
@@ -63,22 +63,27 @@ class Process:
     """A started program. Its output goes to files, so that it never waits for a reader."""
 
     def __init__(self, arguments, ranks, folder, mark, file_bytes=None, data_bytes=None,
-                 environment=None):
+                 environment=None, path=None):
         self.mark = mark
+        path = path or program()  # of the program
         self.output = os.path.join(folder, ".output-" + uuid.uuid4().hex)
-        self.command = [program(), *map(str, arguments)]
+        self.command = [path, *map(str, arguments)]
         if environment:  # of the program, not of mpirun
             self.command = ["env", *(f"{k}={v}" for k, v in environment.items()), *self.command]
         if ranks is not None:
-            self.command = mpirun(ranks) + self.command
+            self.command = mpirun(ranks, path) + self.command
         if file_bytes is not None:  # a disk that is full behind so many bytes of each file
             self.limit(f"-f {file_bytes // 512}")
         if data_bytes is not None:  # of private memory; mapped files do not count
             self.limit(f"-d {int(data_bytes) // 1024}")
+        surroundings = {**os.environ, MARK: mark}
+        if "LD_LIBRARY_PATH" in os.environ:  # of a sanitizer
+            surroundings["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"].replace(
+                os.path.dirname(program()), os.path.dirname(path))
         with open(self.output + ".out", "wb") as out, open(self.output + ".err", "wb") as err:
             self.popen = subprocess.Popen(self.command, cwd=folder, stdin=subprocess.DEVNULL,
                                           stdout=out, stderr=err, start_new_session=True,
-                                          env={**os.environ, MARK: mark})
+                                          env=surroundings)
 
     def limit(self, what):
         self.command = ["/bin/sh", "-c", f"ulimit {what}; exec \"$@\"", "sh", *self.command]
@@ -173,6 +178,8 @@ def kill(pid):
 class Case(unittest.TestCase):
     """A test with a folder of its own, where the program runs too."""
 
+    own_program = None  # path of another program than that of the build
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="hanse-")
         self.mark = uuid.uuid4().hex
@@ -209,7 +216,7 @@ class Case(unittest.TestCase):
         return self.write(name, "\n".join(lines) + "\n")
 
     def start(self, *arguments, ranks=None, **limits):
-        return Process(arguments, ranks, self.folder, self.mark, **limits)
+        return Process(arguments, ranks, self.folder, self.mark, path=self.own_program, **limits)
 
     def hanse(self, *arguments, ranks=None, expect=0, **limits):
         """Runs to the end; `expect` is the exit status that must come (None: any)."""

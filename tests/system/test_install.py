@@ -7,7 +7,6 @@ import sys
 
 import hanse
 
-BUILD = os.path.dirname(hanse.program())
 SCRIPT = """
 import hanse
 run = hanse.run({options!r}, ranks=2, progress=False)
@@ -25,7 +24,8 @@ target_link_libraries(superquantile PRIVATE hanse::plugin)
 class Install(hanse.Case):
     def setUp(self):
         super().setUp()
-        self.say("cmake", "--install", BUILD, "--prefix", self.path("first"))
+        self.build = os.path.dirname(hanse.program())
+        self.say("cmake", "--install", self.build, "--prefix", self.path("first"))
         os.rename(self.path("first"), self.path("moved"))
 
     def say(self, *command, **environment):
@@ -53,7 +53,7 @@ class Install(hanse.Case):
         for part in parts:
             with self.subTest(part=part.__name__):
                 part()
-        found = subprocess.run(["grep", "-rlF", BUILD, self.installed()], capture_output=True,
+        found = subprocess.run(["grep", "-rlF", self.build, self.installed()], capture_output=True,
                                text=True)
         self.assertEqual(found.stdout, "", "these files name the build's folder")
 
