@@ -96,10 +96,8 @@ def spread_chart(runs, column, title):
 def class_chart(run):
     """A line a class, of those with the lowest accuracies where there are many."""
     chart = Chart("Accuracy of each class, over all clients", "round", "accuracy (%)")
-    classes = sorted(run.classes().items(), key=lambda one: one[1][1][-1])
-    names = run.class_names()
-    for index, (label, (rounds, accuracy)) in enumerate(classes[:NAMED]):
-        chart.line(rounds, 100 * accuracy, names.get(label, f"class {label}"), style_of(index))
+    for index, (name, rounds, accuracy) in enumerate(run.classes()[:NAMED]):
+        chart.line(rounds, 100 * accuracy, name, style_of(index))
     return chart
 
 

@@ -122,11 +122,15 @@ class Run:
         return counts
 
     def classes(self):
-        """{label: (rounds, accuracies)} of classes.csv."""
+        """[(name, rounds, accuracies)] of classes.csv; that of the lowest last accuracy is first."""
         table = self._table("classes.csv", "round", "label", "accuracy")
-        return {int(label): (table["round"][table["label"] == label],
-                             table["accuracy"][table["label"] == label])
-                for label in np.unique(table["label"])}
+        names = self.class_names()
+        found = []
+        for label in np.unique(table["label"]).astype(int):
+            own = table["label"] == label
+            found.append((names.get(label, f"class {label}"), table["round"][own],
+                          table["accuracy"][own]))
+        return sorted(found, key=lambda one: one[2][-1])
 
     def decisions(self):
         return self._table("decisions.csv", "round", "p_0")

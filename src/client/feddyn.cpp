@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "batch_stream.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/client/schedule.hpp"
 
 namespace hanse {
@@ -67,11 +64,7 @@ class FedDyn final : public LocalUpdate {
 
 std::unique_ptr<LocalUpdate> make_feddyn(const ClientOptions& options, const Federation& federation,
                                          Model& model) {
-  const std::string key = beyond_plain_steps(options);
-  if (key.empty()) return std::make_unique<FedDyn>(options, federation, model);
-  throw InvalidArgument(
-      fmt::format("feddyn makes plain steps and cannot be used with {}", key), key,
-      fmt::format("leave {} as it is by default, or use another client.update", key));
+  return std::make_unique<FedDyn>(options, federation, model);
 }
 
 }  // namespace hanse

@@ -9,13 +9,13 @@ namespace hanse {
 
 double effective_steps(const ClientOptions& options, int64_t round, int64_t samples) {
   const int64_t steps = optimizer_steps(options, samples);
-  const double lr = learning_rate(options, round);
-  double velocity = 0, sum = 0;  // of gradients that are all 1
+  const bool moves = options.schedule.over == "steps";  // the step size, within the round
+  double velocity = 0, sum = 0;                         // of gradients that are all 1
   for (int64_t step = 0; step < steps; ++step) {
     velocity = options.momentum * velocity + 1;
     const double direction =
         options.optimizer.nesterov ? 1 + options.momentum * velocity : velocity;
-    sum += step_size(options, round, step, steps) / lr * direction;
+    sum += (moves ? step_size(options, round, step, steps) / options.lr : 1) * direction;
   }
   return sum;
 }

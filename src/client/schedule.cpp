@@ -15,6 +15,7 @@ using Factor = double (*)(const ClientOptions& options, double t, double length)
 
 struct ScheduleKind : KindRow<ClientOptions> {
   Factor factor;
+  bool ends = true;  // stays where it is behind its length
 };
 
 double intervals(const ClientOptions& options, double t) {
@@ -55,11 +56,13 @@ const std::vector<ScheduleKind> kSchedules{
     {{"step", "falls by client.lr-decay from time to time", kDecay},
      [](const ClientOptions& options, double t, double) {
        return std::pow(options.lr_decay, std::floor(intervals(options, t)));
-     }},
+     },
+     /*ends=*/false},
     {{"exponential", "falls by client.lr-decay, evenly", kDecay},
      [](const ClientOptions& options, double t, double) {
        return std::pow(options.lr_decay, intervals(options, t));
-     }},
+     },
+     /*ends=*/false},
     {{"linear", "falls along a line", kEnd},
      [](const ClientOptions& options, double t, double length) {
        return 1 + (options.schedule.end - 1) * t / length;
@@ -77,8 +80,7 @@ double factor_at(const ClientOptions& options, int64_t t, int64_t length) {
   if (t < warmup) return static_cast<double>(t + 1) / static_cast<double>(warmup);
   const ScheduleKind& kind = find_kind(kSchedules, "client.schedule", options.schedule.kind);
   const int64_t behind = std::max<int64_t>(length - warmup, 1);
-  const bool ends = options.schedule.kind != "step" && options.schedule.kind != "exponential";
-  const int64_t place = ends ? std::min(t - warmup, behind - 1) : t - warmup;
+  const int64_t place = kind.ends ? std::min(t - warmup, behind - 1) : t - warmup;
   return kind.factor(options, static_cast<double>(place), static_cast<double>(behind));
 }
 

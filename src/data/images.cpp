@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "channels.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -92,17 +93,6 @@ void require_alike(const Picture& picture, const std::vector<int64_t>& shape,
                   shape[1], shape[2], shape[1], shape[2]));
 }
 
-// [height, width, channels] becomes [channels, height, width].
-void write_planes(const Picture& picture, std::byte* out) {
-  const auto channels = to_index(picture.channels);
-  const std::size_t pixels = picture.pixels.size() / channels;
-  for (std::size_t k = 0; k < channels; ++k) {
-    for (std::size_t p = 0; p < pixels; ++p) {
-      *out++ = static_cast<std::byte>(picture.pixels[p * channels + k]);
-    }
-  }
-}
-
 void decode(const std::vector<PictureFile>& files, bool resizes, Dataset& dataset) {
   PictureReader reader;
   for (const auto& [path, label] : files) {
@@ -123,7 +113,9 @@ void decode(const std::vector<PictureFile>& files, bool resizes, Dataset& datase
       require_memory(bytes, "the pictures take", path, "ask for smaller ones by data.shape");
       dataset.features.resize(to_index(bytes));
     }
-    write_planes(*picture, dataset.features.data() + dataset.size() * dataset.sample_bytes());
+    std::byte* out = dataset.features.data() + dataset.size() * dataset.sample_bytes();
+    put_channels_first(picture->pixels.data(), picture->channels, picture->height * picture->width,
+                       reinterpret_cast<uint8_t*>(out));
     dataset.labels.push_back(label);
   }
 }

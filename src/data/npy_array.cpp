@@ -4,7 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
+#include <boost/locale/utf.hpp>
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -64,26 +66,6 @@ bool is_known_type(char kind, int64_t bytes) {
     case 'U': return bytes > 0;
     default: return false;
   }
-}
-
-// False when it is no character.
-bool append_utf8(uint32_t code, std::string& text) {
-  if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-  const auto add = [&](uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) {
-    add(code);
-  } else if (code < 0x800) {
-    add(0xC0 | code >> 6);
-  } else if (code < 0x10000) {
-    add(0xE0 | code >> 12);
-    add(0x80 | (code >> 6 & 0x3F));
-  } else {
-    add(0xF0 | code >> 18);
-    add(0x80 | (code >> 12 & 0x3F));
-    add(0x80 | (code >> 6 & 0x3F));
-  }
-  if (code >= 0x80) add(0x80 | (code & 0x3F));
-  return true;
 }
 
 // What stands behind 'key': in the header, which is the text of a Python dictionary.
@@ -263,7 +245,10 @@ std::vector<std::string> NpyArray::texts() {
       for (std::size_t at = 0; at < value.size(); at += 4) {
         uint32_t code = 0;
         std::memcpy(&code, &value[at], 4);
-        if (!append_utf8(code, text)) refuse("a text has what is no character", kFetchHint);
+        if (!boost::locale::utf::is_valid_codepoint(code)) {
+          refuse("a text has what is no character", kFetchHint);
+        }
+        boost::locale::utf::utf_traits<char>::encode(code, std::back_inserter(text));
       }
     }
     text.erase(text.find_last_not_of('\0') + 1);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "channels.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -65,16 +66,12 @@ std::vector<int64_t> shape_of_sample(const std::vector<int64_t>& all) {
   return shape;
 }
 
-// Channels last, of one sample, to channels first.
-void turn_channels(std::vector<std::byte>& sample, int64_t channels, int64_t width,
-                   std::byte* out) {
-  const int64_t pixels = std::ssize(sample) / (channels * width);
-  for (int64_t k = 0; k < channels; ++k) {
-    for (int64_t p = 0; p < pixels; ++p) {
-      std::copy_n(&sample[to_index((p * channels + k) * width)], width, out);
-      out += width;
-    }
-  }
+// Values of type T, channels last, to channels first.
+template <class T>
+void turn_channels(const std::vector<std::byte>& sample, int64_t channels, std::byte* out) {
+  put_channels_first(reinterpret_cast<const T*>(sample.data()), channels,
+                     std::ssize(sample) / (channels * int64_t{sizeof(T)}),
+                     reinterpret_cast<T*>(out));
 }
 
 void read_features(NpyArray& x, Dataset& dataset) {
@@ -97,8 +94,8 @@ void read_features(NpyArray& x, Dataset& dataset) {
   std::vector<std::byte> sample(to_index(dataset.sample_bytes()));
   for (int64_t i = 0; i < samples; ++i) {
     read(sample.data(), values);
-    turn_channels(sample, dataset.shape[0], storage_bytes(dataset.storage),
-                  out + i * dataset.sample_bytes());
+    const auto turn = x.is_bytes() ? turn_channels<uint8_t> : turn_channels<float>;
+    turn(sample, dataset.shape[0], out + i * dataset.sample_bytes());
   }
 }
 

@@ -20,11 +20,11 @@ class PartitionedSource final : public ClientSource {
   PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names,
                     const std::vector<int32_t>& common_labels)
       : dataset_(std::move(dataset)), partition_(std::move(partition)) {
-    for (int64_t i = 0; i < std::ssize(common_labels); ++i) {
-      common_.push_back(dataset_.size() + i);
+    for (const int32_t label : common_labels) {
+      partition_.order.push_back(dataset_.size());
+      dataset_.labels.push_back(label);
     }
-    dataset_.labels.insert(dataset_.labels.end(), common_labels.begin(), common_labels.end());
-    layout_.common_test = std::ssize(common_);
+    layout_.common_test = std::ssize(common_labels);
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
     layout_.shape = dataset_.shape;
@@ -37,8 +37,7 @@ class PartitionedSource final : public ClientSource {
   }
 
   void write(const SampleArrays& out) override {
-    std::vector<int64_t> order = partition_.order;
-    order.insert(order.end(), common_.begin(), common_.end());
+    const std::vector<int64_t>& order = partition_.order;
     copy_ordered(out.features, dataset_.features.data(), order, 0, dataset_.sample_bytes());
     auto* labels = reinterpret_cast<std::byte*>(out.labels);
     auto* targets = reinterpret_cast<std::byte*>(out.targets);
@@ -48,8 +47,7 @@ class PartitionedSource final : public ClientSource {
 
  private:
   Dataset dataset_;
-  Partition partition_;
-  std::vector<int64_t> common_;  // the samples of the common test set
+  Partition partition_;  // and behind all clients' samples those of the common test set
 };
 
 // Takes the labels of the source's own test samples out of the dataset, whose clients then share

@@ -39,12 +39,14 @@ Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Com
   EvaluationSums sums;
   for (const EvaluationSums& piece : pieces) sums += piece;
   const auto samples = static_cast<double>(sums.samples);
-  Metrics metrics{{prefix + "common_loss", sums.loss / samples}};
-  if (federation.classes() > 0) {
-    metrics.emplace_back(prefix + "common_accuracy", sums.correct / samples);
-  }
+  std::vector<double> values{sums.loss / samples};
+  if (federation.classes() > 0) values.push_back(sums.correct / samples);
   for (const auto& [name, value] : named_scores(asked, asked_scores(asked, counts))) {
-    metrics.emplace_back(prefix + "common_" + name, value);
+    values.push_back(value);
+  }
+  Metrics metrics;
+  for (const std::string& name : common_test_names(federation, asked)) {
+    metrics.emplace_back(prefix + name, values[metrics.size()]);
   }
   return metrics;
 }

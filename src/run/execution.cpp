@@ -100,6 +100,7 @@ class Execution {
 
  private:
   bool reads(const std::string& key) const { return protocol_kind(job_).reading.reads(key); }
+  bool watches() const { return !job_.evaluate.best.empty() || !job_.run.target.empty(); }
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
@@ -194,23 +195,24 @@ class Execution {
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     last_.round = completed();
-    bool is_best = false;
+    int64_t is_best = 0;
     on_server([&] {
       report_evaluation(std::move(found));
       is_best = watch_->observe(completed(), last_.metrics);
-      end_ = watch_->end();
     });
-    end_ = bcast_text(comm_, end_, 0);
-    int64_t best = is_best;
-    comm_.bcast(std::span(&best, 1), 0);
-    if (best) keep_best();
-  }
-
-  void keep_best() {
+    share_end();
+    if (watches()) comm_.bcast(std::span(&is_best, 1), 0);
+    if (!is_best) return;
     protocol().collect();
     on_server([&] {
       write_model(directory_->file("best.h5"), protocol().model_layout(), protocol().model_row());
     });
+  }
+
+  void share_end() {
+    if (!watches()) return;
+    if (is_server()) end_ = watch_->end();
+    end_ = bcast_text(comm_, end_, 0);
   }
 
   void report_evaluation(std::vector<ClientEvaluation> found) {
@@ -307,9 +309,8 @@ class Execution {
     if (is_server()) {
       last_.train_losses = state.get<double>("train_losses");
       if (state.contains("watch/seen")) watch_->load(state.part("watch"));
-      end_ = watch_->end();
     }
-    end_ = bcast_text(comm_, end_, 0);
+    share_end();
     protocol().load(state.part("training"));
   }
 

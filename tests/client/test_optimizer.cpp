@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "client/support.hpp"
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
 #include "support/errors.hpp"
@@ -56,9 +57,7 @@ struct Fixture {
     std::vector<float> features(
         static_cast<std::size_t>(range.size() * federation.sample_values()));
     federation.copy(range, features.data());
-    const Batch batch{.features = features.data(),
-                      .labels = federation.labels().data() + range.begin,
-                      .rows = range.size()};
+    const Batch batch = batch_of(federation, range, features.data());
     for (int step = 0; step < steps; ++step) {
       Row gradient(theta.size());
       RandomStream noise(0, Purpose::kDropout);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/client/local_update.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -47,9 +48,7 @@ struct Fixture {
     std::vector<float> features(
         static_cast<std::size_t>(range.size() * federation.sample_values()));
     federation.copy(range, features.data());
-    const Batch batch{.features = features.data(),
-                      .labels = federation.labels().data() + range.begin,
-                      .rows = range.size()};
+    const Batch batch = batch_of(federation, range, features.data());
     gradient.resize(row.size());
     RandomStream noise(0, Purpose::kDropout);
     return model->loss_and_gradient(row, batch, noise, gradient);

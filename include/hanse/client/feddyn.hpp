@@ -11,8 +11,8 @@ namespace hanse {
 //   x <- x - lr (g(x) - h_i + alpha (x - theta)),  then  h_i <- h_i - alpha (x - theta),
 // alpha = options.second_order.alpha. The server's part is make_dyn_optimizer(), which the control
 // variate of one entry, always 1, tells the participants' share of all clients.
-// Throws InvalidArgument where options ask for more than plain steps. State: a row. Memory: two
-// rows and one batch.
+// REQUIRES: options ask for plain steps (beyond_plain_steps). State: a row. Memory: two rows and
+// one batch.
 std::unique_ptr<LocalUpdate> make_feddyn(const ClientOptions& options, const Federation& federation,
                                          Model& model);
 

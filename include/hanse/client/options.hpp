@@ -52,7 +52,8 @@ struct ScheduleOptions {
 };
 
 struct ClientOptions {
-  std::string kind = "sgd";    // update: sgd | prox | scaffold | ditto | fednew | fednl
+  // update: sgd | prox | scaffold | ditto | fednova | feddyn | fednew | fednl
+  std::string kind = "sgd";
   int64_t epochs = 1;          // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;           // mini-batch steps a round; 0: epochs
   int64_t batch = 20;          // samples a step; 0: all of the client's

@@ -20,7 +20,8 @@ struct FederationOptions {
   int64_t samples = 60;           // of a client, made up data: train and test (random: mean)
   double alpha = 0.5;             // dirichlet: concentration
   int64_t min_samples = 2;        // dirichlet, power-law: smallest client; text: smallest role kept
-  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels
+  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels: of
+                                  // a client
   std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
   double power = 2.0;   // power-law: exponent of the density of sizes, above 1

@@ -41,9 +41,8 @@ struct RankCounts {
 // NaN: not asked for, or not defined for the samples.
 //   top5               share of the samples with a rank below 5
 //   balanced_accuracy  mean over the labels that there are of the share classified correctly
-//   f1                 of class 1 of two: 2 TP / (2 TP + FP + FN); not defined when there is
-//   neither
-//                      a sample of class 1 nor one taken for it
+//   f1                 of class 1 of two: 2 TP / (2 TP + FP + FN); not defined when there is no
+//                      sample of class 1, and none that is taken for it
 struct AskedScores {
   double top5 = std::numeric_limits<double>::quiet_NaN();
   double balanced_accuracy = std::numeric_limits<double>::quiet_NaN();
