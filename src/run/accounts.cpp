@@ -15,7 +15,12 @@ double peak_memory_bytes() {
 }
 
 Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& energy) {
-  const PhaseTotals totals = phase_totals();
+  PhaseTotals totals = phase_totals();
+  // All ranks are here at once, but did not start at once: mpirun set up the later ones meanwhile.
+  double own_s = 0;
+  for (const auto& phase : totals) own_s += phase.seconds;
+  const double wall_s = comm.allreduce_one(own_s, ReduceOp::kMax);
+  totals[static_cast<std::size_t>(Phase::kSetUp)].seconds += wall_s - own_s;
   std::array<double, kPhases> sums, least, most, calls;
   for (std::size_t p = 0; p < kPhases; ++p) {
     sums[p] = least[p] = most[p] = totals[p].seconds;
@@ -29,15 +34,14 @@ Accounts gather_accounts(Communicator& comm, Communicator& host, EnergyMeter& en
   const auto joules = host.rank() == 0 ? energy.joules() : std::optional(0.0);
   std::array<double, 2> unknown_joules = {joules ? 0.0 : 1.0, joules.value_or(0)};
   comm.reduce(std::span(unknown_joules), ReduceOp::kSum, 0);
-  Accounts found{.host_memory_bytes = comm.allreduce_one(on_host, ReduceOp::kMax)};
+  Accounts found{.wall_s = wall_s,
+                 .host_memory_bytes = comm.allreduce_one(on_host, ReduceOp::kMax)};
   if (unknown_joules[0] == 0) found.joules = unknown_joules[1];
   for (std::size_t p = 0; p < kPhases; ++p) {
-    const double mean_s = sums[p] / static_cast<double>(comm.size());
-    found.wall_s += mean_s;
     if (calls[p] == 0) continue;
     found.phases.push_back({.name = phase_name(static_cast<Phase>(p)),
                             .calls = static_cast<int64_t>(calls[p]),
-                            .mean_s = mean_s,
+                            .mean_s = sums[p] / static_cast<double>(comm.size()),
                             .least_s = least[p],
                             .most_s = most[p]});
   }
