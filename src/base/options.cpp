@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -133,15 +134,20 @@ std::string suggestion(const std::string& text, std::span<const std::string> kno
 }
 
 Option& OptionTable::append(Option option) {
-  option.default_text = option.format();
+  index_.try_emplace(option.key, options_.size());
   options_.push_back(std::move(option));
   return options_.back();
+}
+
+Option& OptionTable::append_with_default(Option option) {
+  option.default_text = option.format();
+  return append(std::move(option));
 }
 
 template <class T>
 Option& OptionTable::add(const std::string& key, T& field, Range range, const std::string& help) {
   if constexpr (std::is_arithmetic_v<T>) {
-    return append({.key = key,
+    return append_with_default({.key = key,
                    .help = help,
                    .range = range.text(),
                    .parse = [&field, range](auto text) { field = parse_in_range<T>(text, range); },
@@ -157,7 +163,7 @@ Option& OptionTable::add(const std::string& key, T& field, Range range, const st
       }
       field = std::move(values);
     };
-    return append({.key = key,
+    return append_with_default({.key = key,
                    .help = help,
                    .range = "list of " + range.text(),
                    .parse = parse,
@@ -173,7 +179,7 @@ template Option& OptionTable::add(const std::string&, std::vector<double>&, Rang
                                   const std::string&);
 
 Option& OptionTable::add(const std::string& key, bool& field, const std::string& help) {
-  return append({.key = key,
+  return append_with_default({.key = key,
                  .help = help,
                  .range = "true | false",
                  .parse = [&field](auto text) { field = parse_bool(text); },
@@ -181,7 +187,7 @@ Option& OptionTable::add(const std::string& key, bool& field, const std::string&
 }
 
 Option& OptionTable::add(const std::string& key, std::string& field, const std::string& help) {
-  return append({.key = key,
+  return append_with_default({.key = key,
                  .help = help,
                  .parse = [&field](auto text) { field = text; },
                  .format = [&field] { return field; }});
@@ -189,7 +195,7 @@ Option& OptionTable::add(const std::string& key, std::string& field, const std::
 
 Option& OptionTable::add(const std::string& key, std::optional<double>& field,
                          const std::string& word, const std::string& help) {
-  return append({.key = key,
+  return append_with_default({.key = key,
                  .help = help,
                  .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
                  .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
@@ -204,7 +210,7 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
     }
     field = text;
   };
-  return append({.key = key,
+  return append_with_default({.key = key,
                  .help = help,
                  .range = join(choices, " | "),
                  .choices = choices,
@@ -216,7 +222,7 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                            const std::string& kind) {
   for (const Option& key : keys.options_) {
     Option* option = find(key.key);
-    if (!option) option = &options_.emplace_back(key);
+    if (!option) option = &append(key);
     option->uses.push_back({.selector = selector,
                             .kind = kind,
                             .help = key.help,
@@ -233,22 +239,22 @@ void OptionTable::gather_sections() {
     if (known == sections.end()) sections.push_back(option.section());
     return known - sections.begin();
   };
-  for (const Option& option : options_) place(option);
-  std::ranges::stable_sort(options_, {}, place);
+  std::vector<std::pair<std::ptrdiff_t, std::size_t>> order;
+  for (std::size_t i = 0; i < options_.size(); ++i) order.emplace_back(place(options_[i]), i);
+  std::ranges::sort(order);
+  std::vector<Option> ungathered = std::exchange(options_, {});
+  index_.clear();
+  for (const auto& [section, i] : order) append(std::move(ungathered[i]));
 }
 
 Option* OptionTable::find(const std::string& key) {
-  const auto found = std::ranges::find(options_, key, &Option::key);
-  return found == options_.end() ? nullptr : &*found;
+  const auto found = index_.find(key);
+  return found == index_.end() ? nullptr : &options_[found->second];
 }
 
-bool OptionTable::contains(const std::string& key) const {
-  return std::ranges::count(options_, key, &Option::key) > 0;
-}
+bool OptionTable::contains(const std::string& key) const { return index_.contains(key); }
 
-const Option& OptionTable::at(const std::string& key) const {
-  return *std::ranges::find(options_, key, &Option::key);
-}
+const Option& OptionTable::at(const std::string& key) const { return options_[index_.at(key)]; }
 
 namespace {
 

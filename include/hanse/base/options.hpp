@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -122,9 +123,11 @@ class OptionTable {
 
  private:
   Option& append(Option option);
+  Option& append_with_default(Option option);
   Option* find(const std::string& key);
 
   std::vector<Option> options_;
+  std::unordered_map<std::string, std::size_t> index_;  // of each key in options_
 };
 
 // Strict parsers: the whole text is one value. Throw InvalidArgument.
