@@ -1,8 +1,12 @@
 # shellcheck shell=bash disable=SC2154
 # scripts/setup --cuda: LibTorch with CUDA and NCCL, and CUDA's compiler, in a Python environment.
-# Sourced by setup and test-cuda.
+# Sourced by setup, test-cuda and pack-gpu-test.
 
-cuda_venv=$root/.venv-cuda
+# The version the GPU build is tried with, in .venv-cuda and build-cuda; another one has folders of
+# its own.
+torch_version=${HANSE_TORCH_VERSION:-2.15.0}
+cuda_venv=$root/.venv-cuda${HANSE_TORCH_VERSION:+-$HANSE_TORCH_VERSION}
+cuda_build=build-cuda${HANSE_TORCH_VERSION:+-$HANSE_TORCH_VERSION}
 
 cuda_pip() { "$cuda_venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
@@ -37,6 +41,7 @@ install_cuda_torch() {
   say "setup: installing torch and CUDA's compiler into ${cuda_venv#"$root"/} (6 GB)"
   quietly /usr/bin/python3 -m venv "$cuda_venv"
   if ! cuda_pip install --quiet "torch==$torch_version"; then
+    [[ -z ${HANSE_TORCH_VERSION-} ]] || die "torch $torch_version cannot be installed"
     say "setup: torch $torch_version is not served; taking the newest"
     quietly cuda_pip install torch
   fi
@@ -53,13 +58,14 @@ cuda_options() {
   say "-DHANSE_CUDA=ON"
   say "-DTORCH_CUDA_ARCH_LIST=9.0"
   say "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc"
+  say "-DCUDAToolkit_ROOT=$cuda"
   say "-DCMAKE_PREFIX_PATH=$packages/torch;$cuda;$packages/nvidia/nccl"
 }
 
 print_cuda_options() {
   local option
   say "The GPU build:"
-  say "  cmake --preset release -B build-cuda \\"
+  say "  cmake --preset release -B $cuda_build \\"
   while read -r option; do say "    '$option' \\"; done < <(cuda_options)
-  say "    && cmake --build build-cuda"
+  say "    && cmake --build $cuda_build"
 }

@@ -36,13 +36,13 @@ target_link_libraries(openblas INTERFACE ${OPENBLAS_LIBRARY})
 
 # Device buffers travel by NCCL. LibTorch's own CMake files bring CUDA.
 if(HANSE_CUDA)
-  find_path(CUDA_RUNTIME_INCLUDE cuda_runtime_api.h REQUIRED)
-  find_library(CUDA_RUNTIME_LIBRARY cudart REQUIRED)
-  find_path(NCCL_INCLUDE nccl.h REQUIRED)
-  find_library(NCCL_LIBRARY nccl REQUIRED)
+  find_package(CUDAToolkit REQUIRED)
+  set(nccl_places ${NCCL_ROOT} $ENV{NCCL_ROOT} ${NCCL_HOME} $ENV{NCCL_HOME})  # of sites' modules
+  find_path(NCCL_INCLUDE nccl.h HINTS ${nccl_places} PATH_SUFFIXES include REQUIRED)
+  find_library(NCCL_LIBRARY nccl HINTS ${nccl_places} PATH_SUFFIXES lib lib64 REQUIRED)
   add_library(cuda_nccl INTERFACE)
-  target_include_directories(cuda_nccl SYSTEM INTERFACE ${CUDA_RUNTIME_INCLUDE} ${NCCL_INCLUDE})
-  target_link_libraries(cuda_nccl INTERFACE ${CUDA_RUNTIME_LIBRARY} ${NCCL_LIBRARY})
+  target_include_directories(cuda_nccl SYSTEM INTERFACE ${NCCL_INCLUDE})
+  target_link_libraries(cuda_nccl INTERFACE CUDA::cudart ${NCCL_LIBRARY})
 endif()
 
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)

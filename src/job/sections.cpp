@@ -21,12 +21,13 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(table.add("run.rounds", run.rounds, at_least(1), "rounds in all"));
   table.add("run.threads", run.threads, between(1, 1024),
             "threads of each rank's kernels; part of what fixes the bits of a result");
-  table.add_choice("run.device", run.device, {"auto", "cpu", "cuda"},
-                   "where clients are trained; auto: on GPUs where build, host and job allow it");
+  table.add_choice(
+      "run.device", run.device, {"auto", "cpu", "cuda"},
+      "where clients are trained; auto: on GPUs where build, host and job allow it and "
+      "the model is large enough");
   may_change(table.add(
       "run.ranks-per-gpu", run.ranks_per_gpu, between(1, 64),
-      "ranks of a host that may have the same GPU; above 1, where they do, sums go through "
-      "the host's memory and not through NCCL"));
+      "ranks of a host that may have the same GPU; comm.devices says how they exchange sums"));
   table.add("run.device-cohort", run.device_cohort, between(1, 1024),
             "participants that a GPU trains side by side, neighbours in the draw; part of what "
             "fixes the bits of a result");
@@ -167,6 +168,10 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
       "comm.dispatch", comm.dispatch, {"auto", "planned", "shared"},
       "planned: longest first from measured cost; shared: free ranks take the next "
       "client, on one host or from a server that trains none (auto, where it can)"));
+  may_change(table.add_choice(
+      "comm.devices", comm.devices, {"auto", "nccl", "staged"},
+      "how GPUs of ranks exchange sums and rows: by NCCL, or staged in the hosts' memory; auto: by "
+      "NCCL where there are several ranks and no two have the same GPU; the same bits"));
   may_change(table.add(
       "comm.timeout-seconds", comm.timeout_seconds, at_least(0),
       "seconds that ranks wait for one that does not come before they name it and end; longer "

@@ -122,7 +122,6 @@ class NetworkModel : public Model {
   }
 
   LossPtr loss_;
-  double gradient_flops_ = 0;             // a sample
   std::unique_ptr<Objective> objective_;  // null: the loss
   std::vector<float> received_;           // [P] where the objective asks for it
   std::vector<float> received_logits_;    // [rows, outputs] likewise

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "file_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -13,6 +12,7 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/engine.hpp"
+#include "part_facts.hpp"
 #include "protocols.hpp"
 #include "trace.hpp"
 
@@ -191,8 +191,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                          .update_kind = job.client.kind,
                          .rule_kind = job.aggregator.kind,
                          .protocol = job.run.protocol};
-  auto engine =
+  ChosenEngine chosen =
       build_engine(job, needs, {comm, federation, model, *parts.update, needs.rule}, *parts.host);
+  parts.device = chosen.device;
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,
@@ -203,7 +204,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
-                              .engine = std::move(engine)},
+                              .engine = std::move(chosen.engine)},
       settings);
 }
 

@@ -21,6 +21,11 @@ namespace {
   throw InvalidArgument(refusal.what, refusal.key, refusal.hint + ", or run.device = cpu");
 }
 
+bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& comm) {
+  if (job.comm.devices != "auto") return job.comm.devices == "nccl";
+  return !device.shared && comm.size() > 1;
+}
+
 // The samples' part of a GPU's memory is one in so many.
 constexpr int64_t kSampleShare = 4;
 
@@ -45,12 +50,22 @@ RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm
   RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
     device.name = torch_library().use_gpu(mine);
+    device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name, torch_library().cuda_version(),
+                              torch_library().version());
     device.sample_bytes = gpu.memory_bytes / (kSampleShare * most);
   });
   notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
                      gpu.name, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
-                     device.shared || comm.size() == 1 ? "the host's memory" : "NCCL"));
+                     uses_nccl(job, device, comm) ? "NCCL" : "the host's memory"));
   return device;
+}
+
+// Whatever its size, a step of a cohort costs a GPU about 0.3 ms of launches, in which a core does
+// so many operations. Both are estimates: no GPU was measured.
+constexpr double kLeastGpuFlops = 5e7;
+
+double cohort_flops(const Job& job, double flops) {
+  return flops * static_cast<double>(job.client.batch * job.run.device_cohort);
 }
 
 }  // namespace
@@ -82,9 +97,20 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
                         "start as many ranks as the host has GPUs, or allow more");
 }
 
-RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+bool is_worth_a_gpu(const Job& job, double flops) {
+  return flops == 0 || job.client.batch == 0 || cohort_flops(job, flops) >= kLeastGpuFlops;
+}
+
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host) {
   if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
+  if (job.run.device == "auto" && !is_worth_a_gpu(job, flops)) {
+    notice(
+        fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
+                    "few for a GPU; run.device = cuda trains them there",
+                    job.run.device_cohort, 1e-6 * cohort_flops(job, flops)));
+    return {};
+  }
   try {
     return claim_gpu(job, needs, comm, host);
   } catch (const AgreedError& error) {
@@ -94,19 +120,21 @@ RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& 
   }
 }
 
-EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
-                       Communicator& host) {
-  const RankDevice device = choose_device(job, needs, parts.comm, host);
-  if (device.name.empty()) return make_host_engine(parts, needs.settings);
+ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                          Communicator& host) {
+  const RankDevice device =
+      choose_device(job, needs, parts.model.gradient_flops(), parts.comm, host);
+  if (device.name.empty()) return {make_host_engine(parts, needs.settings), device.kind};
   std::unique_ptr<CohortTraining> cohorts;
   agree_on(parts.comm, [&] {
     cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
                                                job.run.device_cohort, device.sample_bytes);
   });
-  const bool staged = device.shared || parts.comm.size() == 1;
-  auto devices = staged ? torch_library().make_staged_communicator(parts.comm)
-                        : torch_library().make_nccl_communicator(parts.comm, device.name);
-  return make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices));
+  auto devices = uses_nccl(job, device, parts.comm)
+                     ? torch_library().make_nccl_communicator(parts.comm, device.name)
+                     : torch_library().make_staged_communicator(parts.comm);
+  return {make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices)),
+          device.kind};
 }
 
 }  // namespace hanse

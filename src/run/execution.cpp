@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "data_facts.hpp"
-#include "file_facts.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -27,6 +26,7 @@
 #include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "last_evaluation.hpp"
+#include "part_facts.hpp"
 #include "protocols.hpp"
 #include "run_failure.hpp"
 #include "timeline.hpp"
@@ -272,7 +272,7 @@ class Execution {
       state.put_part("watch", watched);
       state.put("train_losses", std::span(last_.train_losses));
       state.put_text("job", job_text(job_));
-      state.put_part("files", file_facts(*parts_));
+      state.put_part("files", part_facts(*parts_));
       state.put_part("data", data_facts(parts_->federation));
       directory_->sync();  // a checkpoint promises the lines before it
     });
@@ -295,7 +295,7 @@ class Execution {
     agree_on(comm_, [&] {
       if (is_server()) {
         state = read_checkpoint_state(resume_->file);
-        require_same_files(*parts_, state);
+        require_same_parts(*parts_, state);
         if (const State facts = state.part("data"); !facts.arrays().empty()) {
           require_same_data(parts_->federation, facts, job_.data.path);
         }
@@ -349,6 +349,7 @@ class Execution {
                             .seed = job_.run.seed,
                             .rounds = completed(),
                             .ranks = comm_.size(),
+                            .device = parts_->device,
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,

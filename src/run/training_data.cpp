@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
-#include "file_facts.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/base/phase.hpp"
@@ -11,6 +10,7 @@
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/evaluated_on.hpp"
+#include "part_facts.hpp"
 #include "protocols.hpp"
 #include "warm_start.hpp"
 

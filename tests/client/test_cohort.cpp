@@ -269,6 +269,27 @@ TEST(CohortTraining, SamplesOfOthersDoNotFillABatch) {
   }
 }
 
+// Its one step leads to a model that overflows on its sample; the steps of others go on.
+TEST(CohortTraining, AClientThatHasFinishedIsLeftAlone) {
+  const TempFolder folder;
+  const DataOptions data{
+      .kind = "csv",
+      .path = folder.write("two.csv", "label,client,x\n0,a,3e20\n0,b,1\n1,b,2\n1,b,3\n"),
+      .test_fraction = 0,
+      .client_column = "client"};
+  const auto comm = make_single_communicator();
+  const Federation federation = Federation::load(data, {.partition = "by-column"}, kSeed, *comm);
+  const Case c{.model = kind("linear"), .client = {.epochs = 1, .batch = 1, .lr = 0.05}};
+  for (const std::string& device : test_devices()) {
+    CohortTraining training(c.client, federation, c.model, device, 2, kAllSamples);
+    training.cohort().theta().fill_(0);
+    const Trained trained = train_on_device(training, {0, 1}, 1);
+    EXPECT_FALSE(std::isfinite(trained.rows[0][0] * 3e20F)) << device;
+    for (const float value : trained.rows[0]) EXPECT_TRUE(std::isfinite(value)) << device;
+    EXPECT_TRUE(std::isfinite(trained.outcomes[0].loss)) << device;
+  }
+}
+
 // The model on the device as Model::evaluate() has it in the host's memory, one sample at a time.
 void expect_evaluation(const Case& c, const std::string& what) {
   const auto comm = make_single_communicator();

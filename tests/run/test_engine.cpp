@@ -156,6 +156,18 @@ TEST(Engine, RanksThatHaveTheSameGpuAreCounted) {
       {"no GPU", "run.device", "hint"});
 }
 
+// Operations of a sample, samples a batch, clients a cohort.
+TEST(Engine, SmallModelsAreNotWorthAGpu) {
+  Job job;
+  job.client.batch = 20;
+  job.run.device_cohort = 8;
+  EXPECT_FALSE(is_worth_a_gpu(job, 31400));  // linear, 784 to 10
+  EXPECT_TRUE(is_worth_a_gpu(job, 639200));  // mlp, 784 to 200 to 10
+  EXPECT_TRUE(is_worth_a_gpu(job, 0));       // not known
+  job.run.device_cohort = 1024;
+  EXPECT_TRUE(is_worth_a_gpu(job, 31400));
+}
+
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
 TEST(Engine, HostsWithoutGpu) {
   if (!torch_library().gpus().empty()) GTEST_SKIP() << "a host with a GPU";
@@ -165,14 +177,16 @@ TEST(Engine, HostsWithoutGpu) {
     fill_job(job);
     const MadeJob made(job);
     const RoundNeeds needs = made.needs(job);
-    EXPECT_EQ(choose_device(job, needs, comm, *host).name, "");
+    EXPECT_EQ(choose_device(job, needs, 0, comm, *host).name, "");
     const EngineParts parts{comm, made.federation, *made.model, *made.update, made.rule};
-    EXPECT_NE(build_engine(job, needs, parts, *host), nullptr);
+    const ChosenEngine chosen = build_engine(job, needs, parts, *host);
+    EXPECT_NE(chosen.engine, nullptr);
+    EXPECT_EQ(chosen.device, "cpu");
     job.run.device = "cuda";
-    expect_error<AgreedError>([&] { choose_device(job, needs, comm, *host); },
+    expect_error<AgreedError>([&] { choose_device(job, needs, 0, comm, *host); },
                               {"no GPU", "run.device"});
     job.run.device = "cpu";
-    EXPECT_EQ(choose_device(job, needs, comm, *host).name, "");
+    EXPECT_EQ(choose_device(job, needs, 0, comm, *host).name, "");
   });
 }
 

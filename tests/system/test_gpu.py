@@ -20,6 +20,7 @@ class Gpu(hanse.Case):
 
     def require_gpu(self):
         if not GPUS:
+            self.assertNotIn("HANSE_REQUIRE_GPU", os.environ, "no GPU is found")
             self.skipTest("no GPU")
 
     def trained(self, name, ranks=None, **changes):

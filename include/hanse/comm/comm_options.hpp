@@ -12,6 +12,8 @@ struct CommOptions {
   // auto | planned | shared: who trains whom is planned before the round, or left open until a rank
   // is free; auto leaves it open where that changes no bit.
   std::string dispatch = "auto";
+  // auto | nccl | staged: sums and rows of ranks with GPUs by NCCL, or through the hosts' memory.
+  std::string devices = "auto";
   double timeout_seconds = 1800;  // to wait for a rank that does not come; 0: forever
 };
 

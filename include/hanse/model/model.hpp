@@ -137,6 +137,7 @@ class Model {
   // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
   // model does not know its layers (torchscript) or works on a GPU.
   double flops() const { return flops_; }
+  double gradient_flops() const { return gradient_flops_; }  // of one gradient, a sample; likewise
 
   // The largest batch that evaluate() should be given, for memory's sake.
   virtual int64_t evaluation_rows() const { return 256; }
@@ -150,6 +151,7 @@ class Model {
   ParameterLayout layout_;
   bool from_zeros_ = false;
   double flops_ = 0;
+  double gradient_flops_ = 0;
 
  private:
   std::vector<StartPart> start_;

@@ -44,6 +44,7 @@ class Assembly {
   Federation federation;                     // empty where there are no samples
   std::unique_ptr<Model> model;              // null where nothing is trained
   std::map<std::string, std::string> files;  // a digest by the key that names it: "model.path"
+  std::string device = "cpu";                // that trains the clients, see RankDevice::kind
   std::vector<std::string> greeting;         // what the user should know at the start, in lines
 };
 

@@ -25,20 +25,32 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
 
 // A rank's part of the GPUs.
 struct RankDevice {
-  std::string name;          // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
+  std::string name;  // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
+  // What fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
+  std::string kind = "cpu";
   bool shared = false;       // two ranks, of any host, have the same GPU
   int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
 };
 
+// Have GPUs more to do in a step of a cohort than to wait for? `flops` are those of a sample's
+// gradient, 0: not known.
+bool is_worth_a_gpu(const Job& job, double flops);
+
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
-// again behind the last. What is in the way of GPUs is an error under `cuda`, and a notice under
-// `auto`. Collective. Throws AgreedError.
-RankDevice choose_device(const Job& job, const RoundNeeds& needs, Communicator& comm,
+// again behind the last. What is in the way of GPUs, and a model too small for them
+// (is_worth_a_gpu), is an error under `cuda`, and a notice under `auto`. Collective. Throws
+// AgreedError.
+RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host);
 
-// The engine of run.device. GPUs that no two ranks share talk by NCCL, others through the hosts'
-// memory. Collective. Throws AgreedError.
-EnginePtr build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
-                       Communicator& host);
+// An engine, and what it computes on: RankDevice::kind.
+struct ChosenEngine {
+  EnginePtr engine;
+  std::string device;
+};
+
+// The engine of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.
+ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
+                          Communicator& host);
 
 }  // namespace hanse

@@ -75,7 +75,7 @@ class NetworkCohort final : public Cohort {
     const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    losses_.add_(at::sum(losses.to(at::kDouble) * weights, {1}));
+    losses_.add_(at::sum(used(weights, losses).to(at::kDouble) * weights, {1}));
     descend();
   }
 
@@ -149,6 +149,12 @@ class NetworkCohort final : public Cohort {
     return masks;
   }
 
+  // `values` where they count: 0 NaN is NaN, and nothing may come of the places behind a client's
+  // samples, nor of a client that has finished.
+  at::Tensor used(const at::Tensor& weights, const at::Tensor& values) const {
+    return at::where(weights > 0, values, at::zeros({}, on_device_));
+  }
+
   // [C, B] of logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
@@ -169,7 +175,7 @@ class NetworkCohort final : public Cohort {
     direction = pulled_gradient(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr);
     if (velocity_.defined()) direction = with_momentum(rule, direction, velocity_);
     const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
-    rows_.addcmul_(direction, rates, -1);
+    rows_.addcmul_(used(rates, direction), rates, -1);
   }
 
   NetworkForward network_;

@@ -1,6 +1,8 @@
 #include <cstdlib>
 
+#include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -20,6 +22,22 @@ cudaDeviceProp properties(int64_t index) {
                         "run.device", "nvidia-smi shows its state; run.device = cpu needs none");
 }
 
+// One kernel of each library that training calls: a GPU that another process holds for itself, that
+// is full, or that this build has no kernels for, is found here and not in the first round.
+void try_gpu(const std::string& device) {
+  try {
+    const auto on = at::TensorOptions(at::kFloat).device(at::Device(device));
+    const at::Tensor images = at::ones({2, 3, 8, 8}, on);
+    const at::Tensor products = at::bmm(images[0], images[1]);
+    const at::Tensor sums = at::conv2d(images, at::ones({4, 3, 3, 3}, on)).sum() + products.sum();
+    if (sums.item<float>() > 0) return;
+    throw InvalidArgument("the GPU computes nonsense", "run.device", "another GPU");
+  } catch (const c10::Error& error) {
+    throw InvalidArgument(fmt::format("the GPU cannot be used: {}", error.what_without_backtrace()),
+                          "run.device", "nvidia-smi shows its state; run.device = cpu needs none");
+  }
+}
+
 }  // namespace
 
 std::vector<Gpu> gpus() {
@@ -30,10 +48,10 @@ std::vector<Gpu> gpus() {
     for (const char byte : gpu.uuid.bytes) {
       identity += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     }
-    found.push_back(
-        {.identity = identity,
-         .name = fmt::format("{}, compute capability {}.{}", gpu.name, gpu.major, gpu.minor),
-         .memory_bytes = static_cast<int64_t>(gpu.totalGlobalMem)});
+    found.push_back({.identity = identity,
+                     .name = fmt::format("{}, compute capability {}.{}, {} multiprocessors",
+                                         gpu.name, gpu.major, gpu.minor, gpu.multiProcessorCount),
+                     .memory_bytes = static_cast<int64_t>(gpu.totalGlobalMem)});
   }
   return found;
 }
@@ -42,18 +60,22 @@ std::string use_gpu(int64_t index) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // without it cuBLAS sums in any order
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);  // whoever reads it would be wrong anyway
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
   context.setAllowTF32CuBLAS(false);
   context.setAllowTF32CuDNN(false);
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
-  return fmt::format("cuda:{}", index);
+  const std::string device = fmt::format("cuda:{}", index);
+  try_gpu(device);
+  return device;
 }
 
 std::string cuda_version() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "unknown";
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return fmt::format("{}.{}, cuDNN {}", version / 1000, version % 1000 / 10,
+                     at::detail::getCUDAHooks().versionCuDNN());
 }
 
 }  // namespace hanse

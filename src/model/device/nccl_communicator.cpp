@@ -1,3 +1,4 @@
+#include <exception>
 #include <numeric>
 #include <vector>
 
@@ -31,9 +32,11 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
   }
 
-  // A failed communicator would wait for ranks that are gone.
+  // Both of NCCL's ends wait for the other ranks, for half an hour: after an error, here or on the
+  // way out of a rank that has one, they would keep it from being told. The process ends soon.
   ~NcclCommunicator() override {
-    if (nccl_ != nullptr) failed_ ? ncclCommAbort(nccl_) : ncclCommDestroy(nccl_);
+    const bool unwinding = std::uncaught_exceptions() > exceptions_;
+    if (nccl_ != nullptr && !failed_ && !unwinding) ncclCommDestroy(nccl_);
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -98,7 +101,10 @@ class NcclCommunicator final : public DeviceCommunicator {
     const auto stream = c10::cuda::getCurrentCUDAStream();
     bool is_under_way = false;
     comm_.wait_until([&] {
-      if (!is_under_way) check(collective(stream.stream()));
+      if (!is_under_way) {
+        check_device(stream.stream());
+        check(collective(stream.stream()));
+      }
       is_under_way = true;
       ncclResult_t state = ncclSuccess;
       check(ncclCommGetAsyncError(nccl_, &state));
@@ -112,6 +118,14 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (rank_ == root) bytes_moved_ += bytes * (size_ - 1);
   }
 
+  // An error of a kernel before stays with the device, and NCCL would only say that it saw one.
+  void check_device(cudaStream_t stream) {
+    const cudaError_t code = cudaStreamQuery(stream);
+    if (code == cudaSuccess || code == cudaErrorNotReady) return;
+    failed_ = true;
+    throw CommError(fmt::format("the GPU failed: {}", cudaGetErrorString(code)), rank_, code);
+  }
+
   void check(ncclResult_t code) {
     if (code == ncclSuccess) return;
     failed_ = true;
@@ -123,6 +137,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   at::Device device_;
   ncclComm_t nccl_ = nullptr;
   bool failed_ = false;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace

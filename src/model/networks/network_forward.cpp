@@ -7,7 +7,8 @@ namespace hanse {
 
 namespace {
 
-// 2x2, of [..., height, width]. Of equal values the first has the gradient, as in at::max_pool2d.
+// 2x2, of [..., height, width]. Of equal values the first has the gradient, and NaN is the largest,
+// as in at::max_pool2d.
 at::Tensor max_pool(const at::Tensor& x) {
   const int64_t height = x.size(-2) / 2 * 2, width = x.size(-1) / 2 * 2;
   const auto corner = [&](int64_t row, int64_t column) {
@@ -16,7 +17,7 @@ at::Tensor max_pool(const at::Tensor& x) {
   at::Tensor largest = corner(0, 0);
   for (const auto& [row, column] : {std::pair{0, 1}, {1, 0}, {1, 1}}) {
     const at::Tensor next = corner(row, column);
-    largest = at::where(next > largest, next, largest);
+    largest = at::where(next.gt(largest).logical_or_(next.isnan()), next, largest);
   }
   return largest;
 }

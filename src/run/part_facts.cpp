@@ -1,4 +1,4 @@
-#include "file_facts.hpp"
+#include "part_facts.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,12 @@
 
 namespace hanse {
 
+namespace {
+
+constexpr const char* kDevice = "run.device";
+
+}  // namespace
+
 void note_file(const std::string& key, const std::string& path, Communicator& comm,
                Assembly& assembly) {
   if (path.empty()) return;
@@ -15,16 +21,23 @@ void note_file(const std::string& key, const std::string& path, Communicator& co
   require_same(comm, "files of " + key, assembly.files[key], "every host needs the same file");
 }
 
-State file_facts(const Assembly& assembly) {
+State part_facts(const Assembly& assembly) {
   State facts;
   for (const auto& [key, digest] : assembly.files) facts.put_text(key, digest);
+  facts.put_text(kDevice, assembly.device);
   return facts;
 }
 
-void require_same_files(const Assembly& assembly, const State& state) {
+void require_same_parts(const Assembly& assembly, const State& state) {
   State facts = state.part("files");
   if (state.contains("model_file")) {  // of an older version
     facts.put_text("model.path", state.get_text("model_file"));
+  }
+  if (facts.contains(kDevice) && facts.get_text(kDevice) != assembly.device) {
+    throw InvalidArgument(
+        fmt::format("clients were trained on {}, and this start has {}: its bits would be others",
+                    facts.get_text(kDevice), assembly.device),
+        kDevice, "resume where there is the same device");
   }
   for (const auto& [key, digest] : assembly.files) {
     if (!facts.contains(key) || facts.get_text(key) == digest) continue;

@@ -1,0 +1,23 @@
+// What a run is made of beside its data: files, such as a network of the user's own, and the device
+// that trains. What a checkpoint keeps of them, so that a resumed run goes on with the same.
+#pragma once
+
+#include <string>
+
+#include "hanse/base/state.hpp"
+#include "hanse/run/assembly.hpp"
+
+namespace hanse {
+
+// Notes the digest of the file that `key` names; none where `path` is empty. Collective. Throws
+// AgreedError: the file cannot be read, or the hosts have different ones.
+void note_file(const std::string& key, const std::string& path, Communicator& comm,
+               Assembly& assembly);
+
+// A text a file, its digest by its key, and the device by "run.device".
+State part_facts(const Assembly& assembly);
+
+// Throws InvalidArgument that names the key of what is not that of the checkpoint `state`.
+void require_same_parts(const Assembly& assembly, const State& state);
+
+}  // namespace hanse

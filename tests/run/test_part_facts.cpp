@@ -1,0 +1,35 @@
+// What a checkpoint keeps of files and device.
+#include <gtest/gtest.h>
+
+#include "hanse/base/error.hpp"
+#include "run/part_facts.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+struct Parts final : Assembly {
+  explicit Parts(Communicator& comm) : Assembly(comm) {}
+  Protocol& protocol() override { throw Error("has none"); }
+  void plan(const PlanCase&, PlanSheet&) override {}
+};
+
+TEST(PartFacts, OtherFilesAndDevicesAreRefused) {
+  const auto comm = make_single_communicator();
+  Parts parts(*comm);
+  parts.files["model.path"] = "0123";
+  parts.device = "GPU X, compute capability 9.0";
+  State state;
+  state.put_part("files", part_facts(parts));
+  EXPECT_NO_THROW(require_same_parts(parts, state));
+  parts.device = "cpu";
+  expect_error<InvalidArgument>([&] { require_same_parts(parts, state); },
+                                {"GPU X", "cpu", "run.device", "hint"});
+  parts.device = "GPU X, compute capability 9.0";
+  parts.files["model.path"] = "4567";
+  expect_error<InvalidArgument>([&] { require_same_parts(parts, state); },
+                                {"model.path", "changed", "hint"});
+}
+
+}  // namespace
+}  // namespace hanse
