@@ -73,6 +73,7 @@ def loss_chart(runs):
     chart = Chart("Loss, mean of clients", "round", "loss")
     for _, _, table in tables_of(runs, lambda run: run.evaluations()):
         for style, column, label in [("c0 d0", "loss_mean", f"{prefix}samples"),
+                                     ("c2 d2", "validation_loss_mean", "validation samples"),
                                      ("c1 d1", "train_loss_mean", "training samples")]:
             if has(table, column) and (column, prefix) != ("train_loss_mean", "training "):
                 chart.line(table["round"], table[column], label, style)

@@ -94,7 +94,7 @@ class Run:
         return {name: column[chosen] for name, column in table.items()}
 
     def split(self):
-        """What the clients are evaluated on: "test", "train", "mixed", or "" of an older run."""
+        """What the clients are evaluated on: "test", "validation", "train", "mixed", or "" of an older run."""
         lines = read_texts(self.folder / "evaluations.csv", "split")
         return lines[-1][0] if lines else ""
 
@@ -118,7 +118,7 @@ class Run:
         table = self._table("partition.csv", "client", "label", "train", "test")
         client, label = table["client"].astype(int), table["label"].astype(int)
         counts = np.zeros((label.max() + 1, client.max() + 1))
-        counts[label, client] = table["train"] + table["test"]
+        counts[label, client] = table["train"] + table["test"] + table.get("validation", 0)
         return counts
 
     def classes(self):

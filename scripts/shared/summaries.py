@@ -48,6 +48,8 @@ ROWS = [
     ("regret against the best mixture", "metrics.regret_mixture", number),
     ("bound on the regret", "metrics.regret_bound", number),
     ("loss, mean of clients", "metrics.loss_mean", number),
+    ("validation accuracy, mean of clients", "metrics.validation_accuracy_mean", percent),
+    ("validation loss, mean of clients", "metrics.validation_loss_mean", number),
     ("accuracy, common test set", "metrics.common_accuracy", percent),
     ("loss, common test set", "metrics.common_loss", number),
     ("accuracy, held-out clients", "metrics.held_out_accuracy_mean", percent),

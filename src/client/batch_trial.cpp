@@ -80,7 +80,8 @@ std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federat
     const int64_t samples = federation.train(client).size();
     if (!options.pooled && client < trained) add_training(trials, options, client, samples);
     for (const int64_t n :
-         {samples, federation.test(client).size(), loss_samples(options, loss_batches, samples)}) {
+         {samples, federation.validation(client).size(), federation.test(client).size(),
+          loss_samples(options, loss_batches, samples)}) {
       add_evaluation(trials, client, n, model.evaluation_rows());
     }
   }

@@ -1,5 +1,6 @@
 #include "client_source.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -9,6 +10,7 @@
 #include <xxhash.h>
 
 #include "hanse/base/log.hpp"
+#include "hanse/data/names.hpp"
 #include "split.hpp"
 
 namespace hanse {
@@ -50,13 +52,26 @@ std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t
   for (const std::size_t c : order) {
     const int64_t begin = layout.samples();
     const int64_t end = begin + train[c] + test[c];
-    const int64_t chosen = test_fraction > 0 ? test_samples(train[c], test_fraction) : test[c];
+    const int64_t chosen = test_fraction > 0 ? samples_kept_out(train[c], test_fraction) : test[c];
     layout.clients.push_back({begin, end - chosen, end});
   }
   return order;
 }
 
-// The sizes are part of it, since the same bytes can be read in another shape.
+void lay_validation(ClientLayout& layout, double validation_fraction) {
+  for (std::size_t c = 0; c < layout.clients.size(); ++c) {
+    ClientRanges& own = layout.clients[c];
+    const int64_t samples = own.train_end - own.begin;
+    const std::string name = layout.client_names.empty() ? "" : layout.client_names[c];
+    require_training(samples, validation_fraction,
+                     label_of("client", static_cast<int64_t>(c), name));
+    own.validation = samples_kept_out(samples, validation_fraction);
+    own.train_end -= own.validation;
+  }
+}
+
+// The sizes are part of it, since the same bytes can be read in another shape; those for validation
+// where there are some.
 uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   uint64_t digest = 0;
   const auto add = [&](const void* data, std::size_t bytes) {
@@ -67,7 +82,15 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   add(sizes, sizeof sizes);
   if (layout.common_test > 0) add(&layout.common_test, sizeof layout.common_test);
   add(layout.shape.data(), layout.shape.size() * sizeof(int64_t));
-  add(layout.clients.data(), layout.clients.size() * sizeof(ClientRanges));
+  std::vector<int64_t> ranges, validation;
+  for (const ClientRanges& own : layout.clients) {
+    ranges.insert(ranges.end(), {own.begin, own.train_end, own.end});
+    validation.push_back(own.validation);
+  }
+  add(ranges.data(), ranges.size() * sizeof(int64_t));
+  if (std::ranges::any_of(validation, [](int64_t samples) { return samples > 0; })) {
+    add(validation.data(), validation.size() * sizeof(int64_t));
+  }
   for (const auto* names : {&layout.client_names, &layout.class_names}) {
     for (const std::string& name : *names) add(name.c_str(), name.size() + 1);
   }
@@ -77,23 +100,40 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   return digest;
 }
 
-void split_clients(const ClientLayout& layout, double test_fraction, uint64_t seed,
-                   const SampleArrays& arrays) {
-  const std::span<const int32_t> labels(
-      arrays.labels, arrays.labels ? static_cast<std::size_t>(layout.samples()) : 0);
-  ClientSplitter splitter(labels, layout.classes, test_fraction, seed);
+namespace {
+
+// Splits the samples [begin, end_of(client)) of every client.
+void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const SampleArrays& arrays,
+                int64_t (*end_of)(const ClientRanges& own)) {
   std::vector<int64_t> own;
   std::vector<std::byte> scratch;
   for (std::size_t c = 0; c < layout.clients.size(); ++c) {
     const int64_t begin = layout.clients[c].begin;
-    own.resize(static_cast<std::size_t>(layout.clients[c].end - begin));
+    own.resize(static_cast<std::size_t>(end_of(layout.clients[c]) - begin));
     std::iota(own.begin(), own.end(), begin);
-    splitter.split(own, static_cast<uint64_t>(c));
+    splitter.split(own, c);
     arrays.for_each(layout, [&](std::byte* array, int64_t width) {
       std::byte* first = array + begin * width;
       scratch.assign(first, first + std::ssize(own) * width);
       copy_ordered(first, scratch.data(), own, begin, width);
     });
+  }
+}
+
+}  // namespace
+
+void split_clients(const ClientLayout& layout, double test_fraction, double validation_fraction,
+                   uint64_t seed, const SampleArrays& arrays) {
+  const std::span<const int32_t> labels(
+      arrays.labels, arrays.labels ? static_cast<std::size_t>(layout.samples()) : 0);
+  if (test_fraction > 0) {
+    split_part(layout, ClientSplitter(labels, layout.classes, test_fraction, seed), arrays,
+               [](const ClientRanges& own) { return own.end; });
+  }
+  if (validation_fraction > 0) {
+    split_part(layout,
+               ClientSplitter(labels, layout.classes, validation_fraction, seed, kValidationPart),
+               arrays, [](const ClientRanges& own) { return own.test_begin(); });
   }
 }
 

@@ -74,11 +74,16 @@ class ClientSource {
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction = 0);
 
-// Brings the test samples of every client behind its training samples, as split_train_test() does;
-// the layout's counts are those of test_samples() (split.hpp). Cost: one pass over the samples, one
+// Makes so many of each client's training samples in the layout, which has its names, validation
+// samples; split_clients() chooses which. Throws InvalidArgument as split_validation() does.
+void lay_validation(ClientLayout& layout, double validation_fraction);
+
+// Brings the samples for validation and for tests of every client behind its training samples, as
+// split_train_test() and split_validation() do; the layout's counts are those of samples_kept_out()
+// (split.hpp). A fraction of 0 moves nothing. Cost: a pass over the samples for each part, one
 // client in memory.
-void split_clients(const ClientLayout& layout, double test_fraction, uint64_t seed,
-                   const SampleArrays& arrays);
+void split_clients(const ClientLayout& layout, double test_fraction, double validation_fraction,
+                   uint64_t seed, const SampleArrays& arrays);
 
 // The sources of files with clients of their own; data/README.md has their grammar. Throw
 // InvalidArgument: files that are missing, damaged or lack what the options name.

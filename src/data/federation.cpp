@@ -95,11 +95,16 @@ std::shared_ptr<std::byte> hold_ranges(const std::vector<ClientRanges>& ranges,
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.held_out, seed);
+  const int64_t for_tests = layout.held_out;
+  hold_out(layout.clients, layout.client_names, layout.held_out, federation.validation_clients,
+           seed, HeldFor::kValidation);
+  found.sizes.validation_clients = layout.held_out - for_tests;
   found.sizes.held_out = layout.held_out;
   found.sizes.clients = std::ssize(layout.clients) - layout.held_out;
   for (int64_t c = 0; c < found.sizes.clients; ++c) {
     const ClientRanges& own = layout.clients[static_cast<std::size_t>(c)];
     found.sizes.train_samples += own.train_end - own.begin;
+    found.sizes.validation_samples += own.validation;
   }
 }
 

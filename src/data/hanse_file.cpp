@@ -36,13 +36,17 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   for (const auto& [storage, name] : kEncodings) {
     if (storage == layout.storage) file.write_attribute("encoding", std::string(name));
   }
-  std::vector<int64_t> offsets = {0}, train_end;
+  std::vector<int64_t> offsets = {0}, train_end, validation;
   for (const ClientRanges& own : layout.clients) {
     offsets.push_back(own.end);
     train_end.push_back(own.train_end);
+    validation.push_back(own.validation);
   }
   file.write("offsets", offsets);
   file.write("train_end", train_end);
+  if (std::ranges::count(validation, 0) < std::ssize(validation)) {
+    file.write("validation", validation);
+  }
   if (!layout.client_names.empty()) file.write("client_names", layout.client_names);
   if (!layout.class_names.empty()) file.write("class_names", layout.class_names);
   digest = add("digest", hdf5::kTypeOf<int64_t>, {1});

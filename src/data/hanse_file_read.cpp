@@ -140,13 +140,19 @@ std::vector<ClientRanges> read_clients(const hdf5::File& file, int64_t samples) 
                        train_end.size(), samples),
            file.path(), "offsets");
   }
+  const auto validation = file.contains("validation") ? read_list(file, "validation")
+                                                      : std::vector<int64_t>(train_end.size());
+  if (validation.size() != train_end.size()) {
+    refuse("it has not one number a client", file.path(), "validation");
+  }
   std::vector<ClientRanges> clients;
   for (std::size_t c = 0; c < train_end.size(); ++c) {
-    clients.push_back({offsets[c], train_end[c], offsets[c + 1]});
+    clients.push_back({offsets[c], train_end[c], offsets[c + 1], validation[c]});
     const auto& own = clients.back();
-    if (own.begin >= own.end || own.train_end < own.begin || own.train_end > own.end) {
-      refuse(fmt::format("client {} has samples {} to {}, training until {}", c, own.begin, own.end,
-                         own.train_end),
+    if (own.begin >= own.end || own.train_end < own.begin || own.train_end > own.end ||
+        own.validation < 0 || own.validation > own.end - own.train_end) {
+      refuse(fmt::format("client {} has samples {} to {}, training until {}, {} for validation", c,
+                         own.begin, own.end, own.train_end, own.validation),
              file.path(), "offsets");
     }
   }
@@ -301,10 +307,15 @@ std::string names_text(const std::string& what, const std::vector<std::string>& 
                      shown.size() < names.size() ? ", ..." : "");
 }
 
-int64_t training_samples(const ClientLayout& layout) {
-  int64_t samples = 0;
-  for (const ClientRanges& own : layout.clients) samples += own.train_end - own.begin;
-  return samples;
+// "samples: 100, 20 of them for tests", and 10 for validation.
+std::string samples_text(const ClientLayout& layout) {
+  int64_t tests = layout.common_test, validation = 0;
+  for (const ClientRanges& own : layout.clients) {
+    tests += own.end - own.test_begin();
+    validation += own.validation;
+  }
+  return fmt::format("samples: {}, {} of them for tests{}\n", layout.samples(), tests,
+                     validation > 0 ? fmt::format(", {} for validation", validation) : "");
 }
 
 std::string digest_text(const Content& content, bool verify) {
@@ -369,14 +380,12 @@ std::string hanse_file_text(const std::string& path, bool verify) {
   const Content content(header, path);
   content.check_labels();
   const ClientLayout& layout = header.layout;
-  const int64_t training = training_samples(layout);
   std::string text = fmt::format("clients: {}\n", std::ssize(layout.clients) - layout.held_out);
   if (layout.held_out > 0) {
     text += fmt::format("clients with test samples alone: {}\n", layout.held_out);
   }
   text += names_text("client names", layout.client_names);
-  text += fmt::format("samples: {}, {} of them for tests\n", layout.samples(),
-                      layout.samples() - training);
+  text += samples_text(layout);
   if (layout.common_test > 0) {
     text += fmt::format("test samples of no client: {}\n", layout.common_test);
   }

@@ -187,7 +187,8 @@ void check_data(const DataOptions& data, const FederationOptions& federation) {
   if (!data.test_path.empty() && !std::filesystem::exists(data.test_path)) {
     throw InvalidArgument(fmt::format("no such file: {}", data.test_path), "data.test-path");
   }
-  check_part(data.test_fraction, "data.test-fraction");
+  check_part(data.test_fraction, kTestPart.key);
+  check_part(data.validation_fraction, kValidationPart.key);
   if (kind.check) kind.check(data);
   const auto partition = find_kind(partition_kinds(), "federation.partition", federation.partition);
   if (partition.check) partition.check(federation);

@@ -180,7 +180,10 @@ std::vector<std::string> json_files(const fs::path& folder) {
 class LeafSource final : public ClientSource {
  public:
   LeafSource(const DataOptions& data, uint64_t seed)
-      : folder_(data.path), seed_(seed), vocabulary_(make_character_vocabulary(data.vocabulary)) {
+      : folder_(data.path),
+        seed_(seed),
+        validation_fraction_(data.validation_fraction),
+        vocabulary_(make_character_vocabulary(data.vocabulary)) {
     for (int part : {0, 1}) files_[part] = json_files(fs::path(folder_) / kParts[part]);
     if (files_[0].empty() && files_[1].empty()) files_[0] = json_files(folder_);
     if (files_[0].empty()) {
@@ -203,7 +206,7 @@ class LeafSource final : public ClientSource {
         });
       }
     }
-    if (test_fraction_ > 0) split_clients(layout_, test_fraction_, seed_, out);
+    split_clients(layout_, test_fraction_, validation_fraction_, seed_, out);
   }
 
  private:
@@ -248,6 +251,7 @@ class LeafSource final : public ClientSource {
 
   std::string folder_;
   uint64_t seed_;
+  double validation_fraction_;
   std::unique_ptr<Vocabulary> vocabulary_;
   double test_fraction_ = 0;
   std::vector<std::string> files_[2];  // of train/ and test/
@@ -365,6 +369,7 @@ void LeafSource::lay_users_out() {
     train_part.next_sample = train_part.next_label = layout_.clients[c].begin;
     test_part.next_sample = test_part.next_label = layout_.clients[c].train_end;
   }
+  lay_validation(layout_, validation_fraction_);
 }
 
 // Second pass: every value to its place.

@@ -44,6 +44,7 @@ enum class PartitionStream : uint64_t {
   kShards = 5,       // shards: order of the shards
   kHeldOut = 6,      // who is held out of training
   kLabels = 7,       // labels: those of a client
+  kValidationClients = 8,
 };
 
 inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {

@@ -31,8 +31,9 @@ class PartitionedSource final : public ClientSource {
     layout_.storage = dataset_.storage;
     layout_.classes = dataset_.classes;
     for (std::size_t c = 0; c < partition_.train_end.size(); ++c) {
-      layout_.clients.push_back(
-          {partition_.offsets[c], partition_.train_end[c], partition_.offsets[c + 1]});
+      layout_.clients.push_back({partition_.offsets[c], partition_.train_end[c],
+                                 partition_.offsets[c + 1],
+                                 partition_.validation.empty() ? 0 : partition_.validation[c]});
     }
   }
 
@@ -81,11 +82,12 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
   Dataset dataset = read_dataset(data, federation.clients, federation.samples, seed);
   const std::vector<int32_t> common_labels = take_common_labels(data, dataset);
   Partition partition = partition_samples(dataset, federation, seed);
-  split_train_test(partition, dataset, data.test_fraction, seed);
-  standardize(dataset, partition, data.standardize);
   std::vector<std::string> names;
   const bool named = find_data_kind(data.kind).traits.reads_a_file;
   if (named && takes_own_clients(dataset, federation)) names = dataset.group_names;
+  split_train_test(partition, dataset, data.test_fraction, seed);
+  split_validation(partition, dataset, names, data.validation_fraction, seed);
+  standardize(dataset, partition, data.standardize);
   return std::make_unique<PartitionedSource>(std::move(dataset), std::move(partition),
                                              std::move(names), common_labels);
 }
@@ -103,6 +105,11 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
                           "federation.partition", "use by-column, or auto");
   }
   if (kind.read) return;  // what follows is done to samples in memory
+  if (kind.traits.mapped && data.validation_fraction > 0) {
+    throw InvalidArgument(
+        fmt::format("data.kind = {} has the samples for validation in its file", data.kind),
+        "data.validation-fraction", "leave it 0, and give it to hanse convert");
+  }
   if (!data.labels.empty()) {
     throw InvalidArgument(fmt::format("data.kind = {} keeps all classes", data.kind), "data.labels",
                           "leave it empty");

@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/data/names.hpp"
 #include "hanse/data/partition.hpp"
 #include "partition_kinds.hpp"
 
@@ -31,6 +32,16 @@ int64_t move_behind(std::span<T> values, const std::vector<char>& chosen) {
   return static_cast<int64_t>(kept);
 }
 
+// Of every client's training samples.
+void split_each(Partition& partition, ClientSplitter& splitter) {
+  for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
+    int64_t& end = partition.train_end[c];
+    const int64_t begin = partition.offsets[c];
+    const std::span<int64_t> own(partition.order.data() + begin, partition.order.data() + end);
+    end = begin + splitter.split(own, c);
+  }
+}
+
 }  // namespace
 
 void check_part(double wanted, const std::string& key) {
@@ -44,13 +55,26 @@ int64_t part_of(double wanted, int64_t n) {
   return wanted < 1 ? std::llround(wanted * static_cast<double>(n)) : std::llround(wanted);
 }
 
-ClientSplitter::ClientSplitter(std::span<const int32_t> labels, int64_t classes,
-                               double test_fraction, uint64_t seed)
+int64_t samples_kept_out(int64_t n, double wanted) {
+  return std::min(part_of(wanted, n), std::max<int64_t>(n - 1, 0));
+}
+
+void require_training(int64_t n, double validation_fraction, const std::string& client) {
+  if (n == 0 || part_of(validation_fraction, n) < n) return;
+  throw InvalidArgument(
+      fmt::format("{} would have nothing to train on: it has {} sample{} beside those for tests",
+                  client, n, n == 1 ? "" : "s"),
+      kValidationPart.key, "a smaller share, or fewer samples, for validation");
+}
+
+ClientSplitter::ClientSplitter(std::span<const int32_t> labels, int64_t classes, double wanted,
+                               uint64_t seed, const SamplePart& part)
     : labels_(labels),
-      wanted_(test_fraction),
+      wanted_(wanted),
       seed_(seed),
+      stream_(part.stream),
       stratum_of_(static_cast<std::size_t>(std::max<int64_t>(classes, 1)), -1) {
-  check_part(test_fraction, "data.test-fraction");
+  check_part(wanted, part.key);
 }
 
 void ClientSplitter::count_strata(std::span<const int64_t> own) {
@@ -65,81 +89,89 @@ void ClientSplitter::count_strata(std::span<const int64_t> own) {
   }
 }
 
-// floor(fraction * n_label) each; what is missing to all test samples goes, one by one, to the
+// floor(fraction * n_label) each; what is missing to all that are wanted goes, one by one, to the
 // largest remainders. Equal remainders stand in random order, so that no label is preferred.
-void ClientSplitter::set_test_counts(int64_t samples) {
-  int64_t missing = test_samples(samples, wanted_);
+void ClientSplitter::set_counts(int64_t samples) {
+  int64_t missing = samples_kept_out(samples, wanted_);
   const double fraction =
       wanted_ < 1 ? wanted_ : static_cast<double>(missing) / static_cast<double>(samples);
   std::vector<Stratum*> by_remainder;
   for (Stratum& stratum : strata_) {
     const double share = fraction * static_cast<double>(stratum.samples);
-    stratum.test = static_cast<int64_t>(share);
+    stratum.chosen = static_cast<int64_t>(share);
     stratum.remainder = share - std::floor(share);
-    missing -= stratum.test;
+    missing -= stratum.chosen;
     by_remainder.push_back(&stratum);
   }
   std::stable_sort(by_remainder.begin(), by_remainder.end(),
                    [](const Stratum* a, const Stratum* b) { return a->remainder > b->remainder; });
   for (Stratum* stratum : by_remainder) {
     if (missing <= 0) break;
-    if (stratum->test == stratum->samples) continue;
-    ++stratum->test;
+    if (stratum->chosen == stratum->samples) continue;
+    ++stratum->chosen;
     --missing;
   }
 }
 
-void ClientSplitter::mark_test(std::span<const int64_t> own) {
-  in_test_.assign(own.size(), 0);
+void ClientSplitter::mark_chosen(std::span<const int64_t> own) {
+  chosen_.assign(own.size(), 0);
   for (const int64_t place : places_) {
     const auto at = static_cast<std::size_t>(place);
     const int64_t stratum = stratum_of_[label(own[at])];
-    if (strata_[static_cast<std::size_t>(stratum)].test-- > 0) in_test_[at] = 1;
+    if (strata_[static_cast<std::size_t>(stratum)].chosen-- > 0) chosen_[at] = 1;
   }
 }
 
 int64_t ClientSplitter::split(std::span<int64_t> own, uint64_t client) {
   places_.resize(own.size());
   std::iota(places_.begin(), places_.end(), int64_t{0});
-  RandomStream(seed_, Purpose::kSplit, 0, client).shuffle(std::span<int64_t>(places_));
+  RandomStream(seed_, Purpose::kSplit, stream_, client).shuffle(std::span<int64_t>(places_));
   count_strata(own);
-  set_test_counts(static_cast<int64_t>(own.size()));
-  mark_test(own);
+  set_counts(static_cast<int64_t>(own.size()));
+  mark_chosen(own);
   for (const int64_t sample : own) stratum_of_[label(sample)] = -1;  // ready for the next client
-  return move_behind(own, in_test_);
-}
-
-int64_t test_samples(int64_t n, double test_fraction) {
-  return std::min(part_of(test_fraction, n), n - 1);
+  return move_behind(own, chosen_);
 }
 
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
                       uint64_t seed) {
   ClientSplitter splitter(dataset.labels, dataset.classes, test_fraction, seed);
-  if (test_fraction == 0) return;
-  for (int64_t c = 0; c < partition.clients(); ++c) {
-    const auto at = static_cast<std::size_t>(c);
-    const int64_t begin = partition.offsets[at];
-    const std::span<int64_t> own(partition.order.data() + begin,
-                                 partition.order.data() + partition.offsets[at + 1]);
-    partition.train_end[at] = begin + splitter.split(own, static_cast<uint64_t>(c));
+  if (test_fraction > 0) split_each(partition, splitter);
+}
+
+void split_validation(Partition& partition, const Dataset& dataset,
+                      const std::vector<std::string>& names, double validation_fraction,
+                      uint64_t seed) {
+  ClientSplitter splitter(dataset.labels, dataset.classes, validation_fraction, seed,
+                          kValidationPart);
+  if (validation_fraction == 0) return;
+  std::vector<int64_t> before = partition.train_end;
+  for (std::size_t c = 0; c < before.size(); ++c) {
+    require_training(before[c] - partition.offsets[c], validation_fraction,
+                     label_of("client", static_cast<int64_t>(c), names.empty() ? "" : names[c]));
   }
+  split_each(partition, splitter);
+  for (std::size_t c = 0; c < before.size(); ++c) before[c] -= partition.train_end[c];
+  partition.validation = std::move(before);
 }
 
 void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
-              int64_t& held_out, double wanted, uint64_t seed) {
+              int64_t& held_out, double wanted, uint64_t seed, HeldFor what) {
+  const bool tests = what == HeldFor::kTests;
+  const std::string key = tests ? "federation.held-out" : "federation.validation-clients";
   const int64_t there = std::ssize(clients) - held_out;
-  check_part(wanted, "federation.held-out");
+  check_part(wanted, key);
   const int64_t number = part_of(wanted, there);
   if (number == 0) return;
   if (number >= there) {
     throw InvalidArgument(
-        fmt::format("holding {} of {} clients out leaves nobody to train", number, there),
-        "federation.held-out", "hold fewer out");
+        fmt::format("holding {} of {} clients out leaves nobody to train", number, there), key,
+        "hold fewer out");
   }
   std::vector<int64_t> order(static_cast<std::size_t>(there));
   std::iota(order.begin(), order.end(), 0);
-  partition_stream(seed, PartitionStream::kHeldOut).shuffle(std::span<int64_t>(order));
+  partition_stream(seed, tests ? PartitionStream::kHeldOut : PartitionStream::kValidationClients)
+      .shuffle(std::span<int64_t>(order));
   std::vector<char> chosen(order.size());
   for (int64_t i = 0; i < number; ++i) {
     chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])] = 1;

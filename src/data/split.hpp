@@ -1,4 +1,4 @@
-// What is kept out of training: test samples of each client, and clients.
+// What is kept out of training: samples of each client, for validation and for tests, and clients.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,37 @@ void check_part(double wanted, const std::string& key);
 // REQUIRES: checked. May be more than there are.
 int64_t part_of(double wanted, int64_t n);
 
-// Number of test samples that a client of n samples gets, such a part; one sample at least stays.
-int64_t test_samples(int64_t n, double test_fraction);
+// What the samples that a key keeps out of training are for.
+struct SamplePart {
+  const char* key;
+  uint64_t stream;  // of kSplit, from which they are drawn
+};
+inline constexpr SamplePart kTestPart = {"data.test-fraction", 0};
+inline constexpr SamplePart kValidationPart = {"data.validation-fraction", 1};
+
+// Number of samples that are kept out of a client's n, such a part; one sample at least stays.
+int64_t samples_kept_out(int64_t n, double wanted);
+
+// Throws InvalidArgument where validation would take all of a client's n training samples, of which
+// there are some.
+void require_training(int64_t n, double validation_fraction, const std::string& client);
 
 class ClientSplitter {
  public:
   // `labels` of all samples, empty for regression; outlives the object.
   // Throws InvalidArgument when the fraction is no part.
-  ClientSplitter(std::span<const int32_t> labels, int64_t classes, double test_fraction,
-                 uint64_t seed);
+  ClientSplitter(std::span<const int32_t> labels, int64_t classes, double wanted, uint64_t seed,
+                 const SamplePart& part = kTestPart);
 
-  // Puts the client's test samples behind its training samples; both keep their order. `own` are
-  // sample indices. Returns the number of training samples.
+  // Puts the client's samples of the part behind the others; both keep their order. `own` are
+  // sample indices. Returns the number of the others.
   int64_t split(std::span<int64_t> own, uint64_t client);
 
  private:
   // The samples of one label of one client.
   struct Stratum {
     int64_t samples = 0;
-    int64_t test = 0;
+    int64_t chosen = 0;
     double remainder = 0;
   };
 
@@ -43,22 +55,26 @@ class ClientSplitter {
                            : static_cast<std::size_t>(labels_[static_cast<std::size_t>(sample)]);
   }
   void count_strata(std::span<const int64_t> own);
-  void set_test_counts(int64_t samples);
-  void mark_test(std::span<const int64_t> own);
+  void set_counts(int64_t samples);
+  void mark_chosen(std::span<const int64_t> own);
 
   std::span<const int32_t> labels_;
-  double wanted_;  // test samples, a part
+  double wanted_;  // a part
   uint64_t seed_;
+  uint64_t stream_;
   std::vector<int64_t> stratum_of_;  // [classes]; -1: the client has none
   std::vector<Stratum> strata_;      // in the order of first appearance in places_
   std::vector<int64_t> places_;      // of the client's samples, in random order
-  std::vector<char> in_test_;
+  std::vector<char> chosen_;
 };
+
+// Why clients are kept out of training: federation.held-out, federation.validation-clients.
+enum class HeldFor { kTests, kValidation };
 
 // Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, and their names
 // behind the others, a uniform choice of the seed; the last `held_out` of them are there already.
 // Both parts keep their order; `held_out` grows. Throws InvalidArgument when nobody would be left.
 void hold_out(std::vector<ClientRanges>& clients, std::vector<std::string>& names,
-              int64_t& held_out, double wanted, uint64_t seed);
+              int64_t& held_out, double wanted, uint64_t seed, HeldFor what = HeldFor::kTests);
 
 }  // namespace hanse

@@ -36,21 +36,26 @@ class TokenSource final : public ClientSource {
       const ClientTexts texts = reader_->read(static_cast<int64_t>(kept_[i]));
       tokens.clear();
       encode(texts.train, texts.where, tokens);
-      auto train = std::ssize(tokens);
+      const auto train = std::ssize(tokens);
       encode(texts.test, texts.where, tokens);
-      if (!reader_->has_test()) train = cut(train).train;
+      const Parts parts = cut(train, std::ssize(tokens) - train);
       const Tokens all(tokens);
+      const auto of = [&](int64_t begin, int64_t count) {
+        return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+      };
       const ClientRanges& own = layout_.clients[i];
-      const auto cut_at = static_cast<std::size_t>(train);
-      write_windows(all.first(cut_at), own.begin, own.train_end, out);
-      write_windows(all.subspan(cut_at), own.train_end, own.end, out);
+      const int64_t test = parts.train + parts.validation;
+      write_windows(of(0, parts.train), own.begin, own.train_end, out);
+      write_windows(of(parts.train, parts.validation), own.train_end, own.test_begin(), out);
+      write_windows(of(test, parts.test), own.test_begin(), own.end, out);
     }
   }
 
  private:
-  // Tokens of a client's training part and behind it of its test part.
+  // Tokens of a client's training part, of that for validation behind it, and of its test part.
   struct Parts {
     int64_t train = 0;
+    int64_t validation = 0;
     int64_t test = 0;
   };
 
@@ -68,10 +73,16 @@ class TokenSource final : public ClientSource {
     }
   }
 
-  Parts cut(int64_t tokens) const {
-    const int64_t test = part_of(data_.test_fraction, tokens);
-    const int64_t kept = std::max<int64_t>(tokens - test, std::min<int64_t>(tokens, 2));
-    return {kept, tokens - kept};
+  // Of a client's training texts and its test texts, which are behind them.
+  Parts cut(int64_t train, int64_t test) const {
+    if (!reader_->has_test()) {
+      const int64_t kept = std::max<int64_t>(train - part_of(data_.test_fraction, train),
+                                             std::min<int64_t>(train, 2));
+      test = train - kept;
+      train = kept;
+    }
+    const int64_t validation = std::min(part_of(data_.validation_fraction, train), train);
+    return {train - validation, validation, test};
   }
 
   int64_t windows(int64_t tokens) const {
@@ -96,7 +107,7 @@ void TokenSource::survey() {
     const ClientTexts texts = reader_->read(c);
     const int64_t train = count_tokens(texts.train, texts.where);
     const int64_t test = count_tokens(texts.test, texts.where);
-    tokens.push_back(reader_->has_test() ? Parts{train, test} : cut(train));
+    tokens.push_back(cut(train, test));
   }
   vocabulary_->freeze();
   layout_.shape = {data_.window};
@@ -106,16 +117,27 @@ void TokenSource::survey() {
 }
 
 void TokenSource::choose(const std::vector<Parts>& tokens) {
-  std::vector<int64_t> train, test;
-  for (const Parts& own : tokens) {
-    const int64_t samples = windows(own.train);
-    const bool trains = samples >= min_samples_;
-    train.push_back(trains ? samples : 0);
-    test.push_back(trains || own.train == 0 ? windows(own.test) : 0);
+  std::vector<int64_t> train, test;  // validation is part of training
+  for (std::size_t c = 0; c < tokens.size(); ++c) {
+    const Parts& own = tokens[c];
+    const bool trains = windows(own.train + own.validation) >= min_samples_;
+    if (trains && windows(own.train) == 0) {
+      throw InvalidArgument(
+          fmt::format("client '{}' would have nothing to train on: it has {} "
+                      "tokens beside those for tests",
+                      reader_->name(static_cast<int64_t>(c)), own.train + own.validation),
+          kValidationPart.key, "a smaller share, or fewer tokens, for validation");
+    }
+    train.push_back(trains ? windows(own.train) + windows(own.validation) : 0);
+    test.push_back(trains || own.train + own.validation == 0 ? windows(own.test) : 0);
   }
   kept_ = lay_out(layout_, train, test);
-  for (const std::size_t c : kept_) {
-    layout_.client_names.push_back(reader_->name(static_cast<int64_t>(c)));
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const auto c = static_cast<int64_t>(kept_[i]);
+    layout_.client_names.push_back(reader_->name(c));
+    ClientRanges& own = layout_.clients[i];
+    own.validation = windows(tokens[kept_[i]].validation);
+    own.train_end -= own.validation;
   }
   if (std::ssize(kept_) == layout_.held_out) {
     throw InvalidArgument(

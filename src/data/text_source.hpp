@@ -32,8 +32,9 @@ class TextReader {
 // Sample: data.window tokens, on the left filled up with padding, and as label the token that
 // follows them; the second token of a text is the first to be predicted, then every data.stride-th.
 // Of each client the first data.max_samples count, in training and in test. Without test texts the
-// end of every client's text, data.test_fraction of it, becomes them. Training and test parts are
-// texts of their own: no window reaches from one into the other. Clients with fewer than
+// end of every client's text, data.test_fraction of it, becomes them, and the end of what is left,
+// data.validation_fraction of it, validation samples. The parts are texts of their own: no window
+// reaches from one into another. Clients with fewer than
 // `min_samples` training samples are left out; with test samples alone they are held out, the last
 // ones. Throws InvalidArgument when nobody is left. Cost: reads every text twice; one client in
 // memory.

@@ -95,6 +95,7 @@ class ArraySource final : public ClientSource {
         features_(std::move(features)),
         label_(data.label_column),
         test_fraction_(files_->has_test() ? 0 : data.test_fraction),
+        validation_fraction_(data.validation_fraction),
         seed_(seed) {
     read_input([&] { survey(); });
   }
@@ -102,7 +103,7 @@ class ArraySource final : public ClientSource {
   void write(const SampleArrays& out) override {
     std::copy(labels_.begin(), labels_.end(), out.labels);
     read_input([&] { write_features(out); });
-    if (test_fraction_ > 0) split_clients(layout_, test_fraction_, seed_, out);
+    split_clients(layout_, test_fraction_, validation_fraction_, seed_, out);
   }
 
  private:
@@ -119,7 +120,7 @@ class ArraySource final : public ClientSource {
   std::unique_ptr<TffPair> files_;
   std::string features_;
   std::string label_;
-  double test_fraction_;
+  double test_fraction_, validation_fraction_;
   uint64_t seed_;
   std::vector<int64_t> extents_;  // of one sample, in the file
   std::vector<int32_t> labels_;   // of all samples, in the layout's order
@@ -175,6 +176,7 @@ void ArraySource::survey() {
   for (const std::size_t c : lay_out(layout_, train, test, test_fraction_)) {
     layout_.client_names.push_back(files_->name(static_cast<int64_t>(c)));
   }
+  lay_validation(layout_, validation_fraction_);
 }
 
 void ArraySource::check_features(const hdf5::Dataset& dataset, int64_t samples) const {
@@ -232,7 +234,7 @@ void ArraySource::write_part(const std::optional<hdf5::Dataset>& dataset, int64_
 void ArraySource::write_features(const SampleArrays& out) {
   for (int64_t c = 0; c < files_->clients(); ++c) {
     const ClientRanges& own = layout_.clients[static_cast<std::size_t>(c)];
-    const int64_t train_end = files_->has_test() ? own.train_end : own.end;
+    const int64_t train_end = files_->has_test() ? own.test_begin() : own.end;
     write_part(files_->dataset(0, c, features_), own.begin, train_end, out);
     write_part(files_->dataset(1, c, features_), train_end, own.end, out);
   }

@@ -75,6 +75,8 @@ void bind_data(OptionTable& table, DataOptions& data) {
             "share of each client's samples kept for testing, or from 1 on their number, "
             "stratified by label (texts: the end of each, a number of tokens); 0: evaluate on the "
             "training samples; not used where clients have test samples of their own");
+  table.add("data.validation-fraction", data.validation_fraction, at_least(0),
+            "the same of what tests leave of each client, for validation (evaluate.on); 0: none");
   table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
                    "centre and scale the features of a csv by the training samples of each "
                    "client, or of all clients");
@@ -85,6 +87,8 @@ void bind_federation(OptionTable& table, FederationOptions& federation) {
             "number of clients; by-column: taken from the data");
   table.add("federation.held-out", federation.held_out, at_least(0),
             "clients that are evaluated and never trained on: a share below 1, or a number");
+  table.add("federation.validation-clients", federation.validation_clients, at_least(0),
+            "the same of the others, for validation (evaluate.on)");
 }
 
 void bind_model(OptionTable& table, ModelOptions& model) {
@@ -181,6 +185,10 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
 void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   may_change(table.add("evaluate.every", evaluate.every, at_least(0),
                        "rounds between evaluations of all clients; 0: after the last round only"));
+  table.add_choice(
+      "evaluate.on", evaluate.on, {"test", "validation", "both"},
+      "samples of each client that evaluations are of; evaluate.best, run.patience and "
+      "run.target watch those for validation where they are among them");
   table.add(
       "evaluate.best", evaluate.best,
       "metric of evaluations, with :max or :min behind it, whose best model is kept as best.h5; "

@@ -50,8 +50,10 @@ void add_to(std::vector<int64_t>& sums, const std::vector<int64_t>& values) {
 
 }  // namespace
 
-AskedMetrics asked_metrics(const std::string& names) {
-  AskedMetrics asked;
+AskedMetrics asked_metrics(const std::string& names, const std::string& on) {
+  AskedMetrics asked{.on = on == "validation" ? EvaluateOn::kValidation
+                           : on == "both"     ? EvaluateOn::kBoth
+                                              : EvaluateOn::kTest};
   for (const std::string& name : split_list(names)) {
     if (name.empty()) continue;
     const auto found =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -35,35 +36,59 @@ double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> 
   return sum;
 }
 
-ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
-                              const EvaluationRequest& request, ClassCounts* counts) {
-  const SampleRange train = federation.train(client);
-  const SampleRange test = federation.test(client);
+// Adds the samples to `counts`, where there are some.
+TestScores scores_on(const Federation& federation, Evaluator& model, SampleRange samples,
+                     const AskedMetrics& asked, ClassCounts* counts) {
   std::vector<float> scores;
-  std::vector<int32_t> ranks(to_index(request.asked.any() ? test.size() : 0));
+  std::vector<int32_t> ranks(to_index(asked.any() ? samples.size() : 0));
   std::span<const int32_t> labels;
   if (federation.classes() > 0) {
-    labels = federation.labels().subspan(to_index(test.begin), to_index(test.size()));
+    labels = federation.labels().subspan(to_index(samples.begin), to_index(samples.size()));
   }
   if (federation.classes() == 2) scores.resize(labels.size());
-  const EvaluationSums on_test =
-      model.range(test, {.scores = scores.empty() ? nullptr : scores.data(),
-                         .ranks = ranks.empty() ? nullptr : ranks.data()});
-  EvaluationSums on_train;
-  if (request.split == Split::kBoth)
-    on_train = test.begin == train.begin ? on_test : model.range(train);
-  const auto n_test = static_cast<double>(on_test.samples);
-  const auto n_train = static_cast<double>(on_train.samples);
-  ClientEvaluation found{.samples = n_test,
-                         .loss = on_test.loss / n_test,
-                         .accuracy = on_test.correct / n_test,
-                         .train_samples = n_train,
-                         .train_loss = on_train.loss / n_train};
+  const EvaluationSums sums =
+      model.range(samples, {.scores = scores.empty() ? nullptr : scores.data(),
+                            .ranks = ranks.empty() ? nullptr : ranks.data()});
+  const auto n = static_cast<double>(sums.samples);
+  TestScores found{.samples = n,
+                   .loss = sums.loss / n,
+                   .accuracy = sums.correct / n,
+                   .auroc = std::numeric_limits<double>::quiet_NaN(),
+                   .asked = {}};
   if (!scores.empty()) found.auroc = area_under_roc(scores, labels);
   if (ranks.empty()) return found;
   const RankCounts own(labels, ranks, federation.classes());
-  found.asked = asked_scores(request.asked, own);
-  if (counts && client < federation.clients()) counts->add(own);
+  found.asked = asked_scores(asked, own);
+  if (counts) counts->add(own);
+  return found;
+}
+
+ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model, int64_t client,
+                              const EvaluationRequest& request, ClassCounts* counts) {
+  const bool trained = client < federation.clients();
+  const SampleRange own = evaluated_samples(federation, client, request.asked.on);
+  const TestScores on_own =
+      scores_on(federation, model, own, request.asked, trained ? counts : nullptr);
+  ClientEvaluation found{.samples = on_own.samples,
+                         .loss = on_own.loss,
+                         .accuracy = on_own.accuracy,
+                         .train_loss = std::numeric_limits<double>::quiet_NaN(),
+                         .auroc = on_own.auroc,
+                         .asked = on_own.asked};
+  if (trained && request.asked.on == EvaluateOn::kBoth) {
+    found.validation =
+        scores_on(federation, model, federation.validation(client), request.asked, nullptr);
+  }
+  if (request.split == Split::kTest) return found;
+  const SampleRange train = federation.train(client);
+  if (own.begin == train.begin) {
+    found.train_samples = found.samples;
+    found.train_loss = found.loss;
+  } else {
+    const EvaluationSums on_train = model.range(train);
+    found.train_samples = static_cast<double>(on_train.samples);
+    found.train_loss = on_train.loss / found.train_samples;
+  }
   return found;
 }
 
@@ -214,7 +239,32 @@ TrainingProgress progress_since(std::span<const double> before,
   return {improved / participants, fell / static_cast<double>(before.size())};  // 0/0: NaN
 }
 
+// Those that have such scores, with these in place of their own.
+std::vector<ClientEvaluation> with_scores(std::span<const ClientEvaluation> clients,
+                                          std::optional<TestScores> ClientEvaluation::*which) {
+  std::vector<ClientEvaluation> found;
+  for (const ClientEvaluation& client : clients) {
+    if (!(client.*which)) continue;
+    const auto& [samples, loss, accuracy, auroc, scores] = *(client.*which);
+    found.push_back(
+        {.samples = samples, .loss = loss, .accuracy = accuracy, .auroc = auroc, .asked = scores});
+  }
+  return found;
+}
+
 }  // namespace
+
+SampleRange evaluated_samples(const Federation& federation, int64_t client, EvaluateOn on) {
+  const bool trained = client < federation.clients();
+  const bool validates =
+      trained ? on == EvaluateOn::kValidation : federation.is_for_validation(client);
+  return validates ? federation.validation(client) : federation.test(client);
+}
+
+bool evaluated_apart(const Federation& federation, int64_t client, EvaluateOn on) {
+  const SampleRange own = evaluated_samples(federation, client, on);
+  return own.size() > 0 && own.begin >= federation.train(client).end;
+}
 
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels) {
   const bool has_nan =
@@ -306,23 +356,33 @@ Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluat
   return metrics;
 }
 
-Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes,
-                           const AskedMetrics& asked) {
-  if (clients.empty()) return {};
-  Metrics metrics = summarize_tests("held_out_", clients, classes, asked);
-  if (!clients.front().before) return metrics;
-  std::vector<ClientEvaluation> before;
-  for (const ClientEvaluation& client : clients) {
-    const auto& [loss, accuracy, auroc, scores] = *client.before;
-    before.push_back({.samples = client.samples,
-                      .loss = loss,
-                      .accuracy = accuracy,
-                      .auroc = auroc,
-                      .asked = scores});
-  }
-  for (auto& metric : summarize_tests("held_out_before_", before, classes, asked)) {
-    metrics.push_back(std::move(metric));
-  }
+std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
+                                                  const Federation& federation) {
+  const int64_t held_out =
+      std::clamp<int64_t>(std::ssize(clients) - federation.clients(), 0, federation.held_out());
+  return clients.first(clients.size() - to_index(held_out));
+}
+
+Metrics summarize_all(std::span<const ClientEvaluation> clients,
+                      std::span<const double> previous_train_loss, const Federation& federation,
+                      const AskedMetrics& asked) {
+  const int64_t classes = federation.classes();
+  const auto trained = trained_clients(clients, federation);
+  const auto held_out = clients.subspan(trained.size());
+  const auto for_validation =
+      held_out.first(std::min(held_out.size(), to_index(federation.validation_clients())));
+  const auto for_tests = held_out.subspan(for_validation.size());
+  Metrics metrics = summarize(trained, previous_train_loss, classes, asked);
+  const auto add = [&](const std::string& prefix, std::span<const ClientEvaluation> of) {
+    if (of.empty()) return;
+    std::ranges::move(summarize_tests(prefix, of, classes, asked), std::back_inserter(metrics));
+  };
+  const auto shown = asked.on == EvaluateOn::kValidation ? for_validation : for_tests;
+  add("held_out_", shown);
+  add("held_out_before_", with_scores(shown, &ClientEvaluation::before));
+  if (asked.on != EvaluateOn::kBoth) return metrics;
+  add("validation_", with_scores(trained, &ClientEvaluation::validation));
+  add("validation_held_out_", for_validation);
   return metrics;
 }
 

@@ -63,8 +63,12 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
-    last_.clients_on = evaluated_on(federation, 0, clients);
-    last_.held_out_on = evaluated_on(federation, clients, all);
+    const EvaluateOn on = asked_metrics(job.evaluate.metrics, job.evaluate.on).on;
+    last_.clients_on = clients_evaluated_on(federation, on);
+    last_.held_out_on = held_out_evaluated_on(federation, on);
+    if (on == EvaluateOn::kBoth) {
+      last_.validation_on = clients_evaluated_on(federation, EvaluateOn::kValidation);
+    }
   }
 
   RunEnd run() {
@@ -218,26 +222,18 @@ class Execution {
   void report_evaluation(std::vector<ClientEvaluation> found) {
     last_.clients = std::move(found);
     const Federation& federation = parts_->federation;
-    const int64_t classes = federation.classes();
-    // Clients held out of training stand behind the others, of protocols that evaluate them.
-    const auto held_out = to_index(std::clamp<int64_t>(
-        std::ssize(last_.clients) - federation.clients(), 0, federation.held_out()));
-    const auto trained =
-        std::span(std::as_const(last_.clients)).first(last_.clients.size() - held_out);
-    const AskedMetrics asked = asked_metrics(job_.evaluate.metrics);
-    last_.metrics = summarize(trained, last_.train_losses, classes, asked);
-    for (auto& metric :
-         summarize_held_out(std::span(last_.clients).last(held_out), classes, asked)) {
-      last_.metrics.push_back(std::move(metric));
-    }
+    const AskedMetrics asked = asked_metrics(job_.evaluate.metrics, job_.evaluate.on);
+    last_.metrics = summarize_all(last_.clients, last_.train_losses, federation, asked);
+    const auto trained = trained_clients(last_.clients, federation);
     for (auto& metric : protocol().metrics()) last_.metrics.push_back(std::move(metric));
     if (own_metric_) add_own_metrics(own_metric_(trained, federation.client_names()));
     last_.train_losses.clear();
     for (const auto& client : trained) last_.train_losses.push_back(client.train_loss);
     if (completed() <= directory_->last_evaluation()) return;
     std::vector<std::pair<std::string, std::string>> splits;
-    for (const auto& [column, on] :
-         {std::pair{"split", last_.clients_on}, {"held_out_split", last_.held_out_on}}) {
+    for (const auto& [column, on] : {std::pair{"split", last_.clients_on},
+                                     {"held_out_split", last_.held_out_on},
+                                     {"validation_split", last_.validation_on}}) {
       if (!on.split().empty()) splits.emplace_back(column, on.split());
     }
     directory_->append_evaluation(completed(), last_.metrics, splits);
@@ -334,7 +330,7 @@ class Execution {
       if (!is_server()) return;
       directory_->flush();
       directory_->write_clients(last_.clients, parts_->federation,
-                                asked_metrics(job_.evaluate.metrics));
+                                asked_metrics(job_.evaluate.metrics, job_.evaluate.on));
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (!protocol().averaged_row().empty()) {
         write_model(directory_->file("averaged.h5"), protocol().model_layout(),

@@ -14,7 +14,8 @@ struct LastEvaluation {
   std::vector<ClientEvaluation> clients;
   std::vector<double> train_losses;
   Metrics metrics;
-  EvaluatedOn clients_on, held_out_on;  // the samples behind them
+  // The samples behind them; behind validation_*, where there are both.
+  EvaluatedOn clients_on, held_out_on, validation_on;
   int64_t round = -1;
 };
 

@@ -53,9 +53,12 @@ void check_job(const Job& job) {
   const Reading& reading = protocol_kind(job).reading;
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
   check_data(job.data, job.federation);
-  if (job.federation.held_out > 0 && job.run.protocol != "federated") {
-    throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol),
-                          "federation.held-out", "leave it 0");
+  for (const auto& [key, wanted] :
+       {std::pair{"federation.held-out", job.federation.held_out},
+        {"federation.validation-clients", job.federation.validation_clients}}) {
+    if (wanted == 0 || job.run.protocol == "federated") continue;
+    throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol), key,
+                          "leave it 0");
   }
   const bool has_shared_model =
       job.run.protocol == "federated" || job.run.protocol == "centralized";

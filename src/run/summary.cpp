@@ -119,6 +119,8 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   add("accuracy_mean", own + "accuracy, mean of clients", percent);
   add("accuracy_worst10", own + "accuracy, worst 10 %", percent);
   add("accuracy_best10", own + "accuracy, best 10 %", percent);
+  add("validation_loss_mean", "validation loss, mean of clients", number);
+  add("validation_accuracy_mean", "validation accuracy, mean of clients", percent);
   add("common_loss", "loss, common test set", number);
   add("common_accuracy", "accuracy, common test set", percent);
   add("held_out_loss_mean", other + "loss, held-out clients", number);
@@ -170,10 +172,12 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
   Lines lines =
       is_bandit ? bandit_lines(summary)
                 : model_lines(summary.metrics, summary.clients.prefix(), summary.held_out.prefix());
-  if (!is_bandit && summary.clients.test > 0 && summary.clients.training > 0) {
-    lines.emplace_back("evaluated on", fmt::format("test samples of {} clients, training samples "
-                                                   "of {} that have no others",
-                                                   summary.clients.test, summary.clients.training));
+  if (!is_bandit && summary.clients.apart > 0 && summary.clients.training > 0) {
+    lines.emplace_back("evaluated on",
+                       fmt::format("{} samples of {} clients, training samples "
+                                   "of {} that have no others",
+                                   summary.clients.validation ? "validation" : "test",
+                                   summary.clients.apart, summary.clients.training));
   }
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.seconds)));

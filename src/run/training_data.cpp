@@ -22,7 +22,8 @@ namespace {
 void check_tokens(const Federation& federation, int64_t client, int64_t vocabulary) {
   constexpr int64_t kSamples = 256;  // at once
   std::vector<float> values;
-  for (const SampleRange range : {federation.train(client), federation.test(client)}) {
+  for (const SampleRange range :
+       {federation.train(client), federation.validation(client), federation.test(client)}) {
     for (int64_t begin = range.begin; begin < range.end; begin += kSamples) {
       const SampleRange part{begin, std::min(begin + kSamples, range.end)};
       values.resize(static_cast<std::size_t>(part.size() * federation.sample_values()));
@@ -100,17 +101,22 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
       job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
       held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
       comm.size() == 1 ? "" : "s"));
+  if (const int64_t samples = federation.validation_samples(); samples > 0) {
+    assembly.greeting.push_back(
+        fmt::format("{} more of their samples are for validation", samples));
+  }
   if (const int64_t common = federation.common_test().size(); common > 0) {
     assembly.greeting.push_back(
         fmt::format("{} test samples of no client evaluate the shared model", common));
   }
   const std::string buffers = buffers_text(layout);
   if (!buffers.empty()) assembly.greeting.push_back(buffers);
-  const EvaluatedOn on = evaluated_on(federation, 0, federation.clients());
+  const EvaluatedOn on =
+      clients_evaluated_on(federation, asked_metrics(job.evaluate.metrics, job.evaluate.on).on);
   if (on.training > 0) {
     assembly.greeting.push_back(fmt::format(
-        "{} of {} clients have no test samples: they are evaluated on those they train on",
-        on.training, federation.clients()));
+        "{} of {} clients have no {} samples: they are evaluated on those they train on",
+        on.training, federation.clients(), on.validation ? "validation" : "test"));
   }
   const std::string untrained = comm.rank() == 0 ? untrained_classes(federation) : "";
   if (!untrained.empty()) assembly.greeting.push_back(untrained);
@@ -137,7 +143,13 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
                "every host needs the same files");
   agree_on(comm, [&] {
-    check_asked(asked_metrics(job.evaluate.metrics), assembly.federation.classes());
+    const Federation& federation = assembly.federation;
+    check_asked(asked_metrics(job.evaluate.metrics), federation.classes());
+    if (job.evaluate.on != "test" &&
+        federation.validation_samples() + federation.validation_clients() == 0) {
+      throw InvalidArgument("there are no validation samples", "evaluate.on",
+                            "data.validation-fraction=0.1, or federation.validation-clients");
+    }
   });
   build_model(job, comm, assembly);
   greet(job, comm, assembly);

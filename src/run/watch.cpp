@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/common_test.hpp"
@@ -23,22 +25,31 @@ void require_metric(const std::string& name, const std::string& chooser,
                         suggestion(name, known));
 }
 
+// Where there are validation samples beside others, they decide.
+constexpr const char* kDeciding = "validation_";
+
 // That evaluations have whatever the protocol.
 std::vector<std::string> metric_names(const Job& job, const Federation& federation) {
-  const AskedMetrics asked = asked_metrics(job.evaluate.metrics);
-  const ClientEvaluation one{.samples = 1, .train_samples = 1};
+  const AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
+  ClientEvaluation one{.samples = 1, .train_samples = 1};
+  if (asked.on == EvaluateOn::kBoth) one.validation = one.test_scores();
+  const std::vector<ClientEvaluation> all(to_index(federation.clients() + federation.held_out()),
+                                          one);
   std::vector<std::string> names = common_test_names(federation, asked);
-  for (const auto& metric : summarize({&one, 1}, {}, federation.classes(), asked)) {
-    names.push_back(metric.first);
+  for (const auto& [name, value] : summarize_all(all, {}, federation, asked)) {
+    names.push_back(name);
+    if (name.starts_with(kDeciding)) names.push_back(name.substr(std::strlen(kDeciding)));
   }
   return names;
 }
 
 double value_of(const std::string& name, const Metrics& metrics) {
-  for (const auto& [known, value] : metrics) {
-    if (known == name) return value;
+  double value = std::nan("");
+  for (const auto& [known, found] : metrics) {
+    if (known == kDeciding + name) return found;
+    if (known == name) value = found;
   }
-  return std::nan("");
+  return value;
 }
 
 // Losses and spreads are better small, accuracies large.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/store/atomic_file.hpp"
 
@@ -103,6 +104,22 @@ std::string csv_field(std::string_view text) {
   std::string field = "\"";
   for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
   return field + "\"";
+}
+
+const char* split_of(const Federation& federation, int64_t client, EvaluateOn on) {
+  if (!evaluated_apart(federation, client, on)) return "train";
+  const bool trained = client < federation.clients();
+  return (trained ? on == EvaluateOn::kValidation : federation.is_for_validation(client))
+             ? "validation"
+             : "test";
+}
+
+// Behind a client's other fields in clients.csv.
+std::string validation_fields(const ClientEvaluation& client, bool classes) {
+  if (!client.validation) return ",,,";
+  return fmt::format(",{},{:.9g},{}", static_cast<int64_t>(client.validation->samples),
+                     client.validation->loss,
+                     classes ? fmt::format("{:.9g}", client.validation->accuracy) : "");
 }
 
 // A resumed run of another version may have written other columns.
@@ -264,19 +281,22 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
   std::string text = "client,name,split,held_out,samples,loss,accuracy";
   if (has_auroc) text += ",auroc";
   for (const auto& [name, value] : named_scores(asked, {})) text += fmt::format(",{}", name);
+  const bool both = asked.on == EvaluateOn::kBoth;
+  if (both) text += ",validation_samples,validation_loss,validation_accuracy";
   text += "\n";
   for (int64_t c = 0; c < std::ssize(clients); ++c) {
     const ClientEvaluation& found = clients[static_cast<std::size_t>(c)];
     const bool known = c < federation.clients() + federation.held_out();
     text += fmt::format(
         "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation.client_names().at(c)) : "",
-        known ? federation.has_test(c) ? "test" : "train" : "",
-        known && c >= federation.clients() ? 1 : 0, static_cast<int64_t>(found.samples), found.loss,
+        known ? split_of(federation, c, asked.on) : "", known && c >= federation.clients() ? 1 : 0,
+        static_cast<int64_t>(found.samples), found.loss,
         federation.classes() > 0 ? fmt::format("{:.9g}", found.accuracy) : "");
     if (has_auroc) text += fmt::format(",{}", number_or_nothing(found.auroc));
     for (const auto& [name, value] : named_scores(asked, found.asked)) {
       text += fmt::format(",{}", number_or_nothing(value));
     }
+    if (both) text += validation_fields(found, federation.classes() > 0);
     text += "\n";
   }
   write_file(file("clients.csv"), text);
@@ -284,25 +304,34 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
 
 void RunDirectory::write_partition(const Federation& federation) {
   if (federation.classes() == 0) return;
-  std::string text = "client,name,label,class,train,test\n";
+  const bool validates = federation.validation_samples() + federation.validation_clients() > 0;
+  std::string text =
+      fmt::format("client,name,label,class,train,test{}\n", validates ? ",validation" : "");
   const int64_t clients =
       std::min(federation.clients() + federation.held_out(), kMostPartitionClients);
   for (int64_t client = 0; client < clients; ++client) {
     const std::string name = csv_field(federation.client_names().at(client));
-    std::map<int32_t, std::pair<int64_t, int64_t>> counts;
-    const SampleRange train = federation.train(client);
-    const SampleRange test = federation.test(client);
-    const auto labels = [&](SampleRange range) {
-      return federation.labels().subspan(static_cast<std::size_t>(range.begin),
-                                         static_cast<std::size_t>(range.size()));
+    struct Counts {
+      int64_t train = 0, validation = 0, test = 0;
     };
-    for (const int32_t label : labels(train)) ++counts[label].first;
-    if (federation.has_test(client)) {
-      for (const int32_t label : labels(test)) ++counts[label].second;
+    std::map<int32_t, Counts> counts;
+    const auto count = [&](SampleRange range, int64_t Counts::*which) {
+      for (const int32_t label :
+           federation.labels().subspan(to_index(range.begin), to_index(range.size()))) {
+        ++(counts[label].*which);
+      }
+    };
+    count(federation.train(client), &Counts::train);
+    if (federation.has_validation(client)) {
+      count(federation.validation(client), &Counts::validation);
     }
-    for (const auto& [label, count] : counts) {
-      text += fmt::format("{},{},{},{},{},{}\n", client, name, label,
-                          csv_field(federation.class_names().at(label)), count.first, count.second);
+    if (federation.has_test(client) && !federation.is_for_validation(client)) {
+      count(federation.test(client), &Counts::test);
+    }
+    for (const auto& [label, own] : counts) {
+      text += fmt::format("{},{},{},{},{},{}{}\n", client, name, label,
+                          csv_field(federation.class_names().at(label)), own.train, own.test,
+                          validates ? fmt::format(",{}", own.validation) : "");
     }
   }
   write_file(file("partition.csv"), text);

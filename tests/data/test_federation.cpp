@@ -43,6 +43,7 @@ struct Reference {
       : dataset(read_dataset(data, federation.clients, federation.samples, seed)),
         partition(partition_samples(dataset, federation, seed)) {
     split_train_test(partition, dataset, data.test_fraction, seed);
+    split_validation(partition, dataset, {}, data.validation_fraction, seed);
   }
   std::vector<float> rows(const std::vector<int64_t>& places) const {
     std::vector<float> all;
@@ -89,6 +90,9 @@ void expect_equal(const Federation& federation, const Reference& reference) {
     train_samples += federation.train(c).size();
     EXPECT_EQ(copied(federation, federation.train(c)), reference.rows(places(federation.train(c))));
     EXPECT_EQ(copied(federation, federation.test(c)), reference.rows(places(federation.test(c))));
+    if (partition.validation.empty()) continue;
+    EXPECT_EQ(federation.validation(c).begin, partition.train_end[at]);
+    EXPECT_EQ(federation.validation(c).size(), partition.validation[at]);
   }
   EXPECT_EQ(federation.train_samples(), train_samples);
   for (std::size_t i = 0; i < partition.order.size(); ++i) {
@@ -104,8 +108,10 @@ void expect_equal(const Federation& federation, const Reference& reference) {
 class FederationOnRanks : public testing::TestWithParam<int> {};
 
 TEST_P(FederationOnRanks, EveryRankSeesTheSameMemory) {
-  const DataOptions data = random_data({3, 5});
-  const FederationOptions options{.clients = 13, .partition = "dirichlet", .samples = 11};
+  DataOptions data = random_data({3, 5});
+  data.validation_fraction = 2;
+  const FederationOptions options{
+      .clients = 13, .partition = "dirichlet", .samples = 11, .min_samples = 5};
   const Reference reference(data, options, 5);
   std::mutex mutex;
   std::set<const int32_t*> addresses;
@@ -259,7 +265,7 @@ TEST(Federation, ArraysStartOnTheirOwnCacheLines) {
   const Federation federation =
       load_alone(random_data({7}), {.clients = 3, .partition = "iid", .samples = 5}, 1);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(federation.labels().data()) % 64, 0U);
-  EXPECT_EQ(federation.bytes(), 128 + 64 + 3 * 24);  // features, labels, ranges of clients
+  EXPECT_EQ(federation.bytes(), 128 + 64 + 3 * 32);  // features, labels, ranges of clients
 }
 
 TEST(Federation, WithoutATestPartTrainingSamplesAreTheTest) {

@@ -40,6 +40,7 @@ void expect_same(const Federation& a, const Federation& b) {
   for (int64_t c = 0; c < a.clients() + a.held_out(); ++c) {
     EXPECT_EQ(values(a, a.train(c)), values(b, b.train(c))) << c;
     EXPECT_EQ(values(a, a.test(c)), values(b, b.test(c))) << c;
+    EXPECT_EQ(values(a, a.validation(c)), values(b, b.validation(c))) << c;
   }
   EXPECT_TRUE(std::ranges::equal(a.labels(), b.labels()));
   EXPECT_TRUE(std::ranges::equal(a.targets(), b.targets()));
@@ -55,6 +56,7 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
   const DataOptions sources[] = {
       {.kind = "random", .shape = {3, 5}, .classes = 4},
       {.kind = "random", .test_fraction = 0, .shape = {7}, .classes = 0},
+      {.kind = "random", .validation_fraction = 0.3, .shape = {4}, .classes = 2},
       {.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"},
   };
   for (const DataOptions& source : sources) {
@@ -216,6 +218,34 @@ TEST(HeldOut, ClientsMoveBehindTheOthersAndKeepTheirSamples) {
   EXPECT_EQ(held.train_samples(), train);
   some.held_out = 3;
   EXPECT_EQ(load(data, some).digest(), held.digest());
+}
+
+// With parts of their own, drawn apart; those for validation stand first.
+TEST(HeldOut, ClientsForValidation) {
+  const DataOptions data{.kind = "random", .validation_fraction = 0.25, .shape = {4}, .classes = 3};
+  const FederationOptions tests{.clients = 10, .samples = 20, .held_out = 3};
+  FederationOptions both = tests;
+  both.validation_clients = 2;
+  const Federation before = load(data, tests);
+  const Federation held = load(data, both);
+  ASSERT_EQ(held.clients(), 5);
+  ASSERT_EQ(held.held_out(), 5);
+  ASSERT_EQ(held.validation_clients(), 2);
+  EXPECT_EQ(held.digest(), before.digest());
+  for (int64_t c = 7; c < 10; ++c) EXPECT_EQ(held.train(c).begin, before.train(c).begin);
+  int64_t validation = 0;
+  for (int64_t c = 0; c < 10; ++c) {
+    const bool validates = c == 5 || c == 6;
+    EXPECT_EQ(held.is_for_validation(c), validates);
+    EXPECT_TRUE(held.has_validation(c));
+    EXPECT_EQ(held.validation(c).begin, held.train(c).end);
+    // All that such a client does not train on, else what lies before the test samples.
+    const SampleRange test = held.test(c);
+    EXPECT_EQ(held.validation(c).end, validates ? test.end : test.begin);
+    if (c < 5) validation += held.validation(c).size();
+  }
+  EXPECT_EQ(held.validation_samples(), validation);
+  EXPECT_FALSE(load({.kind = "random", .shape = {4}, .classes = 3}, tests).has_validation(0));
 }
 
 TEST(HeldOut, BadNumbers) {

@@ -163,5 +163,71 @@ TEST(SplitTrainTest, ANumberOfSamples) {
   }
 }
 
+// Of what the test part leaves, which stays what it is; stratified as the test part is.
+TEST(SplitValidation, ComesFromTheTrainingSamples) {
+  const Dataset dataset = cyclic_dataset(200, 4);
+  const FederationOptions options{.clients = 6, .partition = "power-law", .min_samples = 9};
+  for (const double wanted : {0.25, 3.0}) {
+    Partition tests = partition_samples(dataset, options, 1);
+    split_train_test(tests, dataset, 0.2, 5);
+    Partition both = tests;
+    split_validation(both, dataset, {}, wanted, 5);
+    ASSERT_EQ(both.validation.size(), 6U);
+    for (std::size_t c = 0; c < 6; ++c) {
+      const int64_t begin = tests.offsets[c], train = tests.train_end[c] - begin;
+      const int64_t chosen = wanted < 1 ? std::llround(wanted * static_cast<double>(train)) : 3;
+      EXPECT_EQ(both.validation[c], chosen);
+      EXPECT_EQ(both.train_end[c], tests.train_end[c] - chosen);
+      for (int64_t i = tests.train_end[c]; i < tests.offsets[c + 1]; ++i) {
+        EXPECT_EQ(both.order[static_cast<std::size_t>(i)],
+                  tests.order[static_cast<std::size_t>(i)]);
+      }
+      const auto all = label_counts(dataset, tests, begin, tests.train_end[c]);
+      const auto drawn = label_counts(dataset, both, both.train_end[c], tests.train_end[c]);
+      const double share = static_cast<double>(chosen) / static_cast<double>(train);
+      for (const auto& [label, count] : all) {
+        const auto found = drawn.find(label);
+        const int64_t of_label = found == drawn.end() ? 0 : found->second;
+        EXPECT_LT(std::abs(static_cast<double>(of_label) - share * static_cast<double>(count)), 1)
+            << "client " << c << ", label " << label;
+      }
+      auto was = client_samples(tests, static_cast<int64_t>(c));
+      auto is = client_samples(both, static_cast<int64_t>(c));
+      std::ranges::sort(was);
+      std::ranges::sort(is);
+      EXPECT_EQ(is, was);
+    }
+  }
+}
+
+// Drawn by a stream of its own: the same places would be the same share of a label's first samples.
+TEST(SplitValidation, IsNoCopyOfTheTestPart) {
+  const Dataset dataset = cyclic_dataset(100, 1);
+  Partition tests = one_client(dataset), validation = tests;
+  split_train_test(tests, dataset, 0.3, 1);
+  split_validation(validation, dataset, {}, 0.3, 1);
+  EXPECT_EQ(tests.train_end, validation.train_end);
+  EXPECT_NE(tests.order, validation.order);
+}
+
+TEST(SplitValidation, EveryClientKeepsSomethingToTrainOn) {
+  const Dataset dataset = cyclic_dataset(9, 1);
+  const auto split = [&](double wanted, const std::vector<std::string>& names) {
+    Partition partition{
+        .order = {0, 1, 2, 3, 4, 5, 6, 7, 8}, .offsets = {0, 6, 9}, .train_end = {6, 9}};
+    split_validation(partition, dataset, names, wanted, 1);
+    return partition.train_end;
+  };
+  EXPECT_EQ(split(2, {}), (std::vector<int64_t>{4, 7}));
+  EXPECT_EQ(split(0, {}), (std::vector<int64_t>{6, 9}));
+  expect_invalid(
+      [&] {
+        split(3, {"Basel", "Zug"});
+      },
+      {"client 'Zug' would have nothing to train on", "3 samples", "data.validation-fraction"});
+  expect_invalid([&] { split(0.95, {}); }, {"client 0 would have"});
+  expect_invalid([&] { split(1.5, {}); }, {"data.validation-fraction", "a share below 1"});
+}
+
 }  // namespace
 }  // namespace hanse

@@ -114,6 +114,24 @@ TEST(Roles, NoWindowReachesFromTrainingIntoTest) {
   EXPECT_EQ(all.layout.clients[1].train_end, all.layout.clients[1].end);  // two characters train
 }
 
+TEST(Roles, ValidationIsTheEndOfTheTrainingText) {
+  const TempFolder folder;
+  DataOptions options = play(folder, 20);
+  options.test_fraction = 0.5;
+  options.validation_fraction = 3;
+  expect_invalid([&] { make_role_source(options, 1); },
+                 {"client 'Second' would have nothing to train on", "2 tokens"});
+  const Written all(*make_role_source(options, 2));  // without Second
+  const ClientRanges first = all.layout.clients[0];  // "abcdef|gh": 9 characters before the test
+  EXPECT_EQ(first.train_end - first.begin, 5);
+  EXPECT_EQ(first.validation, 2);
+  EXPECT_EQ(first.end - first.test_begin(), 8);
+  EXPECT_EQ(as_text(all.sample(first.train_end - 1)), "_______________abcde");
+  EXPECT_EQ(as_text(all.sample(first.train_end)), "___________________|");
+  EXPECT_EQ(all.labels[static_cast<std::size_t>(first.test_begin() - 1)], 'h' - 30);
+  EXPECT_EQ(as_text(all.sample(first.test_begin())), "___________________|");
+}
+
 TEST(Roles, SmallRolesAreLeftOut) {
   const TempFolder folder;
   EXPECT_EQ(Written(*make_role_source(play(folder, 3), 2)).layout.clients.size(), 1U);

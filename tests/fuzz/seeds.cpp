@@ -130,7 +130,7 @@ Seeds hanse_seeds(const std::string& folder) {
   Seeds seeds;
   for (const DataOptions& data :
        {DataOptions{.kind = "random", .shape = {1, 2, 2}, .classes = 3},
-        DataOptions{.kind = "random", .shape = {2}, .classes = 0},
+        DataOptions{.kind = "random", .validation_fraction = 1, .shape = {2}, .classes = 0},
         DataOptions{.kind = "csv", .path = kSources + "/data/tiny.csv", .client_column = "site"}}) {
     write_hanse_file(path, data, {.clients = 2, .samples = 3}, 1);
     seeds.push_back(taken(path));

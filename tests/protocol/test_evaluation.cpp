@@ -190,6 +190,59 @@ TEST(Summarize, EveryMetricByItsDefinition) {
   }
 }
 
+// Who is shown under which name, and with which of its numbers.
+TEST(Summarize, ClientsForTestsAndForValidation) {
+  const auto comm = make_single_communicator();
+  const DataOptions data{.kind = "random",
+                         .test_fraction = 0.25,
+                         .validation_fraction = 2,
+                         .shape = {3},
+                         .classes = 2};
+  const Federation federation = Federation::load(
+      data, {.clients = 6, .samples = 20, .held_out = 1, .validation_clients = 2}, 1, *comm);
+  TinyModel model;
+  RowEvaluator evaluator(federation, model);
+  std::vector<float> row(kParams);
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = 0.3F - 0.02F * static_cast<float>(i);
+  evaluator.at(row);
+  const auto loss = [&](SampleRange range) {
+    return slow_evaluate(federation, row, range).loss / static_cast<double>(range.size());
+  };
+  const auto mean_loss = [&](std::vector<int64_t> clients, auto range_of) {
+    double sum = 0;
+    for (const int64_t c : clients) sum += loss(range_of(c));
+    return sum / static_cast<double>(clients.size());
+  };
+  const auto test = [&](int64_t c) { return federation.test(c); };
+  const auto validation = [&](int64_t c) { return federation.validation(c); };
+  const std::vector<int64_t> trained{0, 1, 2}, validating{3, 4}, tested{5};
+  using Expected = std::map<std::string, double>;
+  const std::pair<EvaluateOn, Expected> cases[] = {
+      {EvaluateOn::kTest,
+       {{"loss_mean", mean_loss(trained, test)}, {"held_out_loss_mean", mean_loss(tested, test)}}},
+      {EvaluateOn::kValidation,
+       {{"loss_mean", mean_loss(trained, validation)},
+        {"held_out_loss_mean", mean_loss(validating, validation)}}},
+      {EvaluateOn::kBoth,
+       {{"loss_mean", mean_loss(trained, test)},
+        {"held_out_loss_mean", mean_loss(tested, test)},
+        {"validation_loss_mean", mean_loss(trained, validation)},
+        {"validation_held_out_loss_mean", mean_loss(validating, validation)}}}};
+  for (const auto& [on, expected] : cases) {
+    const EvaluationRequest request{.clients = {0, 1, 2, 3, 4, 5}, .asked = {.on = on}};
+    const auto found =
+        evaluate(federation, request, [&](std::size_t) -> Evaluator& { return evaluator; });
+    Expected means;
+    for (const auto& [name, value] : summarize_all(found, {}, federation, request.asked)) {
+      if (name.ends_with("loss_mean") && name != "train_loss_mean") means[name] = value;
+    }
+    ASSERT_EQ(means.size(), expected.size());
+    for (const auto& [name, value] : expected) EXPECT_NEAR(means[name], value, 1e-12) << name;
+    EXPECT_NEAR(found[1].train_loss, loss(federation.train(1)), 1e-12);
+    EXPECT_TRUE(evaluated_apart(federation, 0, on));
+  }
+}
+
 TEST(Summarize, TenPercentOfAnyNumberOfClients) {
   for (std::size_t n = 1; n <= 300; ++n) {
     std::vector<ClientEvaluation> clients(n);

@@ -189,6 +189,73 @@ class Best(hanse.Case):
             self.assert_one_error(process, 2, *parts)
 
 
+class Validation(hanse.Case):
+    """data.validation-fraction, federation.validation-clients and evaluate.on."""
+
+    JOB = {"data.validation-fraction": 0.25, "federation.validation-clients": 3,
+           "federation.held-out": 2, "evaluate.on": "both", "evaluate.best": "loss_mean",
+           "evaluate.every": 1, "checkpoint.every": 2, "client.lr": 0.02, "run.patience": 20}
+
+    def test_validation_decides_and_tests_stand_beside_it(self):
+        job = self.job(self.JOB)
+        alone, three, one, stopped = hanse.together([
+            lambda: self.train(job, "alone"),
+            lambda: self.train(job, "three", 3),
+            lambda: self.train(job, "one", changes={"evaluate.on": "validation"}),
+            lambda: self.train(job, "stopped", changes={"run.max-seconds": 1e-3},
+                               expect=hanse.STOPPED)])
+        refused = self.hanse("resume", stopped, "--evaluate.on=test", expect=None)
+        self.assert_one_error(refused, 2, "evaluate.on")
+        self.hanse("resume", stopped, "--run.max-seconds=0", ranks=2)
+        for run in (three, stopped):
+            self.assert_digest(run, alone)
+            for name in ("evaluations.csv", "clients.csv", "partition.csv"):
+                self.assertEqual(hanse.text(run, name), hanse.text(alone, name))
+        self.assert_digest(one, alone, "by where they are evaluated")
+        losses = {name: [float(x) for x in hanse.column(alone, "evaluations.csv", name)]
+                  for name in ("loss_mean", "validation_loss_mean")}
+        best = hanse.summary(alone)["metrics"]["best_round"]
+        by_validation = losses["validation_loss_mean"]
+        self.assertEqual(best, 1 + by_validation.index(min(by_validation)))
+        self.assertNotEqual(best, 1 + losses["loss_mean"].index(min(losses["loss_mean"])),
+                            "the job must tell the two apart")
+        for name in ("loss_mean", "accuracy_worst10", "held_out_loss_mean"):
+            self.assertEqual(hanse.column(one, "evaluations.csv", name),
+                             hanse.column(alone, "evaluations.csv", f"validation_{name}"))
+        self.assertEqual(hanse.column(one, "evaluations.csv", "split")[0], "validation")
+        splits = hanse.column(alone, "clients.csv", "split")
+        self.assertEqual(splits, ["test"] * 18 + ["validation"] * 3 + ["test"] * 2)
+        for shown, other in zip(hanse.table(one, "clients.csv"), hanse.table(alone, "clients.csv")):
+            if other["validation_loss"]:
+                self.assertEqual(shown["loss"], other["validation_loss"])
+
+    def test_a_converted_file_keeps_the_parts(self):
+        job = self.job({**self.JOB, "run.rounds": 3})
+        self.hanse("convert", job, "data.h5")
+        self.assertIn(" for tests, ", self.hanse("inspect", "data.h5").stdout())
+        read = {"data.kind": "hanse", "data.path": "data.h5", "data.validation-fraction": 0}
+        first = self.train(job, "first")
+        again = self.train(job, "again", 2, read)
+        self.assert_digest(again, first)
+        for name in ("evaluations.csv", "partition.csv"):
+            self.assertEqual(hanse.text(again, name), hanse.text(first, name))
+        refused = self.hanse("run", job, "--data.kind=hanse", "--data.path=data.h5", expect=None)
+        self.assert_one_error(refused, 2, "data.validation-fraction", "hanse convert")
+
+    def test_what_cannot_be_is_refused(self):
+        for changes, *parts in [
+                ({"data.validation-fraction": 16}, "client 0 would have nothing to train on"),
+                ({"data.validation-fraction": 1.5}, "1.5 is neither a share nor a number"),
+                ({"data.validation-fraction": 0, "federation.validation-clients": 0},
+                 "there are no validation samples", "evaluate.on"),
+                ({"federation.validation-clients": 21}, "federation.validation-clients",
+                 "leaves nobody to train"),
+                ({"run.target": "common_loss<=1"}, "common_loss", "run.target")]:
+            process = self.hanse("run", self.job({**self.JOB, **changes}),
+                                 f"--run.out={self.path('no')}", expect=None)
+            self.assert_one_error(process, 2, *parts)
+
+
 class Seeds(hanse.Case):
     """data.seed, model.seed, sampler.seed and client.seed are run.seed unless they are given."""
 

@@ -25,11 +25,14 @@ struct SampleRange {
   int64_t size() const { return end - begin; }
 };
 
-// One client's samples: training samples [begin, train_end), test samples [train_end, end).
+// One client's samples: training samples [begin, train_end), behind them so many for validation,
+// test samples [test_begin(), end).
 struct ClientRanges {
   int64_t begin = 0;
   int64_t train_end = 0;
   int64_t end = 0;
+  int64_t validation = 0;
+  int64_t test_begin() const { return train_end + validation; }
 };
 
 // Where the arrays of all samples start in their memory, in bytes; -1: there is none.
@@ -70,6 +73,8 @@ struct DataOptions {
   std::vector<int64_t> labels;  // classes to keep, renumbered in this order; empty: all
   // Of every client's samples: a share below 1, or a whole number; 0: evaluate on training data.
   double test_fraction = 0.2;
+  // Of what the test part leaves: a share below 1, or a whole number; 0: no validation samples.
+  double validation_fraction = 0;
   // idx, images, cifar: the source's test samples are pooled with the others (own), or evaluate the
   // shared model and belong to no client (common). The key is evaluate.test.
   std::string test = "own";

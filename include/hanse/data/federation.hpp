@@ -18,6 +18,8 @@ namespace hanse {
 struct FederationSizes {
   int64_t clients = 0;  // with training samples
   int64_t held_out = 0;
+  int64_t validation_clients = 0;  // of those held out, the first
+  int64_t validation_samples = 0;
   int64_t samples = 0;
   int64_t common_test = 0;
   int64_t train_samples = 0;
@@ -41,8 +43,13 @@ class Federation {
 
   int64_t clients() const { return sizes_.clients; }  // that can be trained on
   // Clients behind them, clients() <= client < clients() + held_out(): evaluated, never trained on
-  // (federation.held-out, and those that the data have test samples of alone).
+  // (federation.validation-clients, federation.held-out, and those that the data have test samples
+  // of alone). The first of them are for validation.
   int64_t held_out() const { return sizes_.held_out; }
+  int64_t validation_clients() const { return sizes_.validation_clients; }
+  bool is_for_validation(int64_t client) const {
+    return client >= clients() && client < clients() + validation_clients();
+  }
   int64_t samples() const { return sizes_.samples; }
   const std::vector<int64_t>& sample_shape() const { return shape_; }
   int64_t sample_values() const { return sizes_.sample_values; }
@@ -58,11 +65,22 @@ class Federation {
   // The client's own test samples; its training samples when it has none: data.test-fraction is 0,
   // or the client is too small.
   SampleRange test(int64_t client) const {
-    return has_test(client) ? SampleRange{ranges_[client].train_end, ranges_[client].end}
+    return has_test(client) ? SampleRange{ranges_[client].test_begin(), ranges_[client].end}
                             : train(client);
   }
-  bool has_test(int64_t client) const { return ranges_[client].train_end < ranges_[client].end; }
-  int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
+  bool has_test(int64_t client) const { return ranges_[client].test_begin() < ranges_[client].end; }
+  // The same of validation samples; of a client for validation all that it does not train on.
+  SampleRange validation(int64_t client) const {
+    const ClientRanges& own = ranges_[client];
+    const int64_t end = is_for_validation(client) ? own.end : own.test_begin();
+    return own.train_end < end ? SampleRange{own.train_end, end} : train(client);
+  }
+  bool has_validation(int64_t client) const {
+    const SampleRange own = validation(client);
+    return own.size() > 0 && own.begin == ranges_[client].train_end;
+  }
+  int64_t validation_samples() const { return sizes_.validation_samples; }  // of those in training
+  int64_t train_samples() const { return sizes_.train_samples; }            // of clients() clients
   // Behind all clients' samples: those that evaluate the shared model alone; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 

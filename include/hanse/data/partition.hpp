@@ -26,14 +26,16 @@ struct FederationOptions {
   std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
   double power = 2.0;   // power-law: exponent of the density of sizes, above 1
   double held_out = 0;  // clients kept out of training: a share below 1, or a whole number
+  double validation_clients = 0;  // the same of the others, for validation
 };
 
 // Client c owns order[offsets[c] .. offsets[c+1]): its training samples first, from train_end[c]
-// on its test samples.
+// on those for validation, then its test samples.
 struct Partition {
-  std::vector<int64_t> order;      // sample indices
-  std::vector<int64_t> offsets;    // [clients + 1]
-  std::vector<int64_t> train_end;  // [clients]
+  std::vector<int64_t> order;       // sample indices
+  std::vector<int64_t> offsets;     // [clients + 1]
+  std::vector<int64_t> train_end;   // [clients]
+  std::vector<int64_t> validation;  // [clients] how many; empty: none
 
   int64_t clients() const { return static_cast<int64_t>(offsets.size()) - 1; }
 };
@@ -54,6 +56,13 @@ Partition partition_samples(const Dataset& dataset, const FederationOptions& opt
 // client of n samples tests on round(test_fraction * n)); a whole number of at least 1 is that many
 // of each client. Every client keeps at least one training sample. For regression data one stratum.
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
+                      uint64_t seed);
+
+// The same of the training samples that are there, which become validation samples. Throws
+// InvalidArgument, with the client's name (`names` [clients] or empty), where nothing would be left
+// for training.
+void split_validation(Partition& partition, const Dataset& dataset,
+                      const std::vector<std::string>& names, double validation_fraction,
                       uint64_t seed);
 
 // x <- (x - mean) / deviation, column by column, for every sample of the partition. Mean and

@@ -42,6 +42,7 @@ struct RunOptions {
 struct EvaluateOptions {
   int64_t every = 10;         // rounds; 0: after the last round only
   bool start = false;         // the initial model too, as round 0
+  std::string on = "test";    // test | validation | both
   std::string best;           // metric, metric:max or metric:min; empty: no best model is kept
   std::string view = "auto";  // auto | global | personalised
   std::string metrics;        // more of them, see protocol/asked_metrics.hpp

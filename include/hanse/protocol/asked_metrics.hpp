@@ -1,5 +1,6 @@
-// Metrics of test samples that a job asks for (evaluate.metrics), beside loss, accuracy and, of two
-// classes, the area under the ROC curve. What is not asked for is not computed.
+// What a job asks of evaluations: on which samples (evaluate.on), and which metrics of them beside
+// loss, accuracy and, of two classes, the area under the ROC curve (evaluate.metrics). What is not
+// asked for is not computed.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,21 @@
 
 namespace hanse {
 
+// Of clients in training: their test samples, those for validation, or both.
+enum class EvaluateOn { kTest, kValidation, kBoth };
+
 struct AskedMetrics {
   bool top5 = false;
   bool balanced_accuracy = false;
   bool f1 = false;
   bool classes = false;  // of each class, over all clients: classes.csv
+  EvaluateOn on = EvaluateOn::kTest;
 
   bool any() const { return top5 || balanced_accuracy || f1 || classes; }
 };
 
-// Of names separated by commas. Throws InvalidArgument: an unknown one.
-AskedMetrics asked_metrics(const std::string& names);
+// Of names separated by commas, and of evaluate.on. Throws InvalidArgument: an unknown one.
+AskedMetrics asked_metrics(const std::string& names, const std::string& on = "test");
 
 // Throws InvalidArgument when data of so many classes (0: regression) have no such metric: top5
 // needs more than five classes, f1 two.

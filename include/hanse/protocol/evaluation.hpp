@@ -18,13 +18,14 @@
 
 namespace hanse {
 
-// Of one model on a client's test samples; as in ClientEvaluation.
+// Of one model on some of a client's samples; as in ClientEvaluation.
 struct TestScores {
-  double loss, accuracy, auroc;
+  double samples, loss, accuracy, auroc;
   AskedScores asked;
 };
 
-// One client, evaluated on its own data.
+// One client, evaluated on its own data: on its test samples, or those for validation where it is
+// held out for that or evaluate.on = validation.
 struct ClientEvaluation {
   double samples = 0;   // test samples
   double loss = 0;      // mean test loss
@@ -36,8 +37,10 @@ struct ClientEvaluation {
   AskedScores asked = {};                                   // over the test samples
   // With the shared model, when all of the above is of the client's own and it never took part.
   std::optional<TestScores> before = std::nullopt;
+  // With evaluate.on = both, of a client in training: on its validation samples.
+  std::optional<TestScores> validation = std::nullopt;
 
-  TestScores test_scores() const { return {loss, accuracy, auroc, asked}; }
+  TestScores test_scores() const { return {samples, loss, accuracy, auroc, asked}; }
 };
 
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
@@ -45,6 +48,10 @@ struct ClientEvaluation {
 // class 1, equal scores sharing their mean rank (Hanley and McNeil 1982). NaN when a class is
 // missing or a score is NaN. Cost O(n log n).
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
+
+// The samples that ClientEvaluation is of, and have they been kept out of the client's training?
+SampleRange evaluated_samples(const Federation& federation, int64_t client, EvaluateOn on);
+bool evaluated_apart(const Federation& federation, int64_t client, EvaluateOn on);
 
 // Whom to evaluate, and on which of each one's own samples.
 enum class Split { kTest, kBoth };
@@ -90,10 +97,23 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
 Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
                         int64_t classes, const AskedMetrics& asked = {});
 
-// The same of the clients held out of training, named held_out_*; of what they had before their own
-// training named held_out_before_*. Nothing when there are none.
-Metrics summarize_held_out(std::span<const ClientEvaluation> clients, int64_t classes,
-                           const AskedMetrics& asked = {});
+// Those of all clients, in order, that are not held out of training; all of a protocol that
+// evaluates none of these, or has clients of its own.
+std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
+                                                  const Federation& federation);
+
+// Of all clients that were evaluated, in order, those that `federation` trains in front:
+// summarize(), and by summarize_tests()
+//   held_out_*           of the clients held out of training, those for tests, or with evaluate.on
+//   =
+//                        validation those for validation
+//   held_out_before_*    what these had before their own training
+//   validation_*         with evaluate.on = both, on the validation samples, and
+//   validation_held_out_*  of the clients for validation.
+// Protocols that evaluate no clients held out bring none.
+Metrics summarize_all(std::span<const ClientEvaluation> clients,
+                      std::span<const double> previous_train_loss, const Federation& federation,
+                      const AskedMetrics& asked = {});
 
 // Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of
 // a sample: n - 1).

@@ -1,28 +1,34 @@
-// Which samples the clients are evaluated on: their test samples, or those they train on.
+// Which samples the clients are evaluated on: those for tests or for validation, or those they
+// train on.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include "hanse/protocol/asked_metrics.hpp"
 
 namespace hanse {
 
 class Federation;
 
 struct EvaluatedOn {
-  int64_t test = 0;      // clients with test samples
-  int64_t training = 0;  // clients without
+  int64_t apart = 0;        // clients with such samples
+  int64_t training = 0;     // clients without
+  bool validation = false;  // else tests
 
-  // "test", "train", "mixed", or nothing without clients; a column of CSV files and a key of
-  // summary.json.
+  // "test", "validation", "train", "mixed", or nothing without clients; a column of CSV files and a
+  // key of summary.json.
   std::string split() const;
-  // "test ", "training " or nothing: what stands before "accuracy" and "loss".
+  // "test ", "validation ", "training " or nothing: what stands before "accuracy" and "loss".
   std::string prefix() const;
 };
 
 // The prefix that belongs to a split.
 std::string split_prefix(const std::string& split);
 
-// Of the clients [begin, end).
-EvaluatedOn evaluated_on(const Federation& federation, int64_t begin, int64_t end);
+// Of the clients in training.
+EvaluatedOn clients_evaluated_on(const Federation& federation, EvaluateOn on);
+// Of those held out of training that summarize_all() shows as held_out_*.
+EvaluatedOn held_out_evaluated_on(const Federation& federation, EvaluateOn on);
 
 }  // namespace hanse

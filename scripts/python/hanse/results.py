@@ -72,8 +72,8 @@ class Run:
 
     @property
     def clients(self) -> pandas.DataFrame:
-        """A line a client, at the end: its name, split (evaluated on its test or its train
-        samples), samples, loss, accuracy. Clients held out of training are not among them."""
+        """A line a client, at the end: its name, split (evaluated on its test, its validation or
+        its train samples), samples, loss, accuracy. Clients held out of training are not among them."""
         return self._clients(0)
 
     @property

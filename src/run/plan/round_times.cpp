@@ -6,6 +6,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/participation.hpp"
 #include "hanse/protocol/schedule.hpp"
@@ -59,15 +60,18 @@ RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Ra
 
 }  // namespace
 
-double samples_evaluated(const Federation& federation, int64_t client) {
+double samples_evaluated(const Federation& federation, int64_t client, EvaluateOn on) {
   const SampleRange train = federation.train(client);
-  const SampleRange test = federation.test(client);
-  return number(test.size() + (test.begin == train.begin ? 0 : train.size()));
+  const SampleRange own = evaluated_samples(federation, client, on);
+  const bool both = on == EvaluateOn::kBoth && client < federation.clients();
+  return number(own.size() + (own.begin == train.begin ? 0 : train.size()) +
+                (both ? federation.validation(client).size() : 0));
 }
 
 Workload::Workload(const Job& job, const Federation& federation, bool needs_losses)
     : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
   const int64_t batches = loss_batches(job.aggregator.loss);
+  const EvaluateOn on = asked_metrics(job.evaluate.metrics, job.evaluate.on).on;
   const auto work_of = [&](int64_t client) -> Work {
     const int64_t samples =
         job.client.pooled ? federation.train_samples() : federation.train(client).size();
@@ -81,7 +85,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     all.trained += work.trained;
   }
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
-    evaluated += samples_evaluated(federation, client);
+    evaluated += samples_evaluated(federation, client, on);
   }
   const auto sampler = make_sampler(job, federation);
   Participation participation(

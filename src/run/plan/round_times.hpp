@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "hanse/data/federation.hpp"
+#include "hanse/protocol/asked_metrics.hpp"
 #include "hanse/protocol/footprint.hpp"
 #include "machines.hpp"
 
 namespace hanse {
 
 // Samples of a client's evaluation: its training samples are not gone through twice.
-double samples_evaluated(const Federation& federation, int64_t client);
+double samples_evaluated(const Federation& federation, int64_t client,
+                         EvaluateOn on = EvaluateOn::kTest);
 
 // Of timed rounds, on rank 0.
 struct RoundMeans {
