@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "run/part_facts.hpp"
 #include "support/errors.hpp"
 
