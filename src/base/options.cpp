@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -233,14 +234,12 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
 }
 
 void OptionTable::gather_sections() {
-  std::vector<std::string> sections;
-  const auto place = [&](const Option& option) {
-    const auto known = std::ranges::find(sections, option.section());
-    if (known == sections.end()) sections.push_back(option.section());
-    return known - sections.begin();
-  };
-  std::vector<std::pair<std::ptrdiff_t, std::size_t>> order;
-  for (std::size_t i = 0; i < options_.size(); ++i) order.emplace_back(place(options_[i]), i);
+  std::map<std::string, std::size_t> places;  // of sections, by their first options
+  std::vector<std::pair<std::size_t, std::size_t>> order;
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    const auto known = places.try_emplace(options_[i].section(), places.size()).first;
+    order.emplace_back(known->second, i);
+  }
   std::ranges::sort(order);
   std::vector<Option> ungathered = std::exchange(options_, {});
   index_.clear();

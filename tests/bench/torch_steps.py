@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Milliseconds of a step of SGD of the benchmarks' models as one writes it with PyTorch.
 
-  PYTHON tests/bench/torch_steps.py [--compile] MODEL ...
+  PYTHON tests/bench/torch_steps.py [--compile] [--device=cuda] MODEL ...
 
-One thread, samples at random. Prints a JSON object: the version of torch, and the median of the
+One thread, samples at random, on the CPU or another device. Prints a JSON object: the version of torch, and the median of the
 steps of each model; with --compile of the model and its loss behind torch.compile.
 """
 import json
@@ -112,16 +112,16 @@ MODELS = {"lr": (linear, 10, (1, 28, 28), 10), "mlp": (mlp, 20, (1, 28, 28), 10)
           "lstm": (Lstm, 10, (80,), 97), "transformer": (Transformer, 10, (80,), 97)}
 
 
-def step_ms(name, compiled):
+def step_ms(name, compiled, device):
     make, batch, shape, classes = MODELS[name]
     torch.manual_seed(1)
-    model = make()
+    model = make().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     if len(shape) == 1:
-        x = torch.randint(classes, (batch, *shape))
+        x = torch.randint(classes, (batch, *shape), device=device)
     else:
-        x = torch.rand(batch, *shape)
-    y = torch.randint(classes, (batch,))
+        x = torch.rand(batch, *shape, device=device)
+    y = torch.randint(classes, (batch,), device=device)
 
     def loss_of(x, y):
         return nn.functional.cross_entropy(model(x), y)
@@ -133,15 +133,18 @@ def step_ms(name, compiled):
         optimizer.zero_grad()
         loss(x, y).backward()
         optimizer.step()
+        if device != "cpu":
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
     return 1e3 * statistics.median(times[5:])
 
 
 def main(words):
     compiled = "--compile" in words
+    device = "cuda" if "--device=cuda" in words else "cpu"
     torch.set_num_threads(1)
     print(json.dumps({"torch": torch.__version__,
-                      **{name: step_ms(name, compiled) for name in words if name in MODELS}}))
+                      **{name: step_ms(name, compiled, device) for name in words if name in MODELS}}))
 
 
 if __name__ == "__main__":
