@@ -112,7 +112,8 @@ def learning(runs):
     charts += [spread_chart(runs, column, title) for column, title in SPREADS.items()]
     if len(runs) == 1 and runs[0].has("classes.csv"):
         charts.append(class_chart(runs[0]))
-    return shown(*charts, loss_chart(runs))
+    matrices = tables_of(runs, confusion_matrix) if len(runs) == 1 else []
+    return shown(*charts, loss_chart(runs)) + [matrix for _, _, matrix in matrices]
 
 
 def bandits(runs):
@@ -201,8 +202,38 @@ def size_chart(run):
     return chart
 
 
+def gains_chart(run):
+    """Who gained and who lost from the first to the last evaluation (evaluate.history = true)."""
+    clients, gains, what = run.gains()
+    order = np.argsort(gains)
+    kept = order[np.unique(np.linspace(0, len(order) - 1, 1500).astype(int))]
+    chart = Chart(f"Gain of each client: {int((gains > 0).sum())} gained, "
+                  f"{int((gains < 0).sum())} lost", "clients, by their gain (%)",
+                  f"gain in {what}")
+    place = 100 * (np.searchsorted(gains[order], gains[kept], side="right")) / len(order)
+    chart.dots(place, gains[kept],
+               [f"{run.label(clients[i])}: {svg_chart.number(gains[i])}" for i in kept])
+    chart.mark("no gain", y=0)
+    return chart
+
+
+def confusion_matrix(run):
+    """Of each label (row) the shares of its samples that are taken for each class, as HTML."""
+    counts, names = run.confusion()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    cells = "".join(
+        f'<i style="opacity:{share:.3f}" title="{html.escape(names[i])} taken for '
+        f'{html.escape(names[j])}: {counts[i, j]:.0f} samples, {100 * share:.3g} %"></i>'
+        for i, row in enumerate(shares) for j, share in enumerate(row))
+    return (f'<figure><h3>Label (row) and the class that samples are taken for (column)</h3>'
+            f'<div class="matrix" style="grid-template-columns:repeat({len(names)},1fr)">'
+            f'{cells}</div><p class="note">full colour: all samples of the label</p></figure>')
+
+
 def fairness(runs):
     charts = [chart for chart in [cumulative_chart(runs)] if chart]
+    if len(runs) == 1 and runs[0].has("history.h5"):
+        charts += [chart for _, _, chart in tables_of(runs, gains_chart)]
     if len(runs) > 1:
         charts.append(column_chart(runs, "accuracy_std", "Deviation of accuracy over clients",
                                    "accuracy (%)", 100))

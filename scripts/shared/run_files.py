@@ -132,6 +132,47 @@ class Run:
                           table["accuracy"][own]))
         return sorted(found, key=lambda one: one[2][-1])
 
+    def confusion(self):
+        """Samples by label (row) and by the class they are taken for, and the classes' names."""
+        table = self._table("confusion.csv", "label", "predicted", "samples")
+        label, predicted = table["label"].astype(int), table["predicted"].astype(int)
+        size = max(label.max(), predicted.max()) + 1
+        counts = np.zeros((size, size))
+        counts[label, predicted] = table["samples"]
+        names = self.class_names()
+        return counts, [names.get(k, str(k)) for k in range(size)]
+
+    def history(self):
+        """Of history.h5: the rounds of the evaluations, and {column: [evaluations, clients]}, NaN of
+        clients that an evaluation was not of."""
+        path = self.folder / "history.h5"
+        try:
+            import h5py
+            with h5py.File(path) as file:
+                rounds = file["round"][:]
+                there = rounds >= 0
+                columns = {name: file[name][:].astype(float)[there]
+                           for name in file if name != "round"}
+        except (ImportError, OSError, KeyError) as error:
+            raise BadFile(f"{path}: {error}") from None
+        if not there.any():
+            raise BadFile(f"{path}: empty; hint: the run has not come that far")
+        return rounds[there], columns
+
+    def gains(self):
+        """What each client has gained from its first to its last evaluation, of those with two: their
+        numbers, the gains, and what they are of."""
+        _, columns = self.history()
+        values, what, better = (100 * columns["accuracy"], "accuracy (%)", 1) \
+            if "accuracy" in columns else (columns["loss"], "loss", -1)
+        known = np.isfinite(values)
+        clients = np.flatnonzero(known.sum(axis=0) > 1)
+        if not len(clients):
+            raise BadFile("history.h5: no client has two evaluations")
+        first = known.argmax(axis=0)[clients]
+        last = len(values) - 1 - known[::-1].argmax(axis=0)[clients]
+        return clients, better * (values[last, clients] - values[first, clients]), what
+
     def decisions(self):
         return self._table("decisions.csv", "round", "p_0")
 

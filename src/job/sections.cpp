@@ -185,6 +185,11 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
 void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   may_change(table.add("evaluate.every", evaluate.every, at_least(0),
                        "rounds between evaluations of all clients; 0: after the last round only"));
+  table.add("evaluate.clients", evaluate.clients, at_least(0),
+            "clients that each evaluation is of, drawn anew from those in training, and as many of "
+            "those held out; 0: all");
+  table.add("evaluate.history", evaluate.history,
+            "keep every client's numbers of every evaluation, in history.h5");
   table.add_choice(
       "evaluate.on", evaluate.on, {"test", "validation", "both"},
       "samples of each client that evaluations are of; evaluate.best, run.patience and "
@@ -198,10 +203,10 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
       "global: the shared model; personalised: every client's own, or what a round of "
       "training makes of the shared one; auto: own where clients have one"));
-  table.add(
-      "evaluate.metrics", evaluate.metrics,
-      "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
-      "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv); empty: none");
+  table.add("evaluate.metrics", evaluate.metrics,
+            "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
+            "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), confusion "
+            "(confusion.csv, of the last evaluation); empty: none");
   table.add(
       "evaluate.metric", evaluate.metric.path,
       "a Python file or a library with a metric of your own over the clients: more columns of "

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 
 namespace hanse {
 
@@ -210,6 +211,16 @@ int32_t rank_of(std::span<const float> z, int32_t label) {
   return rank;
 }
 
+// Not the label.
+int32_t class_of(std::span<const float> z, int32_t label) {
+  std::size_t best = label == 0 ? 1 : 0;
+  for (std::size_t k = best + 1; k < z.size(); ++k) {
+    if (k == to_index(label) || std::isnan(z[best]) || z[k] <= z[best]) continue;
+    best = k;
+  }
+  return static_cast<int32_t>(best);
+}
+
 }  // namespace
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults results) const {
@@ -219,10 +230,14 @@ EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults r
     const float* z = logits + r * outputs_;
     results.scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];
   }
-  for (int64_t r = 0; results.ranks != nullptr && r < batch.rows; ++r) {
+  for (int64_t r = 0; (results.ranks || results.classes) && r < batch.rows; ++r) {
     const std::span<const float> z(logits + r * outputs_, static_cast<std::size_t>(outputs_));
     const int32_t label = batch.labels[r];
-    results.ranks[r] = outputs_ > 1 ? rank_of(z, label) : (z[0] > 0) == (label == 1) ? 0 : 1;
+    const int32_t rank = outputs_ > 1 ? rank_of(z, label) : (z[0] > 0) == (label == 1) ? 0 : 1;
+    if (results.ranks) results.ranks[r] = rank;
+    if (!results.classes) continue;
+    const int32_t other = outputs_ > 1 ? class_of(z, label) : 1 - label;
+    results.classes[r] = rank == 0 ? label : other;
   }
   sums.loss = loss_and_delta(batch, logits);
   return sums;

@@ -252,8 +252,8 @@ OwnMetric make_own_metric(const std::string& path) {
     std::vector<const char*> labels;
     std::vector<double> samples, loss, accuracy, auroc, train_samples, train_loss;
     for (const ClientEvaluation& client : clients) {
-      const auto number = std::ssize(texts);
-      texts.push_back(names.empty() ? std::to_string(number) : std::string(names.at(number)));
+      texts.push_back(names.empty() ? std::to_string(client.client)
+                                    : std::string(names.at(client.client)));
       samples.push_back(client.samples);
       loss.push_back(client.loss);
       accuracy.push_back(client.accuracy);

@@ -14,6 +14,7 @@ namespace hanse {
 namespace {
 
 constexpr int32_t kTop = 5;
+constexpr int64_t kMostConfused = 1000;  // classes: a table of their square
 
 struct AskedName {
   const char* name;  // in the job file
@@ -23,7 +24,8 @@ struct AskedName {
 constexpr AskedName kAskedNames[] = {{"top5", &AskedMetrics::top5},
                                      {"balanced-accuracy", &AskedMetrics::balanced_accuracy},
                                      {"f1", &AskedMetrics::f1},
-                                     {"classes", &AskedMetrics::classes}};
+                                     {"classes", &AskedMetrics::classes},
+                                     {"confusion", &AskedMetrics::confusion}};
 
 double portion(int64_t part, int64_t all) {  // 0 of 0: NaN
   return static_cast<double>(part) / static_cast<double>(all);
@@ -80,6 +82,10 @@ void check_asked(const AskedMetrics& asked, int64_t classes) {
     refuse(fmt::format("f1 is of two classes, the data have {}", classes),
            "balanced-accuracy is of any number");
   }
+  if (asked.confusion && classes > kMostConfused) {
+    refuse(fmt::format("a table of {} x {} classes is too large", classes, classes),
+           fmt::format("confusion is of {} classes at most", kMostConfused));
+  }
   if (asked.top5 && classes <= kTop) {
     refuse(fmt::format("the label is always among five of {} classes", classes),
            "top5 needs six classes");
@@ -125,8 +131,17 @@ std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& ask
   return named;
 }
 
-ClassCounts::ClassCounts(int64_t classes)
-    : clients(to_index(classes)), samples(clients), correct(clients) {}
+ClassCounts::ClassCounts(int64_t classes, const AskedMetrics& asked)
+    : clients(to_index(classes)),
+      samples(clients),
+      correct(clients),
+      confusion(to_index(asked.confusion ? classes * classes : 0)) {}
+
+void ClassCounts::add(std::span<const int32_t> labels, std::span<const int32_t> taken_for) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    ++confusion[to_index(labels[i]) * clients.size() + to_index(taken_for[i])];
+  }
+}
 
 void ClassCounts::add(const RankCounts& client) {
   for (std::size_t k = 0; k < clients.size(); ++k) clients[k] += client.samples[k] > 0 ? 1 : 0;
@@ -148,6 +163,19 @@ std::string class_lines(const AskedMetrics& asked, ClassCounts counts, int64_t r
                          portion(counts.correct[k], counts.samples[k]));
   }
   return lines;
+}
+
+std::string confusion_text(const AskedMetrics& asked, ClassCounts counts, Communicator& comm) {
+  if (!asked.confusion) return "";
+  comm.reduce(std::span<int64_t>(counts.confusion), ReduceOp::kSum, 0);
+  if (comm.rank() != 0) return "";
+  std::string text = "label,predicted,samples\n";
+  const std::size_t classes = counts.clients.size();
+  for (std::size_t i = 0; i < counts.confusion.size(); ++i) {
+    if (counts.confusion[i] == 0) continue;
+    text += fmt::format("{},{},{}\n", i / classes, i % classes, counts.confusion[i]);
+  }
+  return text;
 }
 
 }  // namespace hanse

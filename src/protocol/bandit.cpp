@@ -117,7 +117,7 @@ std::vector<ClientEvaluation> BanditProtocol::evaluate() {
   const auto repeats = static_cast<double>(runs_.size());
   std::vector<ClientEvaluation> clients(static_cast<std::size_t>(this->clients()));
   for (std::size_t c = 0; c < clients.size(); ++c) {
-    clients[c] = {.samples = pulls, .train_samples = pulls};
+    clients[c] = {.samples = pulls, .train_samples = pulls, .client = static_cast<int64_t>(c)};
     for (const auto& run : runs_) {
       clients[c].loss += run->numbers().regret_of[c] / pulls / repeats;
       clients[c].accuracy += static_cast<double>(run->numbers().best_of[c]) / pulls / repeats;

@@ -328,16 +328,18 @@ std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
   RowEvaluator evaluator(parts_.federation, parts_.model);
   std::vector<int64_t> nodes;
   EvaluationRequest request{.clients = {}, .asked = settings_.asked};
-  for (int64_t node = begin_; node < end_; ++node) {
+  for (const int64_t node : evaluated_clients(parts_.federation, settings_.asked, completed_)) {
+    if (node < begin_ || node >= end_) continue;
     nodes.push_back(node);
     request.clients.push_back(stream_.source(node, std::max<int64_t>(completed_, 1)));
   }
-  ClassCounts counts(parts_.federation.classes());
+  ClassCounts counts(parts_.federation.classes(), settings_.asked);
   const auto model_of = [&](std::size_t i) -> Evaluator& {
     return evaluator.at(row_of(theta_, nodes[i]));
   };
   const auto found = hanse::evaluate(parts_.federation, request, model_of, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
+  confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
   if (parts_.comm.rank() == 0) scores_->add_weights(completed_, mixture_->weights());
   return gather_evaluations(parts_.comm, nodes, found);
 }

@@ -43,7 +43,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .equal_importance = job.aggregator.weights == "uniform",
           .regret = job.evaluate.regret,
           .trace = job.run.trace,
-          .asked = asked_metrics(job.evaluate.metrics, job.evaluate.on),
+          .asked = asked_of(job),
           .own_models = evaluates_own_models(job),
           .state_folder = job.run.out};
 }

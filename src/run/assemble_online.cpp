@@ -64,7 +64,7 @@ OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
           .loss_scale = online.loss_scale,
           .c = online.c,
           .eta = online_eta(online, nodes, online.horizon),
-          .asked = asked_metrics(job.evaluate.metrics, job.evaluate.on),
+          .asked = asked_of(job),
           .stream = {.horizon = online.horizon, .drift = online.drift}};
 }
 

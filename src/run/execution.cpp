@@ -36,9 +36,6 @@ namespace hanse {
 
 namespace {
 
-// Clients up to which decisions.csv is written: beyond, nobody would look at the columns.
-constexpr int64_t kMostDecisions = 100;
-
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
 
@@ -54,7 +51,7 @@ class Execution {
         parts_(assemble(job, comm)) {
     agree_on(comm, [&] {
       if (is_server() && !job.evaluate.metric.path.empty()) {
-        own_metric_ = make_own_metric(job.evaluate.metric.path);
+        last_.own_metric = make_own_metric(job.evaluate.metric.path);
       }
     });
     for (const auto& [key, file] : rule_files(job)) parts_->files[key] = file->digest;
@@ -63,7 +60,7 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
-    const EvaluateOn on = asked_metrics(job.evaluate.metrics, job.evaluate.on).on;
+    const EvaluateOn on = asked_of(job).on;
     last_.clients_on = clients_evaluated_on(federation, on);
     last_.held_out_on = held_out_evaluated_on(federation, on);
     if (on == EvaluateOn::kBoth) {
@@ -138,6 +135,12 @@ class Execution {
               : RunDirectory::create(job_.run.out, text, columns));
       if (job_.report.tensorboard) directory_->write_events(completed());
       directory_->write_partition(parts_->federation);
+      if (job_.evaluate.history && reads("evaluate.history")) {
+        const Federation& federation = parts_->federation;
+        last_.history.emplace(directory_->file(ClientHistory::kFile), resume_ ? resume_->round : -1,
+                              federation.clients() + federation.held_out(), federation.classes(),
+                              asked_of(job_));
+      }
       write_round_ =
           parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
     });
@@ -201,7 +204,7 @@ class Execution {
     last_.round = completed();
     int64_t is_best = 0;
     on_server([&] {
-      report_evaluation(std::move(found));
+      last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
       is_best = watch_->observe(completed(), last_.metrics);
     });
     share_end();
@@ -217,40 +220,6 @@ class Execution {
     if (!watches()) return;
     if (is_server()) end_ = watch_->end();
     end_ = bcast_text(comm_, end_, 0);
-  }
-
-  void report_evaluation(std::vector<ClientEvaluation> found) {
-    last_.clients = std::move(found);
-    const Federation& federation = parts_->federation;
-    const AskedMetrics asked = asked_metrics(job_.evaluate.metrics, job_.evaluate.on);
-    last_.metrics = summarize_all(last_.clients, last_.train_losses, federation, asked);
-    const auto trained = trained_clients(last_.clients, federation);
-    for (auto& metric : protocol().metrics()) last_.metrics.push_back(std::move(metric));
-    if (own_metric_) add_own_metrics(own_metric_(trained, federation.client_names()));
-    last_.train_losses.clear();
-    for (const auto& client : trained) last_.train_losses.push_back(client.train_loss);
-    if (completed() <= directory_->last_evaluation()) return;
-    std::vector<std::pair<std::string, std::string>> splits;
-    for (const auto& [column, on] : {std::pair{"split", last_.clients_on},
-                                     {"held_out_split", last_.held_out_on},
-                                     {"validation_split", last_.validation_on}}) {
-      if (!on.split().empty()) splits.emplace_back(column, on.split());
-    }
-    directory_->append_evaluation(completed(), last_.metrics, splits);
-    if (federation.clients() > kMostDecisions) return;
-    const auto decision = protocol().decision();
-    if (!decision.empty()) directory_->append_decision(completed(), decision);
-  }
-
-  void add_own_metrics(const Metrics& own) {
-    for (const auto& metric : own) {
-      for (const auto& [name, value] : last_.metrics) {
-        if (name != metric.first) continue;
-        throw InvalidArgument("the metric has the name of a column that is there: " + name,
-                              "evaluate.metric", "choose another name");
-      }
-      last_.metrics.push_back(metric);
-    }
   }
 
   // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
@@ -271,6 +240,7 @@ class Execution {
       state.put_part("files", part_facts(*parts_));
       state.put_part("data", data_facts(parts_->federation));
       directory_->sync();  // a checkpoint promises the lines before it
+      if (last_.history) last_.history->sync();
     });
     const std::string folder = job_.run.out + "/checkpoints";
     try {
@@ -329,8 +299,10 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(last_.clients, parts_->federation,
-                                asked_metrics(job_.evaluate.metrics, job_.evaluate.on));
+      directory_->write_clients(last_.clients, parts_->federation, asked_of(job_));
+      if (const std::string& table = protocol().confusion(); !table.empty()) {
+        write_file(directory_->file("confusion.csv"), table);
+      }
       write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
       if (!protocol().averaged_row().empty()) {
         write_model(directory_->file("averaged.h5"), protocol().model_layout(),
@@ -379,7 +351,6 @@ class Execution {
   std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
   LastEvaluation last_;
   double flushed_s_ = 0;
-  OwnMetric own_metric_;        // rank 0; null: none
   std::optional<Watch> watch_;  // rank 0
   std::string end_;             // why the run ends before its last round; empty: it does not
 };

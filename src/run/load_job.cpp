@@ -70,7 +70,7 @@ void check_job(const Job& job) {
     throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
                           "use comm.dispatch=planned or comm.reduction=exact");
   }
-  asked_metrics(job.evaluate.metrics);
+  asked_of(job);
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);
   check_availability(job.sampler.availability);

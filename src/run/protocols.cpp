@@ -72,8 +72,8 @@ const Family<ProtocolKind> kProtocols{
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
        .except = {"evaluate.view", "evaluate.metrics", "evaluate.start", "evaluate.best",
-                  "run.patience", "run.target", "data.seed", "evaluate.on",
-                  "data.validation-fraction", "federation.validation-clients"}},
+                  "run.patience", "run.target", "data.seed", "evaluate.on", "evaluate.clients",
+                  "evaluate.history", "data.validation-fraction", "federation.validation-clients"}},
       std::nullopt,
       assemble_bandit}}};
 

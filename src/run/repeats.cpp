@@ -18,12 +18,12 @@ namespace hanse {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using RunSummary = nlohmann::ordered_json;
 
 // Null where the run in the folder has not come to an end.
-Json read_summary(const std::string& folder) {
+RunSummary read_summary(const std::string& folder) {
   std::ifstream file(folder + "/summary.json");
-  return file ? Json::parse(file, nullptr, false) : Json();
+  return file ? RunSummary::parse(file, nullptr, false) : RunSummary();
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string repeat_folder(const Job& job, int64_t repeat) {
 
 RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
   const std::string folder = repeat_folder(job, repeat);
-  if (const Json summary = read_summary(folder); summary.is_object()) {
+  if (const RunSummary summary = read_summary(folder); summary.is_object()) {
     if (summary.value("rounds", int64_t{-1}) == job.run.rounds) return RepeatProgress::kDone;
   }
   const auto ignore = [](const std::string&, const std::string&) {};
@@ -49,20 +49,20 @@ RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
 }
 
 std::string summarize_repeats(const Job& job) {
-  std::vector<Json> runs;
+  std::vector<RunSummary> runs;
   for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {
     runs.push_back(read_summary(repeat_folder(job, repeat)));
     if (!runs.back().is_object()) {
       throw IoError("no complete summary.json", repeat_folder(job, repeat), "resume the run");
     }
   }
-  Json all{{"name", job.run.name},
-           {"seed", job.run.seed},
-           {"repeats", job.run.repeats},
-           {"rounds", job.run.rounds}};
+  RunSummary all{{"name", job.run.name},
+                 {"seed", job.run.seed},
+                 {"repeats", job.run.repeats},
+                 {"rounds", job.run.rounds}};
   Metrics metrics;
   double seconds = 0;
-  for (const Json& run : runs) {
+  for (const RunSummary& run : runs) {
     all["model_digests"].push_back(run.at("model_digest"));
     seconds += run.at("seconds").get<double>();
   }
@@ -70,11 +70,11 @@ std::string summarize_repeats(const Job& job) {
   for (const char* key : {"ranks", "split", "held_out_split"}) {
     if (runs.front().contains(key)) all[key] = runs.front()[key];
   }
-  const Json of_first = runs.front().value("metrics", Json::object());
+  const RunSummary of_first = runs.front().value("metrics", RunSummary::object());
   for (const auto& [name, value] : of_first.items()) {
     std::vector<double> values;
-    for (const Json& run : runs) {
-      const Json found = run.value("metrics", Json::object());
+    for (const RunSummary& run : runs) {
+      const RunSummary found = run.value("metrics", RunSummary::object());
       if (found.contains(name)) values.push_back(found[name].get<double>());
     }
     if (values.size() < runs.size()) continue;  // it was not finite in some

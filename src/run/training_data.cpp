@@ -111,8 +111,7 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   }
   const std::string buffers = buffers_text(layout);
   if (!buffers.empty()) assembly.greeting.push_back(buffers);
-  const EvaluatedOn on =
-      clients_evaluated_on(federation, asked_metrics(job.evaluate.metrics, job.evaluate.on).on);
+  const EvaluatedOn on = clients_evaluated_on(federation, asked_of(job).on);
   if (on.training > 0) {
     assembly.greeting.push_back(fmt::format(
         "{} of {} clients have no {} samples: they are evaluated on those they train on",
@@ -144,7 +143,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                "every host needs the same files");
   agree_on(comm, [&] {
     const Federation& federation = assembly.federation;
-    check_asked(asked_metrics(job.evaluate.metrics), federation.classes());
+    check_asked(asked_of(job), federation.classes());
     if (job.evaluate.on != "test" &&
         federation.validation_samples() + federation.validation_clients() == 0) {
       throw InvalidArgument("there are no validation samples", "evaluate.on",

@@ -30,11 +30,13 @@ constexpr const char* kDeciding = "validation_";
 
 // That evaluations have whatever the protocol.
 std::vector<std::string> metric_names(const Job& job, const Federation& federation) {
-  const AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
+  const AskedMetrics asked = asked_of(job);
   ClientEvaluation one{.samples = 1, .train_samples = 1};
   if (asked.on == EvaluateOn::kBoth) one.validation = one.test_scores();
-  const std::vector<ClientEvaluation> all(to_index(federation.clients() + federation.held_out()),
-                                          one);
+  std::vector<ClientEvaluation> all;
+  for (one.client = 0; one.client < federation.clients() + federation.held_out(); ++one.client) {
+    all.push_back(one);
+  }
   std::vector<std::string> names = common_test_names(federation, asked);
   for (const auto& [name, value] : summarize_all(all, {}, federation, asked)) {
     names.push_back(name);

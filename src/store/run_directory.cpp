@@ -14,6 +14,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/store/atomic_file.hpp"
+#include "hanse/store/client_history.hpp"
 
 namespace hanse {
 
@@ -23,15 +24,34 @@ namespace {
 
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
-constexpr const char* kResults[] = {
-    "rounds.csv",  "sampling.csv",  "evaluations.csv", "decisions.csv", "online.csv",
-    "weights.csv", "bandit.csv",    "directions.csv",  "metrics.jsonl", "clients.csv",
-    "tensorboard", "job.cfg",       "partition.csv",   "summary.json",  "model.h5",
-    "averaged.h5", "state_dict.pt", "checkpoints",     "plots",         "timeline.json",
-    "repeats"};
-constexpr auto kTables = std::span(kResults).first<9>();
+constexpr const char* kResults[] = {"rounds.csv",
+                                    "sampling.csv",
+                                    "evaluations.csv",
+                                    "decisions.csv",
+                                    "online.csv",
+                                    "weights.csv",
+                                    "bandit.csv",
+                                    "directions.csv",
+                                    "classes.csv",
+                                    "metrics.jsonl",
+                                    "clients.csv",
+                                    "confusion.csv",
+                                    ClientHistory::kFile,
+                                    "best.h5",
+                                    "tensorboard",
+                                    "job.cfg",
+                                    "partition.csv",
+                                    "summary.json",
+                                    "model.h5",
+                                    "averaged.h5",
+                                    "state_dict.pt",
+                                    "checkpoints",
+                                    "plots",
+                                    "timeline.json",
+                                    "repeats"};
+constexpr auto kTables = std::span(kResults).first<10>();
 // What a resume takes along.
-constexpr auto kCarried = std::span(kResults).first<11>();
+constexpr auto kCarried = std::span(kResults).first<15>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -284,8 +304,8 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
   const bool both = asked.on == EvaluateOn::kBoth;
   if (both) text += ",validation_samples,validation_loss,validation_accuracy";
   text += "\n";
-  for (int64_t c = 0; c < std::ssize(clients); ++c) {
-    const ClientEvaluation& found = clients[static_cast<std::size_t>(c)];
+  for (const ClientEvaluation& found : clients) {
+    const int64_t c = found.client;
     const bool known = c < federation.clients() + federation.held_out();
     text += fmt::format(
         "{},{},{},{},{},{:.9g},{}", c, known ? csv_field(federation.client_names().at(c)) : "",

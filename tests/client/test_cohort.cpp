@@ -316,13 +316,17 @@ void expect_evaluation(const Case& c, const std::string& what) {
         std::vector<float> scores(static_cast<std::size_t>(range.size()));
         std::vector<float> expected_scores(scores.size());
         std::vector<int32_t> ranks(scores.size(), -1), expected_ranks(scores.size(), -2);
+        std::vector<int32_t> classes(ranks), expected_classes(expected_ranks);
         expect_sums(
             training.range(range, {.scores = scored ? scores.data() : nullptr,
-                                   .ranks = c.classes > 0 ? ranks.data() : nullptr}),
+                                   .ranks = c.classes > 0 ? ranks.data() : nullptr,
+                                   .classes = c.classes > 0 ? classes.data() : nullptr}),
             expected.range(range, {.scores = scored ? expected_scores.data() : nullptr,
-                                   .ranks = c.classes > 0 ? expected_ranks.data() : nullptr}));
+                                   .ranks = c.classes > 0 ? expected_ranks.data() : nullptr,
+                                   .classes = c.classes > 0 ? expected_classes.data() : nullptr}));
         if (c.classes > 0) {
           EXPECT_EQ(ranks, expected_ranks) << what;
+          EXPECT_EQ(classes, expected_classes) << what;
         }
         for (std::size_t i = 0; i < scores.size(); ++i) {
           EXPECT_NEAR(scores[i], expected_scores[i], 1e-5) << what;

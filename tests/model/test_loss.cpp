@@ -66,6 +66,25 @@ TEST(Ranks, OfTheLabels) {
   EXPECT_EQ(ranks, (std::vector<int32_t>{0, 1, 1, 0, 1, 0, -7}));
 }
 
+// The label where it is the largest logit, else the first of the largest others; NaN is preferred.
+TEST(Classes, ThatSamplesAreTakenFor) {
+  const std::vector<float> row = {1, 5, -2, 5, 3};
+  std::vector<float> z;
+  for (int i = 0; i < 5; ++i) z.insert(z.end(), row.begin(), row.end());
+  std::vector<int32_t> classes(6, -7);
+  const auto loss = make_loss("cross-entropy", 5);
+  loss->evaluate(labelled({0, 1, 2, 3, 4}), z.data(), {.classes = classes.data()});
+  EXPECT_EQ(classes, (std::vector<int32_t>{1, 1, 1, 1, 1, -7}));
+  std::vector<float> broken = {kNan, 9, kNan, 2, 3, 4, 4, 4, 4, 4, 8, 1, 1, 1, 1};
+  loss->evaluate(labelled({0, 3, 1}), broken.data(), {.classes = classes.data()});
+  EXPECT_EQ(std::vector<int32_t>(classes.begin(), classes.begin() + 3),
+            (std::vector<int32_t>{2, 0, 0}));
+  std::vector<float> one = {2, 2, -2, -2, 0, 0};
+  make_loss("binary-logistic", 2)
+      ->evaluate(labelled({1, 0, 1, 0, 1, 0}), one.data(), {.classes = classes.data()});
+  EXPECT_EQ(classes, (std::vector<int32_t>{1, 1, 0, 0, 0, 0}));
+}
+
 TEST(CrossEntropy, MatchesLongDouble) {
   RandomStream stream(3, Purpose::kData);
   for (const std::size_t outputs : {2u, 3u, 4u, 5u, 10u, 62u, 1001u}) {

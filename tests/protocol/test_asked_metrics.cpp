@@ -34,6 +34,8 @@ TEST(AskedMetrics, WhatDataHave) {
   check_asked({}, 0);
   expect_error<InvalidArgument>([] { check_asked({.classes = true}, 0); }, {"regression"});
   expect_error<InvalidArgument>([] { check_asked({.f1 = true}, 3); }, {"two classes", "have 3"});
+  check_asked({.confusion = true}, 1000);
+  expect_error<InvalidArgument>([] { check_asked({.confusion = true}, 1001); }, {"1001 x 1001"});
   expect_error<InvalidArgument>([] { check_asked({.top5 = true}, 5); }, {"five of 5 classes"});
 }
 
@@ -102,23 +104,27 @@ TEST(EvaluateClients, AskedMetricsOfEachClient) {
       RowEvaluator evaluator(federation, *model);
       evaluator.at(row);
       const EvaluationRequest request{
-          .clients = evaluation_share(comm, federation),
-          .asked = {.top5 = true, .balanced_accuracy = true, .classes = true}};
-      ClassCounts counts(9);
+          .clients = evaluation_share(comm, federation, evaluated_clients(federation, {}, 0)),
+          .asked = {.top5 = true, .balanced_accuracy = true, .classes = true, .confusion = true}};
+      ClassCounts counts(9, request.asked);
       const auto found = evaluate(
           federation, request, [&](std::size_t) -> Evaluator& { return evaluator; }, &counts);
       const auto clients = gather_evaluations(comm, request.clients, found);
       const std::string text = class_lines(request.asked, counts, 7, comm);
+      const std::string confused = confusion_text(request.asked, counts, comm);
       EXPECT_EQ(class_lines({}, counts, 7, comm), "");
+      EXPECT_EQ(confusion_text({}, counts, comm), "");
       if (comm.rank() > 0) {
-        EXPECT_EQ(text, "");
+        EXPECT_EQ(text + confused, "");
         return;
       }
       ClassCounts expected(9);
+      std::map<std::pair<int32_t, int32_t>, int64_t> taken;
       for (std::size_t c = 0; c < clients.size(); ++c) {
         const SampleRange test = federation.test(static_cast<int64_t>(c));
         Labels own(static_cast<std::size_t>(test.size()));
-        evaluator.range(test, {.ranks = own.data()});
+        Labels classes(own.size());
+        evaluator.range(test, {.ranks = own.data(), .classes = classes.data()});
         const auto labels =
             federation.labels().subspan(static_cast<std::size_t>(test.begin), own.size());
         const RankCounts counted(labels, own, 9);
@@ -128,7 +134,17 @@ TEST(EvaluateClients, AskedMetricsOfEachClient) {
         EXPECT_NEAR(static_cast<double>(std::count(own.begin(), own.end(), 0)),
                     clients[c].accuracy * clients[c].samples, 1e-9);
         expected.add(counted);
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          EXPECT_EQ(own[i] == 0, labels[i] == classes[i]);
+          ++taken[{labels[i], classes[i]}];
+        }
       }
+      std::string table = "label,predicted,samples\n";
+      for (const auto& [pair, samples] : taken) {
+        table += std::to_string(pair.first) + "," + std::to_string(pair.second) + "," +
+                 std::to_string(samples) + "\n";
+      }
+      EXPECT_EQ(confused, table);
       if (ranks == 1) lines = text;
       EXPECT_EQ(text, lines);
       EXPECT_EQ(text, class_lines(request.asked, expected, 7, *make_single_communicator()));

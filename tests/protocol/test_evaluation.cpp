@@ -17,6 +17,32 @@ namespace {
 
 using Numbers = std::vector<double>;
 
+TEST(EvaluatedClients, ADrawOfEachGroupAndRound) {
+  const auto comm = make_single_communicator();
+  const Federation federation = Federation::load(
+      {.kind = "random", .shape = {3}, .classes = 2},
+      {.clients = 30, .samples = 9, .held_out = 8, .validation_clients = 2}, 1, *comm);
+  std::vector<int64_t> all(30);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  EXPECT_EQ(evaluated_clients(federation, {}, 7), all);
+  EXPECT_EQ(evaluated_clients(federation, {.clients = 20}, 7), all);
+  std::vector<int> times(30);
+  for (int64_t round = 0; round < 600; ++round) {
+    const auto drawn = evaluated_clients(federation, {.clients = 4, .seed = 3}, round);
+    EXPECT_EQ(drawn, evaluated_clients(federation, {.clients = 4, .seed = 3}, round));
+    ASSERT_EQ(drawn.size(), 4U + 2U + 4U);
+    EXPECT_TRUE(std::ranges::is_sorted(drawn));
+    EXPECT_EQ(std::ranges::adjacent_find(drawn), drawn.end());
+    EXPECT_LT(drawn[3], 20);
+    EXPECT_EQ((std::vector<int64_t>{drawn[4], drawn[5]}), (std::vector<int64_t>{20, 21}));
+    for (const int64_t client : drawn) ++times[static_cast<std::size_t>(client)];
+  }
+  for (int64_t c = 0; c < 30; ++c) {  // of 20, of 2, of 8
+    const double share = c < 20 ? 0.2 : c < 22 ? 1 : 0.5;
+    EXPECT_NEAR(times[static_cast<std::size_t>(c)], 600 * share, 60) << c;
+  }
+}
+
 // One client's range in one batch.
 EvaluationSums slow_evaluate(const Federation& federation, std::span<const float> row,
                              SampleRange range) {
@@ -126,6 +152,7 @@ struct Clients {
     std::vector<ClientEvaluation> all;
     for (std::size_t i = 0; i < loss.size(); ++i) {
       all.push_back({samples[i], loss[i], accuracy[i], train_samples[i], train_loss[i]});
+      all.back().client = static_cast<int64_t>(i);
     }
     return all;
   }
@@ -261,7 +288,10 @@ TEST(Summarize, WhoImproved) {
   const Numbers before{2, 2, 1, 9, 9};
   std::vector<ClientEvaluation> clients(5);
   const auto found = [&](const std::string& name, const Numbers& previous) {
-    for (std::size_t i = 0; i < 5; ++i) clients[i].train_loss = now[i];
+    for (std::size_t i = 0; i < 5; ++i) {
+      clients[i].client = static_cast<int64_t>(i);
+      clients[i].train_loss = now[i];
+    }
     for (const auto& [metric, value] : summarize(clients, previous, 3)) {
       if (metric == name) return value;
     }
@@ -273,6 +303,9 @@ TEST(Summarize, WhoImproved) {
   for (const char* name : {"improved", "train_loss_fell"}) {
     EXPECT_TRUE(std::isnan(found(name, {}))) << name;  // no evaluation before
   }
+  // Of whom the evaluation before was not, is not counted.
+  EXPECT_DOUBLE_EQ(found("improved", {2, std::nan(""), 1, 9, 9}), 1.0 / 2);
+  EXPECT_DOUBLE_EQ(found("train_loss_fell", {2, std::nan(""), 1, 9, 9}), 3.0 / 4);
   for (auto& client : clients) client.took_part = false;
   EXPECT_TRUE(std::isnan(found("improved", before)));
 }

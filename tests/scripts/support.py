@@ -44,6 +44,18 @@ class ScriptTest(unittest.TestCase):
         self.write(run / "classes.csv", "round,label,clients,samples,accuracy\n"
                    "4,0,2,8,0.5\n4,1,2,9,0.7\n8,0,2,8,0.6\n8,1,2,9,0.8\n")
 
+    def add_history(self, run):
+        """Ten clients at three evaluations, half of which win; one has one evaluation alone."""
+        import h5py
+        import numpy as np
+        accuracy = np.linspace(0, 0.9, 10) + np.outer([0, 1, 2], np.tile([0.01, -0.02], 5))
+        accuracy[1:, 0] = np.nan
+        with h5py.File(run / "history.h5", "w") as file:
+            file["round"] = np.array([0, 4, 8, -1])
+            for name, values in (("accuracy", accuracy), ("loss", 1 - accuracy)):
+                file[name] = np.vstack([values, np.zeros(10)]).astype("f4")
+        self.write(run / "confusion.csv", "label,predicted,samples\n0,0,5\n0,1,3\n1,1,8\n")
+
     def assert_one_line_error(self, result, *words):
         """Status 2, and one line on stderr with these words; no traceback."""
         self.assertEqual(result.returncode, 2, result.stderr)

@@ -51,6 +51,14 @@ class PlotTest(ScriptTest):
         self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
                              "metrics.png")
 
+    def test_clients_over_time(self):
+        run = self.make_run("history")
+        self.add_history(run)
+        result = self.script("plot", str(run))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
+                             "history.png", "confusion.png")
+
     def test_interrupted_run_with_torn_lines(self):
         run = self.make_run("torn", summary=False)
         for name in ("rounds.csv", "evaluations.csv"):

@@ -27,6 +27,15 @@ class ResultsModuleTest(ScriptTest):
         self.assertEqual(run.job, {"client.lr": "0.1", "run.seed": "5"})
         self.assertEqual(run.summary["metrics"]["loss_mean"], 1.5)
 
+    def test_clients_over_time(self):
+        run = self.make_run("history")
+        self.write(run / "job.cfg", "[run]\nname = history\n")
+        self.add_history(run)
+        history = hanse.read(run).history
+        self.assertEqual(list(history), ["accuracy", "loss"])
+        self.assertEqual(list(history["accuracy"].index), [0, 4, 8])
+        self.assertAlmostEqual(history["accuracy"].loc[8, 2], 0.2 + 0.02, places=6)
+
     def test_a_run_that_goes_on(self):
         path = self.make("run", summary=False)
         with open(path / "rounds.csv", "a") as file:

@@ -65,6 +65,14 @@ class ReportTest(ScriptTest):
             self.assertIn(title, text)
         self.assertNotIn("Area under", text)
 
+    def test_clients_over_time(self):
+        run = self.make_run("history")
+        self.add_history(run)
+        page, text = self.report(run)
+        self.assertIn("Gain of each client: 4 gained, 5 lost", page.titles)
+        self.assertIn("Label (row) and the class that samples are taken for (column)", page.titles)
+        self.assertIn("0 taken for 1: 3 samples, 37.5 %", text)
+
     def test_one_run(self):
         run = self.make_run("alone")
         self.write("alone/job.cfg", "[run]\nprotocol = federated\nseed = 7\n[client]\nlr = <0.1>\n")

@@ -147,8 +147,13 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
             "0.5}\n");
   const std::vector<ClientEvaluation> clients{
       {.samples = 3, .loss = 0.5, .accuracy = 0.25, .auroc = 0.75, .asked = {.f1 = 0.5}},
-      {.samples = 4, .loss = 1, .accuracy = 1},
-      {.samples = 5, .loss = 2, .accuracy = 0, .auroc = 0, .asked = {.top5 = 1, .f1 = 0}}};
+      {.samples = 4, .loss = 1, .accuracy = 1, .client = 1},
+      {.samples = 5,
+       .loss = 2,
+       .accuracy = 0,
+       .auroc = 0,
+       .asked = {.top5 = 1, .f1 = 0},
+       .client = 2}};
   write(folder / "table.csv", "label,site,x\nu,\"a, b\",1\nu,\"a, b\",2\nw,c,3\nw,d,4\nu,d,5\n");
   const Federation federation = Federation::load(
       {.kind = "csv", .path = folder / "table.csv", .test_fraction = 0.5, .client_column = "site"},

@@ -2,6 +2,9 @@
 
 import os
 
+import h5py
+import numpy as np
+
 import hanse
 
 MODELS = {
@@ -254,6 +257,65 @@ class Validation(hanse.Case):
             process = self.hanse("run", self.job({**self.JOB, **changes}),
                                  f"--run.out={self.path('no')}", expect=None)
             self.assert_one_error(process, 2, *parts)
+
+
+class OverTime(hanse.Case):
+    """evaluate.clients, evaluate.history and confusion.csv."""
+
+    TABLES = ("evaluations.csv", "classes.csv", "clients.csv", "confusion.csv")
+
+    @staticmethod
+    def history(run):
+        """{name: values} of the evaluations that there are."""
+        with h5py.File(os.path.join(run, "history.h5")) as file:
+            there = file["round"][:] >= 0
+            return {name: file[name][:][there] for name in file}
+
+    def test_drawn_clients_over_time(self):
+        job = self.job({"evaluate.every": 2, "checkpoint.every": 3, "checkpoint.keep": 0,
+                        "evaluate.start": "true", "evaluate.history": "true",
+                        "federation.held-out": 2, "evaluate.metrics": "classes, confusion",
+                        "run.rounds": 9})
+        drawn = {"evaluate.clients": 4}
+        alone, three, every = hanse.together([
+            lambda: self.train(job, "alone", changes=drawn),
+            lambda: self.train(job, "three", 3, drawn),
+            lambda: self.train(job, "every", 2)])
+        self.assert_digest(alone, every, "by who is evaluated")
+        found, full = self.history(alone), self.history(every)
+        self.assertEqual(list(found["round"]), [0, 2, 4, 6, 8, 9])
+        self.assertEqual(set(found), {"round", "loss", "accuracy"})
+        for name in ("loss", "accuracy"):
+            seen = np.isfinite(found[name])
+            self.assertEqual([list(line) for line in seen[:, 21:]], [[True, True]] * 6)
+            self.assertEqual(list(seen.sum(axis=1)), [6] * 6)
+            self.assertTrue(np.array_equal(found[name][seen], full[name][seen]))
+        self.assertGreater(len({tuple(line) for line in seen}), 3, "drawn anew")
+        self.assertEqual(hanse.column(alone, "evaluations.csv", "clients_evaluated"), ["4"] * 6)
+        clients = hanse.table(alone, "clients.csv")
+        self.assertEqual([int(row["client"]) for row in clients], list(np.flatnonzero(seen[-1])))
+        for row in clients:
+            self.assertAlmostEqual(float(row["loss"]), found["loss"][-1][int(row["client"])],
+                                   delta=1e-6)
+        confusion = hanse.table(alone, "confusion.csv")
+        trained = [row for row in clients if row["held_out"] == "0"]
+        right = sum(int(row["samples"]) for row in confusion if row["label"] == row["predicted"])
+        self.assertEqual(sum(int(row["samples"]) for row in confusion),
+                         sum(int(row["samples"]) for row in trained))
+        self.assertAlmostEqual(right, sum(int(row["samples"]) * float(row["accuracy"])
+                                          for row in trained), places=5)
+        # From a checkpoint between evaluations, into another folder and over what is there.
+        before = {name: hanse.text(alone, name) for name in self.TABLES}
+        for checkpoint in self.checkpoints(alone)[1:]:
+            os.remove(os.path.join(alone, "checkpoints", checkpoint))
+        self.hanse("resume", alone, f"--run.out={self.path('other')}", ranks=2)
+        self.hanse("resume", alone)
+        for run in (three, alone, self.path("other")):
+            self.assert_digest(run, every)
+            for name in self.TABLES:
+                self.assertEqual(hanse.text(run, name), before[name], f"{run} {name}")
+            for name, values in self.history(run).items():
+                self.assertTrue(np.array_equal(values, found[name], equal_nan=True), name)
 
 
 class Seeds(hanse.Case):

@@ -12,6 +12,7 @@
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/protocol/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
@@ -41,6 +42,8 @@ struct RunOptions {
 
 struct EvaluateOptions {
   int64_t every = 10;         // rounds; 0: after the last round only
+  int64_t clients = 0;        // drawn for each evaluation; 0: all
+  bool history = false;       // history.h5
   bool start = false;         // the initial model too, as round 0
   std::string on = "test";    // test | validation | both
   std::string best;           // metric, metric:max or metric:min; empty: no best model is kept
@@ -76,6 +79,14 @@ struct Job {
   BanditOptions bandit;
   OnlineOptions online;
 };
+
+// What the job asks of evaluations. Throws InvalidArgument: an unknown metric.
+inline AskedMetrics asked_of(const Job& job) {
+  AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
+  asked.clients = job.evaluate.clients;
+  asked.seed = static_cast<uint64_t>(job.run.seed);
+  return asked;
+}
 
 // data.seed, model.seed, sampler.seed or client.seed: run.seed where it is 0.
 inline uint64_t seed_of(const Job& job, int64_t seed) {

@@ -49,9 +49,13 @@ struct SampleResults {
   // [rows] how many classes the model prefers to the label; 0: it is classified correctly. Of equal
   // logits the first is preferred, and one that is NaN to all numbers.
   int32_t* ranks = nullptr;
+  // [rows] the class that the sample is taken for: its label where the rank is 0, else the first of
+  // the others that no other is preferred to.
+  int32_t* classes = nullptr;
 
   SampleResults from(int64_t row) const {
-    return {scores ? scores + row : nullptr, ranks ? ranks + row : nullptr};
+    return {scores ? scores + row : nullptr, ranks ? ranks + row : nullptr,
+            classes ? classes + row : nullptr};
   }
 };
 
@@ -124,7 +128,7 @@ class Model {
   virtual bool has_hessian() const { return false; }
 
   // Loss and correct predictions in evaluation mode (no dropout). REQUIRES: two classes when scores
-  // are wanted, classes when ranks are.
+  // are wanted, classes when ranks or classes are.
   virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                                   SampleResults results = {}) = 0;
 

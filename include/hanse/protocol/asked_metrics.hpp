@@ -1,4 +1,5 @@
-// What a job asks of evaluations: on which samples (evaluate.on), and which metrics of them beside
+// What a job asks of evaluations: of how many clients (evaluate.clients), on which of their samples
+// (evaluate.on), and which metrics of them beside
 // loss, accuracy and, of two classes, the area under the ROC curve (evaluate.metrics). What is not
 // asked for is not computed.
 #pragma once
@@ -21,17 +22,20 @@ struct AskedMetrics {
   bool top5 = false;
   bool balanced_accuracy = false;
   bool f1 = false;
-  bool classes = false;  // of each class, over all clients: classes.csv
+  bool classes = false;    // of each class, over all clients: classes.csv
+  bool confusion = false;  // labels and the classes they are taken for: confusion.csv
   EvaluateOn on = EvaluateOn::kTest;
+  int64_t clients = 0;  // drawn for each evaluation; 0: all
+  uint64_t seed = 0;    // of the draw
 
-  bool any() const { return top5 || balanced_accuracy || f1 || classes; }
+  bool any() const { return top5 || balanced_accuracy || f1 || classes || confusion; }
 };
 
 // Of names separated by commas, and of evaluate.on. Throws InvalidArgument: an unknown one.
 AskedMetrics asked_metrics(const std::string& names, const std::string& on = "test");
 
 // Throws InvalidArgument when data of so many classes (0: regression) have no such metric: top5
-// needs more than five classes, f1 two.
+// needs more than five classes, f1 two, confusion a thousand at most.
 void check_asked(const AskedMetrics& asked, int64_t classes);
 
 // Samples with labels in [0, classes) and their ranks (SampleResults), counted.
@@ -62,9 +66,12 @@ std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& ask
 // Test samples of each class over the clients of an evaluation.
 struct ClassCounts {
   std::vector<int64_t> clients, samples, correct;  // [classes]
+  std::vector<int64_t> confusion;  // [classes, classes] of a label, taken for a class; or empty
 
-  explicit ClassCounts(int64_t classes);
+  explicit ClassCounts(int64_t classes, const AskedMetrics& asked = {});
   void add(const RankCounts& client);
+  // Of one client. REQUIRES: confusion is asked for.
+  void add(std::span<const int32_t> labels, std::span<const int32_t> taken_for);
 };
 
 // Lines "round,label,clients,samples,accuracy" of the classes, on rank 0; empty elsewhere, and
@@ -72,5 +79,9 @@ struct ClassCounts {
 std::string class_lines(const AskedMetrics& asked, ClassCounts counts, int64_t round,
                         Communicator& comm);
 constexpr const char* kClassColumns = "round,label,clients,samples,accuracy";
+
+// The content of confusion.csv: lines "label,predicted,samples" of those that there are, below the
+// columns' names. As class_lines().
+std::string confusion_text(const AskedMetrics& asked, ClassCounts counts, Communicator& comm);
 
 }  // namespace hanse

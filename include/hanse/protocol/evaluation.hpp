@@ -39,6 +39,7 @@ struct ClientEvaluation {
   std::optional<TestScores> before = std::nullopt;
   // With evaluate.on = both, of a client in training: on its validation samples.
   std::optional<TestScores> validation = std::nullopt;
+  int64_t client = 0;  // its number
 
   TestScores test_scores() const { return {samples, loss, accuracy, auroc, asked}; }
 };
@@ -61,6 +62,12 @@ struct EvaluationRequest {
   AskedMetrics asked = {};
 };
 
+// Whom an evaluation behind so many rounds is of, ascending: all, or `asked.clients` of those in
+// training, of those for validation and of those held out for tests, each a uniform choice of the
+// seed and the round. Cost: O(clients).
+std::vector<int64_t> evaluated_clients(const Federation& federation, const AskedMetrics& asked,
+                                       int64_t round);
+
 // In the request's order; with kTest the fields of training are NaN, its samples 0.
 // `model_of` gives the model of the request's i-th client. Adds the clients in training to
 // `counts`, where classes are asked for. Cost: one forward pass over the samples.
@@ -69,15 +76,16 @@ std::vector<ClientEvaluation> evaluate(const Federation& federation,
                                        const std::function<Evaluator&(std::size_t i)>& model_of,
                                        ClassCounts* counts = nullptr);
 
-// All clients in order on rank 0, those held out of training behind the others, empty elsewhere.
-// Each rank brings those that it evaluated. Collective.
+// All that were evaluated in order on rank 0, those held out of training behind the others, empty
+// elsewhere. Each rank brings its own, and what they are called. Collective.
 std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
                                                  std::span<const int64_t> clients,
                                                  std::span<const ClientEvaluation> found);
 
-// This rank's share of all clients and those held out, when any rank may evaluate any of them: the
-// shares have about equally many samples.
-std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation);
+// This rank's share of these clients, when any rank may evaluate any of them: the shares have about
+// equally many samples.
+std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
+                                      std::span<const int64_t> clients);
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 // A number for a CSV field, nothing for NaN.
@@ -85,7 +93,8 @@ std::string number_or_nothing(double value);
 
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
-// participants, and `train_loss_fell`, over all; empty: NaN. Accuracies are
+// participants, and `train_loss_fell`, over all; clients of which it is NaN are left out of both,
+// which are NaN when it is empty. Accuracies are
 // left out for regression (classes = 0), `auroc` and its spread unless there are two classes, other
 // metrics unless they are asked for. Clients that have no such number are left out of them, and
 // counted; without any the metric is NaN.
@@ -97,8 +106,7 @@ Metrics summarize(std::span<const ClientEvaluation> clients,
 Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
                         int64_t classes, const AskedMetrics& asked = {});
 
-// Those of all clients, in order, that are not held out of training; all of a protocol that
-// evaluates none of these, or has clients of its own.
+// Those of clients in order that are not held out of training.
 std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
                                                   const Federation& federation);
 
@@ -110,6 +118,7 @@ std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluati
 //   held_out_before_*    what these had before their own training
 //   validation_*         with evaluate.on = both, on the validation samples, and
 //   validation_held_out_*  of the clients for validation.
+//   clients_evaluated    where they are drawn: how many of those in training
 // Protocols that evaluate no clients held out bring none.
 Metrics summarize_all(std::span<const ClientEvaluation> clients,
                       std::span<const double> previous_train_loss, const Federation& federation,

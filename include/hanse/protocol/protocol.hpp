@@ -71,6 +71,9 @@ class Protocol {
   // What rounds and evaluations since the last call have to say, on rank 0.
   virtual std::vector<TableLines> take_lines() { return {}; }
 
+  // Of the last evaluation, the content of confusion.csv on rank 0; empty: it is not asked for.
+  const std::string& confusion() const { return confusion_; }
+
   // Brings to rank 0 what model_row() and save() need there.
   virtual void collect() {}
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
@@ -95,6 +98,7 @@ class Protocol {
   }
 
   std::string class_lines_;  // rank 0: class_lines() of evaluations since the last take_lines()
+  std::string confusion_;    // rank 0
   int64_t completed_ = 0;    // rounds
   std::exception_ptr failure_;
 };

@@ -81,6 +81,18 @@ class Run:
         """The same of those held out."""
         return self._clients(1)
 
+    @property
+    def history(self) -> dict[str, pandas.DataFrame]:
+        """With evaluate.history = true: {column of clients.csv: frame}, a line an evaluation, a column
+        a client; NaN where the evaluation was not of the client."""
+        import h5py
+        import pandas
+        with h5py.File(self.path / "history.h5") as file:
+            there = file["round"][:] >= 0
+            rounds = pandas.Index(file["round"][:][there], name="round")
+            return {name: pandas.DataFrame(file[name][:][there], index=rounds)
+                    for name in file if name != "round"}
+
     def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""
         return state_dict(self.path / "model.h5")

@@ -103,6 +103,9 @@ class NetworkCohort final : public Cohort {
     if (results.ranks) {
       at::from_blob(results.ranks, {1, n}, at::kInt).copy_(ranks_of_labels(*loss_, z, targets));
     }
+    if (results.classes) {
+      at::from_blob(results.classes, {1, n}, at::kInt).copy_(classes_taken(*loss_, z, targets));
+    }
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }

@@ -1,5 +1,7 @@
 #include "networks/tensor_loss.hpp"
 
+#include <cmath>
+
 #include <ATen/ATen.h>
 
 namespace hanse {
@@ -66,6 +68,20 @@ at::Tensor ranks_of_labels(const Loss& loss, const at::Tensor& z, const at::Tens
   const at::Tensor before = place.lt(label).logical_and(z.lt(own).logical_not());
   const at::Tensor behind = place.gt(label).logical_and(z.le(own).logical_not());
   return before.logical_or(behind).sum(-1).to(at::kInt);
+}
+
+at::Tensor classes_taken(const Loss& loss, const at::Tensor& z, const at::Tensor& targets) {
+  const at::Tensor label = targets.to(at::kLong);
+  const at::Tensor right = ranks_of_labels(loss, z, targets).eq(0);
+  if (z.size(-1) == 1) return at::where(right, label, 1 - label).to(at::kInt);
+  const at::Tensor place = at::arange(z.size(-1), label.options());
+  const at::Tensor others = z.nan_to_num(INFINITY, INFINITY, -INFINITY);
+  const at::Tensor own = place.eq(label.unsqueeze(-1));
+  const at::Tensor largest = others.masked_fill(own, -INFINITY).amax(-1, true);
+  // The first of the largest: of a NaN, which counts as infinite, and infinity too.
+  const at::Tensor candidates = others.eq(largest).logical_and(own.logical_not());
+  const at::Tensor other = at::where(candidates, place, z.size(-1)).amin(-1);
+  return at::where(right, label, other).to(at::kInt);
 }
 
 }  // namespace hanse

@@ -19,5 +19,7 @@ at::Tensor guessed_right(const Loss& loss, const at::Tensor& z, const at::Tensor
 at::Tensor class_one_scores(const at::Tensor& z);
 // [...] int32: the ranks of SampleResults.
 at::Tensor ranks_of_labels(const Loss& loss, const at::Tensor& z, const at::Tensor& targets);
+// [...] int32: their classes.
+at::Tensor classes_taken(const Loss& loss, const at::Tensor& z, const at::Tensor& targets);
 
 }  // namespace hanse

@@ -57,11 +57,12 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
 }
 
 std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
+                                                  std::span<const int64_t> clients,
                                                   const AskedMetrics& asked, ClassCounts& counts) {
   const Federation& federation = parts.federation;
   EvaluationRequest own{.clients = {}, .asked = asked};
   EvaluationRequest held_out{.clients = {}, .split = Split::kTest, .asked = asked};
-  for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
+  for (const int64_t client : clients) {
     if (!round.plan.homes().keeps(client)) continue;
     own.clients.push_back(client);
     if (client >= federation.clients()) held_out.clients.push_back(client);

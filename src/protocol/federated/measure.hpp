@@ -2,6 +2,7 @@
 // would report, what its own model is worth. All collective, with results on rank 0.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "federated/engine.hpp"
@@ -24,10 +25,11 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 // and a reduction of M numbers. REQUIRES: engine.solo().
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round);
 
-// Every client with the model that it would make of the shared one in the next round, on the rank
-// that keeps its state; in client order, those held out behind. Cost: where clients keep no model,
-// a round of all clients. REQUIRES: engine.solo().
+// Each of these clients with the model that it would make of the shared one in the next round, on
+// the rank that keeps its state; in client order, those held out behind. Cost: where clients keep
+// no model, a round of all clients. REQUIRES: engine.solo().
 std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
+                                                  std::span<const int64_t> clients,
                                                   const AskedMetrics& asked, ClassCounts& counts);
 
 }  // namespace hanse

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "attempt.hpp"
@@ -36,8 +37,10 @@ void add_to_mean(std::span<float> mean, std::span<const float> model, int64_t co
 
 // Sets ClientEvaluation::took_part.
 void mark_participants(std::span<ClientEvaluation> clients, std::span<const int64_t> drawn) {
-  for (ClientEvaluation& client : clients) client.took_part = false;
-  for (const int64_t client : drawn) clients[static_cast<std::size_t>(client)].took_part = true;
+  const std::set<int64_t> participants(drawn.begin(), drawn.end());
+  for (ClientEvaluation& client : clients) {
+    client.took_part = participants.contains(client.client);
+  }
 }
 
 }  // namespace
@@ -298,8 +301,10 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
 }
 
 std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
-  const EvaluationRequest request{.clients = evaluation_share(parts_.comm, parts_.federation),
-                                  .asked = settings_.asked};
+  const auto chosen = evaluated_clients(parts_.federation, settings_.asked, completed_);
+  const EvaluationRequest request{
+      .clients = evaluation_share(parts_.comm, parts_.federation, chosen),
+      .asked = settings_.asked};
   const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
     const auto found = hanse::evaluate(
         parts_.federation, request,
@@ -316,20 +321,20 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
     engine().receive(average_);  // where the model was
     model_is_shared_ = false;
     const auto found = evaluate_row(average_, nullptr);
-    const auto trained = static_cast<std::size_t>(parts_.federation.clients());
     if (server_) {
-      evaluated_ = summarize_tests("averaged_", std::span(found).first(trained),
+      evaluated_ = summarize_tests("averaged_", trained_clients(found, parts_.federation),
                                    parts_.federation.classes(), settings_.asked);
     }
     add_common(average_, "averaged_");
   }
   share_model();
   add_common(theta_, "");
-  ClassCounts counts(parts_.federation.classes());
+  ClassCounts counts(parts_.federation.classes(), settings_.asked);
   auto clients = settings_.own_models
-                     ? evaluate_own_models(parts_, context(), settings_.asked, counts)
+                     ? evaluate_own_models(parts_, context(), chosen, settings_.asked, counts)
                      : evaluate_row(theta_, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
+  confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
   if (server_) mark_participants(clients, server_->drawn());
   return clients;
 }

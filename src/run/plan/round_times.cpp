@@ -71,7 +71,7 @@ double samples_evaluated(const Federation& federation, int64_t client, EvaluateO
 Workload::Workload(const Job& job, const Federation& federation, bool needs_losses)
     : clients(job.client.pooled ? 1 : federation.clients()), has_losses(needs_losses) {
   const int64_t batches = loss_batches(job.aggregator.loss);
-  const EvaluateOn on = asked_metrics(job.evaluate.metrics, job.evaluate.on).on;
+  const EvaluateOn on = asked_of(job).on;
   const auto work_of = [&](int64_t client) -> Work {
     const int64_t samples =
         job.client.pooled ? federation.train_samples() : federation.train(client).size();
@@ -84,7 +84,7 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     all.steps += work.steps;
     all.trained += work.trained;
   }
-  for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
+  for (const int64_t client : evaluated_clients(federation, asked_of(job), 0)) {
     evaluated += samples_evaluated(federation, client, on);
   }
   const auto sampler = make_sampler(job, federation);

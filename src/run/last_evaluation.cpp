@@ -1,0 +1,59 @@
+#include "last_evaluation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/protocol/protocol.hpp"
+#include "hanse/store/run_directory.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Clients up to which decisions.csv is written: beyond, nobody would look at the columns.
+constexpr int64_t kMostDecisions = 100;
+
+void add_own_metrics(const Metrics& own, Metrics& metrics) {
+  for (const auto& metric : own) {
+    for (const auto& [name, value] : metrics) {
+      if (name != metric.first) continue;
+      throw InvalidArgument("the metric has the name of a column that is there: " + name,
+                            "evaluate.metric", "choose another name");
+    }
+    metrics.push_back(metric);
+  }
+}
+
+}  // namespace
+
+void LastEvaluation::take(std::vector<ClientEvaluation> found, const Job& job,
+                          const Federation& federation, Protocol& protocol,
+                          RunDirectory& directory) {
+  clients = std::move(found);
+  metrics = summarize_all(clients, train_losses, federation, asked_of(job));
+  const auto trained = trained_clients(clients, federation);
+  for (auto& metric : protocol.metrics()) metrics.push_back(std::move(metric));
+  if (own_metric) add_own_metrics(own_metric(trained, federation.client_names()), metrics);
+  train_losses.assign(to_index(std::max(federation.clients(), std::ssize(trained))), std::nan(""));
+  for (const auto& client : trained) train_losses[to_index(client.client)] = client.train_loss;
+  const int64_t completed = protocol.completed_rounds();
+  if (completed <= directory.last_evaluation()) return;
+  std::vector<std::pair<std::string, std::string>> splits;
+  for (const auto& [column, on] : {std::pair{"split", clients_on},
+                                   {"held_out_split", held_out_on},
+                                   {"validation_split", validation_on}}) {
+    if (!on.split().empty()) splits.emplace_back(column, on.split());
+  }
+  directory.append_evaluation(completed, metrics, splits);
+  if (history) history->append(completed, clients);
+  if (federation.clients() > kMostDecisions) return;
+  const auto decision = protocol.decision();
+  if (!decision.empty()) directory.append_decision(completed, decision);
+}
+
+}  // namespace hanse
