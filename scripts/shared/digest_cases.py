@@ -51,6 +51,8 @@ JOBS = {
     "osmd-support": {"run.rounds": 50, "evaluate.every": 10},
     "osmd-synthetic": {"run.rounds": 50, "evaluate.every": 10},
     "scaffold": {"run.rounds": 2, "evaluate.every": 0, "client.epochs": 1},
+    "shakespeare-adapters": {"run.rounds": 1, "evaluate.every": 0, "data.stride": 4000,
+                             "federation.min-samples": 2},
     "shakespeare-dqn-fed": {"run.rounds": 1, "evaluate.every": 0, "data.stride": 4000,
                             "federation.min-samples": 2, "client.pairs": 1},
 }

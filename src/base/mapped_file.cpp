@@ -20,8 +20,9 @@ constexpr std::size_t kLeastInFile = 1 << 20;  // bytes, of scratch memory
 
 std::shared_ptr<std::byte> map_open_file(int file, int64_t bytes, Access access) {
   const auto length = static_cast<std::size_t>(bytes);
-  const int protection = access == Access::kWrite ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* start = mmap(nullptr, length, protection, MAP_SHARED, file, 0);
+  const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  const int sharing = access == Access::kCopy ? MAP_PRIVATE : MAP_SHARED;
+  void* start = mmap(nullptr, length, protection, sharing, file, 0);
   if (start == MAP_FAILED) return nullptr;
   return {static_cast<std::byte*>(start), [length](std::byte* p) { munmap(p, length); }};
 }

@@ -2,23 +2,11 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-#include <fnmatch.h>
-
 #include "hanse/base/error.hpp"
-#include "hanse/base/options.hpp"
 
 namespace hanse {
 
 namespace {
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
-
-[[noreturn]] void refuse(const std::string& what, const std::vector<std::string>& names) {
-  throw InvalidArgument(what, "client.personal", "the model's tensors: " + join(names, ", "));
-}
 
 class Personal final : public LocalUpdate {
  public:
@@ -99,26 +87,16 @@ class Personal final : public LocalUpdate {
 
 std::vector<RowPart> personal_parts(const ParameterLayout& layout,
                                     const std::vector<std::string>& patterns) {
-  std::vector<std::string> names;
-  for (const ParameterSlot& slot : layout.slots()) names.push_back(slot.name);
-  for (const std::string& pattern : patterns) {
-    const bool found = std::any_of(names.begin(), names.end(),
-                                   [&](const auto& name) { return matches(pattern, name); });
-    if (!found) refuse(fmt::format("no tensor's name matches '{}'", pattern), names);
-  }
   std::vector<RowPart> parts;
-  for (const ParameterSlot& slot : layout.slots()) {
-    const bool personal = std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
-      return matches(pattern, slot.name);
-    });
-    if (!personal) continue;
+  for (const ParameterSlot& slot : matching(layout.slots(), patterns, "client.personal")) {
     if (parts.empty() || parts.back().end != slot.offset) {
       parts.push_back({slot.offset, slot.offset});
     }
     parts.back().end = slot.offset + slot.size;
   }
   if (parts.size() == 1 && parts[0].size() == layout.n_params()) {
-    refuse("all tensors would stay with the clients", names);
+    throw InvalidArgument("all tensors would stay with the clients", "client.personal",
+                          "run.protocol = local trains every client alone");
   }
   return parts;
 }

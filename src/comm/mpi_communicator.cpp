@@ -6,6 +6,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/span.hpp"
+#include "hanse/comm/common_memory.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"

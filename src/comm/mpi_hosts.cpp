@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <string>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
-#include "hanse/base/mapped_file.hpp"
-#include "hanse/comm/agreement.hpp"
 #include "mpi_messages.hpp"
 
 namespace hanse {
@@ -72,40 +67,6 @@ std::vector<int> hosts_of_ranks(MPI_Comm comm, MPI_Comm host) {
   check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, hosts.data(), 1, MPI_INT, comm), "MPI_Allgather",
             comm);
   return hosts;
-}
-
-// Rank 0 makes an unnamed memory file; the others open it through /proc while rank 0 keeps it open.
-std::shared_ptr<std::byte> share_memory(Communicator& comm, int64_t bytes) {
-  const int64_t length = std::max<int64_t>(bytes, 1);
-  int file = -1;
-  int64_t address[2] = {getpid(), -1};
-  agree_on(comm, [&] {
-    if (comm.rank() != 0) return;
-    file = memfd_create("hanse", MFD_CLOEXEC);
-    if (file >= 0 && reserve_blocks(file, 0, length)) return;
-    const std::string why = errno_text();
-    if (file >= 0) close(file);
-    throw IoError(fmt::format("no room for {} MiB of shared memory: {}", length >> 20, why),
-                  "rank 0 of a host", "use fewer samples or a host with more memory");
-  });
-  address[1] = file;
-  comm.bcast(std::span(address), 0);
-  std::shared_ptr<std::byte> memory;
-  agree_on(comm, [&] {
-    if (comm.rank() != 0) {
-      const auto path = fmt::format("/proc/{}/fd/{}", address[0], address[1]);
-      file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-      if (file < 0) {
-        throw IoError("cannot open the host's shared memory: " + errno_text(), path,
-                      "the ranks of a host must run as one user and see each other's processes");
-      }
-    }
-    memory = map_open_file(file, length, Access::kWrite);
-    if (memory) return;
-    throw IoError("cannot map shared memory: " + errno_text(), fmt::format("{} bytes", length));
-  });
-  close(file);
-  return memory;
 }
 
 }  // namespace hanse

@@ -34,7 +34,4 @@ void warn_of_bound_ranks(MPI_Comm comm);
 // the ranks of this host, the lowest first.
 std::vector<int> hosts_of_ranks(MPI_Comm comm, MPI_Comm host);
 
-// Collective; Communicator::allocate_shared() over the processes of one host.
-std::shared_ptr<std::byte> share_memory(Communicator& comm, int64_t bytes);
-
 }  // namespace hanse

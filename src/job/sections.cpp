@@ -58,6 +58,10 @@ void bind_run(OptionTable& table, RunOptions& run) {
   table.add("run.state-dict", run.state_dict,
             "write the trained model as state_dict.pt too, which Python's torch.load reads");
   may_change(
+      table.add("run.merge-adapters", run.merge_adapters,
+                "write model.h5, best.h5, averaged.h5 and state_dict.pt with the adapters of "
+                "client.lora added to their matrices"));
+  may_change(
       table.add("run.overwrite", run.overwrite, "replace an earlier run's results in run.out"));
 }
 
@@ -130,6 +134,15 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.personal", client.personal,
             "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
             "fc3.* (FedPer) or *norm* (FedBN); empty: none");
+  table.add(
+      "client.train", client.train,
+      "names of tensors that are trained, with * and ?, separated by commas, e.g. fc.*; the "
+      "others are frozen: they are neither sent nor summed; empty: all, with client.lora none");
+  table.add(
+      "client.lora", client.lora, at_least(0),
+      "rank of adapters, which are trained in the place of frozen matrices: W + B A; 0: none");
+  table.add("client.lora-layers", client.lora_layers,
+            "names of the matrices, of dense layers and embeddings, that have adapters");
   table.add("client.objective", client.objective,
             "file of a loss of your own for training, TorchScript; empty: model.loss. Evaluations "
             "keep model.loss");

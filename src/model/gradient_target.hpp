@@ -16,6 +16,9 @@ struct GradientTarget {
   GradientRecord* record = nullptr;  // null: the row's
   RowStep* step = nullptr;           // null: as above
 
+  // Does anybody use the gradient of the tensor at `offset`?
+  bool wants(int64_t offset) const { return step == nullptr || step->wants(offset); }
+
   // Applies the gradient of the `size` values from `offset`.
   void add(int64_t offset, const float* gradient, int64_t size) const {
     if (record != nullptr) {
@@ -38,8 +41,11 @@ struct GradientTarget {
  private:
   template <class... Before>
   void add_to_step(const WeightGradient& g, Before... before) const {
+    const bool taken = step->take(g);
+    if (taken && sizeof...(before) == 0) return;
     for_each_tile(g.samples, g.out, g.in, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
       (before(o, n_out, i, n_in), ...);
+      if (taken) return;
       float* part = step->part(n_out * n_in);
       multiply_tile(g, o, n_out, i, n_in, 1.0F, 0.0F, part, n_in);
       const int64_t begin = g.offset + o * g.in + i;

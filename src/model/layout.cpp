@@ -4,6 +4,12 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+
 namespace hanse {
 
 int64_t size_of(const std::vector<int64_t>& shape) {
@@ -15,8 +21,33 @@ int64_t ParameterLayout::append(ParameterSlot slot) {
   slot.size = size_of(slot.shape);
   n_params_ += slot.size;
   if (slot.trainable) n_trainable_ = n_params_;
+  if (slot.frozen) n_frozen_ += slot.size;
   slots_.push_back(std::move(slot));
   return slots_.back().offset;
+}
+
+std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
+                                    const std::vector<std::string>& patterns,
+                                    const std::string& key) {
+  std::vector<char> found(slots.size(), 0);
+  for (const std::string& pattern : patterns) {
+    bool any = false;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (fnmatch(pattern.c_str(), slots[i].name.c_str(), 0) != 0) continue;
+      found[i] = 1;
+      any = true;
+    }
+    if (any) continue;
+    std::vector<std::string> names;
+    for (const ParameterSlot& slot : slots) names.push_back(slot.name);
+    throw InvalidArgument(fmt::format("no tensor's name matches '{}'", pattern), key,
+                          "the names: " + join(names, ", "));
+  }
+  std::vector<ParameterSlot> chosen;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (found[i] != 0) chosen.push_back(slots[i]);
+  }
+  return chosen;
 }
 
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers) {

@@ -52,9 +52,9 @@ std::unique_ptr<Model> make_transformer(const ModelCase& c);
 
 // A user's own network, saved from Python: a scripted or traced module. It gets float32 [rows,
 // sample shape...] and returns float32 [rows, outputs] (or [rows] when outputs is 1). Its
-// parameters lie in the row under their own names; so do, behind them, frozen parameters and float
-// buffers (batch norm's means and variances), which are averaged like parameters but moved by
-// forward passes only. Integer buffers are carried: every pass finds them as the file has them.
+// parameters lie in the row under their own names; so do, behind them, float buffers (batch norm's
+// means and variances), which are averaged like parameters but moved by forward passes only, and
+// frozen parameters. Integer buffers are carried: every pass finds them as the file has them.
 //
 // Random operators of the module (dropout) draw from LibTorch's generator, which every pass seeds
 // from the client's stream. The interpreter optimizes nothing, since what it would make of a graph

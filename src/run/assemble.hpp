@@ -46,6 +46,9 @@ void load_libraries(const Job& job);
 // program take any number of samples. Collective. Throws AgreedError.
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
 
+// What of a model is frozen, in one line; empty when all of it is trained.
+std::string frozen_text(const Assembly& assembly);
+
 // What becomes of a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);
 

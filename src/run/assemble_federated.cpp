@@ -10,6 +10,7 @@
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/engine.hpp"
 #include "part_facts.hpp"
@@ -23,11 +24,9 @@ namespace {
 // Clients that send gradients, and rules that mix after the training, know nothing of buffers.
 void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count) {
   if (!gradients_count || layout.n_trainable() == layout.n_params()) return;
-  throw InvalidArgument(fmt::format("{} works on gradients, and the model has buffers or frozen "
-                                    "parameters",
-                                    job.aggregator.kind),
-                        "aggregator.kind",
-                        "group norm has no buffers; other aggregators average them");
+  throw InvalidArgument(
+      fmt::format("{} works on gradients, and the model has buffers", job.aggregator.kind),
+      "aggregator.kind", "group norm has no buffers; other aggregators average them");
 }
 
 FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
@@ -68,7 +67,7 @@ void check_time_limit(const Job& job, const LocalUpdate& update, const Aggregato
   if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
   // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
   if (layout.n_trainable() < layout.n_params()) {
-    refuse("a model with buffers or frozen parameters", "model.kind", "group norm has no buffers");
+    refuse("a model with buffers", "model.kind", "group norm has no buffers");
   }
 }
 
@@ -82,15 +81,16 @@ void check_view(const Job& job, const LocalUpdate& update) {
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
   if (own_loss_key(job.client).empty()) return;
+  Model& network = parts.part != nullptr ? parts.part->network() : *parts.model;
   if (path.empty()) {
-    return agree_on(comm, [&] { smooth_labels(*parts.model, job.client.label_smoothing); });
+    return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
   }
   agree_on(comm, [&] {
     if (job.client.label_smoothing == 0) return;
     throw InvalidArgument("a loss of your own smooths labels itself", "client.label-smoothing",
                           "leave it at 0");
   });
-  agree_on(comm, [&] { train_for(*parts.model, path, parts.federation.classes()); });
+  agree_on(comm, [&] { train_for(network, path, parts.federation.classes()); });
   note_file("client.objective", path, comm, parts);
 }
 
@@ -175,7 +175,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
   });
-  if (!parts.files.empty()) {
+  if (parts.files.contains("model.path") || parts.files.contains("client.objective")) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
         federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
     const int64_t batches =

@@ -16,16 +16,15 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
-#include "hanse/model/torch_library.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/run/stop_request.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
-#include "hanse/store/model_file.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "last_evaluation.hpp"
+#include "model_output.hpp"
 #include "part_facts.hpp"
 #include "protocols.hpp"
 #include "run_failure.hpp"
@@ -211,9 +210,7 @@ class Execution {
     if (watches()) comm_.bcast(std::span(&is_best, 1), 0);
     if (!is_best) return;
     protocol().collect();
-    on_server([&] {
-      write_model(directory_->file("best.h5"), protocol().model_layout(), protocol().model_row());
-    });
+    on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
   }
 
   void share_end() {
@@ -303,15 +300,7 @@ class Execution {
       if (const std::string& table = protocol().confusion(); !table.empty()) {
         write_file(directory_->file("confusion.csv"), table);
       }
-      write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
-      if (!protocol().averaged_row().empty()) {
-        write_model(directory_->file("averaged.h5"), protocol().model_layout(),
-                    protocol().averaged_row());
-      }
-      if (job_.run.state_dict) {
-        write_file(directory_->file("state_dict.pt"),
-                   torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
-      }
+      write_final_models(job_, *parts_);
       for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,

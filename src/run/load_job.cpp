@@ -70,6 +70,10 @@ void check_job(const Job& job) {
     throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
                           "use comm.dispatch=planned or comm.reduction=exact");
   }
+  if (job.run.merge_adapters && job.client.lora == 0) {
+    throw InvalidArgument("there are no adapters", "run.merge-adapters",
+                          "client.lora = 8, for example, makes some");
+  }
   asked_of(job);
   loss_batches(job.aggregator.loss);
   given_bound(job.sampler.a_max);

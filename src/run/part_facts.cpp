@@ -41,9 +41,15 @@ void require_same_parts(const Assembly& assembly, const State& state) {
   }
   for (const auto& [key, digest] : assembly.files) {
     if (!facts.contains(key) || facts.get_text(key) == digest) continue;
+    if (key == kFrozenParameters) continue;  // which follow from the files
     throw InvalidArgument("the file has changed since the checkpoint", key,
                           "put back the file that the run has started with");
   }
+  const auto frozen = assembly.files.find(kFrozenParameters);
+  if (frozen == assembly.files.end() || !facts.contains(kFrozenParameters)) return;
+  if (facts.get_text(kFrozenParameters) == frozen->second) return;
+  throw InvalidArgument("the frozen parameters are not those of the checkpoint", "client.train",
+                        "go on with the build that the run has started with");
 }
 
 }  // namespace hanse

@@ -9,6 +9,9 @@
 
 namespace hanse {
 
+// What has a digest beside files: tensors that a run makes anew when it is resumed.
+inline constexpr const char* kFrozenParameters = "frozen parameters";
+
 // Notes the digest of the file that `key` names; none where `path` is empty. Collective. Throws
 // AgreedError: the file cannot be read, or the hosts have different ones.
 void note_file(const std::string& key, const std::string& path, Communicator& comm,

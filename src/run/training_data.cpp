@@ -7,6 +7,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/evaluated_on.hpp"
@@ -40,19 +41,47 @@ void check_tokens(const Federation& federation, int64_t client, int64_t vocabula
   }
 }
 
+// Where clients train a part of the model, which may be all of it.
+void take_part(const Job& job, Assembly& assembly) {
+  if (!protocol_kind(job).reading.reads("client.train")) return;
+  const TrainedPart part{.train = split_list(job.client.train),
+                         .rank = job.client.lora,
+                         .layers = split_list(job.client.lora_layers)};
+  if (!PartModel::is_needed(part, assembly.model->layout())) return;
+  auto model = std::make_unique<PartModel>(std::move(assembly.model), part);
+  assembly.part = model.get();
+  assembly.model = std::move(model);
+}
+
+// One rank of a host starts a model that is held once a host.
+void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  PartModel* part = assembly.part;
+  if (!job.model.start.empty()) {
+    agree_on(comm, [&] {
+      if (part != nullptr && assembly.host->rank() != 0) return;
+      auto start =
+          warm_start(job.model, part != nullptr ? part->all_tensors() : assembly.model->layout());
+      if (!start.differs.empty()) assembly.greeting.push_back(start.differs);
+      if (part == nullptr) return assembly.model->start_from(std::move(start.parts));
+      part->start_whole_from(std::move(start.parts));
+    });
+    note_file("model.start", job.model.start, comm, assembly);
+  }
+  if (part == nullptr) return;
+  agree_on(comm, [&] {
+    part->hold(*assembly.host, seed_of(job, job.model.seed));
+    assembly.files[kFrozenParameters] = part->start_digest();
+  });
+}
+
 void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   agree_on(comm, [&] {
     assembly.model = make_model(job.model, federation.sample_shape(), federation.classes());
+    take_part(job, assembly);
   });
   note_file("model.path", model_file(job.model), comm, assembly);
-  if (!job.model.start.empty()) {
-    agree_on(comm, [&] {
-      const std::string differs = warm_start(job.model, *assembly.model);
-      if (!differs.empty()) assembly.greeting.push_back(differs);
-    });
-    note_file("model.start", job.model.start, comm, assembly);
-  }
+  start_model(job, comm, assembly);
   const int64_t vocabulary = assembly.model->vocabulary();
   if (vocabulary == 0) return;
   agree_on(comm, [&] {
@@ -109,8 +138,9 @@ void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
     assembly.greeting.push_back(
         fmt::format("{} test samples of no client evaluate the shared model", common));
   }
-  const std::string buffers = buffers_text(layout);
-  if (!buffers.empty()) assembly.greeting.push_back(buffers);
+  for (const std::string& line : {frozen_text(assembly), buffers_text(layout)}) {
+    if (!line.empty()) assembly.greeting.push_back(line);
+  }
   const EvaluatedOn on = clients_evaluated_on(federation, asked_of(job).on);
   if (on.training > 0) {
     assembly.greeting.push_back(fmt::format(
@@ -161,6 +191,17 @@ void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Asse
       try_batch(trials[i], assembly.federation, *assembly.model);
     }
   });
+}
+
+std::string frozen_text(const Assembly& assembly) {
+  if (assembly.part == nullptr) return "";
+  std::string text = fmt::format("{} frozen parameters, which a host holds once and nobody sends",
+                                 assembly.part->all_tensors().n_frozen());
+  if (const int64_t adapters = assembly.part->adapters(); adapters > 0) {
+    text += fmt::format("; adapters of rank {} on {} {}", assembly.part->rank(), adapters,
+                        adapters == 1 ? "matrix" : "matrices");
+  }
+  return text;
 }
 
 std::string buffers_text(const ParameterLayout& layout) {

@@ -39,11 +39,18 @@ std::string told(const std::vector<std::string>& tensors) {
 
 }  // namespace
 
-std::string warm_start(const ModelOptions& options, Model& model) {
+WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout) {
   std::vector<NamedTensor> tensors = tensors_of(options.start);
   std::vector<Model::StartPart> parts;
   std::vector<std::string> others;  // that differ
-  for (const ParameterSlot& slot : model.layout().slots()) {
+  const auto is_adapter = [](const auto& tensor) {
+    return tensor.name.ends_with(".lora_A") || tensor.name.ends_with(".lora_B");
+  };
+  const bool has_adapters = std::ranges::any_of(tensors, is_adapter);
+  std::size_t all = 0;
+  for (const ParameterSlot& slot : layout.slots()) {
+    if (!has_adapters && is_adapter(slot)) continue;
+    ++all;
     const auto found = std::find_if(tensors.begin(), tensors.end(),
                                     [&](const NamedTensor& t) { return t.name == slot.name; });
     if (found == tensors.end()) {
@@ -67,10 +74,10 @@ std::string warm_start(const ModelOptions& options, Model& model) {
     throw InvalidArgument("the file is of another model: " + names, kStart,
                           "model.start-partial = true takes the tensors that agree");
   }
-  const std::size_t taken = parts.size(), all = model.layout().slots().size();
-  model.start_from(std::move(parts));
-  if (others.empty()) return "";
-  return fmt::format("model.start: {} of {} tensors are taken; not {}", taken, all, names);
+  if (others.empty()) return {std::move(parts), ""};
+  const std::size_t taken = parts.size();
+  return {std::move(parts),
+          fmt::format("model.start: {} of {} tensors are taken; not {}", taken, all, names)};
 }
 
 }  // namespace hanse

@@ -2,15 +2,22 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hanse/model/model.hpp"
 
 namespace hanse {
 
-// Gives the model the tensors of options.start, a model.h5 or a state dict of torch.save, by their
-// names. Returns a line that says which tensors start otherwise; empty: none.
+// What a file says of a model.
+struct WarmStart {
+  std::vector<Model::StartPart> parts;
+  std::string differs;  // a line that says which tensors start otherwise; empty: none
+};
+
+// The tensors of options.start, a model.h5 or a state dict of torch.save, that have the names of
+// these tensors. A file without adapters is one of a model that gets them.
 // Throws InvalidArgument: no such file, no model in it, or tensors that differ from the model's in
 // name or shape; with options.start_partial only when none is left.
-std::string warm_start(const ModelOptions& options, Model& model);
+WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout);
 
 }  // namespace hanse

@@ -116,9 +116,15 @@ bool is_model(const hdf5::File& file) {
 std::string inspect_model(const hdf5::File& file, const std::string& path) {
   std::vector<std::string> names = file.dataset_names("/");
   std::erase(names, "/row");
-  return heading(path, "model") +
-         fmt::format("parameters: {}\ntensors: {}\n", file.dataset("/row").size(), names.size()) +
-         dataset_lines(file, names, 1);
+  std::string text =
+      heading(path, "model") + fmt::format("parameters: {}\n", file.dataset("/row").size());
+  if (file.has_attribute("frozen")) {
+    text += fmt::format("frozen: {} of them\n", file.read_attribute("frozen"));
+  }
+  const auto adapters = std::ranges::count_if(
+      names, [](const std::string& name) { return name.ends_with(".lora_A"); });
+  if (adapters > 0) text += fmt::format("adapters: {}, NAME + NAME.lora_B NAME.lora_A\n", adapters);
+  return text + fmt::format("tensors: {}\n", names.size()) + dataset_lines(file, names, 1);
 }
 
 // Before the library reads it.

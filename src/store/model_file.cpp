@@ -42,6 +42,7 @@ void write_model(const std::string& path, const ParameterLayout& layout,
       file.write("/" + tensor.name, tensor.shape, tensor.values.data());
     }
     file.write("/row", {layout.n_params()}, row.data());
+    if (layout.n_frozen() > 0) file.write_attribute("frozen", layout.n_frozen());
     file.close();
   }
   Descriptor(temporary.path(), O_RDWR).write_at(0, seal_of(temporary.path(), kModelSeal));

@@ -9,10 +9,11 @@
 
 namespace hanse {
 
-enum class Access { kRead, kWrite };
+// kCopy: what is written stays with this mapping, which from then on has such pages of its own.
+enum class Access { kRead, kWrite, kCopy };
 
-// The first `bytes` bytes of a file; pages come as they are touched, and what is written goes to
-// the file. REQUIRES: the file is that long. Throws IoError.
+// The first `bytes` bytes of a file; pages come as they are touched, and with kWrite what is
+// written goes to the file. REQUIRES: the file is that long. Throws IoError.
 std::shared_ptr<std::byte> map_file(const std::string& path, int64_t bytes, Access access);
 // The same of an open file, which may be closed then. Null when it cannot; errno says why.
 std::shared_ptr<std::byte> map_open_file(int file, int64_t bytes, Access access);

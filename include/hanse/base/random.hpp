@@ -27,6 +27,7 @@ enum class Purpose : uint64_t {
   kAvailability = 9,  // which clients are there in a round
   kDeadline = 10,     // order of the participants of a round with a time limit
   kEvaluation = 11,   // which clients an evaluation is of
+  kAdapters = 12,     // initial adapters; seed: the first draw of the initial parameters
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase

@@ -54,24 +54,27 @@ struct ScheduleOptions {
 struct ClientOptions {
   // update: sgd | prox | scaffold | ditto | fednova | feddyn | fednew | fednl
   std::string kind = "sgd";
-  int64_t epochs = 1;          // passes over the client's samples; ignored when steps > 0
-  int64_t steps = 0;           // mini-batch steps a round; 0: epochs
-  int64_t batch = 20;          // samples a step; 0: all of the client's
-  bool drop_last = false;      // leave out a pass's last batch where it is smaller
-  double lr = 0.1;             // step size; its largest, where the schedule moves it
-  double lr_decay = 1;         // step, exponential: factor applied to lr ...
-  int64_t lr_decay_every = 1;  // ... every so many rounds
-  ScheduleOptions schedule;    // of lr
-  OptimizerOptions optimizer;  // of sgd, prox and ditto
-  double momentum = 0;         // heavy ball, from zero in every round unless moments are kept
-  double weight_decay = 0;     // L2, or decoupled (adamw)
-  int64_t accumulate = 1;      // mini-batches whose mean gradient makes one step
-  double clip = 0;             // largest gradient norm; 0: off
-  double mu = 0.01;            // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
-  double lambda = 1;           // ditto: weight of lambda/2 |v - w|^2, w the received model
-  std::string personal;        // names of tensors that stay with the client: personal.hpp
-  std::string objective;       // file of a loss of the user's own; empty: model.loss
-  double label_smoothing = 0;  // share of a label that is spread over all classes, [0, 1)
+  int64_t epochs = 1;             // passes over the client's samples; ignored when steps > 0
+  int64_t steps = 0;              // mini-batch steps a round; 0: epochs
+  int64_t batch = 20;             // samples a step; 0: all of the client's
+  bool drop_last = false;         // leave out a pass's last batch where it is smaller
+  double lr = 0.1;                // step size; its largest, where the schedule moves it
+  double lr_decay = 1;            // step, exponential: factor applied to lr ...
+  int64_t lr_decay_every = 1;     // ... every so many rounds
+  ScheduleOptions schedule;       // of lr
+  OptimizerOptions optimizer;     // of sgd, prox and ditto
+  double momentum = 0;            // heavy ball, from zero in every round unless moments are kept
+  double weight_decay = 0;        // L2, or decoupled (adamw)
+  int64_t accumulate = 1;         // mini-batches whose mean gradient makes one step
+  double clip = 0;                // largest gradient norm; 0: off
+  double mu = 0.01;               // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
+  double lambda = 1;              // ditto: weight of lambda/2 |v - w|^2, w the received model
+  std::string personal;           // names of tensors that stay with the client: personal.hpp
+  std::string train;              // names of tensors that are trained: part_model.hpp; empty: all
+  int64_t lora = 0;               // rank of adapters; 0: none
+  std::string lora_layers = "*";  // names of the matrices that have one
+  std::string objective;          // file of a loss of the user's own; empty: model.loss
+  double label_smoothing = 0;     // share of a label that is spread over all classes, [0, 1)
   std::string class_weights = "none";  // none | client | all | a list: class_weights.hpp
   PropfairOptions propfair;            // set by aggregator.kind = propfair
   std::string rate = "l-bfgs";         // of DQN-Fed's clients: l-bfgs | gradient | loss

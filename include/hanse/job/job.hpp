@@ -38,6 +38,7 @@ struct RunOptions {
   bool timeline = false;
   bool check_rules = false;
   bool state_dict = false;
+  bool merge_adapters = false;
 };
 
 struct EvaluateOptions {

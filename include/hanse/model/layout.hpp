@@ -20,6 +20,7 @@ struct ParameterSlot {
   int64_t fan_in = 0;          // inputs of one output unit, for the initialization; 0: `start`
   float start = 0;             // every value at the start, when fan_in is 0
   bool trainable = true;       // false: a buffer, which forward passes move and gradients do not
+  bool frozen = false;         // neither moves it; `trainable` is false then
 };
 
 // Integers that belong to a model and never change, e.g. batch norm's count of batches. They are no
@@ -38,7 +39,7 @@ struct NamedTensor {
 };
 
 // All tensors of a model, one after another, without gaps: those that gradients train, then the
-// buffers.
+// buffers, then what is frozen.
 class ParameterLayout {
  public:
   // Appends a tensor behind the present ones and returns its offset in the row.
@@ -53,21 +54,33 @@ class ParameterLayout {
   void add_buffer(const std::string& name, const std::vector<int64_t>& shape) {
     append({.name = name, .shape = shape, .trainable = false});
   }
+  // The same for a frozen tensor. REQUIRES: neither a trainable one nor a buffer is added after it.
+  void add_frozen(const std::string& name, const std::vector<int64_t>& shape) {
+    append({.name = name, .shape = shape, .trainable = false, .frozen = true});
+  }
+  // Appends a tensor that is all like `slot`, but for its offset.
+  int64_t append(ParameterSlot slot);
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
   const std::vector<ParameterSlot>& slots() const { return slots_; }
   const std::vector<CarriedTensor>& carried() const { return carried_; }
   int64_t n_params() const { return n_params_; }        // P, the length of a row
   int64_t n_trainable() const { return n_trainable_; }  // values of the row before the buffers
+  int64_t n_frozen() const { return n_frozen_; }        // of them those that are frozen
 
  private:
-  int64_t append(ParameterSlot slot);
-
   std::vector<ParameterSlot> slots_;
   std::vector<CarriedTensor> carried_;
   int64_t n_params_ = 0;
   int64_t n_trainable_ = 0;
+  int64_t n_frozen_ = 0;
 };
+
+// Those of `slots` whose names match one of the shell patterns (* ? [..]), in their order. Throws
+// InvalidArgument, which names `key` and lists the names, for a pattern that matches none.
+std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
+                                    const std::vector<std::string>& patterns,
+                                    const std::string& key);
 
 // The parts of a row whose updates are weighed apart: the tensors of one layer, "fc1.weight" and
 // "fc1.bias", together; or all of the row.

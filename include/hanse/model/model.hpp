@@ -83,6 +83,8 @@ class Model {
     std::vector<float> values;
   };
   void start_from(std::vector<StartPart> parts) { start_ = std::move(parts); }
+  // Frees what initialize() takes values from, which then must not be called again.
+  virtual void forget_start() { start_ = {}; }
 
   // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`, which
   // may be the row: that spares a pass over memory that is not in the cache). `noise` feeds
@@ -139,7 +141,7 @@ class Model {
                             std::span<double> losses);
 
   // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
-  // model does not know its layers (torchscript) or works on a GPU.
+  // model does not know its layers (torchscript), trains a part of them, or works on a GPU.
   double flops() const { return flops_; }
   double gradient_flops() const { return gradient_flops_; }  // of one gradient, a sample; likewise
 

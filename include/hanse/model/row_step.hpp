@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "hanse/base/aligned.hpp"
+#include "hanse/model/weight_gradient.hpp"
 
 namespace hanse {
 
@@ -15,6 +16,11 @@ class RowStep {
   // Moves the `size` values of the row from `offset` on by their gradient. Every value that
   // gradients train comes once a step.
   virtual void apply(int64_t offset, const float* gradient, int64_t size) = 0;
+
+  // Does it use the gradient of the tensor at `offset`? If not, apply() need not get it.
+  virtual bool wants(int64_t /*offset*/) const { return true; }
+  // Takes the gradient of a dense layer's weight in factors; false: apply() shall get its parts.
+  virtual bool take(const WeightGradient& /*product*/) { return false; }
 
   // Memory for the gradient of a part [size], until the next call.
   float* part(int64_t size) {

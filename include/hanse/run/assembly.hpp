@@ -16,6 +16,7 @@ namespace hanse {
 
 struct Job;
 struct KeyedJob;
+class PartModel;
 struct PlanCase;
 class PlanSheet;
 
@@ -43,6 +44,7 @@ class Assembly {
   std::unique_ptr<Communicator> host;
   Federation federation;                     // empty where there are no samples
   std::unique_ptr<Model> model;              // null where nothing is trained
+  PartModel* part = nullptr;                 // `model`, where a part of its tensors is trained
   std::map<std::string, std::string> files;  // a digest by the key that names it: "model.path"
   std::string device = "cpu";                // that trains the clients, see RankDevice::kind
   std::vector<std::string> greeting;         // what the user should know at the start, in lines

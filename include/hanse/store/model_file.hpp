@@ -1,6 +1,7 @@
 // Trained models as HDF5 files: one dataset a tensor, with its shape and the name it has in the
 // layout, and the whole parameter row once more as /row. Example, a 784-10 linear model:
 //   fc.weight [10, 784], fc.bias [10], row [7850]; all float32.
+// Where a part of the model was trained, the attribute `frozen` counts the values of the rest.
 // Integers that the model carries are datasets of int64, and no part of the row. The file begins
 // with a seal (data/seal.hpp).
 #pragma once

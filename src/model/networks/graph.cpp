@@ -50,12 +50,22 @@ void GraphModel::backward(const float* row, const Batch&, const GradientTarget& 
   const at::Tensor delta =
       head_ ? at::from_blob(head_->backward(row, target), output_.sizes(), at::kFloat)
             : logits_.view(output_.sizes());
-  const auto gradients = torch::autograd::grad({output_}, *used_, {delta}, /*retain_graph=*/false,
-                                               /*create_graph=*/false, /*allow_unused=*/true);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
+  std::vector<at::Tensor> wanted;
+  std::vector<const ParameterSlot*> slots;
+  for (std::size_t i = 0; i < used_->size(); ++i) {
     const ParameterSlot& slot = layout_.slots()[i];
-    const at::Tensor used = gradients[i].defined() ? gradients[i] : at::zeros(slot.shape);
-    target.add(slot.offset, used.contiguous().data_ptr<float>(), slot.size);
+    if (!target.wants(slot.offset)) continue;
+    wanted.push_back((*used_)[i]);
+    slots.push_back(&slot);
+  }
+  if (!wanted.empty()) {
+    const auto gradients = torch::autograd::grad({output_}, wanted, {delta}, /*retain_graph=*/false,
+                                                 /*create_graph=*/false, /*allow_unused=*/true);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const ParameterSlot& slot = *slots[i];
+      const at::Tensor used = gradients[i].defined() ? gradients[i] : at::zeros(slot.shape);
+      target.add(slot.offset, used.contiguous().data_ptr<float>(), slot.size);
+    }
   }
   output_.reset();
 }

@@ -25,6 +25,7 @@ class TorchScriptModel final : public GraphModel {
         module_(read_script(path, "model.path", "scripts/export-model writes one")) {
     find_parameters();
     find_buffers();
+    find_frozen();
     check_names();
     for (const int64_t rows : {2, 3}) {
       try_out(rows, false);
@@ -36,6 +37,11 @@ class TorchScriptModel final : public GraphModel {
   void draw(std::span<float> row, RandomStream&) const override {
     std::copy(start_.begin(), start_.end(), row.begin());
     if (from_zeros_) std::fill_n(row.begin(), layout_.n_trainable(), 0.0F);
+  }
+
+  void forget_start() override {
+    start_ = {};
+    bound_row_ = nullptr;
   }
 
   void move_buffers(std::span<float> row) const override {
@@ -50,6 +56,10 @@ class TorchScriptModel final : public GraphModel {
     if (row != bound_row_) {
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
         parameters_[i].set_data(slot_view(row, layout_.slots()[i]));
+      }
+      const std::size_t first = layout_.slots().size() - frozen_.size();
+      for (std::size_t i = 0; i < frozen_.size(); ++i) {
+        frozen_[i].set_data(slot_view(row, layout_.slots()[first + i]));
       }
       bound_row_ = row;
     }
@@ -112,9 +122,6 @@ class TorchScriptModel final : public GraphModel {
       keep_start(tensor);
       buffers.push_back(tensor);
     };
-    for (const auto& parameter : module_.named_parameters()) {
-      if (is_new(parameter.value)) add(parameter.name, parameter.value);
-    }
     for (const auto& buffer : module_.named_buffers()) {
       if (!is_new(buffer.value)) continue;
       if (!buffer.value.is_floating_point()) {
@@ -125,6 +132,16 @@ class TorchScriptModel final : public GraphModel {
       add(buffer.name, buffer.value);
     }
     bind_buffers(buffers);
+  }
+
+  // Parameters without a gradient.
+  void find_frozen() {
+    for (const auto& parameter : module_.named_parameters()) {
+      if (!is_new(parameter.value)) continue;
+      layout_.add_frozen(parameter.name, parameter.value.sizes().vec());
+      keep_start(parameter.value);
+      frozen_.push_back(parameter.value);
+    }
   }
 
   void bind_buffers(std::vector<at::Tensor>& buffers) {
@@ -201,7 +218,8 @@ class TorchScriptModel final : public GraphModel {
   std::set<const void*> seen_;
   std::vector<float> start_;            // [P] the file's values
   std::vector<at::Tensor> parameters_;  // of the module; alias *bound_row_
-  std::vector<float> buffers_;          // [P - trainable], aliased by the module's float buffers
+  std::vector<at::Tensor> frozen_;      // likewise
+  std::vector<float> buffers_;          // aliased by the module's float buffers
   std::vector<Carried> carried_;
   const float* bound_row_ = nullptr;
 };

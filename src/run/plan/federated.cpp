@@ -9,6 +9,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
 #include "measure.hpp"
 
 namespace hanse {
@@ -137,6 +138,9 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const RoundTimes times = estimate_round(kind, *workload, rates, started, planned);
   const RoundFootprint footprint = footprint_on(planned, kind.facts, *workload);
   sheet.add("parameters", "parameters", model->layout().n_trainable());
+  if (part != nullptr) {
+    sheet.add("frozen_parameters", "frozen parameters", part->all_tensors().n_frozen());
+  }
   const std::string buffers = buffers_text(model->layout());
   if (!buffers.empty()) sheet.line("buffers", buffers);
   sheet.add("clients", "clients", federation.clients());

@@ -1,0 +1,30 @@
+// Memory that the ranks of a host have in common. It has no name in a file system, so that a killed
+// run leaves nothing behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "hanse/comm/communicator.hpp"
+
+namespace hanse {
+
+// Communicator::allocate_shared() over the processes of one host. Collective.
+std::shared_ptr<std::byte> share_memory(Communicator& host, int64_t bytes);
+
+// What all ranks start from, and what each of them makes of it.
+struct CommonMemory {
+  std::shared_ptr<const std::byte> common;
+  // Starts with the same bytes. A page that this rank writes to becomes its own; the others cost
+  // it nothing.
+  std::shared_ptr<std::byte> own;
+};
+
+// Memory of `bytes` bytes, which `fill` writes on the first rank; what it throws, all throw.
+// Collective over the ranks of one host. Throws AgreedError when there is no room.
+CommonMemory share_to_change(Communicator& host, int64_t bytes,
+                             const std::function<void(std::byte*)>& fill);
+
+}  // namespace hanse
