@@ -216,6 +216,9 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
       "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
       "global: the shared model; personalised: every client's own, or what a round of "
       "training makes of the shared one; auto: own where clients have one"));
+  table.add("evaluate.tune-steps", evaluate.tune_steps, at_least(0),
+            "steps that a copy of the model of the view makes on each client's training samples "
+            "before it is evaluated there, as [client] says; 0: none");
   table.add("evaluate.metrics", evaluate.metrics,
             "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
             "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), confusion "

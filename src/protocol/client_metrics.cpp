@@ -250,6 +250,7 @@ Metrics summarize_all(std::span<const ClientEvaluation> clients,
     std::ranges::move(summarize_tests(prefix, of, classes, asked), std::back_inserter(metrics));
   };
   const auto shown = asked.on == EvaluateOn::kValidation ? for_validation : for_tests;
+  add("before_", with_scores(trained, &ClientEvaluation::before));
   add("held_out_", shown);
   add("held_out_before_", with_scores(shown, &ClientEvaluation::before));
   if (asked.clients > 0) {

@@ -44,6 +44,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .trace = job.run.trace,
           .asked = asked_of(job),
           .own_models = evaluates_own_models(job),
+          .tune_steps = job.evaluate.tune_steps,
           .state_folder = job.run.out};
 }
 
@@ -177,7 +178,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   });
   if (parts.files.contains("model.path") || parts.files.contains("client.objective")) {
     const int64_t trained =  // to be evaluated, those held out may train models of their own
-        federation.clients() + (evaluates_own_models(job) ? federation.held_out() : 0);
+        federation.clients() +
+        (evaluates_own_models(job) || job.evaluate.tune_steps > 0 ? federation.held_out() : 0);
     const int64_t batches =
         parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
     try_batches(batch_trials(job.client, federation, model, trained, batches), comm, parts);

@@ -55,7 +55,7 @@ const Family<ProtocolKind> kProtocols{
      {{"online", "every node its own model on a stream of batches", {}, check_online},
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
-       .except = {"evaluate.view", "evaluate.start"}},
+       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start"}},
       std::nullopt,
       assemble_online},
      {{"centralized",
@@ -71,9 +71,10 @@ const Family<ProtocolKind> kProtocols{
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
-       .except = {"evaluate.view", "evaluate.metrics", "evaluate.start", "evaluate.best",
-                  "run.patience", "run.target", "data.seed", "evaluate.on", "evaluate.clients",
-                  "evaluate.history", "data.validation-fraction", "federation.validation-clients"}},
+       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.metrics", "evaluate.start",
+                  "evaluate.best", "run.patience", "run.target", "data.seed", "evaluate.on",
+                  "evaluate.clients", "evaluate.history", "data.validation-fraction",
+                  "federation.validation-clients"}},
       std::nullopt,
       assemble_bandit}}};
 

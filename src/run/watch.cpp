@@ -33,6 +33,7 @@ std::vector<std::string> metric_names(const Job& job, const Federation& federati
   const AskedMetrics asked = asked_of(job);
   ClientEvaluation one{.samples = 1, .train_samples = 1};
   if (asked.on == EvaluateOn::kBoth) one.validation = one.test_scores();
+  if (job.evaluate.tune_steps > 0) one.before = one.test_scores();
   std::vector<ClientEvaluation> all;
   for (one.client = 0; one.client < federation.clients() + federation.held_out(); ++one.client) {
     all.push_back(one);

@@ -15,6 +15,9 @@ JOBS = {
     "fine-tuned": {**MLP, "evaluate.view": "personalised"},
     "fine-tuned-scaffold": {"client.update": "scaffold", "evaluate.view": "personalised"},
     "local": {**MLP, "run.protocol": "local"},
+    "tuned": {**MLP, "evaluate.tune-steps": 2, "evaluate.clients": 9, "federation.held-out": 3,
+              "data.validation-fraction": 0.2, "evaluate.on": "both"},
+    "tuned-ditto": {**MLP, "client.update": "ditto", "evaluate.tune-steps": 2},
     "centralized": {**MLP, "run.protocol": "centralized"},
 }
 
@@ -59,6 +62,12 @@ class SameBits(hanse.Case):
     def test_fine_tuned_scaffold(self):
         self.check("fine-tuned-scaffold")
 
+    def test_tuned(self):
+        self.check("tuned")
+
+    def test_tuned_ditto(self):
+        self.check("tuned-ditto")
+
     def test_local(self):
         self.check("local")
 
@@ -97,6 +106,38 @@ class Views(hanse.Case):
         for row, other in zip(hanse.table(tuned, "evaluations.csv"),
                               hanse.table(plain, "evaluations.csv")):
             self.assertLess(float(row["train_loss_mean"]), float(other["train_loss_mean"]))
+
+    def test_steps_of_tuning_in_every_view(self):
+        """As many as a round makes are the round of the personalised view."""
+        job = self.job({**MLP, "client.steps": 3, "federation.held-out": 4,
+                        "data.validation-fraction": 0.2, "evaluate.on": "both"})
+        plain, view, tuned, both, own, ditto = hanse.together([
+            lambda name=name, changes=changes: self.train(job, name, changes=changes)
+            for name, changes in [
+                ("plain", {}), ("view", {"evaluate.view": "personalised"}),
+                ("tuned", {"evaluate.tune-steps": 3}),
+                ("both", {"evaluate.tune-steps": 3, "evaluate.view": "personalised"}),
+                ("own", {"client.update": "ditto"}),
+                ("ditto", {"client.update": "ditto", "evaluate.tune-steps": 3})]])
+        metrics = [hanse.summary(run)["metrics"] for run in (plain, view, tuned, both, own, ditto)]
+        of_plain, of_view, of_tuned, of_both, of_own, of_ditto = metrics
+        self.assert_digest(tuned, plain)
+        for name, value in of_view.items():
+            self.assertEqual(of_tuned[name], value, name)
+        self.assertEqual(of_both, of_tuned)
+        compared = 0
+        for after, without in ((of_tuned, of_plain), (of_ditto, of_own)):
+            for name, value in after.items():
+                if name.startswith("before_"):
+                    self.assertEqual(value, without[name.removeprefix("before_")], name)
+                    compared += 1
+            self.assertLess(after["train_loss_mean"], without["train_loss_mean"])
+            self.assertNotEqual(after["validation_loss_mean"], without["validation_loss_mean"])
+            self.assertNotEqual(after["held_out_loss_mean"], without["held_out_loss_mean"])
+        self.assertGreater(compared, 20)
+        for name, value in of_plain.items():
+            if name.startswith("held_out_"):
+                self.assertEqual(of_tuned[name.replace("held_out_", "held_out_before_")], value)
 
     def test_a_resumed_run_may_change_the_view(self):
         job = self.job(MLP)

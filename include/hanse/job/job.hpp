@@ -49,6 +49,7 @@ struct EvaluateOptions {
   std::string on = "test";    // test | validation | both
   std::string best;           // metric, metric:max or metric:min; empty: no best model is kept
   std::string view = "auto";  // auto | global | personalised
+  int64_t tune_steps = 0;     // that the view's models make for each client; 0: none
   std::string metrics;        // more of them, see protocol/asked_metrics.hpp
   bool regret = false;        // of the sampler; all clients train in every round
   RuleFile metric;            // of the user's own; no path: none

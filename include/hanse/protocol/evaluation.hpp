@@ -35,7 +35,8 @@ struct ClientEvaluation {
   double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
   bool took_part = true;                                    // in the last round
   AskedScores asked = {};                                   // over the test samples
-  // With the shared model, when all of the above is of the client's own and it never took part.
+  // Before evaluate.tune-steps, of a client in training; with the shared model, of one that never
+  // took part, when all of the above is of its own model.
   std::optional<TestScores> before = std::nullopt;
   // With evaluate.on = both, of a client in training: on its validation samples.
   std::optional<TestScores> validation = std::nullopt;
@@ -116,6 +117,7 @@ std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluati
 //   =
 //                        validation those for validation
 //   held_out_before_*    what these had before their own training
+//   before_*             what those in training had before evaluate.tune-steps
 //   validation_*         with evaluate.on = both, on the validation samples, and
 //   validation_held_out_*  of the clients for validation.
 //   clients_evaluated    where they are drawn: how many of those in training

@@ -28,6 +28,7 @@ struct FederatedSettings {
   bool trace = false;              // keep what the rules were given
   AskedMetrics asked = {};         // of evaluations
   bool own_models = false;         // evaluate every client's own model, not the shared one
+  int64_t tune_steps = 0;          // of each client's training before it is evaluated; 0: none
   std::string state_folder = ".";  // of the client states' mapped file
   double (*clock)() = monotonic_seconds;  // of all that a round times; tests bring their own
 };

@@ -59,6 +59,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {"clients that are trained side by side end together", "run.round-seconds", "use 0"}},
       {settings.regret, {of_all, "evaluate.regret", "use false"}},
       {needs.all_clients_first, {of_all, "sampler.kind", "use another"}},
+      {settings.tune_steps > 0,
+       {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},
       {settings.own_models,
        {"clients' own models are not made on GPUs", "evaluate.view", "use evaluate.view = global"}},
   };

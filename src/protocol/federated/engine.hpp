@@ -59,9 +59,11 @@ class SoloTraining {
   // |theta_i - theta|^2, without buffers, of a training of the client as it would be in this round;
   // leaves no trace.
   virtual double squared_step(const RoundContext& round, int64_t client) = 0;
-  // Of the model that the client would use for itself, until the next call. A client held out of
-  // training makes it of the samples it has, as if this were its first round.
-  virtual Evaluator& own_model(const RoundContext& round, int64_t client) = 0;
+  // Of the model that an evaluation of the client is of, until the next call: the received one, or
+  // with settings.own_models the one that the client would use for itself, which a client held out
+  // of training makes of the samples it has, as if this were its first round. `tuned`: after the
+  // settings' steps on the client's training samples.
+  virtual Evaluator& viewed_model(const RoundContext& round, int64_t client, bool tuned) = 0;
 };
 
 class Engine {

@@ -76,6 +76,19 @@ auto name_errors(const ClientTask& task, Work work) {
   }
 }
 
+// Plain steps of the job's options, for evaluations; null: there are none.
+std::unique_ptr<LocalUpdate> make_tuner(const EngineParts& parts,
+                                        const FederatedSettings& settings) {
+  if (settings.tune_steps == 0) return nullptr;
+  ClientOptions options = settings.client;
+  options.kind = "sgd";
+  options.steps = settings.tune_steps;
+  options.optimizer.state = "fresh";
+  options.propfair = {};
+  options.pooled = options.alone = false;
+  return make_sgd(options, parts.federation, parts.model);
+}
+
 // Of a client: train, then whatever is done to its update, then fold or keep it (hand_in).
 // Memory: three rows and a sum a rank, one update each where they are kept, and clients' states.
 class HostEngine final : public Engine, private SoloTraining {
@@ -84,6 +97,7 @@ class HostEngine final : public Engine, private SoloTraining {
       : comm_(parts.comm),
         federation_(parts.federation),
         update_(parts.update),
+        tuner_(make_tuner(parts, settings)),
         stage_(parts.stage),
         settings_(settings),
         sent_(parts.model),
@@ -200,17 +214,21 @@ class HostEngine final : public Engine, private SoloTraining {
     return sum;
   }
 
-  Evaluator& own_model(const RoundContext& round, int64_t client) override {
+  Evaluator& viewed_model(const RoundContext& round, int64_t client, bool tuned) override {
     start_from(round.model);
     std::vector<float> state = state_copy(client);
     const ClientTask task = task_of(round, client, state);
-    const bool held_out = client >= federation_.clients();
-    if (!held_out || federation_.train(client).size() > 0) {
-      name_errors(task, [&] {
-        if (held_out && update_.keeps_own_model()) update_.train(task);
+    const bool keeps = update_.keeps_own_model();
+    if (federation_.train(client).size() == 0) return evaluator_.at(row_);
+    name_errors(task, [&] {
+      if (settings_.own_models && (keeps || !tuner_)) {
+        if (keeps && client >= federation_.clients()) update_.train(task);
         update_.own_model(task);
-      });
-    }
+      }
+      if (tuned && tuner_) {
+        tuner_->train({.client = client, .round = round.number, .seed = task.seed, .row = row_});
+      }
+    });
     return evaluator_.at(row_);
   }
 
@@ -317,6 +335,7 @@ class HostEngine final : public Engine, private SoloTraining {
   Communicator& comm_;
   const Federation& federation_;
   LocalUpdate& update_;
+  std::unique_ptr<LocalUpdate> tuner_;
   UpdateStage* stage_;
   FederatedSettings settings_;
   SentRow sent_;             // the parts of a row

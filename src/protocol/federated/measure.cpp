@@ -56,27 +56,40 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
   return squared;
 }
 
-std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
-                                                  std::span<const int64_t> clients,
-                                                  const AskedMetrics& asked, ClassCounts& counts) {
+std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
+                                                     const FederatedSettings& settings,
+                                                     const RoundContext& round,
+                                                     std::span<const int64_t> clients,
+                                                     ClassCounts& counts) {
   const Federation& federation = parts.federation;
-  EvaluationRequest own{.clients = {}, .asked = asked};
-  EvaluationRequest held_out{.clients = {}, .split = Split::kTest, .asked = asked};
-  for (const int64_t client : clients) {
-    if (!round.plan.homes().keeps(client)) continue;
-    own.clients.push_back(client);
-    if (client >= federation.clients()) held_out.clients.push_back(client);
+  EvaluationRequest own{.clients = {}, .asked = settings.asked};
+  if (settings.own_models) {
+    for (const int64_t client : clients) {
+      if (round.plan.homes().keeps(client)) own.clients.push_back(client);
+    }
+  } else {
+    own.clients = evaluation_share(parts.comm, federation, clients);
   }
-  const auto before = evaluate(federation, held_out, [&](std::size_t) -> Evaluator& {
-    return parts.engine->shared_model(round.model);
-  });
-  const auto own_model = [&](std::size_t i) -> Evaluator& {
-    return parts.engine->solo()->own_model(round, own.clients[i]);
+  SoloTraining& solo = *parts.engine->solo();
+  const auto tuned_model = [&](std::size_t i) -> Evaluator& {
+    return solo.viewed_model(round, own.clients[i], true);
   };
-  auto found = evaluate(federation, own, own_model, &counts);
-  const std::size_t trained = found.size() - before.size();
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    found[trained + i].before = before[i].test_scores();
+  auto found = evaluate(federation, own, tuned_model, &counts);
+  EvaluationRequest before{.clients = {}, .split = Split::kTest, .asked = settings.asked};
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const bool held_out = own.clients[i] >= federation.clients();
+    if (settings.tune_steps == 0 && !held_out) continue;
+    places.push_back(i);
+    before.clients.push_back(own.clients[i]);
+  }
+  const auto earlier = evaluate(federation, before, [&](std::size_t i) -> Evaluator& {
+    const bool held_out = before.clients[i] >= federation.clients();
+    return held_out ? parts.engine->shared_model(round.model)
+                    : solo.viewed_model(round, before.clients[i], false);
+  });
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    found[places[i]].before = earlier[i].test_scores();
   }
   return gather_evaluations(parts.comm, own.clients, found);
 }

@@ -25,11 +25,15 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 // and a reduction of M numbers. REQUIRES: engine.solo().
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round);
 
-// Each of these clients with the model that it would make of the shared one in the next round, on
-// the rank that keeps its state; in client order, those held out behind. Cost: where clients keep
-// no model, a round of all clients. REQUIRES: engine.solo().
-std::vector<ClientEvaluation> evaluate_own_models(MeasureParts parts, const RoundContext& round,
-                                                  std::span<const int64_t> clients,
-                                                  const AskedMetrics& asked, ClassCounts& counts);
+// Each of these clients with its viewed_model() of the next round, own models on the rank that
+// keeps the client's state; in client order, those held out behind. ClientEvaluation::before is,
+// where `settings` have steps to tune, what the client had before them, and of clients held out
+// what they had of the shared model. Cost: a round of these clients where they keep no model and it
+// is not tuned, else the steps. REQUIRES: engine.solo().
+std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
+                                                     const FederatedSettings& settings,
+                                                     const RoundContext& round,
+                                                     std::span<const int64_t> clients,
+                                                     ClassCounts& counts);
 
 }  // namespace hanse

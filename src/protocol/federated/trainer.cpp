@@ -330,8 +330,8 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   add_common(theta_, "");
   ClassCounts counts(parts_.federation.classes(), settings_.asked);
-  auto clients = settings_.own_models
-                     ? evaluate_own_models(parts_, context(), chosen, settings_.asked, counts)
+  auto clients = settings_.own_models || settings_.tune_steps > 0
+                     ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts)
                      : evaluate_row(theta_, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);
   confusion_ = confusion_text(settings_.asked, counts, parts_.comm);

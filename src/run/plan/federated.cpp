@@ -126,7 +126,8 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const RoundKind kind{.facts = facts_of(*this, *workload),
                        .overlaps = step_overlaps(aggregator->needs(), *update, trained.server),
                        .own_models = personal,
-                       .trains_to_evaluate = personal && !update->keeps_own_model()};
+                       .trains_to_evaluate = personal && !update->keeps_own_model() &&
+                                             trained.evaluate.tune_steps == 0};
   const double row_bytes =
       round_rows_bytes(trained, footprint_on(plan.started, kind.facts, *workload));
   Rates rates = measure(*this, *workload, row_bytes, plan);

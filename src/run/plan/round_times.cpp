@@ -53,6 +53,7 @@ RoundTimes model_round(const RoundKind& kind, const Workload& workload, const Ra
   times.small_s = (footprint.operations() + 1) * small_s(cluster);  // and the verdict behind it
   const int64_t workers = kind.own_models ? cluster.workers() : cluster.ranks;
   double evaluation_s = rates.sample_s * workload.evaluated;
+  evaluation_s += rates.train_sample_s * workload.tuned;
   if (kind.trains_to_evaluate) evaluation_s += rates.train_sample_s * workload.all.trained;
   times.evaluation_s = shared_s(cluster, evaluation_s, facts.clients, workers);
   return times;
@@ -84,7 +85,11 @@ Workload::Workload(const Job& job, const Federation& federation, bool needs_loss
     all.steps += work.steps;
     all.trained += work.trained;
   }
+  ClientOptions tuning = job.client;
+  tuning.steps = job.evaluate.tune_steps;
   for (const int64_t client : evaluated_clients(federation, asked_of(job), 0)) {
+    const int64_t samples = federation.train(client).size();
+    if (tuning.steps > 0 && samples > 0) tuned += number(samples_processed(tuning, samples));
     evaluated += samples_evaluated(federation, client, on);
   }
   const auto sampler = make_sampler(job, federation);

@@ -66,6 +66,7 @@ class Workload {
   bool all_clients_first = false;         // do all clients train before each draw?
   Work all;                               // of all clients together
   double evaluated = 0;                   // samples of an evaluation
+  double tuned = 0;                       // that evaluate.tune-steps train on for it
   std::vector<std::vector<Work>> rounds;  // of each participant of the rounds drawn
 };
 
