@@ -29,6 +29,7 @@
 #include "last_evaluation.hpp"
 #include "protocols.hpp"
 #include "run_failure.hpp"
+#include "simulation.hpp"
 #include "timeline.hpp"
 #include "watch.hpp"
 
@@ -63,6 +64,7 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
+    if (is_simulated(job_)) return;
     last_.clients_on = evaluated_on(federation, 0, clients);
     last_.held_out_on = evaluated_on(federation, clients, all);
   }
@@ -74,7 +76,7 @@ class Execution {
     open();
     greet();
     Progress progress(stderr, completed(), is_server());
-    setup_s_ = monotonic_seconds() - start_s_;
+    setup_s_ = run_seconds() - start_s_;
     if (job_.run.timeline) {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
@@ -192,6 +194,7 @@ class Execution {
   }
 
   void evaluate() {
+    if (is_simulated(job_)) return;  // nothing has been learnt
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     last_.round = completed();
@@ -231,7 +234,7 @@ class Execution {
       last_.metrics.push_back(std::move(metric));
     }
     for (auto& metric : protocol().metrics()) last_.metrics.push_back(std::move(metric));
-    if (own_metric_) add_own_metrics(own_metric_(trained, federation.client_names()));
+    if (own_metric_) last_.add_own(own_metric_(trained, federation.client_names()));
     last_.train_losses.clear();
     for (const auto& client : trained) last_.train_losses.push_back(client.train_loss);
     if (completed() <= directory_->last_evaluation()) return;
@@ -244,17 +247,6 @@ class Execution {
     if (federation.clients() > kMostDecisions) return;
     const auto decision = protocol().decision();
     if (!decision.empty()) directory_->append_decision(completed(), decision);
-  }
-
-  void add_own_metrics(const Metrics& own) {
-    for (const auto& metric : own) {
-      for (const auto& [name, value] : last_.metrics) {
-        if (name != metric.first) continue;
-        throw InvalidArgument("the metric has the name of a column that is there: " + name,
-                              "evaluate.metric", "choose another name");
-      }
-      last_.metrics.push_back(metric);
-    }
   }
 
   // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
@@ -314,6 +306,20 @@ class Execution {
     protocol().load(state.part("training"));
   }
 
+  // Rank 0: what training has come to.
+  void write_models() {
+    directory_->write_clients(last_.clients, parts_->federation,
+                              asked_metrics(job_.evaluate.metrics));
+    write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
+    if (!protocol().averaged_row().empty()) {
+      write_model(directory_->file("averaged.h5"), protocol().model_layout(),
+                  protocol().averaged_row());
+    }
+    if (!job_.run.state_dict) return;
+    write_file(directory_->file("state_dict.pt"),
+               torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
+  }
+
   // The table for the terminal, on rank 0.
   std::string finish() {
     const InPhase phase(Phase::kOutput);
@@ -333,22 +339,13 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(last_.clients, parts_->federation,
-                                asked_metrics(job_.evaluate.metrics));
-      write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
-      if (!protocol().averaged_row().empty()) {
-        write_model(directory_->file("averaged.h5"), protocol().model_layout(),
-                    protocol().averaged_row());
-      }
-      if (job_.run.state_dict) {
-        write_file(directory_->file("state_dict.pt"),
-                   torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
-      }
+      if (!is_simulated(job_)) write_models();
       for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),
                             .ranks = comm_.size(),
+                            .simulated = is_simulated(job_),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,
@@ -394,7 +391,9 @@ RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
   agree_on(comm, [&] {
     if (comm.rank() == 0) digest_rule_files(job);
   });
-  return Execution(job, comm, start_s, resume).run();
+  std::optional<SimulatedRanks> simulated;
+  if (is_simulated(job)) simulated.emplace(job, comm);
+  return Execution(job, simulated ? simulated->comm() : comm, start_s, resume).run();
 }
 
 }  // namespace hanse

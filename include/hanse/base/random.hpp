@@ -26,6 +26,7 @@ enum class Purpose : uint64_t {
   kLoss = 8,          // which samples estimate a client's loss in a round
   kAvailability = 9,  // which clients are there in a round
   kDeadline = 10,     // order of the participants of a round with a time limit
+  kSimulated = 11,    // the update of a client that is not trained
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase
