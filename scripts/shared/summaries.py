@@ -28,6 +28,7 @@ def megabytes(value):
 # Label, key in the summary, how to print it. A run without the key (a regression has no accuracy)
 # shows a dash; a row that no run has is left out.
 ROWS = [
+    ("training", "simulated", lambda _: "simulated: none"),
     ("evaluated on", "split", lambda split: SAMPLES.get(split, split)),
     ("accuracy, mean of clients", "metrics.accuracy_mean", percent),
     ("accuracy, mean of samples", "metrics.accuracy_weighted", percent),

@@ -251,8 +251,6 @@ Option* OptionTable::find(const std::string& key) {
   return found == index_.end() ? nullptr : &options_[found->second];
 }
 
-bool OptionTable::contains(const std::string& key) const { return index_.contains(key); }
-
 const Option& OptionTable::at(const std::string& key) const { return options_[index_.at(key)]; }
 
 namespace {

@@ -16,11 +16,11 @@ constexpr std::array<const char*, kPhases> kNames = {
 struct PhaseClock {
   PhaseTotals totals = {};
   Phase phase = Phase::kSetUp;
-  double since_s = monotonic_seconds();
+  double since_s = run_seconds();
 
   // Returns the moment.
   double turn(Phase next) {
-    const double now_s = monotonic_seconds();
+    const double now_s = run_seconds();
     totals[static_cast<std::size_t>(phase)].seconds += now_s - since_s;
     phase = next;
     since_s = now_s;

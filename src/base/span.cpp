@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/simulated_time.hpp"
 
 namespace hanse {
 
@@ -26,12 +27,14 @@ void add_span(const Span& span) {
 std::vector<Span> take_spans() { return std::exchange(spans, {}); }
 
 InSpan::InSpan(const char* name, int64_t client, int64_t bytes)
-    : span_{name, records ? monotonic_seconds() : 0, 0, client, bytes} {}
+    : span_{records && !time_is_declared() ? name : nullptr, 0, 0, client, bytes} {
+  if (span_.name) span_.start_s = run_seconds();
+}
 
 InSpan::~InSpan() {
-  if (!records) return;
-  span_.end_s = monotonic_seconds();
-  spans.push_back(span_);
+  if (!span_.name) return;
+  span_.end_s = run_seconds();
+  add_span(span_);
 }
 
 }  // namespace hanse

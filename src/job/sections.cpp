@@ -249,6 +249,25 @@ void bind_report(OptionTable& table, ReportOptions& report) {
                 "also write rounds and evaluations as TensorBoard's event files, in tensorboard/"));
 }
 
+void bind_simulate(OptionTable& table, SimulateOptions& simulate) {
+  table.add("simulate.sample-us", simulate.sample_us, at_least(0),
+            "microseconds that a client would train on a sample, its part of the sum with it: no "
+            "client is trained, updates are made up, and times are those of the machines below; "
+            "0: clients are trained");
+  may_change(table.add("simulate.hosts", simulate.hosts, at_least(1),
+                       "hosts that the ranks lie on, in blocks"));
+  may_change(table.add("simulate.cores", simulate.cores, or_auto(above(0)),
+                       "cores of a host; auto: as many as its ranks can use"));
+  table.add("simulate.link-gbit", simulate.link_gbit, above(0),
+            "Gbit/s of a host's link, each way");
+  table.add("simulate.latency-us", simulate.latency_us, at_least(0),
+            "microseconds of a message between hosts");
+  table.add("simulate.memory-gbit", simulate.memory_gbit, above(0),
+            "Gbit/s between the ranks of a host");
+  table.add("simulate.memory-latency-us", simulate.memory_latency_us, at_least(0),
+            "microseconds of a message between the ranks of a host");
+}
+
 std::vector<std::string> arm_sources() {
   std::vector<std::string> names;
   for (const auto& function : test_functions()) names.push_back(function.name);
@@ -315,6 +334,7 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"evaluate", bind<&Job::evaluate, bind_evaluate>},
                                  {"checkpoint", bind<&Job::checkpoint, bind_checkpoint>},
                                  {"report", bind<&Job::report, bind_report>},
+                                 {"simulate", bind<&Job::simulate, bind_simulate>},
                                  {"bandit", bind<&Job::bandit, bind_bandit>},
                                  {"online", bind<&Job::online, bind_online>}};
 

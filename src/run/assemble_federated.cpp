@@ -15,6 +15,7 @@
 #include "hanse/run/engine.hpp"
 #include "part_facts.hpp"
 #include "protocols.hpp"
+#include "simulation.hpp"
 #include "trace.hpp"
 
 namespace hanse {
@@ -168,7 +169,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
       static_cast<double>(max_participants) / static_cast<double>(federation.clients());
   const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
   agree_on(comm, [&] {
-    parts.update = make_update(job, federation, model, rule_needs);
+    parts.update =
+        as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
     check_view(job, *parts.update);
     require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
@@ -184,7 +186,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
         parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
     try_batches(batch_trials(job.client, federation, model, trained, batches), comm, parts);
   }
-  const auto settings = trainer_settings(job, max_participants);
+  auto settings = trainer_settings(job, max_participants);
+  plan_as_simulated(job, settings);
   const RoundNeeds needs{.update = *parts.update,
                          .rule = rule_needs,
                          .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
@@ -225,8 +228,10 @@ std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm)
   agree_on(comm,
            [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
   build(comm, *assembly);
-  const std::string notice = aggregator_notice(assembly->trained);
-  if (!notice.empty()) assembly->greeting.push_back(notice);
+  for (const std::string& notice :
+       {aggregator_notice(assembly->trained), simulation_notice(job, comm.size())}) {
+    if (!notice.empty()) assembly->greeting.push_back(notice);
+  }
   return assembly;
 }
 

@@ -28,6 +28,7 @@
 #include "part_facts.hpp"
 #include "protocols.hpp"
 #include "run_failure.hpp"
+#include "simulation.hpp"
 #include "timeline.hpp"
 #include "watch.hpp"
 
@@ -59,6 +60,7 @@ class Execution {
     const int64_t clients = federation.clients();
     const int64_t all = clients + federation.held_out();
     if (clients > 0) job.federation.clients = all;
+    if (is_simulated(job_)) return;
     const EvaluateOn on = asked_of(job).on;
     last_.clients_on = clients_evaluated_on(federation, on);
     last_.held_out_on = held_out_evaluated_on(federation, on);
@@ -74,7 +76,7 @@ class Execution {
     open();
     greet();
     Progress progress(stderr, completed(), is_server());
-    setup_s_ = monotonic_seconds() - start_s_;
+    setup_s_ = run_seconds() - start_s_;
     if (job_.run.timeline) {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
@@ -198,6 +200,7 @@ class Execution {
   }
 
   void evaluate() {
+    if (is_simulated(job_)) return;  // nothing has been learnt
     comm_.enter_phase("evaluation", completed());
     auto found = protocol().evaluate();
     last_.round = completed();
@@ -277,6 +280,29 @@ class Execution {
     protocol().load(state.part("training"));
   }
 
+  // Rank 0: what training has come to.
+  void write_models() {
+    directory_->write_clients(last_.clients, parts_->federation,
+                              asked_metrics(job_.evaluate.metrics));
+    write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
+    if (!protocol().averaged_row().empty()) {
+      write_model(directory_->file("averaged.h5"), protocol().model_layout(),
+                  protocol().averaged_row());
+    }
+    if (!job_.run.state_dict) return;
+    write_file(directory_->file("state_dict.pt"),
+               torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
+  }
+
+  // Rank 0: what training has come to.
+  void write_results() {
+    directory_->write_clients(last_.clients, parts_->federation, asked_of(job_));
+    if (const std::string& table = protocol().confusion(); !table.empty()) {
+      write_file(directory_->file("confusion.csv"), table);
+    }
+    write_final_models(job_, *parts_);
+  }
+
   // The table for the terminal, on rank 0.
   std::string finish() {
     const InPhase phase(Phase::kOutput);
@@ -296,17 +322,14 @@ class Execution {
     agree_on(comm_, [&] {
       if (!is_server()) return;
       directory_->flush();
-      directory_->write_clients(last_.clients, parts_->federation, asked_of(job_));
-      if (const std::string& table = protocol().confusion(); !table.empty()) {
-        write_file(directory_->file("confusion.csv"), table);
-      }
-      write_final_models(job_, *parts_);
+      if (!is_simulated(job_)) write_results();
       for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),
                             .ranks = comm_.size(),
                             .device = parts_->device,
+                            .simulated = is_simulated(job_),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),
                             .setup_seconds = setup_s_,
@@ -351,7 +374,9 @@ RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
   agree_on(comm, [&] {
     if (comm.rank() == 0) digest_rule_files(job);
   });
-  return Execution(job, comm, start_s, resume).run();
+  std::optional<SimulatedRanks> simulated;
+  if (is_simulated(job)) simulated.emplace(job, comm);
+  return Execution(job, simulated ? simulated->comm() : comm, start_s, resume).run();
 }
 
 }  // namespace hanse

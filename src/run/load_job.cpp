@@ -13,6 +13,7 @@
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
 #include "protocols.hpp"
+#include "simulation.hpp"
 
 namespace hanse {
 
@@ -50,6 +51,7 @@ void check_kinds(const Job& job, const Reading& reading) {
 
 void check_job(const Job& job) {
   check_engine(job);
+  check_simulation(job);
   const Reading& reading = protocol_kind(job).reading;
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
   check_data(job.data, job.federation);

@@ -49,7 +49,7 @@ const Family<ProtocolKind> kProtocols{
     chosen_by<&Job::run, &RunOptions::protocol>,
     {{{"federated", "rounds: draw, train, mix, step"},
       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
-        "evaluate", "checkpoint", "report"}},
+        "evaluate", "checkpoint", "report", "simulate"}},
       std::nullopt,
       assemble_federated},
      {{"online", "every node its own model on a stream of batches", {}, check_online},

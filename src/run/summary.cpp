@@ -65,6 +65,7 @@ std::string summary_json(const Summary& summary) {
                               {"seconds_per_round_median", summary.seconds_per_round_median},
                               {"bytes_per_round", summary.bytes_per_round},
                               {"peak_memory_bytes", summary.peak_memory_bytes}};
+  if (summary.simulated) json["simulated"] = true;
   for (const auto& [key, on] :
        {std::pair{"split", summary.clients}, {"held_out_split", summary.held_out}}) {
     if (!on.split().empty()) json[key] = on.split();
@@ -179,6 +180,7 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
                                    summary.clients.validation ? "validation" : "test",
                                    summary.clients.apart, summary.clients.training));
   }
+  if (summary.simulated) lines.emplace_back("simulated", "no client was trained; times of a model");
   lines.emplace_back("rounds", fmt::format("{} in {}, evaluations aside", summary.rounds,
                                            duration_text(summary.seconds)));
   lines.emplace_back("a round, median",

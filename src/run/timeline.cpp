@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/simulated_time.hpp"
 #include "hanse/base/span.hpp"
 #include "hanse/comm/agreement.hpp"
 
@@ -82,7 +83,8 @@ Timeline::Timeline(const std::string& path, const std::string& run_name, Communi
     file_->append("[\n" + meta("process_name", 0, {{"name", run_name}, {"epoch_seconds", zero_s}}));
   });
   comm.bcast(std::span(&zero_s, 1), 0);
-  zero_s_ = monotonic_seconds() - (wall_seconds() - zero_s);
+  // Simulated ranks have one time, and a resumed one begins anew.
+  zero_s_ = run_seconds() - (time_is_simulated() ? 0 : wall_seconds() - zero_s);
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const std::string mine =

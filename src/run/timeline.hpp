@@ -33,7 +33,7 @@ class Timeline {
   Communicator& comm_;
   const Federation& federation_;
   std::unique_ptr<GrowingFile> file_;  // rank 0
-  double zero_s_ = 0;                  // of monotonic_seconds() of this rank: time 0 of the file
+  double zero_s_ = 0;                  // of run_seconds() of this rank: time 0 of the file
   double flushed_s_ = 0;
 };
 

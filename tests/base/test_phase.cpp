@@ -1,12 +1,17 @@
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/energy.hpp"
 #include "hanse/base/phase.hpp"
+#include "hanse/base/simulated_time.hpp"
+#include "hanse/base/span.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace hanse {
@@ -48,6 +53,87 @@ TEST(Phases, EveryMomentBelongsToTheInnermost) {
   EXPECT_NEAR(inclusive_s, now(Phase::kReduce).seconds + now(Phase::kStep).seconds, 1e-6);
   begin_phases(monotonic_seconds());
   EXPECT_EQ(now(Phase::kStep).calls, 0);
+}
+
+void work_for(double seconds) {
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  while (std::clock() < end) {
+  }
+}
+
+TEST(SimulatedTime, IsDeclaredWorkAndTheProcessorsTime) {
+  pass_time(1000);
+  EXPECT_EQ(simulated_seconds(), 0);
+  const double before_s = run_seconds();
+  EXPECT_NEAR(before_s, monotonic_seconds(), 100);
+  {
+    const SimulatedTime time;
+    const double start_s = run_seconds();
+    EXPECT_NEAR(start_s, before_s, 100);
+    pass_time(1000);
+    EXPECT_NEAR(run_seconds() - start_s, 1000, 0.02);
+    EXPECT_NEAR(simulated_seconds(), 1000, 0.02);
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // of another's work
+    EXPECT_NEAR(simulated_seconds(), 1000, 0.04);
+    work_for(0.06);
+    EXPECT_NEAR(simulated_seconds(), 1000.06, 0.03);
+    wait_until_simulated(500);
+    EXPECT_NEAR(simulated_seconds(), 1000.06, 0.03);
+    wait_until_simulated(2000);
+    EXPECT_NEAR(simulated_seconds(), 2000, 0.02);
+  }
+  EXPECT_EQ(simulated_seconds(), 0);
+  EXPECT_NEAR(run_seconds(), monotonic_seconds(), 100);
+}
+
+TEST(SimulatedTime, StandsStillButForWhatIsDeclared) {
+  const DeclaredTime none;  // without simulation
+  EXPECT_FALSE(time_is_declared());
+  const SimulatedTime time;
+  double inclusive_s = 0;
+  begin_phases(run_seconds());
+  {
+    const InPhase phase(Phase::kTraining, inclusive_s);
+    const DeclaredTime declared;
+    const double start_s = simulated_seconds();
+    work_for(0.02);
+    {
+      const DeclaredTime nested;
+      work_for(0.02);
+    }
+    EXPECT_TRUE(time_is_declared());
+    EXPECT_EQ(simulated_seconds(), start_s);
+    pass_time(7);
+    EXPECT_EQ(simulated_seconds(), start_s + 7);
+    {
+      const OwnWork own;
+      EXPECT_FALSE(time_is_declared());
+      work_for(0.06);
+    }
+    const double worked_s = simulated_seconds();
+    EXPECT_NEAR(worked_s, start_s + 7.06, 0.03);
+    work_for(0.02);
+    EXPECT_EQ(simulated_seconds(), worked_s);
+  }
+  EXPECT_NEAR(inclusive_s, 7.06, 0.03);
+  EXPECT_NEAR(phase_totals()[static_cast<std::size_t>(Phase::kTraining)].seconds, inclusive_s,
+              1e-6);
+}
+
+TEST(SimulatedTime, RecordsNoSpansOfWhatIsDeclared) {
+  record_spans(true);
+  {
+    const SimulatedTime time;
+    const InSpan client("client", 3);
+    const DeclaredTime turn;
+    pass_time(5);
+    const InSpan message("bcast");
+  }
+  const std::vector<Span> spans = take_spans();
+  record_spans(false);
+  ASSERT_EQ(spans.size(), 1U);
+  EXPECT_EQ(spans[0].client, 3);
+  EXPECT_NEAR(spans[0].end_s - spans[0].start_s, 5, 0.02);
 }
 
 TEST(EnergyMeter, AddsUpProcessorsAndTheirWraps) {

@@ -8,9 +8,12 @@
 
 #include "comm/communicator_checks.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/simulated_time.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "support/thread_communicator.hpp"
+#include "hanse/comm/cluster.hpp"
+#include "hanse/comm/simulated_communicator.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -30,6 +33,89 @@ INSTANTIATE_TEST_SUITE_P(All, ThreadCommunicator,
                            return std::get<0>(instance.param).name +
                                   std::to_string(std::get<1>(instance.param));
                          });
+
+// Ranks on hosts of their own, with links of 1 MB/s.
+Cluster hosts(int ranks) {
+  return {.ranks = ranks,
+          .hosts = ranks,
+          .network = {.latency_s = 1, .rate = 1e6},
+          .memory = {.latency_s = 0.01, .rate = 1e8}};
+}
+
+void run_simulated(int ranks, const std::function<void(Communicator&)>& body) {
+  run_threads(ranks, [&](Communicator& comm) {
+    const SimulatedTime time;
+    body(*make_simulated_communicator(comm, hosts(comm.size())));
+  });
+}
+
+// It does what every communicator does, and its bytes are the same.
+class SimulatedCommunicator : public testing::TestWithParam<Case> {};
+
+TEST_P(SimulatedCommunicator, Check) {
+  const auto& [check, ranks] = GetParam();
+  run_simulated(ranks, check.run);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SimulatedCommunicator,
+                         testing::Combine(testing::ValuesIn(communicator_checks()),
+                                          testing::Values(1, 3, 4)),
+                         [](const auto& instance) {
+                           return std::get<0>(instance.param).name +
+                                  std::to_string(std::get<1>(instance.param));
+                         });
+
+constexpr double kOwnWork_s = 0.5;  // of a check, at most
+
+TEST(SimulatedRanks, AllGoOnWithTheLatestWhenTheMessageIsThere) {
+  run_simulated(3, [](Communicator& comm) {
+    pass_time(100.0 * comm.rank());
+    std::vector<float> row(2'500'000);
+    comm.bcast(std::span(row), 0);
+    double now_s = 200 + transfer_s(hosts(3), 10e6);
+    EXPECT_NEAR(simulated_seconds(), now_s, kOwnWork_s);
+    EXPECT_NEAR(comm.seconds(), now_s - 100 * comm.rank(), kOwnWork_s);
+    comm.barrier();
+    EXPECT_NEAR(simulated_seconds(), now_s += 2, kOwnWork_s);
+    comm.allreduce_one(1.0, ReduceOp::kSum);
+    EXPECT_NEAR(simulated_seconds(), now_s += 4, kOwnWork_s);
+  });
+}
+
+TEST(SimulatedRanks, AnExchangeOverlaps) {
+  run_simulated(3, [](Communicator& comm) {
+    std::vector<int64_t> sum(1'250'000);
+    std::vector<float> row(sum.size());
+    int64_t steps = 0;
+    const ExchangeTimes times =
+        comm.exchange(std::span(sum), std::span(row), [&](int64_t begin, int64_t end) {
+          pass_time(30 * static_cast<double>(end - begin) / 1.25e6);
+          ++steps;
+        });
+    EXPECT_NEAR(simulated_seconds(), exchange_s(hosts(3), 10e6, 5e6, 30), kOwnWork_s);
+    if (comm.rank() != 0) return;
+    EXPECT_GT(steps, 0);
+    EXPECT_NEAR(times.step_s, 30, kOwnWork_s);
+    EXPECT_NEAR(times.reduce_s, transfer_s(hosts(3), 10e6), kOwnWork_s);
+  });
+}
+
+TEST(SimulatedRanks, AMessageArrivesWhenItHasBeenSent) {
+  run_simulated(3, [](Communicator& comm) {
+    std::vector<std::byte> data(1'000'000);
+    if (comm.rank() == 0) {
+      pass_time(50);
+      comm.send(std::span<const std::byte>(data), 2);
+      EXPECT_NEAR(simulated_seconds(), 51, kOwnWork_s);
+    } else if (comm.rank() == 2) {
+      EXPECT_EQ(comm.recv(std::span(data), Communicator::kAnyRank), 0);
+      EXPECT_NEAR(simulated_seconds(), 52, kOwnWork_s);
+    } else {
+      EXPECT_NEAR(simulated_seconds(), 0, kOwnWork_s);
+    }
+    EXPECT_EQ(comm.bytes_moved(), comm.rank() == 0 ? 1'000'000 : 0);
+  });
+}
 
 TEST(RunThreads, EveryRankRunsOnce) {
   std::vector<std::atomic<int>> runs(5);

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
+#include "hanse/comm/forwarding_communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/kinds.hpp"
 #include "support.hpp"
-#include "support/forwarding_communicator.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {

@@ -91,7 +91,7 @@ struct TinyJob {
   UpdateStage* stage = nullptr;  // of all ranks
   ServerOptions server;
   CommOptions comm;
-  double (*clock)() = monotonic_seconds;
+  double (*clock)() = run_seconds;
 };
 
 // The learning ones with rates that move the probabilities within a few rounds.

@@ -8,9 +8,15 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 # A round takes 12 s of training over the ranks and a second of communication. LAUNCHED_RANKS comes
-# from the launcher; MODEL and BREAK are numbers of ranks.
+# from the launcher; MODEL and BREAK are numbers of ranks. A plan's longest client takes 2 s.
 PROGRAM = r"""#!/usr/bin/env bash
-echo "$LAUNCHED_RANKS $*" >>calls
+echo "${LAUNCHED_RANKS-} $*" >>calls
+if [[ $1 == plan ]]; then
+  echo '{"sample_seconds": 0.001, "memory_gbit": 20, "memory_latency_us": 1, "participants": 10,
+   "train_seconds": 2, "exchange_seconds": 1.5, "server_seconds": 0.5, "small_seconds": 0.25,
+   "round_seconds": 3.75, "sent_bytes": 3e6, "peak_bytes": 4e8}'
+  exit
+fi
 for option; do
   case $option in
     --run.out=*) out=${option#--run.out=} ;;
@@ -79,6 +85,37 @@ class BenchScalingTest(ScriptTest):
         self.assertEqual(self.column("speedup"), [1, 2, 4])
         self.assertEqual(self.column("efficiency"), [1, 1, 1])
 
+    def test_simulated_and_planned(self):
+        """Twelve seconds of training on rows of four kinds; the plan's longest client takes two."""
+        far = ["--ranks", "1,2", "--simulate", "4,8", "--plan", "64", "--cores", "4",
+               "--link-gbit", "100"]
+        result = self.scaling(*far)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = {(row["kind"], int(row["ranks"])): row for row in self.table()}
+        self.assertEqual(list(rows), [("measured", 1), ("measured", 2), ("again", 1), ("again", 2),
+                                      ("simulated", 4), ("simulated", 8), ("planned", 64)])
+        calls = self.calls()
+        # What a sample takes on as many ranks as were measured, or as there are cores.
+        self.assertEqual(calls[0].split()[:2], [str(min(2, os.cpu_count())), "plan"])
+        again, simulated, planned = [
+            next(call for call in calls if words in call)
+            for words in ("again-2/", "simulated-8/", "--ranks=64")]
+        for call, hosts, cores in ((again, 1, os.cpu_count()), (simulated, 2, 4)):
+            for word in ("sample-us=1000.0", f"hosts={hosts}", f"cores={cores}",
+                         "link-gbit=100.0", "latency-us=20", "memory-gbit=20"):
+                self.assertIn(f"--simulate.{word}", call)
+        for word in ("--hosts=16", "--cores=4", "--link-gbit=100.0", "--latency-us=20"):
+            self.assertIn(word, planned)
+        self.assertEqual(float(rows["simulated", 8]["speedup"]), 13 / 2.5)
+        self.assertEqual(float(rows["planned", 64]["seconds"]), 3.75)
+        self.assertEqual(float(rows["planned", 64]["communication"]), 1.25)
+        self.assertEqual([row["bottleneck"] for row in rows.values()],
+                         ["training"] * 6 + ["the longest client"])
+        self.assertIn("by ranks: 1: 1.00, 2: 1.00", result.stdout)
+        self.assertEqual(self.scaling(*far).returncode, 0)
+        plans = [call for call in self.calls() if "plan" in call.split()[:2]]
+        self.assertEqual(len(plans), 3)  # the samples once
+
     def test_the_same_command_runs_what_is_missing(self):
         broken = self.scaling("--ranks", "1,2,4", BREAK="2")
         self.assertEqual(broken.returncode, 1)
@@ -89,10 +126,12 @@ class BenchScalingTest(ScriptTest):
         self.assertEqual(self.column("ranks"), [1, 2, 4])
 
     def test_models_that_depend_on_the_ranks(self):
-        result = self.scaling("--ranks", "1,2", MODEL="2")
+        result = self.scaling("--ranks", "1,2", "--simulate", "4,8", MODEL="2")
         self.assertEqual(result.returncode, 1)
         self.assertIn("the model of 2 ranks is not that of 1", result.stderr)
-        self.assertEqual(self.column("ranks"), [1, 2])
+        self.assertIn("the simulated model of 2 ranks is not that of 1", result.stderr)
+        self.assertNotIn("model of 8", result.stderr)
+        self.assertEqual(self.column("ranks"), [1, 2, 1, 2, 4, 8])
 
     def test_slurm(self):
         """The batch job asks for 1, 2, 4, ... and all of the allocation's ranks."""
@@ -111,6 +150,7 @@ class BenchScalingTest(ScriptTest):
     def test_bad_input(self):
         for arguments, words in [
                 (["--ranks", "1,x"], ["--ranks 1,x", "hint"]), (["--ranks", "0"], ["--ranks 0"]),
+                (["--simulate", "4,-1"], ["--simulate 4,-1"]), (["--cores", "0"], ["--cores"]),
                 (["--repeats", "0"], ["--repeats"]), (["--rank", "2"], ["'--rank'", "--help"]),
                 (["--run.out=x"], ["run.out", "--out"]),
                 (["--launch", "srun -n 4"], ["{ranks}", "hint"]),

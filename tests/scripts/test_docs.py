@@ -128,10 +128,10 @@ class GuideTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertTrue((ROOT / path).exists(), path)
 
-    def test_ten_questions(self):
-        section = self.text.split("\n## Ten questions\n")[1].split("\n## ")[0]
+    def test_questions(self):
+        section = self.text.split("\n## Questions\n")[1].split("\n## ")[0]
         rows = re.findall(r"^\| (.+\?) \| (.+) \|$", section, re.MULTILINE)
-        self.assertEqual(len(rows), 10)
+        self.assertEqual(len(rows), 11)
         for question, answer in rows:
             with self.subTest(question=question):
                 self.assertTrue(re.findall(r"`src/[\w/.-]+`", answer))

@@ -8,7 +8,7 @@
 
 #include "hanse/base/random.hpp"
 #include "hanse/base/row_part.hpp"
-#include "support/forwarding_communicator.hpp"
+#include "hanse/comm/forwarding_communicator.hpp"
 
 namespace hanse {
 

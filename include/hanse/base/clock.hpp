@@ -1,4 +1,4 @@
-// Monotonic time in seconds, and a stopwatch that adds up phases.
+// Time in seconds, and a stopwatch that adds up phases.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,15 @@ inline double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Adds the lifetime of the object, in seconds, to `total_s`.
+// The time of a run, by which it measures what it does: monotonic_seconds(), or in a simulated run
+// the time that this thread's rank would have (simulated_time.hpp).
+double run_seconds();
+
+// Adds the lifetime of the object, in seconds of run_seconds(), to `total_s`.
 class PhaseTimer {
  public:
-  explicit PhaseTimer(double& total_s) : total_s_(total_s), start_s_(monotonic_seconds()) {}
-  ~PhaseTimer() { total_s_ += monotonic_seconds() - start_s_; }
+  explicit PhaseTimer(double& total_s) : total_s_(total_s), start_s_(run_seconds()) {}
+  ~PhaseTimer() { total_s_ += run_seconds() - start_s_; }
   PhaseTimer(const PhaseTimer&) = delete;
   PhaseTimer& operator=(const PhaseTimer&) = delete;
 

@@ -103,7 +103,7 @@ class OptionTable {
   // Throws InvalidArgument: unknown key, text that is no value of the type, value out of range.
   void set(const std::string& key, const std::string& text, const std::string& where);
 
-  bool contains(const std::string& key) const;
+  bool contains(const std::string& key) const { return index_.contains(key); }
   const Option& at(const std::string& key) const;  // REQUIRES: contains(key)
   // In the order of add(), or of gather_sections().
   std::span<const Option> options() const { return options_; }

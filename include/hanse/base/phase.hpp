@@ -34,7 +34,7 @@ struct PhaseTotal {
 };
 using PhaseTotals = std::array<PhaseTotal, kPhases>;
 
-// Counts the time of this thread anew, since `start_s` of monotonic_seconds(), which is in set-up.
+// Counts the time of this thread anew, since `start_s` of run_seconds(), which is in set-up.
 void begin_phases(double start_s);
 
 // Of this thread, to this moment: their seconds sum to the time since begin_phases().

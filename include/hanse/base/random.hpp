@@ -28,6 +28,7 @@ enum class Purpose : uint64_t {
   kDeadline = 10,     // order of the participants of a round with a time limit
   kEvaluation = 11,   // which clients an evaluation is of
   kAdapters = 12,     // initial adapters; seed: the first draw of the initial parameters
+  kSimulated = 13,    // the update of a client that is not trained
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase

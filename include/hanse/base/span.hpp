@@ -8,7 +8,7 @@ namespace hanse {
 
 struct Span {
   const char* name;       // a literal
-  double start_s, end_s;  // of monotonic_seconds()
+  double start_s, end_s;  // of run_seconds()
   int64_t client = -1;
   int64_t bytes = -1;  // of a message, on this rank
 };

@@ -11,6 +11,7 @@
 #include "hanse/job/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
+#include "hanse/job/simulate_options.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
@@ -78,6 +79,7 @@ struct Job {
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
   ReportOptions report;
+  SimulateOptions simulate;
   BanditOptions bandit;
   OnlineOptions online;
 };

@@ -74,8 +74,7 @@ class Model {
   int64_t n_params() const { return layout_.n_params(); }
 
   // Fills the row: every tensor uniform in +-1/sqrt(fan_in), drawn in the row's order, or the
-  // constant it starts with; or zeros, which draws nothing. Values that are given take their
-  // places.
+  // constant it starts with; or zeros, which draws nothing. Given values take their places.
   void initialize(std::span<float> row, RandomStream& stream) const;
   void start_from_zeros() { from_zeros_ = true; }
   struct StartPart {

@@ -21,16 +21,16 @@ struct FederatedSettings {
   ClientOptions client;
   ServerOptions server;
   CommOptions comm;
-  double round_seconds = 0;        // after which no participant starts; 0: no limit
-  int64_t loss_batches = 0;        // samples of F_i: so many mini-batches; 0: all
-  bool equal_importance = false;   // the sampler's lambda_m: 1/M; else by samples
-  bool regret = false;             // measure the sampler's regret: all clients train every round
-  bool trace = false;              // keep what the rules were given
-  AskedMetrics asked = {};         // of evaluations
-  bool own_models = false;         // evaluate every client's own model, not the shared one
-  int64_t tune_steps = 0;          // of each client's training before it is evaluated; 0: none
-  std::string state_folder = ".";  // of the client states' mapped file
-  double (*clock)() = monotonic_seconds;  // of all that a round times; tests bring their own
+  double round_seconds = 0;         // after which no participant starts; 0: no limit
+  int64_t loss_batches = 0;         // samples of F_i: so many mini-batches; 0: all
+  bool equal_importance = false;    // the sampler's lambda_m: 1/M; else by samples
+  bool regret = false;              // measure the sampler's regret: all clients train every round
+  bool trace = false;               // keep what the rules were given
+  AskedMetrics asked = {};          // of evaluations
+  bool own_models = false;          // evaluate every client's own model, not the shared one
+  int64_t tune_steps = 0;           // of each client's training before it is evaluated; 0: none
+  std::string state_folder = ".";   // of the client states' mapped file
+  double (*clock)() = run_seconds;  // of all that a round times; tests bring their own
 };
 
 }  // namespace hanse

@@ -17,6 +17,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/simulated_time.hpp"
 #include "hanse/base/span.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/sums/update_sum.hpp"
@@ -240,6 +241,7 @@ class HostEngine final : public Engine, private SoloTraining {
                  Findings& findings) {
     const Assignment& mine = round.plan.entries()[entry];
     const InSpan span("client", mine.client);
+    const DeclaredTime turn;
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
     ClientOutcome outcome = train_client(task_of(round, mine.client, state));

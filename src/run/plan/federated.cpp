@@ -95,6 +95,7 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   sheet.add("train_seconds",
             workload.has_losses ? "a round's training and losses" : "a round's training",
             times.training_s);
+  sheet.field("sample_seconds", rates.train_sample_s);
   if (times.products_s > 0) sheet.add("gram_seconds", "inner products", times.products_s);
   sheet.add("down_seconds", "the model to the ranks", times.down_s);
   sheet.add("up_seconds", "the sum of the updates", times.up_s);

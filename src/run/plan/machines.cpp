@@ -7,7 +7,6 @@
 #include <sched.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/comm/tree_shape.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/schedule.hpp"
 
@@ -18,29 +17,6 @@ namespace {
 constexpr double kAssumedGbit = 10;
 constexpr double kAssumedLatency_s = 20e-6;
 constexpr double kMemoryLatency_s = 1e-6;
-
-double bytes_a_second(double gbit) { return gbit * 1e9 / 8; }
-
-struct Transfer {
-  double wire_s = 0;  // of the slowest part
-  double fill_s = 0;  // until the first piece has come through
-  double seconds() const { return wire_s + fill_s; }
-};
-
-Transfer transfer(const Cluster& cluster, double bytes) {
-  if (cluster.ranks == 1 || bytes <= 0) return {};
-  const double piece = std::min(bytes, kPieceBytes);
-  Transfer found{.wire_s = bytes / cluster.memory.rate};
-  const auto add = [&](const TreeShape& tree, const Link& link) {
-    if (tree.levels == 0) return;
-    found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.rate);
-    found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.rate);
-  };
-  const auto pieces = static_cast<int64_t>(std::ceil(bytes / piece));
-  add(tree_between_hosts(cluster.hosts, pieces), cluster.network);
-  add(tree_within_host(cluster.ranks_a_host()), cluster.memory);
-  return found;
-}
 
 // Cores that the ranks of a host may use together.
 double cores_of(Communicator& host) {
@@ -58,23 +34,6 @@ bool is_dedicated(const Job& job, const Cluster& cluster) {
 }
 
 }  // namespace
-
-double transfer_s(const Cluster& cluster, double bytes) {
-  return transfer(cluster, bytes).seconds();
-}
-
-double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s) {
-  const Transfer up = transfer(cluster, up_bytes);
-  const Transfer down = transfer(cluster, down_bytes);
-  const double wire_s = cluster.hosts > 1 ? std::max({up.wire_s, down.wire_s, step_s})
-                                          : up.wire_s + down.wire_s + step_s;
-  return wire_s + up.fill_s + down.fill_s;
-}
-
-double small_s(const Cluster& cluster) {
-  return std::ceil(std::log2(number(cluster.hosts))) * cluster.network.latency_s +
-         std::ceil(std::log2(number(cluster.ranks_a_host()))) * cluster.memory.latency_s;
-}
 
 double busiest(const Cluster& cluster, std::span<const double> loads) {
   std::vector<double> work(static_cast<std::size_t>(cluster.hosts));
@@ -146,6 +105,8 @@ void describe(const Cluster& cluster, const std::string& source, PlanSheet& shee
   sheet.field("workers", cluster.workers());
   sheet.add("hosts", "hosts", cluster.hosts);
   sheet.add("cores", "cores a host", cluster.cores);
+  sheet.field("memory_gbit", cluster.memory.rate * 8 / 1e9);
+  sheet.field("memory_latency_us", 1e6 * cluster.memory.latency_s);
   if (cluster.hosts == 1) return;
   const double gbit = cluster.network.rate * 8 / 1e9;
   sheet.line("link of a host", fmt::format("{:.3g} Gbit/s, {:.3g} us ({})", gbit,

@@ -1,0 +1,70 @@
+#include "hanse/client/simulated_update.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "hanse/base/random.hpp"
+#include "hanse/base/simulated_time.hpp"
+
+namespace hanse {
+
+namespace {
+
+class SimulatedUpdate final : public LocalUpdate {
+ public:
+  SimulatedUpdate(std::unique_ptr<LocalUpdate> inner, const ClientOptions& options,
+                  const Federation& federation, double sample_s)
+      : LocalUpdate(inner->state_blocks()),
+        inner_(std::move(inner)),
+        options_(options),
+        federation_(federation),
+        sample_s_(sample_s) {}
+
+  int64_t control_width() const override { return inner_->control_width(); }
+  bool control_returns() const override { return inner_->control_returns(); }
+  bool sends_direction() const override { return inner_->sends_direction(); }
+
+  ClientOutcome train(const ClientTask& task) override {
+    const int64_t samples = samples_processed(options_, federation_.train(task.client).size());
+    pass_time(sample_s_ * static_cast<double>(samples));
+    RandomStream stream(task.seed, Purpose::kSimulated, static_cast<uint64_t>(task.round),
+                        static_cast<uint64_t>(task.client));
+    const double loss = 1 + stream.uniform();
+    if (sends_direction()) std::fill(task.row.begin(), task.row.end(), 0.0F);
+    move(stream, task.row);
+    if (control_returns()) {
+      move(stream, task.control_change);
+    } else {  // counts the client
+      std::fill(task.control_change.begin(), task.control_change.end(), 1.0F);
+    }
+    return {.loss = loss, .samples = samples, .rate = 1};
+  }
+
+ private:
+  // Two entries a draw.
+  static void move(RandomStream& stream, std::span<float> row) {
+    constexpr float kUnit = 0x1p-41F;
+    for (std::size_t i = 0; i < row.size(); i += 2) {
+      const uint64_t bits = stream.next();
+      row[i] += kUnit * static_cast<float>(static_cast<int32_t>(bits));
+      if (i + 1 < row.size()) {
+        row[i + 1] += kUnit * static_cast<float>(static_cast<int32_t>(bits >> 32));
+      }
+    }
+  }
+
+  std::unique_ptr<LocalUpdate> inner_;
+  ClientOptions options_;
+  const Federation& federation_;
+  double sample_s_;
+};
+
+}  // namespace
+
+std::unique_ptr<LocalUpdate> make_simulated_update(std::unique_ptr<LocalUpdate> inner,
+                                                   const ClientOptions& options,
+                                                   const Federation& federation, double sample_s) {
+  return std::make_unique<SimulatedUpdate>(std::move(inner), options, federation, sample_s);
+}
+
+}  // namespace hanse
