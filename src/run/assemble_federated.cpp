@@ -148,6 +148,18 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
   return needs;
 }
 
+// The sizes of batches that a network or a loss from a file will get: it may refuse some.
+void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  if (!parts.files.contains("model.path") && !parts.files.contains("client.objective")) return;
+  // To be evaluated, those held out may train models of their own.
+  const bool held_out_train = evaluates_own_models(job) || job.evaluate.tune_steps > 0;
+  const int64_t trained =
+      parts.federation.clients() + (held_out_train ? parts.federation.held_out() : 0);
+  const int64_t batches = parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
+  try_batches(batch_trials(job.client, parts.federation, *parts.model, trained, batches), comm,
+              parts);
+}
+
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -178,14 +190,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
   });
-  if (parts.files.contains("model.path") || parts.files.contains("client.objective")) {
-    const int64_t trained =  // to be evaluated, those held out may train models of their own
-        federation.clients() +
-        (evaluates_own_models(job) || job.evaluate.tune_steps > 0 ? federation.held_out() : 0);
-    const int64_t batches =
-        parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
-    try_batches(batch_trials(job.client, federation, model, trained, batches), comm, parts);
-  }
+  try_sizes(job, comm, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
   const RoundNeeds needs{.update = *parts.update,

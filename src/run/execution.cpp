@@ -281,20 +281,6 @@ class Execution {
   }
 
   // Rank 0: what training has come to.
-  void write_models() {
-    directory_->write_clients(last_.clients, parts_->federation,
-                              asked_metrics(job_.evaluate.metrics));
-    write_model(directory_->file("model.h5"), protocol().model_layout(), protocol().model_row());
-    if (!protocol().averaged_row().empty()) {
-      write_model(directory_->file("averaged.h5"), protocol().model_layout(),
-                  protocol().averaged_row());
-    }
-    if (!job_.run.state_dict) return;
-    write_file(directory_->file("state_dict.pt"),
-               torch_library().state_dict(protocol().model_layout(), protocol().model_row()));
-  }
-
-  // Rank 0: what training has come to.
   void write_results() {
     directory_->write_clients(last_.clients, parts_->federation, asked_of(job_));
     if (const std::string& table = protocol().confusion(); !table.empty()) {
