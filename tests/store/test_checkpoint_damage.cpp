@@ -14,12 +14,12 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "support/thread_communicator.hpp"
+#include "hanse/comm/forwarding_communicator.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "store/checkpoint_fixture.hpp"
 #include "store/file_size_limit.hpp"
 #include "support/scratch_folder.hpp"
-#include "support/forwarding_communicator.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
