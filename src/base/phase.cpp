@@ -4,6 +4,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/span.hpp"
+#include "nvtx_range.hpp"
 
 namespace hanse {
 
@@ -48,6 +49,7 @@ PhaseTotals phase_totals() {
 InPhase::InPhase(Phase phase)
     : outer_(clock_of_thread.phase), start_s_(clock_of_thread.turn(phase)), total_s_(nullptr) {
   ++clock_of_thread.totals[static_cast<std::size_t>(phase)].calls;
+  open_range(phase_name(phase));
 }
 
 InPhase::InPhase(Phase phase, double& total_s) : InPhase(phase) { total_s_ = &total_s; }
@@ -55,6 +57,7 @@ InPhase::InPhase(Phase phase, double& total_s) : InPhase(phase) { total_s_ = &to
 InPhase::~InPhase() {
   const char* name = phase_name(clock_of_thread.phase);
   const double now_s = clock_of_thread.turn(outer_);
+  close_range();
   if (total_s_) *total_s_ += now_s - start_s_;
   add_span({.name = name, .start_s = start_s_, .end_s = now_s});
 }

@@ -4,6 +4,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/simulated_time.hpp"
+#include "nvtx_range.hpp"
 
 namespace hanse {
 
@@ -28,10 +29,12 @@ std::vector<Span> take_spans() { return std::exchange(spans, {}); }
 
 InSpan::InSpan(const char* name, int64_t client, int64_t bytes)
     : span_{records && !time_is_declared() ? name : nullptr, 0, 0, client, bytes} {
+  open_range(name, client >= 0 ? client : bytes);
   if (span_.name) span_.start_s = run_seconds();
 }
 
 InSpan::~InSpan() {
+  close_range();
   if (!span_.name) return;
   span_.end_s = run_seconds();
   add_span(span_);

@@ -15,6 +15,8 @@ struct Transfer {
   double seconds() const { return wire_s + fill_s; }
 };
 
+int64_t pieces_of(double bytes) { return static_cast<int64_t>(std::ceil(bytes / kPieceBytes)); }
+
 Transfer transfer(const Cluster& cluster, double bytes) {
   if (cluster.ranks == 1 || bytes <= 0) return {};
   const double piece = std::min(bytes, kPieceBytes);
@@ -24,8 +26,7 @@ Transfer transfer(const Cluster& cluster, double bytes) {
     found.wire_s = std::max(found.wire_s, tree.copies * bytes / link.rate);
     found.fill_s += tree.levels * (link.latency_s + tree.copies * piece / link.rate);
   };
-  const auto pieces = static_cast<int64_t>(std::ceil(bytes / piece));
-  add(tree_between_hosts(cluster.hosts, pieces), cluster.network);
+  add(tree_between_hosts(cluster.hosts, pieces_of(bytes)), cluster.network);
   add(tree_within_host(cluster.ranks_a_host()), cluster.memory);
   return found;
 }
@@ -34,6 +35,11 @@ Transfer transfer(const Cluster& cluster, double bytes) {
 
 double transfer_s(const Cluster& cluster, double bytes) {
   return transfer(cluster, bytes).seconds();
+}
+
+double link_bytes(const Cluster& cluster, double bytes) {
+  return cluster.hosts == 1 ? 0
+                            : tree_between_hosts(cluster.hosts, pieces_of(bytes)).copies * bytes;
 }
 
 double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include <mpi.h>
 
@@ -22,6 +23,9 @@ constexpr int64_t kChunkBytes = int64_t{64} << 20;  // of one MPI message; far b
 // all ranks are there, and do not sleep: they go through many small steps, and a rank that sleeps
 // between polls delays each of them.
 constexpr int64_t kLongBytes = int64_t{64} << 10;
+// The same of ranks that share hosts: MPI's own trees know nothing of hosts, and send a message
+// over the link of a host once a rank.
+constexpr int64_t kHostBytes = int64_t{4} << 10;
 constexpr double kPollPatiently_s = 1e-3;  // before the first sleep, when every rank has a core
 constexpr double kPollBriefly_s = 20e-6;   // when ranks share cores
 
@@ -38,6 +42,8 @@ class MpiCommunicator final : public Communicator {
     int shared = host_share(host).shares_processors() ? 1 : 0;
     hosts_ = hosts_of_ranks(comm_, host);
     MPI_Comm_free(&host);
+    const auto hosts = std::set<int>(hosts_.begin(), hosts_.end()).size();
+    if (hosts > 1 && hosts < hosts_.size()) long_bytes_ = kHostBytes;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce",
               comm_);
     patience_s_ = shared ? kPollBriefly_s : kPollPatiently_s;
@@ -182,7 +188,8 @@ class MpiCommunicator final : public Communicator {
   std::shared_ptr<Watchdog> watchdog_;
   int rank_ = 0;
   int size_ = 1;
-  std::vector<int> hosts_;  // [size] the lowest rank of each rank's host
+  std::vector<int> hosts_;           // [size] the lowest rank of each rank's host
+  int64_t long_bytes_ = kLongBytes;  // of broadcasts and reductions
   double patience_s_ = kPollBriefly_s;
   std::vector<std::byte> scratch_;  // of reductions
 };
@@ -190,7 +197,7 @@ class MpiCommunicator final : public Communicator {
 void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
   const Operation operation(*this, "bcast", buffer.bytes());
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
-  if (buffer.bytes() <= kLongBytes) {
+  if (buffer.bytes() <= long_bytes_) {
     complete("MPI_Ibcast", [&](MPI_Request* request) {
       return MPI_Ibcast(buffer.data, static_cast<int>(buffer.count), mpi_type(buffer.type), root,
                         comm_, request);
@@ -206,7 +213,7 @@ void MpiCommunicator::bcast_impl(Buffer buffer, int root) {
 void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
   const Operation operation(*this, "reduce", buffer.bytes());
   if (rank_ == root) bytes_moved_ += buffer.bytes() * (size_ - 1);
-  if (buffer.bytes() <= kLongBytes) {
+  if (buffer.bytes() <= long_bytes_) {
     complete("MPI_Ireduce", [&](MPI_Request* request) {
       return MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : buffer.data, buffer.data,
                          static_cast<int>(buffer.count), mpi_type(buffer.type), mpi_op(op), root,
@@ -219,7 +226,7 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
 }
 
 ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
-  if (data.bytes() <= kLongBytes) return Communicator::exchange_impl(data, result, step);
+  if (data.bytes() <= long_bytes_) return Communicator::exchange_impl(data, result, step);
   const Operation operation(*this, "exchange", data.bytes() + result.bytes());
   if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
   const Chunks there = chunks_of(data);

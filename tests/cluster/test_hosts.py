@@ -45,6 +45,26 @@ class SameBits(hanse.Case):
         self.assert_digest(run, straight)
 
 
+class Wire(hanse.Case):
+    """What goes over the hosts' links."""
+
+    def received(self):
+        return sum(int(count) for count in
+                   re.findall(r"^ *host\d+: *(\d+)", hanse.text("/proc/net/dev"), re.MULTILINE))
+
+    def test_ranks_of_a_host_add_up_first(self):
+        """Short messages too: twice the ranks send hardly more over the links."""
+        job = self.job({"run.rounds": 30, "data.shape": "1,28,28", "data.classes": 10,
+                        "evaluate.every": 0, "server.role": "shared"})
+        sent = []
+        for ranks in (HOSTS, 2 * HOSTS):
+            before = self.received()
+            self.train(job, f"ranks-{ranks}", ranks)
+            sent.append(self.received() - before)
+        self.assertGreater(sent[0], 30 * 12 * 7850 * (HOSTS - 1))
+        self.assertLess(sent[1], 1.3 * sent[0])
+
+
 class SharedData(hanse.Case):
     def memories(self, pid):
         """Numbers of the unnamed files with the data that a rank has mapped."""

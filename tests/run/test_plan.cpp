@@ -52,6 +52,15 @@ TEST(PlanTransfers, RanksOfAHost) {
                    10 + (1 + kPieceSeconds) + (0.01 + 2 * kPieceSeconds / 100));
 }
 
+// The ranks of a host add up what they have before it is sent.
+TEST(PlanTransfers, ALinkCarriesAMessageOnceWhateverTheRanks) {
+  EXPECT_EQ(link_bytes(cluster(5, 5), 10e6), 10e6);
+  EXPECT_EQ(link_bytes(cluster(40, 5), 10e6), 10e6);
+  EXPECT_EQ(link_bytes(cluster(40, 5), kPieceBytes), 2 * kPieceBytes);
+  EXPECT_EQ(link_bytes(cluster(2, 2), 100), 100);
+  EXPECT_EQ(link_bytes(cluster(8, 1), 10e6), 0);
+}
+
 TEST(PlanTransfers, NoFasterThanTheMemory) {
   Cluster fast = cluster(5, 5);
   fast.network.rate = 1e10;

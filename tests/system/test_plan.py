@@ -103,6 +103,8 @@ class Machines(Plan):
         for few, many in zip(plans, plans[1:]):
             self.assertGreater(many["sent_bytes"], few["sent_bytes"])
             self.assertGreater(many["down_seconds"], few["down_seconds"])
+            self.assertEqual(many["link_bytes"], few["link_bytes"])  # of a chain of hosts
+        self.assertEqual(plans[0]["link_bytes"], 12 * plans[0]["parameters"])
         wire_s = 4 * plans[0]["parameters"] * 8 / 1e9
         for plan in plans:
             self.assertEqual(plan["link_gbit"], 1)

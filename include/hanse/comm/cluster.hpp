@@ -42,6 +42,10 @@ inline double bytes_a_second(double gbit) { return gbit * 1e9 / 8; }
 // is that of the slowest part, the memory's at least, and each further level adds a piece's.
 double transfer_s(const Cluster& cluster, double bytes);
 
+// What of such a message the busiest host's link carries, each way: once, or twice where the hosts
+// are a tree, whatever the number of their ranks. 0 on one host.
+double link_bytes(const Cluster& cluster, double bytes);
+
 // Seconds until a sum has come to rank 0, has been worked on there for `step_s`, and what came of
 // it stands on all ranks. Parts of it go down while others come up: between hosts the two
 // directions of a link work at once, within a host the same cores do all of it.

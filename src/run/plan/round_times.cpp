@@ -27,6 +27,7 @@ RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double se
                    .up_s = transfer_s(cluster, up_bytes)};
   times.exchange_s = kind.overlaps ? exchange_s(cluster, up_bytes, down_bytes, server_s)
                                    : times.up_s + server_s + times.down_s;
+  times.link_bytes = link_bytes(cluster, up_bytes) + link_bytes(cluster, down_bytes);
   const double controls = number(facts.control_width);
   times.exchange_s += transfer_s(cluster, entry * controls);
   if (facts.control_returns) times.exchange_s += transfer_s(cluster, sizeof(float) * controls);

@@ -85,7 +85,8 @@ struct RoundTimes {
   double up_s = 0;        // the updates' sum to rank 0
   // Those two and the server's step, which may overlap, and control variates.
   double exchange_s = 0;
-  double small_s = 0;  // messages of a few bytes, and what ranks lose by waiting
+  double link_bytes = 0;  // of these, over the busiest host's link
+  double small_s = 0;     // messages of a few bytes, and what ranks lose by waiting
   double evaluation_s = 0;
 
   double round_s() const { return training_s + products_s + exchange_s + small_s; }
