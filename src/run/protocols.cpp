@@ -72,7 +72,7 @@ const Family<ProtocolKind> kProtocols{
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit},
       {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
        .except = {"evaluate.view", "evaluate.metrics", "evaluate.start", "evaluate.best",
-                  "run.patience", "run.target", "data.seed"}},
+                  "run.patience", "run.target", "data.seed", "data.normalize"}},
       std::nullopt,
       assemble_bandit}}};
 
