@@ -11,6 +11,7 @@ void BatchStream::start(const ClientTask& task) {
   batch_ = options_.batch > 0 ? std::min(options_.batch, samples()) : samples();
   shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
                           static_cast<uint64_t>(task.client));
+  augmentation_.start(task);
   end_ = next_ = samples_a_pass(options_, samples());
 }
 
@@ -43,6 +44,7 @@ Batch BatchStream::next() {
   gathered_.gather(federation_, begin, chosen);
   federation_.prefetch(begin, upcoming());  // arrives while this batch is computed
   Batch batch = gathered_.view();
+  augmentation_.apply(gathered_, batch);
   batch.class_weights = class_weights_;
   return batch;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "augmentation.hpp"
 #include "class_weights.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/client/gathered_batch.hpp"
@@ -23,9 +24,13 @@ inline RandomStream dropout_stream(const ClientTask& task) {
 // four bytes a sample.
 class BatchStream {
  public:
-  // `federation` must outlive the object. Throws InvalidArgument as ClassWeights does.
+  // `federation` must outlive the object. Throws InvalidArgument as Augmentation and ClassWeights
+  // do.
   BatchStream(const ClientOptions& options, const Federation& federation)
-      : options_(options), federation_(federation), weights_(options, federation) {}
+      : options_(options),
+        federation_(federation),
+        augmentation_(options.augmentation, federation),
+        weights_(options, federation) {}
 
   // Calls step(batch, noise) -> mean loss of the batch for every step of the task's round; `noise`
   // is the client's stream for dropout. A batch is valid until the next one.
@@ -49,7 +54,7 @@ class BatchStream {
   void start(const ClientTask& task);
   int64_t steps() const { return local_steps(options_, samples()); }
   Batch next();
-  // The same without a copy: samples begin + order[i] of the federation.
+  // The same without a copy, as they are: samples begin + order[i] of the federation.
   struct Samples {
     int64_t begin;
     std::span<const int32_t> order;
@@ -71,6 +76,7 @@ class BatchStream {
   RandomStream shuffle_{0, Purpose::kShuffle};
   std::vector<int32_t> order_;  // [samples()] from begin_
   GatheredBatch gathered_;
+  Augmentation augmentation_;
   ClassWeights weights_;
   const float* class_weights_ = nullptr;  // [classes] of the client
 };

@@ -76,4 +76,11 @@ double propfair_slope(const PropfairOptions& options, double loss) {
   return 1 / (options.reference ? options.base : PropfairOptions::kLeastRoom);
 }
 
+std::string augmentation_key(const AugmentationOptions& options) {
+  if (options.crop > 0) return "client.crop";
+  if (options.flip > 0) return "client.flip";
+  if (options.cutout > 0) return "client.cutout";
+  return options.mixup > 0 ? "client.mixup" : "";
+}
+
 }  // namespace hanse

@@ -10,6 +10,7 @@
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "kinds.hpp"
+#include "normalize.hpp"
 #include "sources.hpp"
 #include "split.hpp"
 
@@ -108,6 +109,30 @@ void hold_out_clients(Found& found, const FederationOptions& federation, uint64_
   }
 }
 
+// Collective. What the first rank of the host finds.
+std::vector<ChannelScale> share_scales(const std::string& text, const Federation& federation,
+                                       Communicator& host) {
+  std::vector<ChannelScale> scales;
+  agree_on(host, [&] {
+    if (host.rank() != 0) return;
+    scales = channel_scales(text, federation.sample_shape(), [&](const auto& use) {
+      std::vector<float> sample(static_cast<std::size_t>(federation.sample_values()));
+      for (int64_t client = 0; client < federation.clients(); ++client) {
+        const SampleRange own = federation.train(client);
+        for (int64_t i = own.begin; i < own.end; ++i) {
+          federation.copy({i, i + 1}, sample.data());
+          use(sample.data());
+        }
+      }
+    });
+  });
+  auto count = std::ssize(scales);
+  host.bcast(std::span(&count, 1), 0);
+  scales.resize(static_cast<std::size_t>(count));
+  host.bcast(std::as_writable_bytes(std::span(scales)), 0);
+  return scales;
+}
+
 void share(FederationSizes& sizes, Communicator& host) {
   constexpr std::size_t kFields = sizeof sizes / sizeof(int64_t);
   host.bcast(std::span(reinterpret_cast<int64_t*>(&sizes), kFields), 0);
@@ -179,6 +204,7 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.labels_ = arrays.labels;
   result.targets_ = arrays.targets;
   result.ranges_ = reinterpret_cast<const ClientRanges*>(result.ranges_memory_.get());
+  result.scales_ = share_scales(data.normalize, result, host);
   return result;
 }
 
@@ -206,6 +232,18 @@ void Federation::values_of(int64_t sample, int64_t count, float* out) const {
     std::memcpy(out, start, static_cast<std::size_t>(count) * sizeof(float));
   } else {
     bytes_to_floats(start, out, count, storage == Storage::kByte ? 1.0F / 255.0F : 1.0F);
+  }
+  if (!scales_.empty()) normalize(count, out);
+}
+
+// Of whole samples.
+void Federation::normalize(int64_t count, float* out) const {
+  const int64_t plane = sample_values() / std::ssize(scales_);
+  for (int64_t done = 0; done < count; done += sample_values()) {
+    for (const ChannelScale& scale : scales_) {
+      for (int64_t i = 0; i < plane; ++i) out[i] = (out[i] - scale.mean) * scale.share;
+      out += plane;
+    }
   }
 }
 

@@ -81,6 +81,9 @@ void bind_data(OptionTable& table, DataOptions& data) {
             "training samples; not used where clients have test samples of their own");
   table.add("data.validation-fraction", data.validation_fraction, at_least(0),
             "the same of what tests leave of each client, for validation (evaluate.on); 0: none");
+  table.add("data.normalize", data.normalize,
+            "images: none; all: centre and scale each channel by all clients' training samples; or "
+            "the channels' means and then their deviations, 0.49,0.48,0.45,0.25,0.24,0.26");
   table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
                    "centre and scale the features of a csv by the training samples of each "
                    "client, or of all clients");
@@ -131,6 +134,15 @@ void bind_client(OptionTable& table, ClientOptions& client) {
   table.add("client.accumulate", client.accumulate, at_least(1),
             "mini-batches whose mean gradient makes one step");
   table.add("client.clip", client.clip, at_least(0), "largest gradient norm; 0: off");
+  AugmentationOptions& augmentation = client.augmentation;
+  table.add("client.crop", augmentation.crop, at_least(0),
+            "pixels by which images are moved at random, each way, in training; 0: none");
+  table.add("client.flip", augmentation.flip, between(0.0, 1.0),
+            "probability with which left and right of an image change places in training");
+  table.add("client.cutout", augmentation.cutout, at_least(0),
+            "side of a square at a random place that is 0 in training; 0: none");
+  table.add("client.mixup", augmentation.mixup, at_least(0),
+            "a of the shares ~ Beta(a, a) in which images are mixed in training; 0: none");
   table.add("client.personal", client.personal,
             "names of tensors that stay with the client, with * and ?, separated by commas, e.g. "
             "fc3.* (FedPer) or *norm* (FedBN); empty: none");

@@ -75,6 +75,8 @@ void check_second_order(const Job& job) {
   const std::string steps = beyond_plain_steps(job.client), loss = own_loss_key(job.client);
   require(steps.empty(), steps, steps + " as it is by default");
   require(loss.empty(), loss, "the Hessians of model.loss");
+  const std::string images = augmentation_key(job.client.augmentation);
+  require(images.empty(), images, "samples as they are");
   require(job.server.optimizer == "sgd", "server.optimizer",
           "server.optimizer = sgd: its step is a step of Newton's");
 }

@@ -91,9 +91,30 @@ class NetworkModel : public Model {
                  const GradientTarget& target) {
     flops_ += gradient_flops_ * static_cast<double>(batch.rows);
     if (objective_) return descend_objective(row, batch, noise, target);
-    const double loss = loss_->loss_and_delta(batch, forward(row, batch, &noise));
+    const double loss = of_mixture(
+        batch, forward(row, batch, &noise),
+        [&](const Batch& one, float* logits) { return loss_->loss_and_delta(one, logits); });
     backward(row, batch, target);
     return loss / static_cast<double>(batch.rows);
+  }
+
+  // Loss and deltas by either labels of a mixture, in their shares; of other batches by their own.
+  template <class LossAndDelta>
+  double of_mixture(const Batch& batch, float* logits, LossAndDelta loss_and_delta) {
+    if (batch.mixed == nullptr) return loss_and_delta(batch, logits);
+    const int64_t size = batch.rows * outputs();
+    other_logits_.assign(logits, logits + size);
+    Batch other = batch;
+    other.labels = batch.mixed->labels;
+    other.targets = batch.mixed->targets;
+    const double loss = loss_and_delta(batch, logits);
+    const double other_loss = loss_and_delta(other, other_logits_.data());
+    const double share = batch.mixed->share;
+    const auto own = static_cast<float>(share), rest = 1 - own;
+    for (int64_t i = 0; i < size; ++i) {
+      logits[i] = own * logits[i] + rest * other_logits_[static_cast<std::size_t>(i)];
+    }
+    return share * loss + (1 - share) * other_loss;
   }
 
   // The received row's logits come first: backward() needs what the row's own forward() leaves.
@@ -111,7 +132,11 @@ class NetworkModel : public Model {
         .row = {row, trainable},
         .received = std::span<const float>(received_).first(std::min(received_.size(), trainable)),
         .received_logits = received_logits_.data()};
-    const double loss = objective_->loss_and_delta(step, noise, forward(row, batch, &noise));
+    const double loss =
+        of_mixture(batch, forward(row, batch, &noise), [&](const Batch& one, float* logits) {
+          return objective_->loss_and_delta({one, step.row, step.received, step.received_logits},
+                                            noise, logits);
+        });
     backward(row, batch, target);
     const auto more = objective_->row_gradient();
     if (!more.empty()) {
@@ -125,6 +150,7 @@ class NetworkModel : public Model {
   std::unique_ptr<Objective> objective_;  // null: the loss
   std::vector<float> received_;           // [P] where the objective asks for it
   std::vector<float> received_logits_;    // [rows, outputs] likewise
+  std::vector<float> other_logits_;       // [rows, outputs] of a mixture
 };
 
 }  // namespace hanse

@@ -92,6 +92,11 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
     throw InvalidArgument("a loss of your own smooths labels itself", "client.label-smoothing",
                           "leave it at 0");
   });
+  agree_on(comm, [&] {
+    if (job.client.augmentation.mixup == 0) return;
+    throw InvalidArgument("a loss of your own has one label a sample", "client.mixup",
+                          "leave it at 0");
+  });
   agree_on(comm, [&] { train_for(network, path, parts.federation.classes()); });
   note_file("client.objective", path, comm, parts);
 }

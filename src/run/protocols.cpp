@@ -74,7 +74,7 @@ const Family<ProtocolKind> kProtocols{
        .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.metrics", "evaluate.start",
                   "evaluate.best", "run.patience", "run.target", "data.seed", "evaluate.on",
                   "evaluate.clients", "evaluate.history", "data.validation-fraction",
-                  "federation.validation-clients"}},
+                  "data.normalize", "federation.validation-clients"}},
       std::nullopt,
       assemble_bandit}}};
 

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "support/thread_communicator.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/partition.hpp"
 #include "support.hpp"
+#include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -125,6 +127,67 @@ TEST(Standardize, TheFederationHoldsTheResult) {
   }
   data.kind = "random";
   EXPECT_THROW(Federation::load(data, {}, 1, *alone), AgreedError);
+}
+
+Federation channels(const std::string& normalize, std::vector<int64_t> shape = {2, 3, 5}) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = std::move(shape);
+  data.classes = 3;
+  data.test_fraction = 0.4;
+  data.normalize = normalize;
+  FederationOptions options;
+  options.clients = 4;
+  options.samples = 9;
+  return Federation::load(data, options, 5, *make_single_communicator());
+}
+
+std::vector<float> values_of(const Federation& federation, SampleRange range) {
+  std::vector<float> values(static_cast<std::size_t>(range.size() * federation.sample_values()));
+  federation.copy(range, values.data());
+  return values;
+}
+
+TEST(Normalize, EveryChannelByItsNumbers) {
+  const Federation plain = channels("none"), scaled = channels("0.5,0.25,0.1,4");
+  const auto before = values_of(plain, {0, plain.samples()});
+  const auto after = values_of(scaled, {0, scaled.samples()});
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool first = i % 30 < 15;
+    EXPECT_NEAR(after[i], first ? (before[i] - 0.5F) / 0.1F : (before[i] - 0.25F) / 4, 1e-5) << i;
+  }
+  std::vector<float> some(60);
+  scaled.gather(3, std::vector<int32_t>{4, 1}, some.data());
+  EXPECT_TRUE(std::equal(some.begin(), some.begin() + 30, after.begin() + 7 * 30));
+  EXPECT_TRUE(std::equal(some.begin() + 30, some.end(), after.begin() + 4 * 30));
+}
+
+TEST(Normalize, ByAllTrainingSamples) {
+  const Federation federation = channels("all");
+  double sums[2] = {0, 0}, squares[2] = {0, 0};
+  for (int64_t client = 0; client < 4; ++client) {
+    const auto values = values_of(federation, federation.train(client));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto x = static_cast<double>(values[i]);
+      sums[i % 30 / 15] += x;
+      squares[i % 30 / 15] += x * x;
+    }
+  }
+  const auto n = static_cast<double>(15 * federation.train_samples());
+  for (const int c : {0, 1}) {
+    EXPECT_NEAR(sums[c] / n, 0, 1e-6);
+    EXPECT_NEAR(squares[c] / n, 1, 1e-5);
+  }
+}
+
+TEST(Normalize, RefusesWhatDoesNotFit) {
+  expect_error<AgreedError>([] { channels("all", {12}); },
+                            {"{12} are no images", "data.normalize"});
+  expect_error<AgreedError>([] { channels("0.5,0.5"); },
+                            {"2 numbers for images of 2 channels", "data.normalize"});
+  expect_error<AgreedError>([] { channels("0.5,0.5,1,0"); }, {"deviation 0 is not positive"});
+  expect_error<AgreedError>([] { channels("0.5,a,1,1"); }, {"'a'", "data.normalize"});
 }
 
 }  // namespace

@@ -81,5 +81,31 @@ TEST(SmoothedLabels, AreForCrossEntropy) {
                                 {"squared-error", "(model.loss)", "cross-entropy"});
 }
 
+// The loss of a mixture is that of both labels, in their shares, and so is its gradient.
+TEST(MixedLabels, AreMixturesOfLosses) {
+  for (const std::string loss : {"cross-entropy", "smoothed", "binary-logistic", "squared-error"}) {
+    SCOPED_TRACE(loss);
+    const std::string kind = loss == "smoothed" ? "cross-entropy" : loss;
+    const int64_t classes = classes_for(kind, 3);
+    const auto model = make_model(model_options("mlp", kind, {5}), {4}, classes);
+    if (loss == "smoothed") smooth_labels(*model, 0.2);
+    const Samples own({4}, classes, 7, 1), other({4}, classes, 7, 2);
+    const std::vector<float> row = initial_row(*model);
+    Batch batch = own.batch(), second = own.batch();
+    second.labels = other.batch().labels;
+    second.targets = other.batch().targets;
+    const MixedLabels mixed{.labels = second.labels, .targets = second.targets, .share = 0.7};
+    const LossAndGradient a = loss_and_gradient(*model, row, batch);
+    const LossAndGradient b = loss_and_gradient(*model, row, second);
+    batch.mixed = &mixed;
+    const LossAndGradient found = loss_and_gradient(*model, row, batch);
+    EXPECT_NEAR(found.loss, 0.7 * a.loss + 0.3 * b.loss, 1e-6);
+    EXPECT_GT(std::abs(a.loss - b.loss), 1e-3);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      EXPECT_NEAR(found.gradient[i], 0.7F * a.gradient[i] + 0.3F * b.gradient[i], 1e-6);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hanse

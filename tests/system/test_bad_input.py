@@ -187,6 +187,20 @@ class BadFederation(BadInput):
         self.refuse("model.kind", "lenet",
                     changes={"model.kind": "lenet", "data.shape": "3"})
 
+    def test_images_that_do_not_fit(self):
+        for parts, changes in [
+                (("{12} are no images", "client.flip"),
+                 {"client.flip": 0.5, "data.shape": "12"}),
+                (("client.flip", "[0, 1]"), {"client.flip": 1.5}),
+                (("a border of 8", "8 x 8", "client.crop"), {"client.crop": 8}),
+                (("{12} are no images", "data.normalize", "data.standardize"),
+                 {"data.normalize": "all", "data.shape": "12"}),
+                (("3 numbers for images of 1 channel", "data.normalize"),
+                 {"data.normalize": "1,2,3"}),
+                (("fednew needs samples as they are", "client.mixup"),
+                 {"client.update": "fednew", "sampler.kind": "full", "client.mixup": 1})]:
+            self.refuse(*parts, changes=changes, places=ALONE)
+
     def test_loss_that_does_not_fit(self):
         self.refuse("model.loss", "squared-error", "hint",
                     changes={"model.loss": "squared-error"}, places=ALONE)

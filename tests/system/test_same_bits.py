@@ -36,6 +36,20 @@ MODELS = {
         "client.class-weights": "client",
         "client.lr": 0.01,
     },
+    "augmented": {
+        "run.rounds": 6,
+        "data.shape": "3,6,7",
+        "data.normalize": "all",
+        "data.test-fraction": 0.3,
+        "model.kind": "mlp",
+        "model.hidden": "9",
+        "client.crop": 2,
+        "client.flip": 0.5,
+        "client.cutout": 3,
+        "client.mixup": 0.4,
+        "client.epochs": 2,
+        "client.label-smoothing": 0.1,
+    },
     "cnn-cifar": {  # with dropout
         "run.rounds": 4,
         "evaluate.every": 2,
@@ -87,6 +101,21 @@ class SameBits(hanse.Case):
 
     def test_adamw_with_moments_that_are_kept(self):
         self.compare(MODELS["adamw"], PLACES)
+
+    def test_augmented_images_and_a_resume(self):
+        changes = MODELS["augmented"]
+        self.compare(changes, PLACES)
+        run = self.train(self.job(changes), "half", 2, {"run.rounds": 3})
+        self.hanse("resume", run, "--run.rounds=6", ranks=3)
+        self.assert_digest(run, self.path("alone"), "after a resume")
+        # Each of them changes the training, and none the evaluation of a model that stays.
+        for key in ("client.crop", "client.flip", "client.cutout", "client.mixup"):
+            other = self.train(self.job(changes), key, changes={key: 0})
+            self.assertNotEqual(hanse.digest(other), hanse.digest(run), key)
+        still = {"run.rounds": 1, "client.lr": 1e-30}
+        losses = [hanse.column(self.train(self.job(changes), f"still-{crop}", changes={
+            **still, "client.crop": crop}), "evaluations.csv", "loss_mean") for crop in (0, 5)]
+        self.assertEqual(*losses)
 
     def test_cnn_with_dropout(self):
         self.compare(MODELS["cnn-cifar"], PLACES)

@@ -16,19 +16,20 @@ namespace hanse {
 
 // What a stream is for. Numbers are part of the results: never reuse or renumber one.
 enum class Purpose : uint64_t {
-  kPartition = 1,     // which samples a client gets
-  kSplit = 2,         // a client's train/test split
-  kInitialize = 3,    // initial parameters
-  kSampling = 4,      // participation
-  kShuffle = 5,       // order of a client's samples in a round
-  kDropout = 6,       // dropout masks of a client in a round
-  kData = 7,          // made up data
-  kLoss = 8,          // which samples estimate a client's loss in a round
-  kAvailability = 9,  // which clients are there in a round
-  kDeadline = 10,     // order of the participants of a round with a time limit
-  kEvaluation = 11,   // which clients an evaluation is of
-  kAdapters = 12,     // initial adapters; seed: the first draw of the initial parameters
-  kSimulated = 13,    // the update of a client that is not trained
+  kPartition = 1,      // which samples a client gets
+  kSplit = 2,          // a client's train/test split
+  kInitialize = 3,     // initial parameters
+  kSampling = 4,       // participation
+  kShuffle = 5,        // order of a client's samples in a round
+  kDropout = 6,        // dropout masks of a client in a round
+  kData = 7,           // made up data
+  kLoss = 8,           // which samples estimate a client's loss in a round
+  kAvailability = 9,   // which clients are there in a round
+  kDeadline = 10,      // order of the participants of a round with a time limit
+  kEvaluation = 11,    // which clients an evaluation is of
+  kAdapters = 12,      // initial adapters; seed: the first draw of the initial parameters
+  kSimulated = 13,     // the update of a client that is not trained
+  kAugmentation = 14,  // crops, flips, cutouts and mixtures of a client's images in a round
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase

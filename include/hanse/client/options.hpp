@@ -51,6 +51,17 @@ struct ScheduleOptions {
   int64_t warmup = 0;           // rounds or steps in front of it, in which the rate rises linearly
 };
 
+// What training makes of images: augmentation.hpp.
+struct AugmentationOptions {
+  int64_t crop = 0;    // pixels of the border in which an image may move
+  double flip = 0;     // probability that left and right change places, [0, 1]
+  int64_t cutout = 0;  // side of a square of zeros; 0: none
+  double mixup = 0;    // a of Beta(a, a), the share of a sample in its mixture; 0: none
+};
+
+// The key of the first that is asked for; empty: none.
+std::string augmentation_key(const AugmentationOptions& options);
+
 struct ClientOptions {
   // update: sgd | prox | scaffold | ditto | fednova | feddyn | fednew | fednl
   std::string kind = "sgd";
@@ -76,6 +87,7 @@ struct ClientOptions {
   std::string objective;          // file of a loss of the user's own; empty: model.loss
   double label_smoothing = 0;     // share of a label that is spread over all classes, [0, 1)
   std::string class_weights = "none";  // none | client | all | a list: class_weights.hpp
+  AugmentationOptions augmentation;    // of images, in training
   PropfairOptions propfair;            // set by aggregator.kind = propfair
   std::string rate = "l-bfgs";         // of DQN-Fed's clients: l-bfgs | gradient | loss
   double rate_power = 1;               // of client.rate = loss

@@ -67,6 +67,12 @@ struct Dataset {
   int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
 };
 
+// What becomes of the values of a channel: (x - mean) / deviation.
+struct ChannelScale {
+  float mean = 0;
+  float share = 1;  // 1 / deviation
+};
+
 struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
   std::string path = "/usr/share/datasets/fashion-mnist";  // file, or folder (idx, leaf, images)
@@ -86,6 +92,7 @@ struct DataOptions {
   int64_t classes = 10;                      // random: classes
   int64_t tokens = 0;                // random: values are whole numbers below it; 0: in [0, 1]
   std::string standardize = "none";  // csv: none | client | all, see partition.hpp
+  std::string normalize = "none";    // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;             // tff: file of the clients' test samples; empty: none
   std::string feature_column;        // tff: dataset of the features; empty: the layout's

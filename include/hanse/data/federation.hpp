@@ -35,6 +35,8 @@ class Federation {
  public:
   // Collective over the ranks of one host: its first rank reads, partitions and splits; the others
   // map the same memory. Throws AgreedError on all of them when the input is bad.
+  // With data.normalize all values that gather() and copy() write are of images that are centred
+  // and scaled (src/data/normalize.hpp).
   // Cost: the reading once a host; no private copy of any sample in the other ranks. Samples of
   // data.kind = hanse are read where they stand, in the mapped file: nothing is copied, and memory
   // holds what the system keeps of the file.
@@ -108,6 +110,7 @@ class Federation {
  private:
   std::size_t size() const { return static_cast<std::size_t>(sizes_.samples); }
   void values_of(int64_t sample, int64_t count, float* out) const;
+  void normalize(int64_t count, float* out) const;
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it
   std::shared_ptr<const std::byte> ranges_memory_;
@@ -119,6 +122,7 @@ class Federation {
   Names class_names_;
   std::vector<int64_t> shape_;
   FederationSizes sizes_;
+  std::vector<ChannelScale> scales_;  // [channels] of images; empty: values stay as they are
 };
 
 // What messages call a client: "client 'Switzerland'", or "client 2" where it has no name.

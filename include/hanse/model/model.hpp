@@ -11,6 +11,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/model/mixed_labels.hpp"
 #include "hanse/model/options.hpp"
 #include "hanse/model/row_step.hpp"
 
@@ -26,6 +27,7 @@ struct Batch {
   const float* targets = nullptr;   // [rows]; null for classification
   int64_t rows = 0;
   const float* class_weights = nullptr;  // [classes], for smooth_labels() and train_for(); null: 1
+  const MixedLabels* mixed = nullptr;    // in training: the loss is that of both, in their shares
 };
 
 // Sums over samples, so that they can be added over batches in a fixed order.
