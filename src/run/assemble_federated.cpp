@@ -12,6 +12,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/protocol/checked_rules.hpp"
+#include "hanse/protocol/compression.hpp"
 #include "hanse/run/engine.hpp"
 #include "protocols.hpp"
 #include "trace.hpp"
@@ -148,6 +149,28 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
 }
 
 // By parts.trained.
+// What rules and samplers see of compressed updates.
+void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
+  if (!parts.stage) return;
+  const auto say = [&](const std::string& kind) {
+    parts.greeting.push_back(
+        fmt::format("updates are compressed: {} sees what clients send of them", kind));
+  };
+  if (needs.norms || needs.after_training() || needs.rates) say(parts.trained.aggregator.kind);
+  if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
+}
+
+// The batches of a model from a file, before the first round.
+void try_batches_of(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  if (parts.files.empty()) return;
+  const bool own = evaluates_own_models(job) || job.evaluate.tune_steps > 0;
+  const int64_t trained =  // to be evaluated, those held out may train models of their own
+      parts.federation.clients() + (own ? parts.federation.held_out() : 0);
+  const int64_t batches = parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
+  try_batches(batch_trials(job.client, parts.federation, *parts.model, trained, batches), comm,
+              parts);
+}
+
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   Availability availability;
@@ -170,20 +193,15 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     parts.update = make_update(job, federation, model, rule_needs);
     check_view(job, *parts.update);
-    require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
+    parts.stage = make_compression(job.comm, model.layout());
+    require_state_room(parts.state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
     check_time_limit(job, *parts.update, rule_needs, model.layout());
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
   });
-  if (!parts.files.empty()) {
-    const int64_t trained =  // to be evaluated, those held out may train models of their own
-        federation.clients() +
-        (evaluates_own_models(job) || job.evaluate.tune_steps > 0 ? federation.held_out() : 0);
-    const int64_t batches =
-        parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
-    try_batches(batch_trials(job.client, federation, model, trained, batches), comm, parts);
-  }
+  try_batches_of(job, comm, parts);
+  greet_compression(rule_needs, parts);
   const auto settings = trainer_settings(job, max_participants);
   const RoundNeeds needs{.update = *parts.update,
                          .rule = rule_needs,
@@ -193,8 +211,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                          .update_kind = job.client.kind,
                          .rule_kind = job.aggregator.kind,
                          .protocol = job.run.protocol};
-  auto engine =
-      build_engine(job, needs, {comm, federation, model, *parts.update, needs.rule}, *parts.host);
+  auto engine = build_engine(
+      job, needs, {comm, federation, model, *parts.update, needs.rule, parts.stage.get()},
+      *parts.host);
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,
@@ -205,11 +224,16 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
-                              .engine = std::move(engine)},
+                              .engine = std::move(engine),
+                              .stage = parts.stage.get()},
       settings);
 }
 
 }  // namespace
+
+int64_t FederatedAssembly::state_width() const {
+  return update->state_width() + (stage ? width_of(stage->state_blocks()) : 0);
+}
 
 std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,
                                                       int64_t completed) {

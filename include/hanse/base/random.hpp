@@ -27,6 +27,7 @@ enum class Purpose : uint64_t {
   kAvailability = 9,  // which clients are there in a round
   kDeadline = 10,     // order of the participants of a round with a time limit
   kEvaluation = 11,   // which clients an evaluation is of
+  kCompression = 12,  // entries and levels that a client sends in a round
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase
