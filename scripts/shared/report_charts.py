@@ -102,6 +102,17 @@ def class_chart(run):
     return chart
 
 
+def quality_of_bytes_chart(runs):
+    """Where updates are compressed: what is reached with what all clients have sent."""
+    chart = None
+    for index, run, (sent, values, label) in tables_of(runs, lambda run: run.quality_of_bytes()):
+        what = upper_first(f"{common_prefix(runs)}{label.split(' (')[0]}")
+        chart = chart or Chart(f"{what}, mean of clients, by what they have sent",
+                               "updates sent by all clients (MB)", label)
+        chart.line(sent, values, run.name, style_of(index))
+    return [chart] if chart else []
+
+
 def learning(runs):
     charts = [accuracy_chart(runs)]
     if len(runs) > 1:
@@ -112,6 +123,8 @@ def learning(runs):
     charts += [spread_chart(runs, column, title) for column, title in SPREADS.items()]
     if len(runs) == 1 and runs[0].has("classes.csv"):
         charts.append(class_chart(runs[0]))
+    if any(run.compresses() for run in runs):
+        charts += quality_of_bytes_chart(runs)
     matrices = tables_of(runs, confusion_matrix) if len(runs) == 1 else []
     return shown(*charts, loss_chart(runs)) + [matrix for _, _, matrix in matrices]
 

@@ -132,6 +132,25 @@ class Run:
                           table["accuracy"][own]))
         return sorted(found, key=lambda one: one[2][-1])
 
+    def compresses(self):
+        """Does comm.compress change what clients send?"""
+        try:
+            lines = (self.folder / "job.cfg").read_text(errors="replace").splitlines()
+        except OSError:
+            return False
+        return any(line.startswith("compress = ") and line != "compress = none" for line in lines)
+
+    def quality_of_bytes(self):
+        """Megabytes that clients have sent until each evaluation, and what it found: the mean accuracy
+        in percent, or the mean loss of a regression; with what it is."""
+        rounds, table = self.rounds(), self.evaluations()
+        need(rounds, self.folder / "rounds.csv", "bytes_updates")
+        sent = np.r_[0, np.cumsum(rounds["bytes_updates"])] / 1e6
+        sent = sent[np.searchsorted(rounds["round"], table["round"], side="right")]
+        if has(table, "accuracy_mean"):
+            return sent, 100 * table["accuracy_mean"], "accuracy (%)"
+        return sent, table["loss_mean"], "loss"
+
     def confusion(self):
         """Samples by label (row) and by the class they are taken for, and the classes' names."""
         table = self._table("confusion.csv", "label", "predicted", "samples")

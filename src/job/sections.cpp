@@ -189,6 +189,14 @@ void bind_server(OptionTable& table, ServerOptions& server) {
 }
 
 void bind_comm(OptionTable& table, CommOptions& comm) {
+  table.add_choice("comm.compress", comm.compress,
+                   {"none", "top-k", "random-k", "sign", "quantize"},
+                   "how updates are compressed before they are summed; the sum is of what is sent");
+  table.add("comm.keep", comm.keep, above(0),
+            "top-k, random-k: entries that are sent, a share below 1 or a number");
+  table.add("comm.bits", comm.bits, between(2, 16), "quantize: bits of an entry");
+  table.add("comm.error-feedback", comm.error_feedback,
+            "a client adds what its messages have left out to its next update");
   may_change(table.add_choice(
       "comm.reduction", comm.reduction, {"exact", "fast"},
       "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "

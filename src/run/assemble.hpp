@@ -9,6 +9,7 @@
 #include "hanse/client/local_update.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
 
 namespace hanse {
@@ -28,6 +29,8 @@ struct FederatedAssembly final : Assembly {
 
   Job trained;  // the job as its clients train: that of bound_job() for a bound
   std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<UpdateStage> stage;      // null: updates are summed as they are
+  int64_t state_width() const;             // of a client, the rule's aside
   std::unique_ptr<ClientSampler> sampler;  // rank 0
   double participation = 1;                // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;

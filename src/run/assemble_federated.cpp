@@ -12,6 +12,7 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/checked_rules.hpp"
+#include "hanse/protocol/compression.hpp"
 #include "hanse/run/engine.hpp"
 #include "part_facts.hpp"
 #include "protocols.hpp"
@@ -165,6 +166,17 @@ void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
               parts);
 }
 
+// What rules and samplers see of compressed updates.
+void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
+  if (!parts.stage) return;
+  const auto say = [&](const std::string& kind) {
+    parts.greeting.push_back(
+        fmt::format("updates are compressed: {} sees what clients send of them", kind));
+  };
+  if (needs.norms || needs.after_training() || needs.rates) say(parts.trained.aggregator.kind);
+  if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
+}
+
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -189,13 +201,15 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     parts.update =
         as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
     check_view(job, *parts.update);
-    require_state_room(parts.update->state_width(), federation.clients(), comm.size(),
+    parts.stage = make_compression(job.comm, model.layout());
+    require_state_room(parts.state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
     check_time_limit(job, *parts.update, rule_needs, model.layout());
     check_buffers(job, model.layout(),
                   rule_needs.after_training() || parts.update->sends_direction());
   });
   try_sizes(job, comm, parts);
+  greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
   const RoundNeeds needs{.update = *parts.update,
@@ -206,8 +220,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                          .update_kind = job.client.kind,
                          .rule_kind = job.aggregator.kind,
                          .protocol = job.run.protocol};
-  ChosenEngine chosen =
-      build_engine(job, needs, {comm, federation, model, *parts.update, needs.rule}, *parts.host);
+  ChosenEngine chosen = build_engine(
+      job, needs, {comm, federation, model, *parts.update, needs.rule, parts.stage.get()},
+      *parts.host);
   parts.device = chosen.device;
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
@@ -219,11 +234,16 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
-                              .engine = std::move(chosen.engine)},
+                              .engine = std::move(chosen.engine),
+                              .stage = parts.stage.get()},
       settings);
 }
 
 }  // namespace
+
+int64_t FederatedAssembly::state_width() const {
+  return update->state_width() + (stage ? width_of(stage->state_blocks()) : 0);
+}
 
 std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,
                                                       int64_t completed) {

@@ -26,6 +26,10 @@ void check_bound(const Job& job) {
                                       own ? "one model for all" : "no shared model to evaluate"),
                           "evaluate.view", "leave it at auto");
   }
+  if (job.comm.compress != "none") {
+    throw InvalidArgument(fmt::format("a {} run sends no updates", protocol), "comm.compress",
+                          "only run.protocol = federated has it");
+  }
   if (job.evaluate.regret) {
     throw InvalidArgument(fmt::format("a {} run estimates nothing from a sample", protocol),
                           "evaluate.regret", "only run.protocol = federated has it");

@@ -44,6 +44,13 @@ class ScriptTest(unittest.TestCase):
         self.write(run / "classes.csv", "round,label,clients,samples,accuracy\n"
                    "4,0,2,8,0.5\n4,1,2,9,0.7\n8,0,2,8,0.6\n8,1,2,9,0.8\n")
 
+    def add_bytes(self, run, compress, bytes_a_round):
+        """What a run's clients send, and whether it is compressed."""
+        self.write(run / "job.cfg", f"[comm]\ncompress = {compress}\n")
+        table = (run / "rounds.csv").read_text().splitlines()
+        lines = [f"{line},{bytes_a_round}" for line in table[1:]]
+        self.write(run / "rounds.csv", "\n".join([f"{table[0]},bytes_updates", *lines]) + "\n")
+
     def add_history(self, run):
         """Ten clients at three evaluations, half of which win; one has one evaluation alone."""
         import h5py

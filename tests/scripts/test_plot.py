@@ -51,6 +51,18 @@ class PlotTest(ScriptTest):
         self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
                              "metrics.png")
 
+    def test_accuracy_and_bytes(self):
+        plain, small = self.make_run("plain"), self.make_run("small")
+        self.add_bytes(plain, "none", 4000000)
+        self.add_bytes(small, "top-k", 80000)
+        result = self.script("plot", str(small))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, small / "plots", "learning.png", "clients.png", "time.png",
+                             "bytes.png")
+        result = self.script("plot", str(plain), str(small))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn(str(plain / "plots/compare-bytes.png"), result.stdout.splitlines())
+
     def test_clients_over_time(self):
         run = self.make_run("history")
         self.add_history(run)

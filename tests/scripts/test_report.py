@@ -65,6 +65,14 @@ class ReportTest(ScriptTest):
             self.assertIn(title, text)
         self.assertNotIn("Area under", text)
 
+    def test_accuracy_and_bytes(self):
+        plain, small = self.make_run("plain"), self.make_run("small")
+        self.add_bytes(plain, "none", 4000000)
+        self.assertNotIn("what they have sent", self.report(plain)[1])
+        self.add_bytes(small, "top-k", 80000)
+        page, _ = self.report(plain, small)
+        self.assertIn("Test accuracy, mean of clients, by what they have sent", page.titles)
+
     def test_clients_over_time(self):
         run = self.make_run("history")
         self.add_history(run)

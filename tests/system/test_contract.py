@@ -20,7 +20,7 @@ except ImportError:
 ROUND_COLUMNS = ["round", "clients", "seconds", "seconds_train", "seconds_comm", "seconds_wait",
                  "bytes_sent", "loss", "mixed_loss", "seconds_evaluate", "seconds_broadcast",
                  "seconds_reduce", "seconds_step", "seconds_draw", "seconds_losses",
-                 "seconds_products", "bytes_broadcast", "bytes_reduce"]
+                 "seconds_products", "bytes_broadcast", "bytes_reduce", "bytes_updates"]
 SPREAD = ["mean", "weighted", "std", "worst10", "best10"]
 METRICS = ([f"loss_{name}" for name in SPREAD] + ["train_loss_mean", "train_loss_weighted"] +
            [f"accuracy_{name}" for name in SPREAD + ["worst5", "best5", "gini", "gap", "entropy",

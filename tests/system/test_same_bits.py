@@ -347,6 +347,57 @@ class OverTime(hanse.Case):
                 self.assertTrue(np.array_equal(values, found[name], equal_nan=True), name)
 
 
+class Compression(hanse.Case):
+    """comm.compress: what clients send is summed, and what they keep goes with them."""
+
+    KINDS = {"top-k": ({"comm.keep": 0.05}, 16 * 41 / 8),  # 16 of 325 values with 9 bits of place
+             "random-k": ({"comm.keep": 10, "aggregator.kind": "fedmgda+"}, 40),
+             "sign": ({"comm.error-feedback": "false", "sampler.kind": "weighted"}, 41 + 4),
+             "quantize": ({"comm.bits": 3}, 122 + 4)}
+
+    def test_same_bits_anywhere_and_after_a_resume(self):
+        plain = self.train(self.job(), "plain")
+        self.assertEqual(set(hanse.column(plain, "rounds.csv", "bytes_updates")), {str(5 * 4 * 325)})
+        for kind, (options, size) in self.KINDS.items():
+            job = self.job({**options, "comm.compress": kind, "checkpoint.every": 5}, f"{kind}.cfg")
+            alone, three, half = hanse.together([
+                lambda: self.train(job, f"{kind}-alone"),
+                lambda: self.train(job, f"{kind}-three", 3),
+                lambda: self.train(job, f"{kind}-half", 2, {"run.rounds": 5})])
+            self.hanse("resume", half, "--run.rounds=12", ranks=4)
+            self.assertNotEqual(hanse.digest(alone), hanse.digest(plain))
+            for run in (three, half):
+                self.assert_digest(run, alone, kind)
+            for row in hanse.table(three, "rounds.csv"):
+                self.assertEqual(int(row["bytes_updates"]), int(row["clients"]) * size, kind)
+
+    def test_all_entries_are_the_update(self):
+        """But for the rounding of each to float32."""
+        job = self.job(MODELS["mlp"])
+        plain = self.train(job, "plain")
+        expected = [float(x) for x in hanse.column(plain, "evaluations.csv", "loss_mean")]
+        for kind in ("top-k", "random-k"):
+            run = self.train(job, kind, 2, {"comm.compress": kind, "comm.keep": 1000000})
+            for found, loss in zip(hanse.column(run, "evaluations.csv", "loss_mean"), expected):
+                self.assertAlmostEqual(float(found), loss, delta=1e-5)
+
+    def test_what_rules_see_and_what_cannot_be(self):
+        job = self.job({"comm.compress": "sign"})
+        for changes, *parts in [({"aggregator.kind": "fedmgda+"}, "fedmgda+ sees what clients send"),
+                                ({"sampler.kind": "vrb"}, "vrb sees what clients send")]:
+            process = self.hanse("run", job, f"--run.out={self.path('seen')}",
+                                 "--run.overwrite=true", *hanse.options(changes))
+            self.assertIn("updates are compressed: ", process.stderr())
+            self.assertIn(parts[0], process.stderr())
+        for changes, *parts in [
+                ({"comm.compress": "top-k", "comm.keep": 1.5}, "1.5 is neither a share", "comm.keep"),
+                ({"comm.compress": "quantize", "comm.bits": 1}, "comm.bits"),
+                ({"run.protocol": "centralized"}, "sends no updates", "comm.compress")]:
+            process = self.hanse("run", job, f"--run.out={self.path('no')}",
+                                 *hanse.options(changes), expect=None)
+            self.assert_one_error(process, 2, *parts)
+
+
 class Seeds(hanse.Case):
     """data.seed, model.seed, sampler.seed and client.seed are run.seed unless they are given."""
 

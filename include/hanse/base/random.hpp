@@ -30,6 +30,7 @@ enum class Purpose : uint64_t {
   kAdapters = 12,      // initial adapters; seed: the first draw of the initial parameters
   kSimulated = 13,     // the update of a client that is not trained
   kAugmentation = 14,  // crops, flips, cutouts and mixtures of a client's images in a round
+  kCompression = 15,   // entries and levels that a client sends in a round
 
   kArms = 20,         // a bandit's arms
   kExploration = 21,  // arms pulled in a bandit's first phase

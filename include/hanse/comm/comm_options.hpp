@@ -1,6 +1,7 @@
 // How the ranks of a run exchange what they have: [comm] of a job.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace hanse {
@@ -14,6 +15,12 @@ struct CommOptions {
   std::string dispatch = "auto";
   // auto | nccl | staged: sums and rows of ranks with GPUs by NCCL, or through the hosts' memory.
   std::string devices = "auto";
+  // none | top-k | random-k | sign | quantize: updates as a link would bring them
+  // (compression.hpp).
+  std::string compress = "none";
+  double keep = 0.01;             // top-k, random-k: entries, a share below 1 or a number
+  int64_t bits = 4;               // quantize: of an entry, 2 to 16
+  bool error_feedback = true;     // what a client has not sent is part of its next update
   double timeout_seconds = 1800;  // to wait for a rank that does not come; 0: forever
 };
 

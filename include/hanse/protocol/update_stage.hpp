@@ -27,6 +27,8 @@ class UpdateStage {
   // client, and is part of checkpoints.
   virtual std::vector<StateBlock> state_blocks() const { return {}; }
   virtual int64_t second_row_width() const { return 0; }
+  // Bytes of an update of so many values on a link from a client, second row aside.
+  virtual int64_t update_bytes(int64_t n_params) const { return 4 * n_params; }
   // A pure function of `staged`, so that the bits do not depend on who trains whom.
   virtual void apply(const StagedUpdate& staged) = 0;
   // On rank 0 before the server's step: the sum of the participants' second rows, each times

@@ -56,6 +56,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},
       {has_states || sends_more, {needs.update_kind + cannot, "client.update", "use sgd or prox"}},
       {!update.is_sgd(), {of_rule, "aggregator.kind", "use another"}},
+      {settings.comm.compress != "none",
+       {"updates are not compressed on GPUs", "comm.compress", "use none"}},
       {settings.comm.reduction != "exact",
        {"sums on GPUs are exact", "comm.reduction", "use exact"}},
       {settings.round_seconds > 0,

@@ -6,6 +6,7 @@
 
 #include "attempt.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
 
@@ -28,6 +29,13 @@ double training_loss(MeasureParts parts, const FederatedSettings& settings,
 }
 
 }  // namespace
+
+int64_t update_bytes(MeasureParts parts) {
+  const int64_t n = parts.model.n_params();
+  const int64_t second = parts.stage ? parts.stage->second_row_width() : 0;
+  return (parts.stage ? parts.stage->update_bytes(n) : 4 * n) +
+         4 * (parts.update.control_width() + second);
+}
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,
                                         const RoundContext& round, RoundAccount& account) {

@@ -15,6 +15,9 @@ namespace hanse {
 
 using MeasureParts = const FederatedTrainer::Parts&;
 
+// Bytes that a participant sends on a link of its own: its update, and what goes beside it. Local.
+int64_t update_bytes(MeasureParts parts);
+
 // F_i at the received model on the participants' training samples, in the draw's order. Infinity
 // stands for whatever is not finite.
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,

@@ -29,7 +29,8 @@ Metrics RoundAccount::numbers() const {
           {"seconds_losses", losses_s},
           {"seconds_products", products_s},
           {"bytes_broadcast", static_cast<double>(broadcast_bytes)},
-          {"bytes_reduce", static_cast<double>(reduce_bytes)}};
+          {"bytes_reduce", static_cast<double>(reduce_bytes)},
+          {"bytes_updates", static_cast<double>(update_bytes)}};
 }
 
 Metrics DirectionReport::numbers() const {

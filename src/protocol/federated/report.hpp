@@ -73,6 +73,7 @@ class RoundAccount {
   double products_s = 0;
   int64_t broadcast_bytes = 0;
   int64_t reduce_bytes = 0;
+  int64_t update_bytes = 0;  // of the participants' updates, each on a link of its own
 
  private:
   double start_s_ = 0;

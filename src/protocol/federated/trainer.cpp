@@ -217,6 +217,7 @@ void FederatedTrainer::mix_kept(const Findings& findings) {
 
 // What all ranks found, on rank 0.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
+  account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
   findings.rank(Findings::kTrainSeconds) = account_->training_s;
   findings.rank(Findings::kWaitSeconds) = account_->wait_s;
   findings.rank(Findings::kCommSeconds) = account_->comm_s(parts_.comm.seconds());
