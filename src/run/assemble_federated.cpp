@@ -223,7 +223,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   ChosenEngine chosen = build_engine(
       job, needs, {comm, federation, model, *parts.update, needs.rule, parts.stage.get()},
       *parts.host);
-  parts.device = chosen.device;
+  parts.trained_on = chosen.trains_on;
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,

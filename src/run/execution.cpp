@@ -314,7 +314,7 @@ class Execution {
                             .seed = job_.run.seed,
                             .rounds = completed(),
                             .ranks = comm_.size(),
-                            .device = parts_->device,
+                            .trained_on = parts_->trained_on,
                             .simulated = is_simulated(job_),
                             .row = protocol().model_row(),
                             .data_digest = data_digest(parts_->federation),

@@ -24,7 +24,7 @@ void note_file(const std::string& key, const std::string& path, Communicator& co
 State part_facts(const Assembly& assembly) {
   State facts;
   for (const auto& [key, digest] : assembly.files) facts.put_text(key, digest);
-  facts.put_text(kDevice, assembly.device);
+  facts.put_text(kDevice, assembly.trained_on);
   return facts;
 }
 
@@ -33,10 +33,10 @@ void require_same_parts(const Assembly& assembly, const State& state) {
   if (state.contains("model_file")) {  // of an older version
     facts.put_text("model.path", state.get_text("model_file"));
   }
-  if (facts.contains(kDevice) && facts.get_text(kDevice) != assembly.device) {
+  if (facts.contains(kDevice) && facts.get_text(kDevice) != assembly.trained_on) {
     throw InvalidArgument(
         fmt::format("clients were trained on {}, and this start has {}: its bits would be others",
-                    facts.get_text(kDevice), assembly.device),
+                    facts.get_text(kDevice), assembly.trained_on),
         kDevice, "resume where there is the same device");
   }
   for (const auto& [key, digest] : assembly.files) {

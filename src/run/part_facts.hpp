@@ -1,4 +1,4 @@
-// What a run is made of beside its data: files, such as a network of the user's own, and the device
+// What a run is made of beside its data: files, such as a network of the user's own, and the GPU
 // that trains. What a checkpoint keeps of them, so that a resumed run goes on with the same.
 #pragma once
 
@@ -17,7 +17,7 @@ inline constexpr const char* kFrozenParameters = "frozen parameters";
 void note_file(const std::string& key, const std::string& path, Communicator& comm,
                Assembly& assembly);
 
-// A text a file, its digest by its key, and the device by "run.device".
+// A text a file, its digest by its key, and what trains.
 State part_facts(const Assembly& assembly);
 
 // Throws InvalidArgument that names the key of what is not that of the checkpoint `state`.

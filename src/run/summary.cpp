@@ -57,7 +57,7 @@ std::string summary_json(const Summary& summary) {
                               {"seed", summary.seed},
                               {"rounds", summary.rounds},
                               {"ranks", summary.ranks},
-                              {"device", summary.device},
+                              {"device", summary.trained_on},
                               {"model_digest", digest_hex(std::as_bytes(summary.row))},
                               {"data_digest", summary.data_digest},
                               {"setup_seconds", summary.setup_seconds},

@@ -181,7 +181,7 @@ TEST(Engine, HostsWithoutGpu) {
     const EngineParts parts{comm, made.federation, *made.model, *made.update, made.rule};
     const ChosenEngine chosen = build_engine(job, needs, parts, *host);
     EXPECT_NE(chosen.engine, nullptr);
-    EXPECT_EQ(chosen.device, "cpu");
+    EXPECT_EQ(chosen.trains_on, "cpu");
     job.run.device = "cuda";
     expect_error<AgreedError>([&] { choose_device(job, needs, 0, comm, *host); },
                               {"no GPU", "run.device"});

@@ -1,4 +1,4 @@
-// What a checkpoint keeps of files and device.
+// What a checkpoint keeps of files and of what trains.
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
@@ -19,14 +19,14 @@ TEST(PartFacts, OtherFilesAndDevicesAreRefused) {
   const auto comm = make_single_communicator();
   Parts parts(*comm);
   parts.files["model.path"] = "0123";
-  parts.device = "GPU X, compute capability 9.0";
+  parts.trained_on = "GPU X, compute capability 9.0";
   State state;
   state.put_part("files", part_facts(parts));
   EXPECT_NO_THROW(require_same_parts(parts, state));
-  parts.device = "cpu";
+  parts.trained_on = "cpu";
   expect_error<InvalidArgument>([&] { require_same_parts(parts, state); },
                                 {"GPU X", "cpu", "run.device", "hint"});
-  parts.device = "GPU X, compute capability 9.0";
+  parts.trained_on = "GPU X, compute capability 9.0";
   parts.files["model.path"] = "4567";
   expect_error<InvalidArgument>([&] { require_same_parts(parts, state); },
                                 {"model.path", "changed", "hint"});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/index.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/names.hpp"
@@ -98,8 +99,8 @@ class Federation {
   void copy(SampleRange range, float* out) const;
 
   // In the federation's order; empty when the task has none.
-  std::span<const int32_t> labels() const { return {labels_, labels_ ? size() : 0}; }
-  std::span<const float> targets() const { return {targets_, targets_ ? size() : 0}; }
+  std::span<const int32_t> labels() const { return {labels_, labels_ ? to_index(samples()) : 0}; }
+  std::span<const float> targets() const { return {targets_, targets_ ? to_index(samples()) : 0}; }
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
@@ -108,7 +109,6 @@ class Federation {
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(sizes_.samples); }
   void values_of(int64_t sample, int64_t count, float* out) const;
   void normalize(int64_t count, float* out) const;
 

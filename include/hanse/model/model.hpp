@@ -157,8 +157,7 @@ class Model {
 
   ParameterLayout layout_;
   bool from_zeros_ = false;
-  double flops_ = 0;
-  double gradient_flops_ = 0;
+  double flops_ = 0, gradient_flops_ = 0;
 
  private:
   std::vector<StartPart> start_;
@@ -181,9 +180,8 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
 void train_for(Model& model, const std::string& path, int64_t classes);
 
 // Trains the model for torch's cross-entropy with label smoothing and the batches' class weights:
-//   sum_i ((1 - s) w_{y_i} l_{i, y_i} + s/C sum_c w_c l_{i, c}) / sum_i w_{y_i},  l = -log
-//   softmax(z),
-// 0 where all weights of the batch are 0. As train_for() otherwise.
+//   sum_i ((1 - s) w_{y_i} l_{i, y_i} + s/C sum_c w_c l_{i, c}) / sum_i w_{y_i}
+// with l = -log softmax(z), and 0 where all weights of the batch are 0. As train_for() otherwise.
 // Throws InvalidArgument for another loss than cross-entropy.
 void smooth_labels(Model& model, double share);
 

@@ -46,7 +46,7 @@ class Assembly {
   std::unique_ptr<Model> model;              // null where nothing is trained
   PartModel* part = nullptr;                 // `model`, where a part of its tensors is trained
   std::map<std::string, std::string> files;  // a digest by the key that names it: "model.path"
-  std::string device = "cpu";                // that trains the clients, see RankDevice::kind
+  std::string trained_on = "cpu";            // or a GPU with its libraries
   std::vector<std::string> greeting;         // what the user should know at the start, in lines
 };
 

@@ -46,7 +46,7 @@ RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, 
 // An engine, and what it computes on: RankDevice::kind.
 struct ChosenEngine {
   EnginePtr engine;
-  std::string device;
+  std::string trains_on;
 };
 
 // The engine of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.

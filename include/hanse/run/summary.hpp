@@ -19,7 +19,7 @@ struct Summary {
   int64_t seed = 0;
   int64_t rounds = 0;
   int64_t ranks = 1;
-  std::string device;          // that trains the clients: "cpu", or a GPU with its libraries
+  std::string trained_on;      // that trains the clients: "cpu", or a GPU with its libraries
   bool simulated = false;      // no client was trained
   std::span<const float> row;  // the final model; its digest is reported
   std::string data_digest;     // of samples, labels, clients and test parts
