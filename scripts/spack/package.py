@@ -1,4 +1,4 @@
-"""Spack's recipe for Hanse. In a repository of recipes of your own (`spack repo create mine`) it is
+"""Spack's recipe for Hanse. In a repository of your own recipes (`spack repo create mine`) it is
 packages/hanse/package.py:
 
   spack install hanse                    with Open MPI
@@ -8,6 +8,7 @@ packages/hanse/package.py:
 
 `spack develop` builds it from a checkout.
 """
+
 from spack.package import *
 
 try:  # recipes left Spack's own repository with Spack 1.0
@@ -45,6 +46,8 @@ class Hanse(CMakePackage, CudaPackage):
     depends_on("random123")
     depends_on("xxhash")
     depends_on("zlib-api")
+    depends_on("libpng@1.6:")
+    depends_on("libjpeg-turbo")
     depends_on("py-torch~cuda", when="~cuda")
     depends_on("googletest", when="+tests")
 
@@ -73,8 +76,16 @@ class Hanse(CMakePackage, CudaPackage):
 
     def test_same_model(self):
         """Two ranks end with the model of one."""
-        words = ["run", "/dev/null", "--run.rounds=5", "--data.kind=random", "--data.shape=1,8,8",
-                 "--data.classes=5", "--federation.clients=10", "--federation.samples=20"]
+        words = [
+            "run",
+            "/dev/null",
+            "--run.rounds=5",
+            "--data.kind=random",
+            "--data.shape=1,8,8",
+            "--data.classes=5",
+            "--federation.clients=10",
+            "--federation.samples=20",
+        ]
         program = join_path(self.prefix.bin, "hanse")
         alone = Executable(program)
         alone(*words, "--run.out=alone")
