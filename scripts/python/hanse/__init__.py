@@ -10,14 +10,16 @@
     hanse.rule_test(MyRule, "runs/first/trace-aggregator.json")
 
 The package starts the program `hanse`: that of the variable HANSE_PROGRAM, of the checkout that the
-package lies in, or of PATH. It needs numpy and h5py, and pandas for tables.
+package lies in, or of PATH. It needs numpy and h5py, pandas for tables of results,
+and pyarrow for files of Parquet and Arrow.
 """
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
                       run)
 from .results import Run, compare, read, state_dict
 from .rule_test import Impure, rule_test
+from .tables import clients_of_table
 
-__all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "compare",
-           "find_program", "plan", "read", "replay", "resume", "rule_test", "run", "state_dict",
-           "write_federation"]
+__all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "clients_of_table",
+           "compare", "find_program", "plan", "read", "replay", "resume", "rule_test", "run",
+           "state_dict", "write_federation"]
