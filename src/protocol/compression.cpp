@@ -17,7 +17,7 @@ namespace hanse {
 
 namespace {
 
-using Values = std::span<float>;
+using Entries = std::span<float>;
 
 int64_t bytes_of_bits(int64_t bits) { return (bits + 7) / 8; }
 
@@ -43,7 +43,7 @@ float magnitude(float value) { return std::isnan(value) ? INFINITY : std::abs(va
 class Compressor {
  public:
   virtual ~Compressor() = default;
-  virtual void compress(Values values, const StagedUpdate& staged) const = 0;
+  virtual void compress(Entries values, const StagedUpdate& staged) const = 0;
   virtual int64_t bytes(int64_t n) const = 0;  // of a message of n values
 };
 
@@ -51,7 +51,7 @@ class TopK final : public Compressor {
  public:
   explicit TopK(double keep) : keep_(keep) {}
 
-  void compress(Values values, const StagedUpdate&) const override {
+  void compress(Entries values, const StagedUpdate&) const override {
     const int64_t k = kept_entries(keep_, std::ssize(values));
     if (values.empty()) return;
     std::vector<int64_t> order(values.size());
@@ -78,7 +78,7 @@ class RandomK final : public Compressor {
   RandomK(double keep, bool scales) : keep_(keep), scales_(scales) {}
 
   // Floyd's draw of k of n; the server knows the stream.
-  void compress(Values values, const StagedUpdate& staged) const override {
+  void compress(Entries values, const StagedUpdate& staged) const override {
     const int64_t n = std::ssize(values), k = kept_entries(keep_, n);
     std::vector<char> chosen(values.size());
     RandomStream stream = stream_of(staged);
@@ -100,7 +100,7 @@ class RandomK final : public Compressor {
 
 class Sign final : public Compressor {
  public:
-  void compress(Values values, const StagedUpdate&) const override {
+  void compress(Entries values, const StagedUpdate&) const override {
     double sum = 0;
     int64_t entries = 0;
     for (const float value : values) {
@@ -122,7 +122,7 @@ class Quantize final : public Compressor {
   Quantize(int64_t bits, bool draws)
       : bits_(bits), levels_(static_cast<double>((int64_t{1} << (bits - 1)) - 1)), draws_(draws) {}
 
-  void compress(Values values, const StagedUpdate& staged) const override {
+  void compress(Entries values, const StagedUpdate& staged) const override {
     double largest = 0;
     for (const float value : values) {
       largest = std::max(largest, std::abs(static_cast<double>(value)));
@@ -169,7 +169,7 @@ class Compression final : public UpdateStage {
   }
 
   void apply(const StagedUpdate& staged) override {
-    const Values sent = staged.update.first(to_index(n_));
+    const Entries sent = staged.update.first(to_index(n_));
     if (!feedback_) return compressor_->compress(sent, staged);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       sent[i] += staged.state[i];
