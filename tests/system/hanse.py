@@ -175,6 +175,10 @@ def kill(pid):
         pass
 
 
+# Ranks and options at which a job must end alike.
+PLACES = [(2, {}), (3, {"server.role": "dedicated"}), (4, {"comm.dispatch": "planned"})]
+
+
 class Case(unittest.TestCase):
     """A test with a folder of its own, where the program runs too."""
 
@@ -258,6 +262,23 @@ class Case(unittest.TestCase):
         self.hanse("resume", run, *options(changes), ranks=ranks)
         self.assert_digest(run, self.train(job, f"{run}-straight", changes=changes))
         self.assertEqual(self.rounds(run), list(range(1, last + 3)))
+
+    def compare_places(self, changes):
+        """The job on one rank, at PLACES and resumed halfway must end alike; the run on one rank and
+        the one that was resumed."""
+        job = self.job(changes)
+        alone = self.train(job, "alone")
+        runs = together([
+            lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
+            for i, (ranks, more) in enumerate(PLACES)])
+        for run, place in zip(runs, PLACES):
+            self.assert_digest(run, alone, f"at (ranks, options) {place}")
+            self.assertEqual(text(run, "evaluations.csv"), text(alone, "evaluations.csv"))
+        rounds = changes["run.rounds"]
+        run = self.train(job, "half", 2, {"run.rounds": rounds // 2})
+        self.hanse("resume", run, f"--run.rounds={rounds}", ranks=3)
+        self.assert_digest(run, alone, "after a resume")
+        return alone, run
 
     def assert_digest(self, run, expected, what=""):
         self.assertEqual(digest(run), digest(expected), f"the models differ {what}")

@@ -35,7 +35,6 @@ MODELS = {
 CNN = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kind": "torchscript",
        "federation.clients": 5, "sampler.per-round": 3, "client.batch": 8,
        "data.test-fraction": 0}
-PLACES = [(2, {}), (3, {"server.role": "dedicated"}), (4, {"comm.dispatch": "planned"})]
 
 
 class ModelCase(hanse.Case):
@@ -101,32 +100,15 @@ class WarmStart(ModelCase):
             self.assert_one_error(process, 2, *parts)
 
 
-class Comparing(ModelCase):
-    def compare(self, changes):
-        job = self.job(changes)
-        alone = self.train(job, "alone")
-        runs = hanse.together([
-            lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
-            for i, (ranks, more) in enumerate(PLACES)])
-        for run, place in zip(runs, PLACES):
-            self.assert_digest(run, alone, f"at (ranks, options) {place}")
-            self.assertEqual(hanse.text(run, "evaluations.csv"),
-                             hanse.text(alone, "evaluations.csv"))
-        rounds = changes["run.rounds"]
-        run = self.train(job, "half", 2, {"run.rounds": rounds // 2})
-        self.hanse("resume", run, f"--run.rounds={rounds}", ranks=3)
-        self.assert_digest(run, alone, "after a resume")
-
-
-class SameBits(Comparing):
+class SameBits(ModelCase):
     def test_lstm(self):
-        self.compare(MODELS["lstm"])
+        self.compare_places(MODELS["lstm"])
 
     def test_transformer(self):
-        self.compare(MODELS["transformer"])
+        self.compare_places(MODELS["transformer"])
 
     def test_resnet18(self):
-        self.compare(MODELS["resnet18"])
+        self.compare_places(MODELS["resnet18"])
 
     def test_resnet18_of_few_channels_on_two_threads(self):
         job = self.job({**MODELS["resnet18"], "data.shape": "1,12,12", "client.batch": 5,
@@ -134,15 +116,15 @@ class SameBits(Comparing):
         self.assert_digest(self.train(job, "once"), self.train(job, "again"), "a second time")
 
     def test_torchscript(self):
-        self.compare(self.cnn())
+        self.compare_places(self.cnn())
 
     def test_torchscript_with_adam_and_unbiased_draws(self):
-        self.compare(self.cnn(**{"server.optimizer": "adam", "server.lr": 0.05,
+        self.compare_places(self.cnn(**{"server.optimizer": "adam", "server.lr": 0.05,
                                  "sampler.kind": "weighted", "client.momentum": 0.5,
                                  "aggregator.estimator": "unbiased"}))
 
     def test_torchscript_with_scaffold(self):
-        self.compare(self.cnn(**{"client.update": "scaffold", "server.lr": 0.5}))
+        self.compare_places(self.cnn(**{"client.update": "scaffold", "server.lr": 0.5}))
 
 
 def bits(tensor):
@@ -216,9 +198,9 @@ class Doubtful(torch.nn.Module):
 OBJECTIVE = {"run.rounds": 6, "client.epochs": 2, "evaluate.every": 6}
 
 
-class OwnLoss(Comparing):
+class OwnLoss(ModelCase):
     def compare_own(self, changes):
-        self.compare({**OBJECTIVE, "federation.clients": 7, "sampler.per-round": 4, **changes,
+        self.compare_places({**OBJECTIVE, "federation.clients": 7, "sampler.per-round": 4, **changes,
                       "client.objective": self.save(Taught(), "taught.pt")})
 
     def test_a_linear_model(self):

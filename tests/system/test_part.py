@@ -14,7 +14,6 @@ TRANSFORMER = {"data.shape": "9", "data.tokens": 11, "data.classes": 11, "model.
                "model.kind": "transformer", "model.heads": 2, "federation.clients": 7,
                "federation.samples": 15, "run.rounds": 4, "evaluate.every": 2,
                "sampler.per-round": 4, "client.lora": 3}
-PLACES = [(2, {}), (3, {"server.role": "dedicated"}), (4, {"comm.dispatch": "planned"})]
 
 
 def tensors(run, file="model.h5"):
@@ -24,19 +23,7 @@ def tensors(run, file="model.h5"):
 
 class SameBits(hanse.Case):
     def compare(self, changes):
-        job = self.job(changes)
-        alone = self.train(job, "alone")
-        runs = hanse.together([
-            lambda i=i, ranks=ranks, more=more: self.train(job, f"place-{i}", ranks, more)
-            for i, (ranks, more) in enumerate(PLACES)])
-        for run in runs:
-            self.assert_digest(run, alone)
-            self.assertEqual(hanse.text(run, "evaluations.csv"),
-                             hanse.text(alone, "evaluations.csv"))
-        rounds = changes["run.rounds"]
-        run = self.train(job, "half", 2, {"run.rounds": rounds // 2})
-        self.hanse("resume", run, f"--run.rounds={rounds}", ranks=3)
-        self.assert_digest(run, alone, "after a resume")
+        alone, run = self.compare_places(changes)
         for name, values in tensors(alone).items():
             numpy.testing.assert_array_equal(tensors(run)[name], values, name)
         return alone, run

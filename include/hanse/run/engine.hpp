@@ -37,9 +37,8 @@ struct RankDevice {
 bool is_worth_a_gpu(const Job& job, double flops);
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
-// again behind the last. What is in the way of GPUs, and a model too small for them
-// (is_worth_a_gpu), is an error under `cuda`, and a notice under `auto`. Collective. Throws
-// AgreedError.
+// again behind the last. What is in the way of GPUs is an error under `cuda`, and a notice under
+// `auto`, which also leaves to the CPU what is not worth a GPU. Collective. Throws AgreedError.
 RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host);
 
