@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <hdf5.h>
+
 #include "fuzz/readers.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
@@ -59,6 +61,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
     --*count;
   }
   set_speaker(false);
+  H5set_free_list_limits(-1, -1, -1, -1, -1, -1);  // a file's cache of 1 MB is not made anew
   reader();
   return 0;
 }

@@ -137,8 +137,17 @@ void read_checkpoint(const std::string& path) {
   });
 }
 
+// One for all inputs, since its table is made slower than a file is read.
+KeyedJob& untouched_job() {
+  static KeyedJob job(catalog());
+  static const OptionTable table = job.table;
+  static_cast<Job&>(job) = {};
+  job.table = table;
+  return job;
+}
+
 void read_job_file(const std::string& input, const std::string& folder) {
-  KeyedJob job(catalog());
+  KeyedJob& job = untouched_job();
   load_job(file_of(input, folder), {}, job);
   job_text(job);
   unused_keys(job);
@@ -151,7 +160,7 @@ void read_availability(const std::string& input, const std::string& folder) {
 }
 
 void read_arms(const std::string& input, const std::string& folder) {
-  KeyedJob job(catalog());
+  KeyedJob& job = untouched_job();
   load_job(file_of("", folder),
            {{"run.protocol", "bandit"},
             {"bandit.arms", "file"},

@@ -66,13 +66,17 @@ void check_depth(const std::string& trace) {
   }
 }
 
+Json parsed(const std::string& text) {
+  check_depth(text);
+  Json trace = Json::parse(text, nullptr, false);
+  if (trace.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
+  return trace;
+}
+
 // A trace and its rule, which can be played several times.
 class Trace {
  public:
-  explicit Trace(const std::string& text) : job_(catalog()) {
-    check_depth(text);
-    trace_ = Json::parse(text, nullptr, false);
-    if (trace_.is_discarded()) throw InvalidArgument("the trace is not JSON", "trace");
+  explicit Trace(const std::string& text) : trace_(parsed(text)), job_(catalog()) {
     const Json& rule = field(trace_, "rule", "trace");
     if (!rule.is_object()) throw InvalidArgument("expected an object of options", "rule");
     set_options(rule, job_);
