@@ -1,6 +1,7 @@
 #include "pipeline.hpp"
 
 #include "mpi_messages.hpp"
+#include "packing.hpp"
 
 namespace hanse {
 
@@ -12,6 +13,11 @@ constexpr int64_t kWindow = 16;  // chunks that may be on their way on one link
 std::span<MPI_Request> slot_of(std::vector<MPI_Request>& requests, int64_t chunk) {
   const std::size_t width = requests.size() / kWindow;
   return std::span(requests).subspan(static_cast<std::size_t>(chunk % kWindow) * width, width);
+}
+
+std::span<int64_t> integers(const Chunks& chunks, int64_t chunk) {
+  return {reinterpret_cast<int64_t*>(chunks.begin(chunk)),
+          static_cast<std::size_t>(chunks.length(chunk))};
 }
 
 std::vector<int> parents(const TreePlace& place) {
@@ -29,7 +35,8 @@ Pipeline::Pipeline(MPI_Comm comm, const Chunks& chunks, std::vector<int> sources
       tag_(tag),
       released_(chunks.size()),
       receives_(kWindow * sources_.size(), MPI_REQUEST_NULL),
-      sends_(kWindow * targets_.size(), MPI_REQUEST_NULL) {}
+      sends_(kWindow * targets_.size(), MPI_REQUEST_NULL),
+      came_(sources_.size()) {}
 
 Pipeline Pipeline::downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks) {
   Pipeline result(comm, chunks, parents(place), place.children, kDownTag);
@@ -41,61 +48,96 @@ Pipeline Pipeline::downward(MPI_Comm comm, const TreePlace& place, const Chunks&
 Pipeline Pipeline::upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
                           std::vector<std::byte>& scratch) {
   Pipeline result(comm, chunks, place.children, parents(place), kUpTag);
-  const int64_t longest = std::min(chunks.chunk, chunks.count) * chunks.width;
-  const auto needed = result.receives_.size() * static_cast<std::size_t>(longest);
-  if (scratch.size() < needed) scratch.resize(needed);
   result.op_ = op;
+  result.sums_integers_ = op == MPI_SUM && chunks.type == MPI_INT64_T;
+  result.packs_ = result.sums_integers_ && place.parent_elsewhere;
+  const int64_t longest = std::min(chunks.chunk, chunks.count) * chunks.width;
+  const std::size_t slots = result.receives_.size() + (result.packs_ ? kWindow : 0);
+  const std::size_t needed = slots * static_cast<std::size_t>(longest);
+  if (scratch.size() < needed) scratch.resize(needed);
   result.scratch_ = scratch.data();
   result.receive();
   return result;
 }
 
-// Where a source's chunk comes in.
+// Where a source's chunk comes in; behind the last source: where a chunk is packed.
 std::byte* Pipeline::slot(int64_t chunk, std::size_t source) const {
   if (op_ == MPI_OP_NULL) return chunks_.begin(chunk);
-  const auto sources = static_cast<int64_t>(sources_.size());
-  const int64_t at = chunk % kWindow * sources + static_cast<int64_t>(source);
-  return scratch_ + at * std::min(chunks_.chunk, chunks_.count) * chunks_.width;
+  const int64_t longest = std::min(chunks_.chunk, chunks_.count) * chunks_.width;
+  const auto place = static_cast<int64_t>(source) * kWindow + chunk % kWindow;
+  return scratch_ + place * longest;
 }
 
 // Keeps the window full.
 void Pipeline::receive() {
   for (; posted_ < std::min(ready_ + kWindow, chunks_.size()); ++posted_) {
     const auto requests = slot_of(receives_, posted_);
+    const int length = chunks_.length(posted_);
     for (std::size_t source = 0; source < sources_.size(); ++source) {
-      check_mpi(MPI_Irecv(slot(posted_, source), chunks_.length(posted_), chunks_.type,
-                          sources_[source], tag_, comm_, &requests[source]),
+      check_mpi(MPI_Irecv(slot(posted_, source),
+                          sums_integers_ ? length * static_cast<int>(chunks_.width) : length,
+                          sums_integers_ ? MPI_BYTE : chunks_.type, sources_[source], tag_, comm_,
+                          &requests[source]),
                 "MPI_Irecv", comm_);
     }
   }
 }
 
-bool Pipeline::all_done(std::span<MPI_Request> requests, const char* operation) const {
+bool Pipeline::all_done(std::span<MPI_Request> requests, const char* operation,
+                        MPI_Status* statuses) const {
   int done = 0;
-  check_mpi(
-      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
-      operation, comm_);
+  check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses),
+            operation, comm_);
   return done != 0;
+}
+
+// Adds what came to this rank's own.
+void Pipeline::combine(int64_t chunk) {
+  for (std::size_t source = 0; source < sources_.size(); ++source) {
+    if (sums_integers_) {
+      int bytes = 0;
+      MPI_Get_count(&came_[source], MPI_BYTE, &bytes);
+      add_packed(slot(chunk, source), bytes / chunks_.length(chunk), integers(chunks_, chunk));
+    } else {
+      check_mpi(MPI_Reduce_local(slot(chunk, source), chunks_.begin(chunk), chunks_.length(chunk),
+                                 chunks_.type, op_),
+                "MPI_Reduce_local", comm_);
+    }
+  }
+}
+
+void Pipeline::send(int64_t chunk) {
+  const std::byte* data = chunks_.begin(chunk);
+  int length = chunks_.length(chunk);
+  MPI_Datatype type = chunks_.type;
+  if (sums_integers_) {
+    int64_t width = chunks_.width;
+    if (packs_) {
+      const auto values = integers(chunks_, chunk);
+      width = packed_width(values);
+      std::byte* packed = slot(chunk, sources_.size());
+      pack(values, width, packed);
+      data = packed;
+    }
+    length *= static_cast<int>(width);
+    type = MPI_BYTE;
+  }
+  const auto requests = slot_of(sends_, chunk);
+  for (std::size_t target = 0; target < targets_.size(); ++target) {
+    check_mpi(MPI_Isend(data, length, type, targets_[target], tag_, comm_, &requests[target]),
+              "MPI_Isend", comm_);
+  }
 }
 
 bool Pipeline::advance() {
   const int64_t before = ready_ + sent_;
-  if (ready_ < released_ && all_done(slot_of(receives_, ready_), "MPI_Irecv")) {
-    for (std::size_t source = 0; op_ != MPI_OP_NULL && source < sources_.size(); ++source) {
-      check_mpi(MPI_Reduce_local(slot(ready_, source), chunks_.begin(ready_),
-                                 chunks_.length(ready_), chunks_.type, op_),
-                "MPI_Reduce_local", comm_);
-    }
+  if (ready_ < released_ && all_done(slot_of(receives_, ready_), "MPI_Irecv", came_.data())) {
+    if (op_ != MPI_OP_NULL) combine(ready_);
     ++ready_;
     receive();
   }
   while (sent_ < ready_ && all_done(slot_of(sends_, sent_), "MPI_Isend")) {
-    const auto requests = slot_of(sends_, sent_);
-    for (std::size_t target = 0; target < targets_.size(); ++target) {
-      check_mpi(MPI_Isend(chunks_.begin(sent_), chunks_.length(sent_), chunks_.type,
-                          targets_[target], tag_, comm_, &requests[target]),
-                "MPI_Isend", comm_);
-    }
+    send(sent_);
     ++sent_;
   }
   return ready_ + sent_ > before;

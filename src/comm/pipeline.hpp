@@ -35,7 +35,8 @@ class Pipeline {
   static Pipeline downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks);
   // From all ranks to the root, combined on the way: a rank's own, then its children's in their
   // order, so that the same tree gives the same bits. What is left in the chunks of other ranks
-  // than the root is of no use. `scratch` is grown as needed, and is in use until done().
+  // than the root is of no use. Sums of integers leave a host packed, each chunk in as many bytes a
+  // value as its largest needs. `scratch` is grown as needed, and is in use until done().
   static Pipeline upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
                          std::vector<std::byte>& scratch);
 
@@ -54,7 +55,10 @@ class Pipeline {
            int tag);
   void receive();
   std::byte* slot(int64_t chunk, std::size_t source) const;
-  bool all_done(std::span<MPI_Request> requests, const char* operation) const;
+  void combine(int64_t chunk);
+  void send(int64_t chunk);
+  bool all_done(std::span<MPI_Request> requests, const char* operation,
+                MPI_Status* statuses = MPI_STATUSES_IGNORE) const;
 
   MPI_Comm comm_;
   Chunks chunks_;
@@ -62,13 +66,16 @@ class Pipeline {
   std::vector<int> targets_;
   int tag_;
   MPI_Op op_ = MPI_OP_NULL;       // null: chunks of the only source are taken as they are
-  std::byte* scratch_ = nullptr;  // chunks to be combined, [window, sources]
+  bool sums_integers_ = false;    // whose messages are bytes, as many a value as there come
+  bool packs_ = false;            // what it sends
+  std::byte* scratch_ = nullptr;  // chunks to be combined, [window, sources]; packed ones, [window]
   int64_t released_;
   int64_t posted_ = 0;  // receives
   int64_t ready_ = 0;
   int64_t sent_ = 0;
   std::vector<MPI_Request> receives_;  // [window, sources]
   std::vector<MPI_Request> sends_;     // [window, targets]
+  std::vector<MPI_Status> came_;       // [sources]
 };
 
 }  // namespace hanse

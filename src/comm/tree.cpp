@@ -52,6 +52,7 @@ TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t 
   TreePlace place;
   const auto n_hosts = static_cast<int64_t>(leaders.size());
   link(leaders, arity_between_hosts(n_hosts, chunks), rank, place);
+  place.parent_elsewhere = place.parent >= 0;
   link(ranks_of[hosts[static_cast<std::size_t>(rank)]], kArityWithinHost, rank, place);
   return place;
 }

@@ -53,7 +53,8 @@ class Wire(hanse.Case):
                    re.findall(r"^ *host\d+: *(\d+)", hanse.text("/proc/net/dev"), re.MULTILINE))
 
     def test_ranks_of_a_host_add_up_first(self):
-        """Short messages too: twice the ranks send hardly more over the links."""
+        """Short messages too: twice the ranks send no more over the links. Of a parameter the 4
+        bytes of the model travel, and the 8 of the sum, which fit into 4 to 6."""
         job = self.job({"run.rounds": 30, "data.shape": "1,28,28", "data.classes": 10,
                         "evaluate.every": 0, "server.role": "shared"})
         sent = []
@@ -61,8 +62,9 @@ class Wire(hanse.Case):
             before = self.received()
             self.train(job, f"ranks-{ranks}", ranks)
             sent.append(self.received() - before)
-        self.assertGreater(sent[0], 30 * 12 * 7850 * (HOSTS - 1))
-        self.assertLess(sent[1], 1.3 * sent[0])
+        parameters = 30 * 7850 * (HOSTS - 1)
+        self.assertGreater(sent[0], 12 * parameters)  # by MPI, which packs nothing
+        self.assertLess(sent[1], 11.5 * parameters)
 
 
 class SharedData(hanse.Case):

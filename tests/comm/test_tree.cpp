@@ -22,9 +22,9 @@ struct Tree {
       int across = 0;
       for (const int child : at(rank).children) {
         EXPECT_EQ(at(child).parent, rank);
-        if (hosts[static_cast<std::size_t>(child)] != hosts[static_cast<std::size_t>(rank)]) {
-          ++across;
-        }
+        EXPECT_EQ(at(child).parent_elsewhere,
+                  hosts[static_cast<std::size_t>(child)] != hosts[static_cast<std::size_t>(rank)]);
+        if (at(child).parent_elsewhere) ++across;
       }
       between_hosts += across;
       most_to_hosts = std::max(most_to_hosts, across);

@@ -155,7 +155,7 @@ class Communicator {
   // byte counts once, whatever the tree it travels along. The root counts B (size - 1) for a
   // broadcast or a reduction of B bytes, and what it receives of a gather; a sender counts
   // B (size - 1) for its B bytes of an all-gather, and what it sends to other ranks in an
-  // all-to-all or by send. Not collective.
+  // all-to-all or by send. Integers that are packed on the way count whole. Not collective.
   int64_t bytes_moved() const { return bytes_moved_; }
   // Seconds this rank spent in collectives so far.
   double seconds() const { return seconds_; }

@@ -8,8 +8,9 @@
 namespace hanse {
 
 struct TreePlace {
-  int parent = -1;            // -1: this rank is the root
-  std::vector<int> children;  // those on other hosts first
+  int parent = -1;                // -1: this rank is the root
+  bool parent_elsewhere = false;  // on another host
+  std::vector<int> children;      // those on other hosts first
 };
 
 // Where `rank` stands. `hosts[r]`: a number that rank r shares with the ranks of its host alone.

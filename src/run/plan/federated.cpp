@@ -88,7 +88,7 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
                     const RoundTimes& times, const Rates& rates, PlanSheet& sheet) {
   sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
   if (times.link_bytes > 0) {
-    sheet.add("link_bytes", "sum and model over a host's link", times.link_bytes);
+    sheet.add("link_bytes", "sum and model over a host's link at most", times.link_bytes);
   }
   sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
   sheet.add("participants", "participants a round", workload.participants);
