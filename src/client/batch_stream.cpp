@@ -11,6 +11,7 @@ void BatchStream::start(const ClientTask& task) {
   batch_ = options_.batch > 0 ? std::min(options_.batch, samples()) : samples();
   shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
                           static_cast<uint64_t>(task.client));
+  steps_ = steps_of_task(options_, task, samples());
   augmentation_.start(task);
   end_ = next_ = samples_a_pass(options_, samples());
 }

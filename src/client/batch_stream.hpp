@@ -52,7 +52,7 @@ class BatchStream {
   // The same step by step: the task's samples, the steps of its round, and as many batches. The
   // last batch of a pass may be smaller, unless the options leave it out.
   void start(const ClientTask& task);
-  int64_t steps() const { return local_steps(options_, samples()); }
+  int64_t steps() const { return steps_; }
   Batch next();
   // The same without a copy, as they are: samples begin + order[i] of the federation.
   struct Samples {
@@ -71,6 +71,7 @@ class BatchStream {
   const Federation& federation_;
   int64_t begin_ = 0;  // of the first client's samples
   int64_t batch_ = 1;
+  int64_t steps_ = 1;
   int64_t next_ = 0;  // first sample of order_ not handed out in this pass
   int64_t end_ = 0;   // of a pass in order_
   RandomStream shuffle_{0, Purpose::kShuffle};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "hanse/base/random.hpp"
 #include "hanse/client/schedule.hpp"
 
 namespace hanse {
@@ -30,6 +31,16 @@ int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samp
 
 int64_t local_steps(const ClientOptions& options, int64_t samples) {
   return options.steps > 0 ? options.steps : options.epochs * steps_a_pass(options, samples);
+}
+
+int64_t steps_of_task(const ClientOptions& options, const ClientTask& task, int64_t samples) {
+  const int64_t all = local_steps(options, samples);
+  if (options.stragglers == 0) return all;
+  RandomStream stream(task.seed, Purpose::kStraggling, static_cast<uint64_t>(task.round),
+                      static_cast<uint64_t>(task.client));
+  if (stream.uniform() >= options.stragglers) return all;
+  const int64_t parts = options.steps > 0 ? options.steps : options.epochs;
+  return all / parts * (1 + stream.below(parts));
 }
 
 int64_t samples_processed(const ClientOptions& options, int64_t samples) {

@@ -167,6 +167,17 @@ const std::vector<DataKind> kDataKinds = {
       samples_key("samples of a client")},
      {.reads_a_file = false, .own_clients = true},
      make_synthetic_regression},
+    {{{"synthetic-classification",
+       "synthetic(alpha, beta): linear classifiers of clients that differ (Li et al. 2020)",
+       {with_default(key("dimension", &Options::dimension, at_least(1), "features of a sample"),
+                     &Options::dimension, 60),
+        key("classes", &Options::classes, at_least(2), "classes"),
+        key("alpha", &Options::alpha, at_least(0), "how unlike the clients' models are"),
+        key("beta", &Options::beta, at_least(0), "how unlike the clients' features are")}},
+      with_default(samples_key("samples of a client, beside exp(N(4, 2^2)) of its own"),
+                   &FederationOptions::samples, 50)},
+     {.reads_a_file = false, .own_clients = true},
+     make_synthetic_classification},
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ enum class DataStream : uint64_t {
   kSamples = 0,       // a client's features and targets
   kCoefficients = 1,  // w*
   kClient = 2,        // dense: a client's scale s_m; support: its coordinate
+  kClientModel = 3,   // synthetic-classification: a client's size, law and model
 };
 
 RandomStream data_stream(uint64_t seed, DataStream purpose, int64_t client = 0) {
@@ -115,11 +116,14 @@ float draw_sample(const std::vector<Coordinate>& law, const std::vector<double>&
   return static_cast<float>(target + kNoise * stream.normal());
 }
 
-Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client) {
+// For clients * samples_per_client samples and `extra` more.
+Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client,
+                  int64_t extra = 0) {
   int64_t samples = 0;
   int64_t bytes = 0;
   if (clients < 1 || samples_per_client < 1 ||
       __builtin_mul_overflow(clients, samples_per_client, &samples) ||
+      __builtin_add_overflow(samples, extra, &samples) ||
       __builtin_mul_overflow(dimension, int64_t{sizeof(float)}, &bytes) ||
       __builtin_mul_overflow(bytes, samples, &bytes)) {
     throw InvalidArgument(fmt::format("cannot make {} clients of {} samples of {} values", clients,
@@ -129,9 +133,54 @@ Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client
   }
   Dataset dataset{.shape = {dimension}};
   dataset.features.resize(static_cast<std::size_t>(bytes));
-  dataset.targets.reserve(static_cast<std::size_t>(samples));
   dataset.groups.reserve(static_cast<std::size_t>(samples));
   return dataset;
+}
+
+// ---- synthetic(alpha, beta) ----
+
+// What is a client's own: x_j ~ N(centre_j, deviations_j^2), label = argmax (weights x + bias).
+struct ClientLaw {
+  int64_t extra = 0;  // samples beyond those that every client has
+  std::vector<double> centre;
+  std::vector<double> weights;  // [classes, d]
+  std::vector<double> bias;     // [classes]
+};
+
+ClientLaw client_law(const DataOptions& options, int64_t client, uint64_t seed) {
+  RandomStream stream = data_stream(seed, DataStream::kClientModel, client);
+  const auto d = static_cast<std::size_t>(options.dimension);
+  const auto classes = static_cast<std::size_t>(options.classes);
+  ClientLaw law{.extra = static_cast<int64_t>(std::exp(4 + 2 * stream.normal())),
+                .centre = std::vector<double>(d),
+                .weights = std::vector<double>(classes * d),
+                .bias = std::vector<double>(classes)};
+  const double u = options.alpha * stream.normal();
+  const double of_features = options.beta * stream.normal();
+  for (double& value : law.centre) value = of_features + stream.normal();
+  for (double& value : law.weights) value = u + stream.normal();
+  for (double& value : law.bias) value = u + stream.normal();
+  return law;
+}
+
+// Writes the features [d] of a sample; returns its label, of the features as they are stored.
+int32_t draw_labelled(const ClientLaw& law, RandomStream& stream, float* x) {
+  const std::size_t d = law.centre.size();
+  for (std::size_t j = 0; j < d; ++j) {
+    const double deviation = std::pow(static_cast<double>(j + 1), -0.6);
+    x[j] = static_cast<float>(law.centre[j] + deviation * stream.normal());
+  }
+  std::size_t best = 0;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (std::size_t c = 0; c < law.bias.size(); ++c) {
+    double score = law.bias[c];
+    for (std::size_t j = 0; j < d; ++j) score += law.weights[c * d + j] * static_cast<double>(x[j]);
+    if (score > highest) {
+      highest = score;
+      best = c;
+    }
+  }
+  return static_cast<int32_t>(best);
 }
 
 // ---- random samples ----
@@ -160,6 +209,7 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
                                   int64_t samples_per_client, uint64_t seed) {
   check_options(options);
   Dataset dataset = with_room(options.dimension, clients, samples_per_client);
+  dataset.targets.reserve(dataset.groups.capacity());
   const bool dense = options.design == "dense";
   const auto w = coefficients(options, seed);
   const auto scales = dense ? client_scales(options.sigma, clients, seed) : std::vector<double>{};
@@ -170,6 +220,30 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
     RandomStream stream = data_stream(seed, DataStream::kSamples, m);
     for (int64_t i = 0; i < samples_per_client; ++i, x += options.dimension) {
       dataset.targets.push_back(draw_sample(law, w, stream, x));
+      dataset.groups.push_back(m);
+    }
+    dataset.group_names.push_back(std::to_string(m));
+  }
+  return dataset;
+}
+
+Dataset make_synthetic_classification(const DataOptions& options, int64_t clients,
+                                      int64_t samples_per_client, uint64_t seed) {
+  check_number("data.dimension", static_cast<double>(options.dimension), at_least(1));
+  check_number("data.classes", static_cast<double>(options.classes), at_least(2));
+  check_number("data.alpha", options.alpha, at_least(0));
+  check_number("data.beta", options.beta, at_least(0));
+  int64_t extra = 0;
+  for (int64_t m = 0; m < clients; ++m) extra += client_law(options, m, seed).extra;
+  Dataset dataset = with_room(options.dimension, clients, samples_per_client, extra);
+  dataset.classes = options.classes;
+  dataset.labels.reserve(dataset.groups.capacity());
+  auto* x = reinterpret_cast<float*>(dataset.features.data());
+  for (int64_t m = 0; m < clients; ++m) {
+    const ClientLaw law = client_law(options, m, seed);
+    RandomStream stream = data_stream(seed, DataStream::kSamples, m);
+    for (int64_t i = 0; i < samples_per_client + law.extra; ++i, x += options.dimension) {
+      dataset.labels.push_back(draw_labelled(law, stream, x));
       dataset.groups.push_back(m);
     }
     dataset.group_names.push_back(std::to_string(m));

@@ -1,5 +1,7 @@
 #include "hanse/kinds/updates.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "families.hpp"
@@ -59,6 +61,24 @@ const Keys<Job> kFedNl{
                "of the server's matrix with client.safeguard = projection; that of the loss, such "
                "as client.weight-decay, or below"),
     kImportance};
+
+// Clients that come less far in a round than others.
+const Keys<Job> kStragglers =
+    key("stragglers", &Options::stragglers, between(0, 1),
+        "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
+        "client.steps steps), each number as likely");
+
+void check_stragglers(const Job& job, const AggregatorNeeds& needs) {
+  const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
+    if (!met) throw InvalidArgument("stragglers need " + needed, chooser, "client.stragglers = 0");
+  };
+  if (job.client.stragglers == 0) return;
+  require(std::max(job.client.epochs, job.client.steps) > 1, "client.epochs",
+          "more than one epoch or step, of which they make a part");
+  require(sampler_traits(job.sampler).blind, "sampler.kind",
+          "a sampler that does not learn from the length of updates");
+  require(!needs.rates, "aggregator.kind", "an aggregator whose clients send whole updates");
+}
 
 // fednew and fednl are one algorithm of clients and server together.
 void check_second_order(const Job& job) {
@@ -122,9 +142,11 @@ const Family<UpdateKind> kUpdates{
     "client.update",
     "what a participant does with the model",
     chosen_by<&Job::client, &ClientOptions::kind>,
-    {{{"sgd", "mini-batch SGD"}, {.separable = true}, make_sgd},
-     {{"prox", "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
-       key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2")},
+    {{{"sgd", "mini-batch SGD", kStragglers}, {.separable = true}, make_sgd},
+     {{"prox",
+       "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
+       {key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2"),
+        kStragglers}},
       {.separable = true},
       make_sgd},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
@@ -210,6 +232,7 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                           "client.update",
                           "use a rule that weighs before training, such as fedavg");
   }
+  check_stragglers(job, needs);
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());
 }

@@ -125,6 +125,43 @@ std::vector<int64_t> batches_of(const Federation& federation, const ClientOption
   return model.rows;
 }
 
+// A client's epochs over many rounds: a share makes fewer, each number as often.
+TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
+  const ClientOptions options{.epochs = 5, .stragglers = 0.5};
+  constexpr int64_t kRounds = 20000, kSamples = 45, kBatches = 3;  // of 20
+  std::vector<int64_t> made(6);
+  for (int64_t round = 1; round <= kRounds; ++round) {
+    const int64_t steps =
+        steps_of_task(options, {.seed = 3, .round = round, .client = 7}, kSamples);
+    ASSERT_EQ(steps % kBatches, 0);
+    ++made[static_cast<std::size_t>(steps / kBatches)];
+  }
+  const double deviation = std::sqrt(kRounds * 0.1 * 0.9);
+  EXPECT_EQ(made[0], 0);
+  for (std::size_t epochs = 1; epochs < 5; ++epochs) {
+    EXPECT_NEAR(made[epochs], kRounds * 0.1, 5 * deviation) << epochs;
+  }
+  EXPECT_NEAR(made[5], kRounds * 0.6, 5 * std::sqrt(kRounds * 0.6 * 0.4));
+  EXPECT_EQ(steps_of_task({.epochs = 5}, {.seed = 3, .round = 1, .client = 7}, kSamples), 15);
+  const ClientOptions steps{.steps = 7, .stragglers = 1};
+  std::set<int64_t> numbers;
+  for (int64_t round = 1; round <= 200; ++round) {
+    numbers.insert(steps_of_task(steps, {.seed = 3, .round = round, .client = 7}, kSamples));
+  }
+  EXPECT_EQ(numbers, (std::set<int64_t>{1, 2, 3, 4, 5, 6, 7}));
+}
+
+// What is trained is what steps_of_task() says.
+TEST(Batches, AStragglerStopsEarly) {
+  const auto comm = make_single_communicator();
+  const Federation federation = split_federation(*comm);
+  const ClientOptions options{.epochs = 30, .batch = 0, .stragglers = 1};
+  const auto trained = std::ssize(batches_of(federation, options, 2));
+  EXPECT_LT(trained, 30);
+  OneRound p({1}, 0);
+  EXPECT_EQ(trained, steps_of_task(options, p.task(2, 1), federation.train(2).size()));
+}
+
 TEST(Batches, ALastBatchThatIsSmallerMayBeLeftOut) {
   const auto comm = make_single_communicator();
   const Federation federation = split_federation(*comm);

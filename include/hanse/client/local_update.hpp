@@ -138,6 +138,10 @@ int64_t samples_a_pass(const ClientOptions& options, int64_t samples);
 int64_t loss_samples(const ClientOptions& options, int64_t batches, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const ClientOptions& options, int64_t samples);
+// Those that it makes in the task's round: fewer where it is one of `options.stragglers`, which
+// make 1 to E of their E epochs, or of their steps, each number as likely (Li et al. 2020, FedProx,
+// section 5.2). A pure function of its arguments.
+int64_t steps_of_task(const ClientOptions& options, const ClientTask& task, int64_t samples);
 // Samples that these steps process; the last batch of a pass may be smaller.
 int64_t samples_processed(const ClientOptions& options, int64_t samples);
 // Steps that they make: one for each options.accumulate of them, and one for what is left.

@@ -68,6 +68,7 @@ struct ClientOptions {
   int64_t epochs = 1;             // passes over the client's samples; ignored when steps > 0
   int64_t steps = 0;              // mini-batch steps a round; 0: epochs
   int64_t batch = 20;             // samples a step; 0: all of the client's
+  double stragglers = 0;          // sgd, prox: share of participants that stop early
   bool drop_last = false;         // leave out a pass's last batch where it is smaller
   double lr = 0.1;                // step size; its largest, where the schedule moves it
   double lr_decay = 1;            // step, exponential: factor applied to lr ...

@@ -109,7 +109,10 @@ struct DataOptions {
   double kappa = 25.0;               // dense: condition number of Sigma; at least 1
   std::string scale = "covariance";  // dense: s_m Sigma is a covariance | a deviation
   double nu = 1.0;                   // support: deviation of log w*_j; in [0, 10]
-  int64_t seed = 0;                  // of partition, split and made-up samples; 0: run.seed
+  // synthetic-classification, see make_synthetic_classification.
+  double alpha = 1;  // deviation of the clients' models; at least 0
+  double beta = 1;   // deviation of the clients' features; at least 0
+  int64_t seed = 0;  // of partition, split and made-up samples; 0: run.seed
 };
 
 // The files of data/README.md, one reader each.
@@ -141,6 +144,18 @@ Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t 
 // features near 0, whose targets are noise.
 Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
                                   int64_t samples_per_client, uint64_t seed);
+
+// Synthetic(alpha, beta) (Li et al. 2020, "Federated Optimization in Heterogeneous Networks",
+// section 5.1). Client m, which is group m, has samples_per_client + floor(exp(N(4, 2^2))) samples
+// of its own law and its own linear model:
+//   x ~ N(v, Sigma), v_j ~ N(B, 1), B ~ N(0, beta^2), Sigma_jj = j^-1.2, j = 1..dimension
+//   label = argmax_c (W x + b)_c, W_cj and b_c ~ N(u, 1), u ~ N(0, alpha^2), c = 1..classes
+// (The paper writes N(0, alpha); alpha is the deviation in its authors' code.) A pure function of
+// its arguments; a client's samples do not depend on the other clients.
+// Throws InvalidArgument: an option out of its range, too many samples.
+// Cost: d normal numbers and classes d multiplications a sample.
+Dataset make_synthetic_classification(const DataOptions& options, int64_t clients,
+                                      int64_t samples_per_client, uint64_t seed);
 
 // The names, or none when each is the number of its place: "0", "1", ...
 std::vector<std::string> without_numbers(std::vector<std::string> names);
