@@ -11,15 +11,6 @@ namespace hanse {
 
 namespace {
 
-// The most samples that a mini-batch of any client has: a size that the job fixes.
-int64_t largest_batch(const ClientOptions& options, const Federation& federation) {
-  int64_t most = 1;
-  for (int64_t client = 0; client < federation.clients(); ++client) {
-    most = std::max(most, federation.train(client).size());
-  }
-  return options.batch > 0 ? std::min(options.batch, most) : most;
-}
-
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
                                  int64_t clients, int64_t batch, int64_t samples) {
   return {.device = device,
@@ -34,6 +25,14 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
 }
 
 }  // namespace
+
+int64_t largest_batch(const ClientOptions& options, const Federation& federation) {
+  int64_t most = 1;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    most = std::max(most, federation.train(client).size());
+  }
+  return options.batch > 0 ? std::min(options.batch, most) : most;
+}
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,

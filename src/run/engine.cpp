@@ -60,8 +60,7 @@ RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm
   return device;
 }
 
-// Whatever its size, a step of a cohort costs a GPU about 0.3 ms of launches, in which a core does
-// so many operations. Both are estimates: no GPU was measured.
+// What a core does in kGpuStep_s: an estimate, too.
 constexpr double kLeastGpuFlops = 5e7;
 
 double cohort_flops(const Job& job, double flops) {
@@ -73,6 +72,10 @@ double cohort_flops(const Job& job, double flops) {
 void check_engine(const Job& job) {
   if (job.run.device != "cuda") return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
+  require_gpu_protocol(job);
+}
+
+void require_gpu_protocol(const Job& job) {
   if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
   refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
           "use federated"});
@@ -124,7 +127,9 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
                           Communicator& host) {
   const RankDevice device =
       choose_device(job, needs, parts.model.gradient_flops(), parts.comm, host);
-  if (device.name.empty()) return {make_host_engine(parts, needs.settings), device.kind};
+  if (device.name.empty()) {
+    return {make_host_engine(parts, needs.settings), device.kind, device_refusal(needs)};
+  }
   std::unique_ptr<CohortTraining> cohorts;
   agree_on(parts.comm, [&] {
     cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
@@ -134,7 +139,8 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
   return {make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices)),
-          device.kind};
+          device.kind,
+          {}};
 }
 
 }  // namespace hanse

@@ -17,6 +17,9 @@ namespace hanse {
 
 class BatchStream;
 
+// The most samples that a mini-batch of any client has: a size that the job fixes.
+int64_t largest_batch(const ClientOptions& options, const Federation& federation);
+
 // What make_sgd() does with one client after the other, for up to C at once, on the same
 // mini-batches: rows and losses agree with its within float tolerance. A client with fewer steps
 // than others of its cohort, and an empty place, rest in the steps of the others. The result

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,9 +13,16 @@ namespace hanse {
 
 struct Job;
 
+// Whatever its size, a step of a cohort costs a GPU about so much of launches: an estimate, no GPU
+// was measured.
+constexpr double kGpuStep_s = 0.3e-3;
+
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
 void check_engine(const Job& job);
+
+// Throws InvalidArgument when the job's protocol trains nobody on GPUs.
+void require_gpu_protocol(const Job& job);
 
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);
@@ -42,10 +50,12 @@ bool is_worth_a_gpu(const Job& job, double flops);
 RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host);
 
-// An engine, and what it computes on: RankDevice::kind.
+// An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job: as
+// device_refusal() has it, complete on rank 0.
 struct ChosenEngine {
   EnginePtr engine;
   std::string trains_on;
+  std::optional<Refusal> off_gpus;
 };
 
 // The engine of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.
