@@ -21,6 +21,9 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
           .momentum = options.momentum,
           .nesterov = options.optimizer.nesterov,
           .clip = options.clip,
+          .slope = {.base = options.propfair.base,
+                    .least = PropfairOptions::kLeastRoom,
+                    .beyond = propfair_slope(options.propfair, options.propfair.base)},
           .mu = options.kind == "prox" ? options.mu : 0};
 }
 
@@ -31,6 +34,7 @@ int64_t largest_batch(const ClientOptions& options, const Federation& federation
   for (int64_t client = 0; client < federation.clients(); ++client) {
     most = std::max(most, federation.train(client).size());
   }
+  if (options.pooled) most = federation.train_samples();
   return options.batch > 0 ? std::min(options.batch, most) : most;
 }
 

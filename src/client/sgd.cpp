@@ -47,9 +47,8 @@ class Sgd final : public LocalUpdate {
   }
 
   bool is_sgd() const override {
-    return options_.propfair.base == 0 && !options_.pooled && options_.accumulate == 1 &&
-           options_.optimizer.kind == "sgd" && options_.schedule.over == "rounds" &&
-           state_width() == 0;
+    return options_.accumulate == 1 && options_.optimizer.kind == "sgd" &&
+           options_.schedule.over == "rounds" && state_width() == 0;
   }
 
  private:

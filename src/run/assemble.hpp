@@ -37,7 +37,7 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
-  std::optional<Refusal> off_gpus;  // why GPUs would not train it; rank 0 knows all
+  std::optional<Refusal> off_gpus;  // why GPUs would not train it
 };
 
 // Of the protocols that train models. Sets the ranks' threads, and fills federation, model,

@@ -182,7 +182,6 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
   const Job& job = parts.trained;
   return {.update = *parts.update,
           .rule = rule,
-          .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
           .settings = settings,
           .model_kind = job.model.kind,
           .update_kind = job.client.kind,

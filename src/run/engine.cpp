@@ -10,6 +10,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "protocols.hpp"
 
@@ -100,6 +101,10 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
                         "start as many ranks as the host has GPUs, or allow more");
 }
 
+int64_t side_by_side(const Job& job, int64_t participants) {
+  return std::clamp<int64_t>(participants, 1, job.run.device_cohort);
+}
+
 bool is_worth_a_gpu(const Job& job, double flops) {
   return flops == 0 || job.client.batch == 0 || cohort_flops(job, flops) >= kLeastGpuFlops;
 }
@@ -132,8 +137,9 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
   }
   std::unique_ptr<CohortTraining> cohorts;
   agree_on(parts.comm, [&] {
-    cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
-                                               job.run.device_cohort, device.sample_bytes);
+    cohorts = std::make_unique<CohortTraining>(
+        instructed_clients(job), parts.federation, job.model, device.name,
+        side_by_side(job, needs.settings.max_participants), device.sample_bytes);
   });
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)

@@ -216,13 +216,13 @@ TEST(PlanGpus, CohortsStepTogetherAndGpusShareThem) {
   eight.job.run.device_cohort = 3;
   const auto model =
       make_model(eight.job.model, eight.federation.sample_shape(), eight.federation.classes());
-  CohortShape cohort = cohort_shape(eight.job, eight.federation, *model);
+  const Workload workload(eight.job, eight.federation, false);
+  CohortShape cohort = cohort_shape(eight.job, eight.federation, *model, workload);
   EXPECT_EQ(cohort.clients, 3);
   EXPECT_EQ(cohort.batch, 6);
   EXPECT_EQ(cohort.n_params, 6);  // linear, two values to two classes
   EXPECT_EQ(cohort.sample_values, 2);
   EXPECT_EQ(cohort.gradient_flops, 16);  // four a weight, for nobody needs the samples' gradient
-  const Workload workload(eight.job, eight.federation, false);
   const GpuSpeeds counts{.flops = 1e3, .bytes = 1e99};
   const double step_s = kGpuStep_s + 3 * 6 * 16 / 1e3;
   const auto trained = [&](int64_t ranks) {

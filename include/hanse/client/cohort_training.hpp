@@ -35,8 +35,8 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `options.kind` is sgd or prox; PropFair and pooled samples are not for cohorts. `federation`
-  // must outlive the object. Throws InvalidArgument as TorchLibrary::make_cohort does.
+  // `options.kind` is sgd or prox. `federation` must outlive the object. Throws InvalidArgument as
+  // TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
                  int64_t sample_bytes);

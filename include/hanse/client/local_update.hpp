@@ -53,8 +53,8 @@ class LocalUpdate {
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
   // of a large model keeps all its digits then.
   virtual bool sends_direction() const { return false; }
-  // Is train() plain mini-batch SGD of each client's own loss on its own samples, with a proximal
-  // term or without? Then CohortTraining of the same options does the same.
+  // Is train() plain mini-batch SGD, with a proximal term or without? Then CohortTraining of the
+  // same options does the same.
   virtual bool is_sgd() const { return false; }
 
   // Turns the received model in `row` [P] into the one that the client starts from; `state` is the

@@ -30,7 +30,13 @@ struct CohortBatch {
 // GPUs after use_gpu().
 class Cohort {
  public:
-  // g <- h min(1, clip/|h|), then SgdRule;  w <- w - lr times its direction
+  // The derivative of a client's objective by its batch's loss F: 1 / (base - F) where that room is
+  // no less than `least`, else `beyond`. base 0: 1.
+  struct Slope {
+    double base = 0, least = 0, beyond = 1;
+  };
+  // g <- h min(1, clip/|h|), h the slope times the loss's gradient; then SgdRule;  w <- w - lr
+  // times its direction
   struct Settings {
     std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
@@ -40,7 +46,8 @@ class Cohort {
     double momentum = 0;  // from zero in every round
     bool nesterov = false;
     double clip = 0;  // largest gradient norm; 0: off
-    double mu = 0;    // weight of the proximal term; 0: off
+    Slope slope = {};
+    double mu = 0;  // weight of the proximal term; 0: off
   };
 
   virtual ~Cohort() = default;

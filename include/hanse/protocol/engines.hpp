@@ -55,7 +55,6 @@ EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& 
 struct RoundNeeds {
   const LocalUpdate& update;
   AggregatorNeeds rule;
-  bool all_clients_first;  // the sampler needs to know what every client would report. Rank 0
   const FederatedSettings& settings;
   // What the user called them, for messages; the model's decides whether cohorts can train it.
   std::string model_kind, update_kind, rule_kind, protocol;

@@ -40,6 +40,9 @@ struct RankDevice {
   int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
 };
 
+// Clients of a cohort in rounds of at most so many participants.
+int64_t side_by_side(const Job& job, int64_t participants);
+
 // Have GPUs more to do in a step of a cohort than to wait for? `flops` are those of a sample's
 // gradient, 0: not known.
 bool is_worth_a_gpu(const Job& job, double flops);
@@ -50,8 +53,8 @@ bool is_worth_a_gpu(const Job& job, double flops);
 RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host);
 
-// An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job: as
-// device_refusal() has it, complete on rank 0.
+// An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job:
+// device_refusal().
 struct ChosenEngine {
   EnginePtr engine;
   std::string trains_on;

@@ -75,7 +75,9 @@ class NetworkCohort final : public Cohort {
     const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    losses_.add_(at::sum(used(weights, losses).to(at::kDouble) * weights, {1}));
+    const at::Tensor means = at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
+    losses_.add_(means);
+    if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
     descend();
   }
 
@@ -161,6 +163,14 @@ class NetworkCohort final : public Cohort {
   // [C, B] of logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
+  }
+
+  // [C, 1] of the clients' mean losses [C]: Cohort::Slope.
+  at::Tensor slopes(const at::Tensor& means) const {
+    const Slope& slope = settings_.slope;
+    const at::Tensor room = slope.base - means;
+    const at::Tensor beyond = at::full_like(room, slope.beyond);
+    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).view({c(), 1});
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.

@@ -12,6 +12,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/schedule.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -22,13 +23,12 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const LocalUpdate& update = needs.update;
   const std::string cannot = " is not trained on GPUs";
   const std::string of_rule = "the client of " + needs.rule_kind + cannot;
-  const std::string of_all = "what all clients would report is not found out on GPUs";
   const std::string own_loss = own_loss_key(client);
   const bool has_states = update.state_width() > 0;
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
   const bool sends_more = update.control_width() > 0 || update.sends_direction();
   const std::pair<bool, Refusal> refusals[] = {
-      {client.pooled || client.alone,
+      {client.alone,
        {fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol", "use federated"}},
       {!has_cohort(needs.model_kind),
        {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
@@ -58,12 +58,6 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {!update.is_sgd(), {of_rule, "aggregator.kind", "use another"}},
       {settings.comm.compress != "none",
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
-      {settings.comm.reduction != "exact",
-       {"sums on GPUs are exact", "comm.reduction", "use exact"}},
-      {settings.round_seconds > 0,
-       {"clients that are trained side by side end together", "run.round-seconds", "use 0"}},
-      {settings.regret, {of_all, "evaluate.regret", "use false"}},
-      {needs.all_clients_first, {of_all, "sampler.kind", "use another"}},
       {settings.tune_steps > 0,
        {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},
       {settings.own_models,
@@ -85,8 +79,9 @@ class DeviceEngine final : public Engine {
         settings_(settings),
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
+        reduction_(settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact),
         sum_(torch_library().make_device_sum(parts.model.n_params(), settings.max_participants,
-                                             cohorts_->device())),
+                                             reduction_, cohorts_->device())),
         n_params_(parts.model.n_params()) {
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
     if (!parts.rule.after_training()) return;
@@ -106,12 +101,25 @@ class DeviceEngine final : public Engine {
   Evaluator& received_model(int64_t, std::span<const float>) override { return *cohorts_; }
 
   void train(const RoundContext& round, Findings& findings) override {
-    const auto cohort = static_cast<std::size_t>(cohorts_->clients());
     const std::size_t all = round.plan.size();
-    for (std::size_t begin = 0; begin < all; begin += cohort) {
+    Deadline deadline(settings_.round_seconds);
+    for (std::size_t begin = 0; begin < all; begin += cohort()) {
       if (round.plan.entries()[begin].worker != round.plan.worker()) continue;
-      attempt(round.failure,
-              [&] { train_cohort(round, begin, std::min(begin + cohort, all), findings); });
+      const std::size_t end = std::min(begin + cohort(), all);
+      if (!deadline.starts(elapsed_s(round), static_cast<int64_t>(end - begin))) continue;
+      attempt(round.failure, [&] { train_cohort(round, begin, end, deadline, findings); });
+    }
+    if (deadline.factor() > 1 && !round.failure) sum_->scale(deadline.factor());
+  }
+
+  // A cohort of neighbours is the same on any number of ranks.
+  void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
+    const auto ranks = static_cast<std::size_t>(comm_.size());
+    for (std::size_t begin = 0; begin < squared.size(); begin += cohort()) {
+      if (begin / cohort() % ranks != static_cast<std::size_t>(comm_.rank())) continue;
+      const auto part = squared.subspan(begin, std::min(cohort(), squared.size() - begin));
+      std::fill(part.begin(), part.end(), 0);  // stands in after a failure, which drops the round
+      attempt(round.failure, [&] { find_cohort_steps(round, static_cast<int64_t>(begin), part); });
     }
   }
 
@@ -122,7 +130,8 @@ class DeviceEngine final : public Engine {
   void drop_kept() override { kept_->clear(); }
 
   ExchangeReport exchange(std::span<float>, const PartStep& step) override {
-    ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(sizeof(int64_t))};
+    const auto value_bytes = reduction_ == Reduction::kExact ? sizeof(int64_t) : sizeof(float);
+    ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(value_bytes)};
     {
       const PhaseTimer timer(done.times.reduce_s);
       sum_->reduce(*devices_, 0);
@@ -140,8 +149,11 @@ class DeviceEngine final : public Engine {
   int64_t bytes_moved() const override { return comm_.bytes_moved() + devices_->bytes_moved(); }
 
  private:
+  std::size_t cohort() const { return static_cast<std::size_t>(cohorts_->clients()); }
+  double elapsed_s(const RoundContext& round) const { return settings_.clock() - round.start_s; }
+
   void train_cohort(const RoundContext& round, std::size_t begin, std::size_t end,
-                    Findings& findings) {
+                    Deadline& deadline, Findings& findings) {
     const double start_s = settings_.clock();
     std::vector<ClientTask> tasks;
     std::vector<double> coefficients;
@@ -152,6 +164,7 @@ class DeviceEngine final : public Engine {
       positions.push_back(entry.position);
     }
     const auto outcomes = cohorts_->train(tasks);
+    if (!deadline.counts(elapsed_s(round))) return;
     Cohort& cohort = cohorts_->cohort();
     const auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
                               : sum_->fold(cohort.rows(), cohort.theta(), coefficients);
@@ -162,10 +175,27 @@ class DeviceEngine final : public Engine {
     }
   }
 
+  // Updates that count nothing add zeros to the sum, and tell their norms.
+  void find_cohort_steps(const RoundContext& round, int64_t first, std::span<double> squared) {
+    std::vector<ClientTask> tasks;
+    for (int64_t client = first; client < first + std::ssize(squared); ++client) {
+      tasks.push_back({.client = client, .round = round.number, .seed = settings_.seed});
+    }
+    const auto outcomes = cohorts_->train(tasks);
+    Cohort& cohort = cohorts_->cohort();
+    const auto folded =
+        sum_->fold(cohort.rows(), cohort.theta(), std::vector<double>(tasks.size()));
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      squared[i] =
+          checked_squared_step(round, tasks[i].client, outcomes[i], folded[i].squared_norm);
+    }
+  }
+
   Communicator& comm_;
   FederatedSettings settings_;
   std::unique_ptr<CohortTraining> cohorts_;
   std::unique_ptr<DeviceCommunicator> devices_;
+  Reduction reduction_;
   std::unique_ptr<DeviceSum> sum_;
   int64_t n_params_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made

@@ -77,6 +77,10 @@ auto name_errors(const ClientTask& task, Work work) {
   }
 }
 
+ClientOutcome train_client(LocalUpdate& update, const ClientTask& task) {
+  return name_errors(task, [&] { return update.train(task); });
+}
+
 // Plain steps of the job's options, for evaluations; null: there are none.
 std::unique_ptr<LocalUpdate> make_tuner(const EngineParts& parts,
                                         const FederatedSettings& settings) {
@@ -195,11 +199,20 @@ class HostEngine final : public Engine, private SoloTraining {
 
   int64_t bytes_moved() const override { return comm_.bytes_moved(); }
 
+  void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
+    for (int64_t client = 0; client < std::ssize(squared); ++client) {
+      if (!round.plan.homes().keeps(client)) continue;
+      double& found = squared[to_index(client)];
+      found = 0;  // stands in after a failure; the round is dropped then
+      attempt(round.failure, [&] { found = squared_step(round, client); });
+    }
+  }
+
  private:
-  double squared_step(const RoundContext& round, int64_t client) override {
+  double squared_step(const RoundContext& round, int64_t client) {
     start_from(round.model);
     std::vector<float> state = state_copy(client);
-    const ClientOutcome outcome = train_client(task_of(round, client, state));
+    const ClientOutcome outcome = train_client(update_, task_of(round, client, state));
     const bool is_update = transform(round, client, state);
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
@@ -207,12 +220,7 @@ class HostEngine final : public Engine, private SoloTraining {
       const double moved = static_cast<double>(row_[i]) - origin;
       sum += moved * moved;
     }
-    if (!std::isfinite(sum) || !std::isfinite(outcome.loss)) {
-      throw TrainingError(
-          fmt::format("an update of norm {} and loss {}", std::sqrt(sum), outcome.loss), client,
-          round.number, "a smaller client.lr or client.clip may help");
-    }
-    return sum;
+    return checked_squared_step(round, client, outcome, sum);
   }
 
   Evaluator& viewed_model(const RoundContext& round, int64_t client, bool tuned) override {
@@ -233,10 +241,6 @@ class HostEngine final : public Engine, private SoloTraining {
     return evaluator_.at(row_);
   }
 
-  ClientOutcome train_client(const ClientTask& task) {
-    return name_errors(task, [&] { return update_.train(task); });
-  }
-
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
                  Findings& findings) {
     const Assignment& mine = round.plan.entries()[entry];
@@ -244,7 +248,7 @@ class HostEngine final : public Engine, private SoloTraining {
     const DeclaredTime turn;
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-    ClientOutcome outcome = train_client(task_of(round, mine.client, state));
+    ClientOutcome outcome = train_client(update_, task_of(round, mine.client, state));
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
     const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state), state);
     if (divides_) outcome.rate = *kept_->distance();

@@ -39,8 +39,11 @@ double step_s(const GpuSpeeds& speeds, const CohortShape& cohort) {
 
 }  // namespace
 
-CohortShape cohort_shape(const Job& job, const Federation& federation, const Model& model) {
-  return {.clients = job.run.device_cohort,
+CohortShape cohort_shape(const Job& job, const Federation& federation, const Model& model,
+                         const Workload& workload) {
+  std::size_t most = 0;
+  for (const auto& round : workload.rounds) most = std::max(most, round.size());
+  return {.clients = side_by_side(job, static_cast<int64_t>(most)),
           .batch = largest_batch(job.client, federation),
           .n_params = model.n_params(),
           .sample_values = federation.sample_values(),

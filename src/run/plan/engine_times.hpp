@@ -24,7 +24,8 @@ struct CohortShape {
 };
 
 // Of the planned job's cohorts.
-CohortShape cohort_shape(const Job& job, const Federation& federation, const Model& model);
+CohortShape cohort_shape(const Job& job, const Federation& federation, const Model& model,
+                         const Workload& workload);
 
 struct GpuTimes {
   double step_s = 0;        // of a cohort

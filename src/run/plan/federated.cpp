@@ -112,7 +112,7 @@ void describe_gpus(const FederatedAssembly& parts, const Workload& workload,
                    const RoundTimes& times, const Rates& rates, const PlanCase& plan,
                    PlanSheet& sheet) {
   const GpuSpeeds speeds{1e12 * plan.options.gpu_tflops, 1e9 * plan.options.gpu_gbs};
-  const CohortShape cohort = cohort_shape(parts.trained, parts.federation, *parts.model);
+  const CohortShape cohort = cohort_shape(parts.trained, parts.federation, *parts.model, workload);
   const GpuTimes gpus = estimate_gpus(speeds, cohort, workload, plan.planned);
   const double rest_s = times.down_s + times.up_s + rates.means.server_s + times.small_s;
   const double round_s = gpus.train_s + times.products_s + rest_s;
