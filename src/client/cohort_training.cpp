@@ -13,18 +13,19 @@ namespace {
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
                                  int64_t clients, int64_t batch, int64_t samples) {
-  return {.device = device,
-          .clients = clients,
-          .batch = batch,
-          .samples = samples,
-          .weight_decay = options.weight_decay,
-          .momentum = options.momentum,
-          .nesterov = options.optimizer.nesterov,
-          .clip = options.clip,
-          .slope = {.base = options.propfair.base,
-                    .least = PropfairOptions::kLeastRoom,
-                    .beyond = propfair_slope(options.propfair, options.propfair.base)},
-          .mu = options.kind == "prox" ? options.mu : 0};
+  return {
+      .device = device,
+      .clients = clients,
+      .batch = batch,
+      .samples = samples,
+      .weight_decay = options.weight_decay,
+      .momentum = options.momentum,
+      .nesterov = options.optimizer.nesterov,
+      .clip = options.clip,
+      .slope = {.base = options.propfair.base,
+                .least = PropfairOptions::kLeastRoom,
+                .beyond = propfair_slope(options.propfair, options.propfair.base)},
+  };
 }
 
 }  // namespace
@@ -117,7 +118,8 @@ void CohortTraining::next_batch(std::size_t place) {
   std::fill(rows + counts_[place], rows + batch_, *rows);
 }
 
-std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks) {
+std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
+                                                 Cohort::Start start) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   std::vector<int64_t> steps(tasks.size());
   std::fill(steps_left_.begin(), steps_left_.end(), 0);
@@ -126,7 +128,8 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     noise_[i] = dropout_stream(tasks[i]);
     steps[i] = steps_left_[i] = streams_[i].steps();
   }
-  cohort_->start(learning_rate(options_, tasks.front().round));
+  start.lr = learning_rate(options_, tasks.front().round);
+  cohort_->start(start);
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; --left) {
     for (std::size_t place = 0; place < streams_.size(); ++place) next_batch(place);
     bring(clients_ * batch_);

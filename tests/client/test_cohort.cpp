@@ -11,6 +11,7 @@
 #include "client/support.hpp"
 #include "data/support.hpp"
 #include "hanse/client/cohort_training.hpp"
+#include "hanse/client/cohort_update.hpp"
 #include "hanse/model/model.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
@@ -85,9 +86,9 @@ std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t ro
   return tasks;
 }
 
-Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
-                        int64_t round) {
-  Trained trained{.outcomes = training.train(tasks_of(clients, round))};
+Trained rows_of(CohortTraining& training, const std::vector<int64_t>& clients,
+                std::vector<ClientOutcome> outcomes) {
+  Trained trained{.outcomes = std::move(outcomes)};
   const at::Tensor rows = training.cohort().rows().cpu();
   const auto width = static_cast<std::size_t>(rows.size(1));
   for (std::size_t i = 0; i < clients.size(); ++i) {
@@ -97,14 +98,21 @@ Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& cl
   return trained;
 }
 
+Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
+                        int64_t round) {
+  return rows_of(training, clients, training.train(tasks_of(clients, round)));
+}
+
 Trained side_by_side(const Case& c, const Federation& federation,
                      const std::vector<int64_t>& clients, int64_t round, const std::string& device,
                      int64_t places, int64_t sample_bytes = kAllSamples) {
   CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   Row theta = initial_row(*model, c);
-  training.cohort().theta().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
-  return train_on_device(training, clients, round);
+  training.cohort().put_theta(theta);
+  const auto update = make_sgd(c.client, federation, *model);
+  CohortUpdate cohort(*update, training, model->n_params());
+  return rows_of(training, clients, cohort.train(tasks_of(clients, round), theta));
 }
 
 void expect_agreement(const Case& c, const std::string& what) {

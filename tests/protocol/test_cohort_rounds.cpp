@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/feddyn.hpp"
+#include "hanse/client/personal.hpp"
+#include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -36,6 +39,7 @@ struct CohortJob {
   std::string sampler = "uniform";
   std::string reduction = "exact";
   bool regret = false;
+  bool own_models = false;         // are evaluated
   double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
   ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5};
@@ -53,6 +57,27 @@ ClientOptions pooled() {
   return client;
 }
 
+// Of the kinds that keep something of each client.
+CohortJob stateful(const std::string& kind) {
+  CohortJob job{.own_models = kind == "ditto",
+                .client = {.kind = kind, .epochs = 2, .batch = 4, .lr = 0.1, .weight_decay = 0.02}};
+  job.client.lambda = 0.7;
+  job.client.second_order.alpha = 0.3;
+  return job;
+}
+
+CohortJob optimal(CohortJob job) {
+  job.sampler = "optimal";
+  return job;
+}
+
+// The first layer, or all, stays with the client.
+CohortJob personal(ClientOptions client, bool all = false) {
+  client.personal = "fc1.*";
+  client.alone = all;
+  return {.own_models = true, .client = client};
+}
+
 // Whatever the device's engine trains; by the name that a failure shows.
 const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
   static const std::vector<std::pair<std::string, CohortJob>> jobs{
@@ -63,6 +88,13 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"optimal", {.sampler = "optimal"}},
       {"regret", {.regret = true}},
       {"pooled", {.cohort = 1, .client = pooled()}},
+      {"scaffold", stateful("scaffold")},
+      {"ditto", stateful("ditto")},
+      {"feddyn", stateful("feddyn")},
+      {"personal", personal({.kind = "prox", .epochs = 2, .batch = 4, .lr = 0.1, .mu = 0.8})},
+      {"personal scaffold", personal(stateful("scaffold").client)},
+      {"alone", personal({.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5}, true)},
+      {"optimal scaffold", optimal(stateful("scaffold"))},
   };
   return jobs;
 }
@@ -98,11 +130,28 @@ ModelOptions model_options(const CohortJob& job) {
   return options;
 }
 
+using Maker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions&, const Federation&, Model&);
+const std::vector<std::pair<std::string, Maker>> kMakers{{"sgd", make_sgd},
+                                                         {"prox", make_sgd},
+                                                         {"scaffold", make_scaffold},
+                                                         {"ditto", make_ditto},
+                                                         {"feddyn", make_feddyn}};
+
 // Without the Gram matrix, with it, and with those of the layers, and losses.
 std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
   if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
   if (rule == "fedlf") return make_fedlf({});
   return make_fedavg("samples", Estimator::kNormalized, clients);
+}
+
+std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Federation& federation,
+                                         Model& model) {
+  const auto& [kind, maker] = *std::find_if(
+      kMakers.begin(), kMakers.end(), [&](const auto& one) { return one.first == options.kind; });
+  auto update = maker(options, federation, model);
+  if (options.alone) return make_personal(std::move(update), {{0, model.n_params()}});
+  if (options.personal.empty()) return update;
+  return make_personal(std::move(update), personal_parts(model.layout(), {options.personal}));
 }
 
 // One rank's objects.
@@ -111,14 +160,15 @@ struct CohortRun {
       : host(comm.split_by_host()),
         federation(unequal_federation(*host)),
         model(make_model(model_options(job), federation.sample_shape(), 3)),
-        update(make_sgd(job.client, federation, *model)) {
+        update(make_update(job.client, federation, *model)) {
     aggregator = make_rule(job.rule, federation.clients());
     if (comm.rank() == 0) {
       const int64_t clients = job.client.pooled ? 1 : federation.clients();
       const int64_t drawn = std::min<int64_t>(clients, 7);
       sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
                                          : make_uniform_sampler(clients, drawn);
-      optimizer = make_server_optimizer({}, model->n_params());
+      optimizer = job.client.kind == "feddyn" ? make_dyn_optimizer(model->n_params())
+                                              : make_server_optimizer({}, model->n_params());
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
@@ -127,6 +177,7 @@ struct CohortRun {
     settings.server.role = job.role;
     settings.comm.reduction = job.reduction;
     settings.regret = job.regret;
+    settings.own_models = job.own_models;
     settings.round_seconds = job.round_seconds;
     if (job.round_seconds > 0) settings.clock = [] { return ++looks; };
     EnginePtr engine;

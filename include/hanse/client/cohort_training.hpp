@@ -21,9 +21,10 @@ class BatchStream;
 int64_t largest_batch(const ClientOptions& options, const Federation& federation);
 
 // What make_sgd() does with one client after the other, for up to C at once, on the same
-// mini-batches: rows and losses agree with its within float tolerance. A client with fewer steps
-// than others of its cohort, and an empty place, rest in the steps of the others. The result
-// depends on the tasks, their places and the number of places, but not on who computes it.
+// mini-batches: rows and losses agree with its within float tolerance. CohortUpdate makes other
+// updates of it. A client with fewer steps than others of its cohort, and an empty place, rest in
+// the steps of the others. The result depends on the tasks, their places and the number of places,
+// but not on who computes it.
 //
 // All samples of the federation stand on the device, as float32, where they take no more than
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
@@ -35,8 +36,7 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `options.kind` is sgd or prox. `federation` must outlive the object. Throws InvalidArgument as
-  // TorchLibrary::make_cohort does.
+  // `federation` must outlive the object. Throws InvalidArgument as TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
                  int64_t sample_bytes);
@@ -49,9 +49,9 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
-  // Trains clients of one round from theta(); of a task it reads client, round and seed. An outcome
-  // for each task. REQUIRES: 1 to C tasks.
-  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks);
+  // Trains clients of one round from theta(), or as `start` has it, whose rate the options set; of
+  // a task it reads client, round and seed. An outcome for each task. REQUIRES: 1 to C tasks.
+  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks, Cohort::Start start = {});
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;

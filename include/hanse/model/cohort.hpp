@@ -47,7 +47,15 @@ class Cohort {
     bool nesterov = false;
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
-    double mu = 0;  // weight of the proximal term; 0: off
+  };
+  // Where steps begin, and what draws them besides the gradient:
+  //   g <- g + mu (w - anchor) + pull,  before momentum
+  struct Start {
+    double lr = 0;
+    double mu = 0;                      // weight of the proximal term; 0: off
+    bool to_theta = false;              // its anchor is theta; else what the rows start from
+    std::span<const float> rows = {};   // [n, P] of the first places; the others start from theta
+    std::span<const float> pulls = {};  // [n, P]; empty: none
   };
 
   virtual ~Cohort() = default;
@@ -57,15 +65,18 @@ class Cohort {
   virtual void put(int64_t begin, const Batch& batch) = 0;
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
-  // Every row <- theta, for steps of this rate.
-  virtual void start(double lr) = 0;
+  virtual void start(const Start& start) = 0;
   // One step of every client that has a sample in the batch. Cost: C times that of the model's
   // loss_and_gradient, in kernels C times as large.
   virtual void step(const CohortBatch& batch) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
-  // [C, P] float32 on the device; unchanged until the next start() or step().
+  // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
   virtual const at::Tensor& rows() const = 0;
+  // The first rows from and to the host's memory, [n, P]; a model in the place of theta(), [P].
+  virtual void take_rows(std::span<float> rows) const = 0;
+  virtual void put_rows(std::span<const float> rows) = 0;
+  virtual void put_theta(std::span<const float> row) = 0;
   // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.

@@ -53,7 +53,7 @@ EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& 
 
 // What a job's rounds need, by the objects that were made for it.
 struct RoundNeeds {
-  const LocalUpdate& update;
+  LocalUpdate& update;
   AggregatorNeeds rule;
   const FederatedSettings& settings;
   // What the user called them, for messages; the model's decides whether cohorts can train it.

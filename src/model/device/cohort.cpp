@@ -56,9 +56,13 @@ class NetworkCohort final : public Cohort {
 
   at::Tensor& theta() override { return theta_; }
 
-  void start(double lr) override {
-    lr_ = lr;
+  void start(const Start& start) override {
+    start_ = start;
     rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
+    put_rows(start.rows);
+    anchor_ = start.mu > 0 && !start.to_theta && !start.rows.empty() ? rows_.clone() : theta_;
+    pulls_ = start.pulls.empty() ? at::Tensor() : at::zeros_like(rows_);
+    if (pulls_.defined()) copy_to(pulls_, 0, rows_in(start.pulls.size()), start.pulls.data());
     if (velocity_.defined()) velocity_.zero_();
     losses_.zero_();
   }
@@ -89,6 +93,17 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
+  void take_rows(std::span<float> rows) const override {
+    const int64_t n = rows_in(rows.size());
+    at::from_blob(rows.data(), {n, rows_.size(1)}, at::kFloat).copy_(rows_.narrow(0, 0, n));
+  }
+  void put_rows(std::span<const float> rows) override {
+    if (!rows.empty()) copy_to(rows_, 0, rows_in(rows.size()), rows.data());
+  }
+  void put_theta(std::span<const float> row) override {
+    copy_to(theta_, 0, std::ssize(row), row.data());
+  }
+
   EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
@@ -115,6 +130,7 @@ class NetworkCohort final : public Cohort {
  private:
   int64_t c() const { return settings_.clients; }
   int64_t b() const { return settings_.batch; }
+  int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }
 
   // One tensor of all clients: [C, its shape] on the memory of rows [C, P].
   static at::Tensor slot_of(const at::Tensor& rows, const ParameterSlot& slot) {
@@ -134,7 +150,7 @@ class NetworkCohort final : public Cohort {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const auto first = weights_.begin() + static_cast<std::ptrdiff_t>(i) * b();
       std::fill_n(first, counts[i], 1.0F / static_cast<float>(std::max<int64_t>(counts[i], 1)));
-      rates_[i] = counts[i] > 0 ? static_cast<float>(lr_) : 0.0F;
+      rates_[i] = counts[i] > 0 ? static_cast<float>(start_.lr) : 0.0F;
     }
   }
 
@@ -183,9 +199,10 @@ class NetworkCohort final : public Cohort {
     }
     const SgdRule rule{.weight_decay = static_cast<float>(settings_.weight_decay),
                        .momentum = static_cast<float>(settings_.momentum),
-                       .mu = static_cast<float>(settings_.mu),
+                       .mu = static_cast<float>(start_.mu),
                        .nesterov = settings_.nesterov};
-    direction = pulled_gradient(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr);
+    direction = pulled_gradient(rule, direction, rows_, start_.mu > 0 ? &anchor_ : nullptr);
+    if (pulls_.defined()) direction.add_(pulls_);
     if (velocity_.defined()) direction = with_momentum(rule, direction, velocity_);
     const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
     rows_.addcmul_(used(rates, direction), rates, -1);
@@ -195,12 +212,14 @@ class NetworkCohort final : public Cohort {
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
-  double lr_ = 0;
+  Start start_;                           // its spans are spent
   at::Tensor features_;                   // [samples, values of a sample]
   at::Tensor targets_;                    // [samples] labels, int32; targets, float32
   at::Tensor theta_;                      // [P]
   at::Tensor rows_;                       // [C, P]
   at::Tensor gradient_;                   // [C, P]
+  at::Tensor anchor_;                     // [P] or [C, P] what the proximal term pulls to
+  at::Tensor pulls_;                      // [C, P]; undefined: none
   at::Tensor velocity_;                   // [C, P], with momentum
   at::Tensor losses_;                     // [C] float64
   std::vector<at::Tensor> theta_leaves_;  // [1, shape of each tensor], on theta_
