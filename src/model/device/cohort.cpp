@@ -8,7 +8,7 @@
 #include "dropout.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
-#include "networks/network_forward.hpp"
+#include "networks/cohort_forward.hpp"
 #include "networks/tensor_loss.hpp"
 
 namespace hanse {
@@ -22,8 +22,8 @@ void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const void* values
 
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const Model& model, NetworkForward network, LossPtr loss, int64_t values,
-                bool classes, const Settings& settings)
+  NetworkCohort(const Model& model, std::unique_ptr<CohortForward> network, LossPtr loss,
+                int64_t values, bool classes, const Settings& settings)
       : network_(std::move(network)),
         loss_(std::move(loss)),
         settings_(settings),
@@ -41,7 +41,7 @@ class NetworkCohort final : public Cohort {
       leaves_.push_back(slot_of(rows_, slot).requires_grad_());
       gradients_.push_back(slot_of(gradient_, slot));
     }
-    for (const auto& [width, share] : network_.dropouts()) {
+    for (const auto& [width, share, steps] : network_->dropouts()) {
       masks_.emplace_back(static_cast<std::size_t>(c * settings.batch * width));
     }
     weights_.resize(static_cast<std::size_t>(c * settings.batch));
@@ -49,6 +49,7 @@ class NetworkCohort final : public Cohort {
   }
 
   void put(int64_t begin, const Batch& batch) override {
+    network_->check(batch);
     copy_to(features_, begin, batch.rows, batch.features);
     if (batch.labels != nullptr) copy_to(targets_, begin, batch.rows, batch.labels);
     if (batch.targets != nullptr) copy_to(targets_, begin, batch.rows, batch.targets);
@@ -73,7 +74,7 @@ class NetworkCohort final : public Cohort {
     const at::Tensor order = upload(batch.places.data(), {c() * b()}, at::kLong);
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
+    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(batch));
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
@@ -110,7 +111,7 @@ class NetworkCohort final : public Cohort {
     const at::Tensor order = upload(places.data(), {n}, at::kLong);
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
-    const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
+    const at::Tensor z = network_->logits(theta_leaves_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
     const at::Tensor sums = at::cat({loss, correct}).cpu();
@@ -159,15 +160,28 @@ class NetworkCohort final : public Cohort {
   std::vector<at::Tensor> draw_masks(const CohortBatch& batch) {
     std::vector<at::Tensor> masks;
     for (std::size_t d = 0; d < masks_.size(); ++d) {
-      const auto [width, share] = network_.dropouts()[d];
+      const CohortForward::Dropout& dropout = network_->dropouts()[d];
+      const auto size = static_cast<std::size_t>(b() * dropout.width);
       for (std::size_t i = 0; i < batch.counts.size(); ++i) {
-        const auto place = std::span(masks_[d]).subspan(i * static_cast<std::size_t>(b() * width));
-        draw_mask(share, batch.noise[i],
-                  place.first(static_cast<std::size_t>(batch.counts[i] * width)));
+        draw_client(dropout, batch.counts[i], batch.noise[i],
+                    std::span(masks_[d]).subspan(i * size, size));
       }
-      masks.push_back(upload(masks_[d].data(), {c(), b(), width}, at::kFloat));
+      masks.push_back(upload(masks_[d].data(), {c(), b(), dropout.width}, at::kFloat));
     }
     return masks;
+  }
+
+  // mask [B, width] of one client's samples, which are drawn [steps, samples, width / steps].
+  static void draw_client(const CohortForward::Dropout& dropout, int64_t samples,
+                          RandomStream& noise, std::span<float> mask) {
+    const auto all = mask.first(static_cast<std::size_t>(samples * dropout.width));
+    draw_mask(dropout.share, noise, all);
+    if (dropout.steps == 1 || samples == 0) return;
+    const std::vector<float> drawn(all.begin(), all.end());
+    at::from_blob(all.data(), {samples, dropout.steps, dropout.width / dropout.steps}, at::kFloat)
+        .copy_(at::from_blob(const_cast<float*>(drawn.data()),
+                             {dropout.steps, samples, dropout.width / dropout.steps}, at::kFloat)
+                   .transpose(0, 1));
   }
 
   // `values` where they count: 0 NaN is NaN, and nothing may come of the places behind a client's
@@ -208,7 +222,7 @@ class NetworkCohort final : public Cohort {
     rows_.addcmul_(used(rates, direction), rates, -1);
   }
 
-  NetworkForward network_;
+  std::unique_ptr<CohortForward> network_;
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
@@ -236,15 +250,14 @@ class NetworkCohort final : public Cohort {
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings) {
-  const auto model = make_model(options, sample_shape, classes);
   if (!has_cohort(options.kind)) {
     throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
-                          "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
+                          "model.kind", "those of every other kind can");
   }
-  NetworkForward network(*network_spec(options, sample_shape), sample_shape);
-  return std::make_unique<NetworkCohort>(*model, std::move(network),
-                                         make_loss(options.loss, classes), size_of(sample_shape),
-                                         classes > 0, settings);
+  const auto model = make_model(options, sample_shape, classes);
+  const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
+  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c), c.loss,
+                                         size_of(sample_shape), classes > 0, settings);
 }
 
 }  // namespace hanse

@@ -29,7 +29,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const std::pair<bool, Refusal> refusals[] = {
       {!has_cohort(needs.model_kind),
        {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
-        "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
+        "use a model of the program's own"}},
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
