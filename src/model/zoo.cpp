@@ -31,7 +31,6 @@ void check_torchscript(const ModelOptions& options) {
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
-  bool has_cohort = false;
   bool has_file = false;  // model.path
 };
 
@@ -53,41 +52,32 @@ const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
-     nullptr,
-     true},
+     nullptr},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
-     nullptr,
-     true},
+     nullptr},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
+     &TorchLibrary::make_convolutional},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
-    {{"lenet", "LeNet-5 with ReLU and max pooling"},
-     nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
+     &TorchLibrary::make_convolutional},
+    {{"lenet", "LeNet-5 with ReLU and max pooling"}, nullptr, &TorchLibrary::make_convolutional},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
            "channels of the first stage; doubled from stage to stage"),
        key("groups", &Options::groups, at_least(1), "of group norm; divide model.channels")}},
      nullptr,
-     &TorchLibrary::make_resnet18,
-     true},
+     &TorchLibrary::make_resnet18},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
        sized("units", &Options::units, 256, "units of a layer; auto: 256"),
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      nullptr,
-     &TorchLibrary::make_lstm,
-     true},
+     &TorchLibrary::make_lstm},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
@@ -96,15 +86,13 @@ const std::vector<ModelKind> kModels = {
        key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,
-     &TorchLibrary::make_transformer,
-     true},
+     &TorchLibrary::make_transformer},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
-      check_torchscript},
+      check_torchscript, kCpusAlone},
      nullptr,
      &TorchLibrary::make_torchscript,
-     false,
      true},
 };
 
@@ -134,7 +122,7 @@ bool needs_torch(const std::string& kind) {
 }
 
 bool has_cohort(const std::string& kind) {
-  return find_kind(kModels, "model.kind", kind).has_cohort;
+  return !find_kind(kModels, "model.kind", kind).cpus_alone;
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,

@@ -183,10 +183,9 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
   return {.update = *parts.update,
           .rule = rule,
           .settings = settings,
-          .model_kind = job.model.kind,
+          .off_gpus = kind_off_gpus(job),
           .update_kind = job.client.kind,
-          .rule_kind = job.aggregator.kind,
-          .protocol = job.run.protocol};
+          .rule_kind = job.aggregator.kind};
 }
 
 // By parts.trained.

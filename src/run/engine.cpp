@@ -12,6 +12,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/catalog.hpp"
 #include "protocols.hpp"
 
 namespace hanse {
@@ -73,13 +74,19 @@ double cohort_flops(const Job& job, double flops) {
 void check_engine(const Job& job) {
   if (job.run.device != "cuda") return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
-  require_gpu_protocol(job);
+  if (const auto refusal = kind_off_gpus(job)) refuse(*refusal);
 }
 
-void require_gpu_protocol(const Job& job) {
-  if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
-  refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
-          "use federated"});
+std::optional<Refusal> kind_off_gpus(const Job& job) {
+  Job chosen = job;
+  for (const KindFamily& family : catalog()) {
+    const std::string& kind = family.choice(chosen);
+    const bool counts = protocol_kind(job).reading.reads(family.key);
+    if (!counts || !family.find(kind).cpus_alone) continue;
+    return Refusal{kind + " is not trained on GPUs", family.key,
+                   fmt::format("use another, hanse list {} marks them", family.name)};
+  }
+  return std::nullopt;
 }
 
 void require_gpu_needs(const RoundNeeds& needs) {

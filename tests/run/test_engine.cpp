@@ -12,6 +12,7 @@
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
 #include "run/bounds.hpp"
 #include "support/errors.hpp"
@@ -43,10 +44,9 @@ struct MadeJob {
     return {.update = *update,
             .rule = rule,
             .settings = settings,
-            .model_kind = job.model.kind,
+            .off_gpus = kind_off_gpus(job),
             .update_kind = job.client.kind,
-            .rule_kind = job.aggregator.kind,
-            .protocol = job.run.protocol};
+            .rule_kind = job.aggregator.kind};
   }
 
   std::unique_ptr<Communicator> comm;
@@ -106,6 +106,30 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   refused("evaluate.view", [](Job& job) { job.evaluate.view = "personalised"; });
+}
+
+// What a row says of GPUs is what the objects of its kind need.
+TEST(Engine, RowsKnowWhatGpusTrain) {
+  Job job;
+  fill_job(job);
+  for (const KindFamily& family : catalog()) {
+    for (const auto& row : family.rows) {
+      Job chosen = job;
+      family.choice(chosen) = row.name;
+      const auto refusal = kind_off_gpus(chosen);
+      EXPECT_EQ(refusal.has_value(), row.cpus_alone) << row.name;
+      if (refusal) EXPECT_EQ(refusal->key, family.key);
+      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
+      if (is_own) continue;
+      if (family.key == "aggregator.kind") {
+        const AggregatorNeeds rule = MadeJob(chosen).rule;
+        EXPECT_EQ(rule.rates || rule.sign_share, row.cpus_alone) << row.name;
+      }
+      if (family.key == "client.update" || family.key == "client.optimizer") {
+        EXPECT_EQ(MadeJob(chosen).update->side_by_side() == nullptr, row.cpus_alone) << row.name;
+      }
+    }
+  }
 }
 
 TEST(Engine, BoundsAreTrainedAndOtherProtocolsRefused) {

@@ -39,9 +39,9 @@ class Gpu(hanse.Case):
         self.assertGreater(run["metrics"]["accuracy_mean"], 0)
 
     def test_what_gpus_do_not_train(self):
-        job = self.job({**JOB, "client.update": "scaffold"})
+        job = self.job({**JOB, "client.update": "fednew"})
         process = self.hanse("run", job, f"--run.out={self.path('none')}", expect=None)
-        self.assert_one_error(process, 2, "scaffold", "client.update", "run.device = cpu")
+        self.assert_one_error(process, 2, "fednew", "client.update", "run.device = cpu")
 
     def test_same_bits_on_any_number_of_ranks(self):
         self.require_gpu()

@@ -145,7 +145,7 @@ class Machines(Plan):
         for name, options, words in (
                 (job, gpu[:1], ["--gpu-gbs", "both"]), (job, gpu[1:], ["--gpu-tflops", "both"]),
                 (job, ("--run.device=cuda",), ["run.device", "--gpu-tflops"]),
-                (job, (*gpu, "--client.update=feddyn"), ["client.update", "without --gpu-tflops"]),
+                (job, (*gpu, "--client.update=fednew"), ["client.update", "without --gpu-tflops"]),
                 (bandit, gpu, ["run.protocol", "bandit"])):
             process = self.hanse("plan", name, *options, expect=None)
             self.assert_one_error(process, 2, *words)

@@ -21,8 +21,8 @@ constexpr double kGpuStep_s = 0.3e-3;
 // and InvalidArgument when its protocol trains nobody on them.
 void check_engine(const Job& job);
 
-// Throws InvalidArgument when the job's protocol trains nobody on GPUs.
-void require_gpu_protocol(const Job& job);
+// The first kind that the job chooses and that GPUs do not train, by its row; none: there is none.
+std::optional<Refusal> kind_off_gpus(const Job& job);
 
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);

@@ -23,21 +23,16 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const FederatedSettings& settings = needs.settings;
   const ClientOptions& client = settings.client;
   const std::string cannot = " is not trained on GPUs";
-  const std::string of_rule = "the client of " + needs.rule_kind + cannot;
   const std::string own_loss = own_loss_key(client);
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
   const std::pair<bool, Refusal> refusals[] = {
-      {!has_cohort(needs.model_kind),
-       {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
-        "use a model of the program's own"}},
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
       {!own_loss.empty(),
        {"another loss than model.loss" + cannot, own_loss, "leave it as it is by default"}},
-      {client.optimizer.kind != "sgd" || (client.optimizer.state == "kept" && client.momentum > 0),
-       {client.optimizer.kind + " with moments of its own" + cannot, "client.optimizer",
-        "use sgd, with client.optimizer-state = fresh"}},
+      {client.optimizer.state == "kept" && client.momentum > 0,
+       {"momentum that clients keep" + cannot, "client.optimizer-state", "use fresh"}},
       {!client.train.empty() || client.lora > 0,
        {"a part of a model" + cannot, client.lora > 0 ? "client.lora" : "client.train",
         "leave it as it is by default"}},
@@ -48,10 +43,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {client.schedule.over == "steps",
        {"clients that are trained side by side have one step size a round", "client.schedule-over",
         "use rounds"}},
-      {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
       {needs.update.side_by_side() == nullptr,
-       {needs.update_kind + cannot, "client.update",
-        "use sgd, prox, scaffold, ditto, fednova or feddyn"}},
+       {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
       {settings.comm.compress != "none",
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
       {settings.tune_steps > 0,
@@ -60,6 +53,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {"models that clients do not keep are not made on GPUs", "evaluate.view",
         "use evaluate.view = global"}},
   };
+  if (needs.off_gpus) return needs.off_gpus;
   for (const auto& [applies, refusal] : refusals) {
     if (applies) return refusal;
   }

@@ -8,6 +8,9 @@
 
 namespace hanse {
 
+// The end of the hint where a job is not for GPUs.
+inline constexpr const char* kWithoutGpus = ", or plan without --gpu-tflops";
+
 // What a rank's GPU does in a second.
 struct GpuSpeeds {
   double flops = 0;

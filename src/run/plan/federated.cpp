@@ -88,9 +88,8 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
 
 // Throws InvalidArgument when the job cannot be estimated for GPUs.
 void require_gpus(const FederatedAssembly& parts) {
-  const std::string hint = ", or plan without --gpu-tflops";
-  if (const auto& off = parts.off_gpus)
-    throw InvalidArgument(off->what, off->key, off->hint + hint);
+  const auto& off = parts.off_gpus;
+  if (off) throw InvalidArgument(off->what, off->key, off->hint + kWithoutGpus);
 }
 
 // All rounds and evaluations; returns the seconds.

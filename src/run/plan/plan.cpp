@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "engine_times.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -31,7 +32,9 @@ std::string seconds_text(double seconds) {
 // Rounds are measured on CPUs; those on GPUs are estimated by the speeds given.
 void check_gpus(const PlanOptions& options, const Job& job) {
   const bool flops = options.gpu_tflops > 0, bytes = options.gpu_gbs > 0;
-  if (flops && bytes) return require_gpu_protocol(job);
+  const auto off = kind_off_gpus(job);
+  if (flops && bytes && off) throw InvalidArgument(off->what, off->key, off->hint + kWithoutGpus);
+  if (flops && bytes) return;
   if (flops || bytes) {
     throw InvalidArgument("an estimate for GPUs needs operations and bytes a second",
                           flops ? "--gpu-gbs" : "--gpu-tflops", "give both of them, or none");
