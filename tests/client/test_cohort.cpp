@@ -162,6 +162,9 @@ TEST(CohortTraining, EqualsSgdClientByClient) {
   no_bias.bias = false;
   expect_agreement({.model = no_bias}, "linear without bias");
   expect_agreement({.model = kind("mlp")}, "mlp");
+  Case many{.model = kind("linear")};
+  many.client.steps = 70;
+  expect_agreement(many, "many steps");
   expect_agreement({.model = kind("lenet"), .shape = {2, 12, 13}}, "lenet");
   expect_agreement({.model = kind("cnn-leaf"), .shape = {1, 9, 10}}, "cnn-leaf");
   expect_agreement({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "cnn-cifar");
@@ -241,10 +244,12 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
 }
 
 // One mini-batch after the other, or all samples at once on the device.
+// Nor does it matter how many steps the device is told of at once: many, or one.
 TEST(CohortTraining, WhereSamplesLieDoesNotMatter) {
   for (const int64_t classes : {3, 0}) {
     Case c{.model = kind("mlp", classes > 0 ? "cross-entropy" : "squared-error"),
            .classes = classes};
+    c.client.steps = 70;
     const auto comm = make_single_communicator();
     const Federation federation = unequal_federation(*comm, c);
     for (const std::string& device : test_devices()) {

@@ -60,7 +60,7 @@ class CohortTraining final : public Evaluator {
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
-  void next_batch(std::size_t place);
+  void next_batch(std::size_t step, std::size_t place);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
   ClientOptions options_;
@@ -74,8 +74,8 @@ class CohortTraining final : public Evaluator {
   std::vector<BatchStream> streams_;  // [C]
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
-  std::vector<int64_t> counts_;       // [C] samples of the step
-  std::vector<int64_t> rows_;         // [window] places on the device; [C, B] in a step
+  std::vector<int64_t> counts_;       // [steps at once, C] samples
+  std::vector<int64_t> rows_;         // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;  // [window]; empty when the device holds all
 };

@@ -16,12 +16,11 @@ class Tensor;
 
 namespace hanse {
 
-// One mini-batch of each client, borrowed from the caller. C clients with places for B samples
-// each; what stands in places behind a client's samples must be finite.
-struct CohortBatch {
-  std::span<const int64_t> places;  // [C, B] of the samples on the device
-  std::span<const int64_t> counts;  // [C] samples; 0: the client takes no step
-  std::span<RandomStream> noise;    // [C] of each client, for dropout
+// Some steps of C clients, borrowed from the caller; what stands in places behind a client's
+// samples must be finite.
+struct CohortSteps {
+  std::span<const int64_t> places;  // [steps, C, B] of the samples on the device
+  std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
 };
 
 // Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
@@ -66,9 +65,13 @@ class Cohort {
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
   virtual void start(const Start& start) = 0;
-  // One step of every client that has a sample in the batch. Cost: C times that of the model's
-  // loss_and_gradient, in kernels C times as large.
-  virtual void step(const CohortBatch& batch) = 0;
+  // The samples of the next steps go to the device at once; it still makes earlier ones. Behind
+  // start().
+  virtual void put_steps(const CohortSteps& steps) = 0;
+  // Step `number` of those, from 0, of every client that has a sample in it; `noise` [C] of each
+  // client, for dropout. Cost: C times that of the model's loss_and_gradient, in kernels C times as
+  // large.
+  virtual void step(int64_t number, std::span<RandomStream> noise) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().

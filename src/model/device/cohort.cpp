@@ -41,11 +41,7 @@ class NetworkCohort final : public Cohort {
       leaves_.push_back(slot_of(rows_, slot).requires_grad_());
       gradients_.push_back(slot_of(gradient_, slot));
     }
-    for (const auto& [width, share, steps] : network_->dropouts()) {
-      masks_.emplace_back(static_cast<std::size_t>(c * settings.batch * width));
-    }
-    weights_.resize(static_cast<std::size_t>(c * settings.batch));
-    rates_.resize(static_cast<std::size_t>(c));
+    within_ = at::arange(settings.batch, on_device_.dtype(at::kLong));
   }
 
   void put(int64_t begin, const Batch& batch) override {
@@ -68,13 +64,25 @@ class NetworkCohort final : public Cohort {
     losses_.zero_();
   }
 
-  void step(const CohortBatch& batch) override {
-    weigh(batch.counts);
-    const at::Tensor weights = upload(weights_.data(), {c(), b()}, at::kFloat);
-    const at::Tensor order = upload(batch.places.data(), {c() * b()}, at::kLong);
+  void put_steps(const CohortSteps& steps) override {
+    const auto n = static_cast<int64_t>(steps.counts.size()) / c();
+    steps_.counts.assign(steps.counts.begin(), steps.counts.end());
+    const at::Tensor table = staged({n * c() * (b() + 1)}, at::kLong);
+    std::copy(steps.counts.begin(), steps.counts.end(),
+              std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
+    const at::Tensor there = sent(table);
+    steps_.places = there.narrow(0, 0, n * c() * b()).view({n, c() * b()});
+    const at::Tensor counts = there.narrow(0, n * c() * b(), n * c()).view({n, c(), 1});
+    steps_.weights = at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
+    steps_.rates = counts.gt(0).to(at::kFloat).mul_(static_cast<float>(start_.lr));
+  }
+
+  void step(int64_t number, std::span<RandomStream> noise) override {
+    const at::Tensor weights = steps_.weights[number];
+    const at::Tensor order = steps_.places[number];
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(batch));
+    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number, noise));
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
@@ -83,7 +91,7 @@ class NetworkCohort final : public Cohort {
     const at::Tensor means = at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
     losses_.add_(means);
     if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
-    descend();
+    descend(steps_.rates[number]);
   }
 
   std::vector<double> losses() const override {
@@ -145,28 +153,26 @@ class NetworkCohort final : public Cohort {
     return at::from_blob(const_cast<void*>(values), shape, type).to(on_device_.device());
   }
 
-  // What a sample counts in its client's loss, and a client's rate in this step.
-  void weigh(std::span<const int64_t> counts) {
-    std::fill(weights_.begin(), weights_.end(), 0.0F);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const auto first = weights_.begin() + static_cast<std::ptrdiff_t>(i) * b();
-      std::fill_n(first, counts[i], 1.0F / static_cast<float>(std::max<int64_t>(counts[i], 1)));
-      rates_[i] = counts[i] > 0 ? static_cast<float>(start_.lr) : 0.0F;
-    }
+  // Zeros in the host's memory, from which GPUs read while it goes on.
+  at::Tensor staged(at::IntArrayRef shape, at::ScalarType type) const {
+    return at::zeros(shape, at::TensorOptions(type).pinned_memory(on_device_.device().is_cuda()));
+  }
+  at::Tensor sent(const at::Tensor& staged) const {
+    return staged.to(on_device_.device(), staged.scalar_type(), /*non_blocking=*/true);
   }
 
   // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
   // samples of one dropout after the other.
-  std::vector<at::Tensor> draw_masks(const CohortBatch& batch) {
+  std::vector<at::Tensor> draw_masks(int64_t number, std::span<RandomStream> noise) const {
     std::vector<at::Tensor> masks;
-    for (std::size_t d = 0; d < masks_.size(); ++d) {
-      const CohortForward::Dropout& dropout = network_->dropouts()[d];
+    for (const CohortForward::Dropout& dropout : network_->dropouts()) {
+      const at::Tensor mask = staged({c(), b(), dropout.width}, at::kFloat);
       const auto size = static_cast<std::size_t>(b() * dropout.width);
-      for (std::size_t i = 0; i < batch.counts.size(); ++i) {
-        draw_client(dropout, batch.counts[i], batch.noise[i],
-                    std::span(masks_[d]).subspan(i * size, size));
+      const int64_t* counts = steps_.counts.data() + number * c();
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        draw_client(dropout, counts[i], noise[i], {mask.data_ptr<float>() + i * size, size});
       }
-      masks.push_back(upload(masks_[d].data(), {c(), b(), dropout.width}, at::kFloat));
+      masks.push_back(sent(mask));
     }
     return masks;
   }
@@ -204,7 +210,7 @@ class NetworkCohort final : public Cohort {
   }
 
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
-  void descend() {
+  void descend(const at::Tensor& rates) {
     at::Tensor direction = gradient_;
     if (settings_.clip > 0) {
       const at::Tensor norm =
@@ -218,7 +224,6 @@ class NetworkCohort final : public Cohort {
     direction = pulled_gradient(rule, direction, rows_, start_.mu > 0 ? &anchor_ : nullptr);
     if (pulls_.defined()) direction.add_(pulls_);
     if (velocity_.defined()) direction = with_momentum(rule, direction, velocity_);
-    const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
     rows_.addcmul_(used(rates, direction), rates, -1);
   }
 
@@ -239,10 +244,14 @@ class NetworkCohort final : public Cohort {
   std::vector<at::Tensor> theta_leaves_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> leaves_;        // [C, shape of each tensor], on rows_
   std::vector<at::Tensor> gradients_;     // the same on gradient_
-  // In the host's memory, of the step in progress.
-  std::vector<std::vector<float>> masks_;  // [C, B, width] for each dropout
-  std::vector<float> weights_;             // [C, B]
-  std::vector<float> rates_;               // [C]
+  at::Tensor within_;                     // [B] 0, 1, ...
+  // Of the steps put.
+  struct Steps {
+    std::vector<int64_t> counts;  // [steps, C] in the host's memory
+    at::Tensor places;            // [steps, C B]
+    at::Tensor weights;           // [steps, C, B] what a sample counts in its client's loss
+    at::Tensor rates;             // [steps, C, 1]; 0: the client does not step
+  } steps_;
 };
 
 }  // namespace
