@@ -65,6 +65,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   steps_left_.resize(places);
   const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
+  rates_.resize(counts_.size());
   rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
@@ -111,10 +112,13 @@ void CohortTraining::bring(int64_t samples) {
 
 // The next mini-batch of a client, into its place of the step. Behind it stand samples of the same
 // client, with no weight: those of others might not be finite.
-void CohortTraining::next_batch(std::size_t step, std::size_t place) {
+void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t round) {
   const std::size_t at = step * streams_.size() + place;
   counts_[at] = 0;
+  rates_[at] = 0;
   if (steps_left_[place] == 0) return;
+  const int64_t all = streams_[place].steps();
+  rates_[at] = static_cast<float>(step_size(options_, round, all - steps_left_[place], all));
   --steps_left_[place];
   const auto [begin, order] = streams_[place].next_samples();
   const int64_t first = static_cast<int64_t>(at) * batch_;
@@ -125,27 +129,28 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place) {
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
-                                                 Cohort::Start start) {
+                                                 const Cohort::Start& start) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   std::vector<int64_t> steps(tasks.size());
   const std::size_t places = streams_.size();
+  const int64_t round = tasks.front().round;
   std::fill(steps_left_.begin(), steps_left_.end(), 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_stream(tasks[i]);
     steps[i] = steps_left_[i] = streams_[i].steps();
   }
-  start.lr = learning_rate(options_, tasks.front().round);
   cohort_->start(start);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
     for (std::size_t step = 0; step < some; ++step) {
-      for (std::size_t place = 0; place < places; ++place) next_batch(step, place);
+      for (std::size_t place = 0; place < places; ++place) next_batch(step, place, round);
     }
     bring(clients_ * batch_);
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
-                        .counts = std::span(counts_).first(some * places)});
+                        .counts = std::span(counts_).first(some * places),
+                        .rates = std::span(rates_).first(some * places)});
     for (std::size_t step = 0; step < some; ++step) {
       cohort_->step(static_cast<int64_t>(step), noise_);
       for (std::size_t i = 0; i < tasks.size(); ++i) {

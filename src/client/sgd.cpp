@@ -48,8 +48,8 @@ class Sgd final : public LocalUpdate, private SideBySide {
   }
 
   SideBySide* side_by_side() override {
-    const bool plain = options_.accumulate == 1 && options_.optimizer.kind == "sgd" &&
-                       options_.schedule.over == "rounds" && state_width() == 0;
+    const bool plain =
+        options_.accumulate == 1 && options_.optimizer.kind == "sgd" && state_width() == 0;
     return plain ? this : nullptr;
   }
 

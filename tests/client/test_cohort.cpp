@@ -241,6 +241,11 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
   expect_agreement(with([](ClientOptions& o) { o.drop_last = true; }), "whole batches");
   expect_agreement(with([](ClientOptions& o) { o.steps = 5; }), "steps");
   expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
+  expect_agreement(with([](ClientOptions& o) {
+                     o.schedule = {.kind = "cosine", .over = "steps", .warmup = 2};
+                     o.epochs = 3;
+                   }),
+                   "a rate that moves with the steps");
 }
 
 // One mini-batch after the other, or all samples at once on the device.

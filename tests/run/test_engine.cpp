@@ -102,7 +102,6 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   });
   refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
   refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
-  refused("client.schedule-over", [](Job& job) { job.client.schedule.over = "steps"; });
   refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
   refused("evaluate.view", [](Job& job) { job.evaluate.view = "personalised"; });

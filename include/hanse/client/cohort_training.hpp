@@ -49,9 +49,10 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
-  // Trains clients of one round from theta(), or as `start` has it, whose rate the options set; of
-  // a task it reads client, round and seed. An outcome for each task. REQUIRES: 1 to C tasks.
-  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks, Cohort::Start start = {});
+  // Trains clients of one round from theta(), or as `start` has it; of a task it reads client,
+  // round and seed. An outcome for each task. REQUIRES: 1 to C tasks.
+  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
+                                   const Cohort::Start& start = {});
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
@@ -60,7 +61,7 @@ class CohortTraining final : public Evaluator {
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
-  void next_batch(std::size_t step, std::size_t place);
+  void next_batch(std::size_t step, std::size_t place, int64_t round);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
   ClientOptions options_;
@@ -75,6 +76,7 @@ class CohortTraining final : public Evaluator {
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
   std::vector<int64_t> counts_;       // [steps at once, C] samples
+  std::vector<float> rates_;          // [steps at once, C] sizes of the steps
   std::vector<int64_t> rows_;         // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;  // [window]; empty when the device holds all

@@ -21,6 +21,7 @@ namespace hanse {
 struct CohortSteps {
   std::span<const int64_t> places;  // [steps, C, B] of the samples on the device
   std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
+  std::span<const float> rates;     // [steps, C] sizes of the steps; 0 where there is none
 };
 
 // Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
@@ -50,7 +51,6 @@ class Cohort {
   // Where steps begin, and what draws them besides the gradient:
   //   g <- g + mu (w - anchor) + pull,  before momentum
   struct Start {
-    double lr = 0;
     double mu = 0;                      // weight of the proximal term; 0: off
     bool to_theta = false;              // its anchor is theta; else what the rows start from
     std::span<const float> rows = {};   // [n, P] of the first places; the others start from theta

@@ -74,7 +74,9 @@ class NetworkCohort final : public Cohort {
     steps_.places = there.narrow(0, 0, n * c() * b()).view({n, c() * b()});
     const at::Tensor counts = there.narrow(0, n * c() * b(), n * c()).view({n, c(), 1});
     steps_.weights = at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
-    steps_.rates = counts.gt(0).to(at::kFloat).mul_(static_cast<float>(start_.lr));
+    const at::Tensor rates = staged({n, c(), 1}, at::kFloat);
+    std::copy(steps.rates.begin(), steps.rates.end(), rates.data_ptr<float>());
+    steps_.rates = sent(rates);
   }
 
   void step(int64_t number, std::span<RandomStream> noise) override {
