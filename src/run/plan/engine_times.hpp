@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "hanse/model/model.hpp"
 #include "round_times.hpp"
 
 namespace hanse {
