@@ -18,6 +18,7 @@ std::string usage_text() {
   hanse resume RUN_DIR [--section.key=value ...]  continue from the last complete checkpoint
   hanse plan JOB.cfg [--ranks=N ...]              memory, bytes and time a round; keeps nothing;
       --hosts=H --cores=C (a host) --link-gbit=G --latency-us=L (of its network link) --json
+      --gpu-tflops=X --gpu-gbs=Y (a rank's GPU): estimates its rounds, too
   hanse check JOB.cfg [--section.key=value ...]   are its options right? reads no data
   hanse convert JOB.cfg OUT.h5                    its data and clients as one file to map
   hanse replay TRACE.json [--check]               one rule on recorded feedback, JSON to stdout;
@@ -64,13 +65,17 @@ std::string shared_lines(const OptionTable& table, const std::string& section) {
   return text;
 }
 
+std::string summary_of(const KindRow<Job>& kind) {
+  return kind.summary + (kind.cpus_alone ? "; CPUs alone" : "");
+}
+
 // A kind's options are those of any section that it alone reads.
 std::string family_text(const KindFamily& family, const OptionTable& table) {
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
   std::size_t longest = 0;
   for (const auto& entry : family.rows) longest = std::max(longest, entry.name.size());
   for (const auto& entry : family.rows) {
-    text += fmt::format("  {:<{}}  {}\n", entry.name, longest, entry.summary);
+    text += fmt::format("  {:<{}}  {}\n", entry.name, longest, summary_of(entry));
     for (const Option& option : table.options()) {
       for (const KindUse& use : option.uses) {
         if (use.selector != family.key || use.kind != entry.name) continue;
@@ -120,7 +125,8 @@ explains how a job file works.
 
 A key with "only for" belongs to the named kinds, and kinds may give one key defaults and meanings
 of their own. Where none of its kinds is chosen the key is ignored, and the run says so in one line.
-`hanse resume` takes only keys marked "may change on resume".
+`hanse resume` takes only keys marked "may change on resume". GPUs train jobs without kinds marked
+"CPUs alone", but for some of the options ([which](clusters-and-gpus.md#gpus)).
 )";
 
 // A cell of a table: '|' would end it.
@@ -166,7 +172,7 @@ std::string kind_rows(const std::string& section) {
     if (family.section() != section) continue;
     text += fmt::format("\n| {} | |\n|---|---|\n", code(family.key));
     for (const auto& entry : family.rows) {
-      text += fmt::format("| {} | {} |\n", code(entry.name), cell(entry.summary));
+      text += fmt::format("| {} | {} |\n", code(entry.name), cell(summary_of(entry)));
     }
   }
   return text;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "batch_stream.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/client/schedule.hpp"
 #include "hanse/model/torch_library.hpp"
 
@@ -11,29 +12,36 @@ namespace hanse {
 
 namespace {
 
-// The most samples that a mini-batch of any client has: a size that the job fixes.
+// Steps of whose samples the device is told at once: the host shuffles more while it makes them.
+constexpr int64_t kStepsAtOnce = 32;
+
+Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
+                                 int64_t clients, int64_t batch, int64_t samples) {
+  return {
+      .device = device,
+      .clients = clients,
+      .batch = batch,
+      .samples = samples,
+      .weight_decay = options.weight_decay,
+      .momentum = options.momentum,
+      .nesterov = options.optimizer.nesterov,
+      .clip = options.clip,
+      .slope = {.base = options.propfair.base,
+                .least = PropfairOptions::kLeastRoom,
+                .beyond = propfair_slope(options.propfair, options.propfair.base)},
+  };
+}
+
+}  // namespace
+
 int64_t largest_batch(const ClientOptions& options, const Federation& federation) {
   int64_t most = 1;
   for (int64_t client = 0; client < federation.clients(); ++client) {
     most = std::max(most, federation.train(client).size());
   }
+  if (options.pooled) most = federation.train_samples();
   return options.batch > 0 ? std::min(options.batch, most) : most;
 }
-
-Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
-                                 int64_t clients, int64_t batch, int64_t samples) {
-  return {.device = device,
-          .clients = clients,
-          .batch = batch,
-          .samples = samples,
-          .weight_decay = options.weight_decay,
-          .momentum = options.momentum,
-          .nesterov = options.optimizer.nesterov,
-          .clip = options.clip,
-          .mu = options.kind == "prox" ? options.mu : 0};
-}
-
-}  // namespace
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
@@ -55,8 +63,10 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.assign(places, RandomStream(0, Purpose::kDropout));
   steps_left_.resize(places);
-  counts_.resize(places);
-  rows_.resize(window);
+  const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
+  counts_.resize(static_cast<std::size_t>(steps) * places);
+  rates_.resize(counts_.size());
+  rows_.resize(std::max(window, static_cast<std::size_t>(steps * clients_ * batch_)));
   if (holds_all_) {
     upload_all();
   } else {
@@ -100,37 +110,53 @@ void CohortTraining::bring(int64_t samples) {
   cohort_->put(0, staged_.view());
 }
 
-// The next mini-batch of a client, into its place. Behind it stand samples of the same client, with
-// no weight: those of others might not be finite.
-void CohortTraining::next_batch(std::size_t place) {
-  counts_[place] = 0;
+// The next mini-batch of a client, into its place of the step. Behind it stand samples of the same
+// client, with no weight: those of others might not be finite.
+void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t round) {
+  const std::size_t at = step * streams_.size() + place;
+  counts_[at] = 0;
+  rates_[at] = 0;
   if (steps_left_[place] == 0) return;
+  const int64_t all = streams_[place].steps();
+  rates_[at] = static_cast<float>(step_size(options_, round, all - steps_left_[place], all));
   --steps_left_[place];
   const auto [begin, order] = streams_[place].next_samples();
-  const int64_t first = static_cast<int64_t>(place) * batch_;
+  const int64_t first = static_cast<int64_t>(at) * batch_;
   locate(begin, order, first);
-  counts_[place] = static_cast<int64_t>(order.size());
+  counts_[at] = static_cast<int64_t>(order.size());
   const auto rows = rows_.begin() + first;
-  std::fill(rows + counts_[place], rows + batch_, *rows);
+  std::fill(rows + counts_[at], rows + batch_, *rows);
 }
 
-std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks) {
+std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
+                                                 const Cohort::Start& start) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   std::vector<int64_t> steps(tasks.size());
+  const std::size_t places = streams_.size();
+  const int64_t round = tasks.front().round;
   std::fill(steps_left_.begin(), steps_left_.end(), 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_stream(tasks[i]);
     steps[i] = steps_left_[i] = streams_[i].steps();
   }
-  cohort_->start(learning_rate(options_, tasks.front().round));
-  for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; --left) {
-    for (std::size_t place = 0; place < streams_.size(); ++place) next_batch(place);
+  cohort_->start(start);
+  const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
+  for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; left -= at_once) {
+    const auto some = static_cast<std::size_t>(std::min(left, at_once));
+    for (std::size_t step = 0; step < some; ++step) {
+      for (std::size_t place = 0; place < places; ++place) next_batch(step, place, round);
+    }
     bring(clients_ * batch_);
-    cohort_->step({.places = std::span(rows_).first(static_cast<std::size_t>(clients_ * batch_)),
-                   .counts = counts_,
-                   .noise = noise_});
-    for (std::size_t i = 0; i < tasks.size(); ++i) outcomes[i].samples += counts_[i];
+    cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
+                        .counts = std::span(counts_).first(some * places),
+                        .rates = std::span(rates_).first(some * places)});
+    for (std::size_t step = 0; step < some; ++step) {
+      cohort_->step(static_cast<int64_t>(step), noise_);
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        outcomes[i].samples += counts_[step * places + i];
+      }
+    }
   }
   const auto losses = cohort_->losses();
   for (std::size_t i = 0; i < tasks.size(); ++i) {

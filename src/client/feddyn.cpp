@@ -5,12 +5,13 @@
 
 #include "batch_stream.hpp"
 #include "hanse/client/schedule.hpp"
+#include "hanse/client/side_by_side.hpp"
 
 namespace hanse {
 
 namespace {
 
-class FedDyn final : public LocalUpdate {
+class FedDyn final : public LocalUpdate, private SideBySide {
  public:
   FedDyn(const ClientOptions& options, const Federation& federation, Model& model)
       : LocalUpdate({{"regulariser", model.layout().n_trainable()}}),
@@ -30,14 +31,30 @@ class FedDyn final : public LocalUpdate {
     const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
       return pulled_step(task.row, task.state, batch, noise, static_cast<float>(lr));
     });
-    for (std::size_t i = 0; i < theta_.size(); ++i) {
-      task.state[i] -= alpha() * (task.row[i] - theta_[i]);
-    }
-    if (!task.control_change.empty()) task.control_change.front() = 1;
+    after(0, task, theta_, theta_);
     return outcome;
   }
 
+  SideBySide* side_by_side() override { return this; }
+
  private:
+  std::vector<CohortPass> passes() const override {
+    return {{.mu = options_.second_order.alpha, .pulls = true, .looks_back = true}};
+  }
+
+  void before(std::size_t, const ClientTask& task, std::span<float> pull) override {
+    for (std::size_t i = 0; i < theta_.size(); ++i) pull[i] = -task.state[i];
+  }
+
+  bool after(std::size_t, const ClientTask& task, std::span<const float> start,
+             std::span<const float>) override {
+    for (std::size_t i = 0; i < theta_.size(); ++i) {
+      task.state[i] -= alpha() * (task.row[i] - start[i]);
+    }
+    if (!task.control_change.empty()) task.control_change.front() = 1;
+    return false;
+  }
+
   float alpha() const { return static_cast<float>(options_.second_order.alpha); }
 
   double pulled_step(std::span<float> row, std::span<const float> h, const Batch& batch,

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/side_by_side.hpp"
 
 namespace hanse {
 
 namespace {
 
-class Personal final : public LocalUpdate {
+class Personal final : public LocalUpdate, private SideBySide {
  public:
   Personal(std::unique_ptr<LocalUpdate> inner, std::vector<RowPart> parts)
       : LocalUpdate(inner->state_blocks()), inner_(std::move(inner)), parts_(std::move(parts)) {
@@ -24,17 +25,12 @@ class Personal final : public LocalUpdate {
   ClientOutcome train(const ClientTask& task) override {
     take(task.row, received_);
     receive(task.state, task.row);
-    ClientTask whole = task;
-    whole.state = task.state.first(static_cast<std::size_t>(inner_->state_width()));
-    const ClientOutcome outcome = inner_->train(whole);
-    take(task.row, block(task.state, kParts));
-    block(task.state, kKnown).front() = 1;
-    put(received_, task.row);
-    // Others' values of these entries are no measure for the client's.
-    if (inner_->control_width() > 0) clear(whole.state);
-    clear(task.control_change);
+    const ClientOutcome outcome = inner_->train(inner_task(task));
+    keep_parts(task, received_);
     return outcome;
   }
+
+  SideBySide* side_by_side() override { return inner_->side_by_side() ? this : nullptr; }
 
   void receive(std::span<const float> state, std::span<float> row) const override {
     if (block(state, kKnown).front() != 0) put(block(state, kParts), row);
@@ -45,6 +41,42 @@ class Personal final : public LocalUpdate {
   void own_model(const ClientTask& task) override { receive(task.state, task.row); }
 
  private:
+  std::vector<CohortPass> passes() const override {
+    auto passes = inner_->side_by_side()->passes();
+    for (CohortPass& pass : passes) pass.moves_start = pass.looks_back = true;
+    return passes;
+  }
+
+  void before(std::size_t pass, const ClientTask& task, std::span<float> pull) override {
+    receive(task.state, task.row);
+    inner_->side_by_side()->before(pass, inner_task(task), pull);
+  }
+
+  // To the update inside, what the steps start from is what it received.
+  bool after(std::size_t pass, const ClientTask& task, std::span<const float> start,
+             std::span<const float> received) override {
+    inner_->side_by_side()->after(pass, inner_task(task), start, start);
+    take(received, received_);
+    keep_parts(task, received_);
+    return true;
+  }
+
+  ClientTask inner_task(ClientTask task) const {
+    task.state = task.state.first(static_cast<std::size_t>(inner_->state_width()));
+    return task;
+  }
+
+  // Behind the steps: the parts in the row stay with the client, and the `received` ones stand
+  // there again.
+  void keep_parts(const ClientTask& task, std::span<const float> received) const {
+    take(task.row, block(task.state, kParts));
+    block(task.state, kKnown).front() = 1;
+    put(received, task.row);
+    // Others' values of these entries are no measure for the client's.
+    if (inner_->control_width() > 0) clear(inner_task(task).state);
+    clear(task.control_change);
+  }
+
   // Behind inner's state: the parts' values, and 1 once they are there.
   static constexpr const char* kParts = "personal parts";
   static constexpr const char* kKnown = "has personal parts";

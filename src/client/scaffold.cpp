@@ -7,12 +7,13 @@
 #include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
+#include "hanse/client/side_by_side.hpp"
 
 namespace hanse {
 
 namespace {
 
-class Scaffold final : public LocalUpdate {
+class Scaffold final : public LocalUpdate, private SideBySide {
  public:
   Scaffold(const ClientOptions& options, const Federation& federation, Model& model)
       : LocalUpdate({{"control", model.layout().n_trainable()}}),
@@ -30,17 +31,24 @@ class Scaffold final : public LocalUpdate {
     model_.receive(task.row);
     // c - c_i stands in control_change until the steps are done: a row less to keep.
     const std::span<float> drift = task.control_change;
-    for (std::size_t i = 0; i < drift.size(); ++i) drift[i] = task.control[i] - task.state[i];
+    before(0, task, drift);
     const double lr = learning_rate(options_, task.round);
     const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
       return corrected_step(task.row, drift, batch, noise, lr);
     });
-    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
-    move_control(task, static_cast<float>(1 / (static_cast<double>(steps) * lr)));
+    after(0, task, origin_, origin_);
     return outcome;
   }
 
+  SideBySide* side_by_side() override { return this; }
+
  private:
+  std::vector<CohortPass> passes() const override { return {{.pulls = true, .looks_back = true}}; }
+
+  void before(std::size_t, const ClientTask& task, std::span<float> pull) override {
+    for (std::size_t i = 0; i < origin_.size(); ++i) pull[i] = task.control[i] - task.state[i];
+  }
+
   // g = s(F) grad F + wd y, the objective's gradient;  y <- y - lr (g - c_i + c)
   double corrected_step(std::span<float> row, std::span<const float> drift, const Batch& batch,
                         RandomStream& noise, double lr) {
@@ -56,12 +64,17 @@ class Scaffold final : public LocalUpdate {
   }
 
   // c_i+ - c_i = (x - y) / (K lr) - c
-  void move_control(const ClientTask& task, float inverse_path) const {
+  bool after(std::size_t, const ClientTask& task, std::span<const float> start,
+             std::span<const float>) override {
+    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
+    const double path = static_cast<double>(steps) * learning_rate(options_, task.round);
+    const auto inverse_path = static_cast<float>(1 / path);
     for (std::size_t i = 0; i < origin_.size(); ++i) {
-      const float change = (origin_[i] - task.row[i]) * inverse_path - task.control[i];
+      const float change = (start[i] - task.row[i]) * inverse_path - task.control[i];
       task.control_change[i] = change;
       task.state[i] += change;
     }
+    return false;
   }
 
   ClientOptions options_;

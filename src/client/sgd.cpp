@@ -6,13 +6,14 @@
 #include "batch_stream.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
+#include "hanse/client/side_by_side.hpp"
 #include "optimizer.hpp"
 
 namespace hanse {
 
 namespace {
 
-class Sgd final : public LocalUpdate {
+class Sgd final : public LocalUpdate, private SideBySide {
  public:
   Sgd(const ClientOptions& options, const Federation& federation, Model& model)
       : options_(options),
@@ -46,13 +47,14 @@ class Sgd final : public LocalUpdate {
     return outcome;
   }
 
-  bool is_sgd() const override {
-    return options_.propfair.base == 0 && !options_.pooled && options_.accumulate == 1 &&
-           options_.optimizer.kind == "sgd" && options_.schedule.over == "rounds" &&
-           state_width() == 0;
+  SideBySide* side_by_side() override {
+    const bool plain =
+        options_.accumulate == 1 && options_.optimizer.kind == "sgd" && state_width() == 0;
+    return plain ? this : nullptr;
   }
 
  private:
+  std::vector<CohortPass> passes() const override { return {{.mu = proximal() ? options_.mu : 0}}; }
   bool proximal() const { return options_.kind == "prox"; }
   bool stores_gradient() const {
     return options_.clip > 0 || options_.propfair.base > 0 || options_.accumulate > 1;

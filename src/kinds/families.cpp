@@ -25,7 +25,8 @@ KindFamily family_of(const char* name, const char* key, const char* help,
     const auto check = [check = kind.check](const Job& job) {
       if (check) check(job.*kSection);
     };
-    family.rows.push_back({kind.name, kind.summary, in_job(kind.keys, kSection), check});
+    family.rows.push_back(
+        {kind.name, kind.summary, in_job(kind.keys, kSection), check, kind.cpus_alone});
   }
   return family;
 }

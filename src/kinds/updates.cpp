@@ -177,12 +177,12 @@ const Family<UpdateKind> kUpdates{
       make_feddyn,
       [](const ClientOptions&, int64_t n_params) { return make_dyn_optimizer(n_params); }},
      {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", kFedNew,
-       check_second_order},
+       check_second_order, kCpusAlone},
       {},
       make_fednew},
      {{"fednl",
        "Newton steps on Hessians learned from compressed corrections (Safaryan et al. 2022)",
-       kFedNl, check_second_order},
+       kFedNl, check_second_order, kCpusAlone},
       {},
       make_fednl,
       make_newton_optimizer}}};
@@ -211,6 +211,13 @@ UpdateTraits update_traits(const ClientOptions& options) {
   return kUpdates.find(options.kind).traits;
 }
 
+ClientOptions instructed_clients(const Job& job) {
+  ClientOptions options = job.client;
+  const AggregatorTraits& rule = aggregator_traits(job.aggregator);
+  if (rule.instruct) rule.instruct(job.aggregator, options);
+  return options;
+}
+
 bool evaluates_own_models(const Job& job) {
   if (job.evaluate.view != "auto") return job.evaluate.view == "personalised";
   const ClientOptions& client = job.client;
@@ -219,9 +226,7 @@ bool evaluates_own_models(const Job& job) {
 
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs) {
-  const AggregatorTraits& rule = aggregator_traits(job.aggregator);
-  ClientOptions options = job.client;
-  if (rule.instruct) rule.instruct(job.aggregator, options);
+  const ClientOptions options = instructed_clients(job);
   const std::string own_loss = own_loss_key(options);
   if (needs.rates && !own_loss.empty()) {
     throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss", own_loss,

@@ -31,7 +31,6 @@ void check_torchscript(const ModelOptions& options) {
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
-  bool has_cohort = false;
   bool has_file = false;  // model.path
 };
 
@@ -53,25 +52,18 @@ const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
-     nullptr,
-     true},
+     nullptr},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
-     nullptr,
-     true},
+     nullptr},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
+     &TorchLibrary::make_convolutional},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
-    {{"lenet", "LeNet-5 with ReLU and max pooling"},
-     nullptr,
-     &TorchLibrary::make_convolutional,
-     true},
+     &TorchLibrary::make_convolutional},
+    {{"lenet", "LeNet-5 with ReLU and max pooling"}, nullptr, &TorchLibrary::make_convolutional},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
@@ -98,10 +90,9 @@ const std::vector<ModelKind> kModels = {
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
-      check_torchscript},
+      check_torchscript, kCpusAlone},
      nullptr,
      &TorchLibrary::make_torchscript,
-     false,
      true},
 };
 
@@ -131,7 +122,7 @@ bool needs_torch(const std::string& kind) {
 }
 
 bool has_cohort(const std::string& kind) {
-  return find_kind(kModels, "model.kind", kind).has_cohort;
+  return !find_kind(kModels, "model.kind", kind).cpus_alone;
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,

@@ -189,14 +189,15 @@ std::vector<int64_t> cut_evenly(std::span<const int64_t> sizes, int64_t parts) {
   return borders;
 }
 
-bool Deadline::starts(double elapsed_s) {
-  ++came_;
+bool Deadline::starts(double elapsed_s, int64_t participants) {
+  next_ = participants;
+  came_ += participants;
   return counted_ == 0 || !is_up(elapsed_s);
 }
 
 bool Deadline::counts(double elapsed_s) {
   if (counted_ > 0 && is_up(elapsed_s)) return false;
-  ++counted_;
+  counted_ += next_;
   return true;
 }
 

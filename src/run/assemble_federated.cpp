@@ -177,6 +177,17 @@ void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
   if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
 }
 
+RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
+                       const FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  return {.update = *parts.update,
+          .rule = rule,
+          .settings = settings,
+          .off_gpus = kind_off_gpus(job),
+          .update_kind = job.client.kind,
+          .rule_kind = job.aggregator.kind};
+}
+
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -212,18 +223,11 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
-  const RoundNeeds needs{.update = *parts.update,
-                         .rule = rule_needs,
-                         .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
-                         .settings = settings,
-                         .model_kind = job.model.kind,
-                         .update_kind = job.client.kind,
-                         .rule_kind = job.aggregator.kind,
-                         .protocol = job.run.protocol};
   ChosenEngine chosen = build_engine(
-      job, needs, {comm, federation, model, *parts.update, needs.rule, parts.stage.get()},
-      *parts.host);
+      job, round_needs(rule_needs, settings, parts),
+      {comm, federation, model, *parts.update, rule_needs, parts.stage.get()}, *parts.host);
   parts.trained_on = chosen.trains_on;
+  parts.off_gpus = std::move(chosen.off_gpus);
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,

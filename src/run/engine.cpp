@@ -10,7 +10,9 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/catalog.hpp"
 #include "protocols.hpp"
 
 namespace hanse {
@@ -60,8 +62,7 @@ RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm
   return device;
 }
 
-// Whatever its size, a step of a cohort costs a GPU about 0.3 ms of launches, in which a core does
-// so many operations. Both are estimates: no GPU was measured.
+// What a core does in kGpuStep_s: an estimate, too.
 constexpr double kLeastGpuFlops = 5e7;
 
 double cohort_flops(const Job& job, double flops) {
@@ -73,9 +74,19 @@ double cohort_flops(const Job& job, double flops) {
 void check_engine(const Job& job) {
   if (job.run.device != "cuda") return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
-  if (protocol_kind(job).reading.reads("client.epochs")) return;  // the others have no engine
-  refuse({fmt::format("a {} run is not trained on GPUs", job.run.protocol), "run.protocol",
-          "use federated"});
+  if (const auto refusal = kind_off_gpus(job)) refuse(*refusal);
+}
+
+std::optional<Refusal> kind_off_gpus(const Job& job) {
+  Job chosen = job;
+  for (const KindFamily& family : catalog()) {
+    const std::string& kind = family.choice(chosen);
+    const bool counts = protocol_kind(job).reading.reads(family.key);
+    if (!counts || !family.find(kind).cpus_alone) continue;
+    return Refusal{kind + " is not trained on GPUs", family.key,
+                   fmt::format("use another, hanse list {} marks them", family.name)};
+  }
+  return std::nullopt;
 }
 
 void require_gpu_needs(const RoundNeeds& needs) {
@@ -95,6 +106,10 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
   throw InvalidArgument(fmt::format("{} ranks have the same GPU, and {} may", most, ranks_per_gpu),
                         "run.ranks-per-gpu",
                         "start as many ranks as the host has GPUs, or allow more");
+}
+
+int64_t side_by_side(const Job& job, int64_t participants) {
+  return std::clamp<int64_t>(participants, 1, job.run.device_cohort);
 }
 
 bool is_worth_a_gpu(const Job& job, double flops) {
@@ -124,17 +139,21 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
                           Communicator& host) {
   const RankDevice device =
       choose_device(job, needs, parts.model.gradient_flops(), parts.comm, host);
-  if (device.name.empty()) return {make_host_engine(parts, needs.settings), device.kind};
+  if (device.name.empty()) {
+    return {make_host_engine(parts, needs.settings), device.kind, device_refusal(needs)};
+  }
   std::unique_ptr<CohortTraining> cohorts;
   agree_on(parts.comm, [&] {
-    cohorts = std::make_unique<CohortTraining>(job.client, parts.federation, job.model, device.name,
-                                               job.run.device_cohort, device.sample_bytes);
+    cohorts = std::make_unique<CohortTraining>(
+        instructed_clients(job), parts.federation, job.model, device.name,
+        side_by_side(job, needs.settings.max_participants), device.sample_bytes);
   });
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
   return {make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices)),
-          device.kind};
+          device.kind,
+          {}};
 }
 
 }  // namespace hanse

@@ -21,15 +21,17 @@ std::vector<std::pair<std::string, std::string>> versions() {
   const auto of_torch = [](std::string (*TorchLibrary::*version)()) {
     return uses_torch() ? (torch_library().*version)() : "not used";
   };
-  const auto of_cuda = [&](std::string (*TorchLibrary::*version)()) {
-    return kHasCuda ? of_torch(version) : "not in this build";
+  const auto of_gpus = [] {
+    if (!kHasCuda) return std::string("none: built without CUDA");
+    if (!uses_torch()) return std::string("not used");
+    return fmt::format("CUDA {}, NCCL {}", torch_library().cuda_version(),
+                       torch_library().nccl_version());
   };
   return {{"hanse", kVersion},
           {"mpi", MpiEnvironment::library_version()},
           {"libtorch", of_torch(&TorchLibrary::version)},
           {"hdf5", kHdf5Version},
-          {"cuda", of_cuda(&TorchLibrary::cuda_version)},
-          {"nccl", of_cuda(&TorchLibrary::nccl_version)},
+          {"gpu", of_gpus()},
           {"kernels", kernel_family()}};
 }
 

@@ -11,6 +11,7 @@
 #include "client/support.hpp"
 #include "data/support.hpp"
 #include "hanse/client/cohort_training.hpp"
+#include "hanse/client/cohort_update.hpp"
 #include "hanse/model/model.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
@@ -29,6 +30,7 @@ struct Case {
   std::vector<int64_t> shape = {4};
   int64_t classes = 3;
   ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.05};
+  int64_t tokens = 0;         // of sequences
   bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
 };
 
@@ -38,6 +40,7 @@ Federation unequal_federation(Communicator& comm, const Case& c) {
   data.kind = "random";
   data.shape = c.shape;
   data.classes = c.classes;
+  data.tokens = c.tokens;
   data.test_fraction = 0;
   FederationOptions options;
   options.clients = 7;
@@ -85,9 +88,9 @@ std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t ro
   return tasks;
 }
 
-Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
-                        int64_t round) {
-  Trained trained{.outcomes = training.train(tasks_of(clients, round))};
+Trained rows_of(CohortTraining& training, const std::vector<int64_t>& clients,
+                std::vector<ClientOutcome> outcomes) {
+  Trained trained{.outcomes = std::move(outcomes)};
   const at::Tensor rows = training.cohort().rows().cpu();
   const auto width = static_cast<std::size_t>(rows.size(1));
   for (std::size_t i = 0; i < clients.size(); ++i) {
@@ -97,14 +100,21 @@ Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& cl
   return trained;
 }
 
+Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
+                        int64_t round) {
+  return rows_of(training, clients, training.train(tasks_of(clients, round)));
+}
+
 Trained side_by_side(const Case& c, const Federation& federation,
                      const std::vector<int64_t>& clients, int64_t round, const std::string& device,
                      int64_t places, int64_t sample_bytes = kAllSamples) {
   CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   Row theta = initial_row(*model, c);
-  training.cohort().theta().copy_(at::from_blob(theta.data(), {model->n_params()}, at::kFloat));
-  return train_on_device(training, clients, round);
+  training.cohort().put_theta(theta);
+  const auto update = make_sgd(c.client, federation, *model);
+  CohortUpdate cohort(*update, training, model->n_params());
+  return rows_of(training, clients, cohort.train(tasks_of(clients, round), theta));
 }
 
 void expect_agreement(const Case& c, const std::string& what) {
@@ -152,9 +162,49 @@ TEST(CohortTraining, EqualsSgdClientByClient) {
   no_bias.bias = false;
   expect_agreement({.model = no_bias}, "linear without bias");
   expect_agreement({.model = kind("mlp")}, "mlp");
+  Case many{.model = kind("linear")};
+  many.client.steps = 70;
+  expect_agreement(many, "many steps");
   expect_agreement({.model = kind("lenet"), .shape = {2, 12, 13}}, "lenet");
   expect_agreement({.model = kind("cnn-leaf"), .shape = {1, 9, 10}}, "cnn-leaf");
   expect_agreement({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "cnn-cifar");
+}
+
+ModelOptions sequences(const std::string& name, double dropout, int64_t layers) {
+  ModelOptions options = kind(name);
+  options.vocabulary = 11;
+  options.embedding = 6;
+  options.units = 5;
+  options.layers = layers;
+  options.heads = 2;
+  options.dropout = dropout;
+  return options;
+}
+
+TEST(CohortTraining, EqualsSgdOfDeepNetworks) {
+  ModelOptions resnet = kind("resnet18");
+  resnet.channels = 4;
+  resnet.groups = 2;
+  Case c{.model = resnet, .shape = {2, 9, 8}};
+  c.client.steps = 3;
+  expect_agreement(c, "resnet18");
+  for (const char* name : {"lstm", "transformer"}) {
+    for (const double dropout : {0.0, 0.25}) {
+      for (const int64_t layers : {1, 2}) {
+        expect_agreement({.model = sequences(name, dropout, layers), .shape = {7}, .tokens = 11},
+                         name + std::to_string(dropout));
+      }
+    }
+  }
+}
+
+// A token beyond the vocabulary is found when it goes to the device, not by a kernel.
+TEST(CohortTraining, NoTokenOfTheVocabularyIsNamed) {
+  const Case c{.model = sequences("lstm", 0, 1), .shape = {7}, .tokens = 12};
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  expect_error<Error>([&] { CohortTraining(c.client, federation, c.model, "cpu", 2, kAllSamples); },
+                      {"11 is no token", "model.vocabulary"});
 }
 
 // Without weights all of a channel is its bias, and every pooling window a tie; behind the first
@@ -191,13 +241,20 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
   expect_agreement(with([](ClientOptions& o) { o.drop_last = true; }), "whole batches");
   expect_agreement(with([](ClientOptions& o) { o.steps = 5; }), "steps");
   expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
+  expect_agreement(with([](ClientOptions& o) {
+                     o.schedule = {.kind = "cosine", .over = "steps", .warmup = 2};
+                     o.epochs = 3;
+                   }),
+                   "a rate that moves with the steps");
 }
 
 // One mini-batch after the other, or all samples at once on the device.
+// Nor does it matter how many steps the device is told of at once: many, or one.
 TEST(CohortTraining, WhereSamplesLieDoesNotMatter) {
   for (const int64_t classes : {3, 0}) {
     Case c{.model = kind("mlp", classes > 0 ? "cross-entropy" : "squared-error"),
            .classes = classes};
+    c.client.steps = 70;
     const auto comm = make_single_communicator();
     const Federation federation = unequal_federation(*comm, c);
     for (const std::string& device : test_devices()) {
@@ -294,6 +351,7 @@ TEST(CohortTraining, AClientThatHasFinishedIsLeftAlone) {
 void expect_evaluation(const Case& c, const std::string& what) {
   const auto comm = make_single_communicator();
   DataOptions data{.kind = "random", .test_fraction = 0.5, .shape = c.shape, .classes = c.classes};
+  data.tokens = c.tokens;
   constexpr int64_t kSamples = 2 * CohortTraining::kEvaluationRows + 6;
   const FederationOptions options{.clients = 2, .partition = "iid", .samples = kSamples};
   const Federation federation = Federation::load(data, options, kSeed, *comm);
@@ -345,6 +403,9 @@ TEST(CohortTraining, EvaluatesAsTheModelDoes) {
   expect_evaluation({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
   expect_evaluation({.model = kind("lenet"), .shape = {2, 12, 13}}, "lenet");
   expect_evaluation({.model = kind("cnn-cifar"), .shape = {3, 8, 9}}, "with dropout");
+  for (const char* name : {"lstm", "transformer"}) {
+    expect_evaluation({.model = sequences(name, 0.5, 2), .shape = {7}, .tokens = 11}, name);
+  }
 }
 
 // Of equal logits the first is the guess; and what is evaluated leaves training as it is.
@@ -372,11 +433,10 @@ TEST(CohortTraining, EvaluationOfABlankModel) {
 
 TEST(CohortTraining, ModelsWithoutBatchedFormAreRefused) {
   const auto comm = make_single_communicator();
-  const Case c{.model = kind("resnet18"), .shape = {3, 16, 16}};
-  const Federation federation = unequal_federation(*comm, c);
+  const Federation federation = unequal_federation(*comm, {});
   expect_error<InvalidArgument>(
-      [&] { CohortTraining(c.client, federation, c.model, "cpu", 2, kAllSamples); },
-      {"clients of a resnet18 cannot be trained side by side", "model.kind", "hint", "lenet"});
+      [&] { CohortTraining({}, federation, kind("torchscript"), "cpu", 2, kAllSamples); },
+      {"clients of a torchscript cannot be trained side by side", "model.kind", "hint"});
 }
 
 }  // namespace

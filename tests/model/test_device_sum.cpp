@@ -43,12 +43,14 @@ struct Expected {
   std::vector<FoldResult> folded;
 };
 
-Expected sum_on_host(std::vector<Row> rows, const Row& theta, const std::vector<double>& weights) {
-  UpdateSum sum(static_cast<int64_t>(theta.size()), 9, Reduction::kExact);
+Expected sum_on_host(std::vector<Row> rows, const Row& theta, const std::vector<double>& weights,
+                     Reduction reduction = Reduction::kExact, double scale = 1) {
+  UpdateSum sum(static_cast<int64_t>(theta.size()), 9, reduction);
   Expected expected{.sum = Row(theta.size())};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     expected.folded.push_back(sum.fold(rows[i], theta, weights[i]));
   }
+  if (scale != 1) sum.scale(scale);
   sum.take(expected.sum);
   return expected;
 }
@@ -58,26 +60,33 @@ void expect_same_bits(const Row& a, const Row& b) {
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
 }
 
+void expect_host_sum(int64_t n, Reduction reduction, double scale, const std::string& device) {
+  const Row theta = random_row(n, 1);
+  const std::vector<Row> rows{random_row(n, 2), random_row(n, 3), random_row(n, 4)};
+  const std::vector<double> weights{0.3, -1.7};  // the third place is empty
+  const Expected expected = sum_on_host(rows, theta, weights, reduction, scale);
+  const auto sum = torch_library().make_device_sum(n, 9, reduction, device);
+  const auto folded = sum->fold(on_device(rows, device), on_device({theta}, device)[0], weights);
+  if (scale != 1) sum->scale(scale);
+  Row out(theta.size());
+  sum->take(out);
+  expect_same_bits(out, expected.sum);
+  sum->take(out);
+  expect_same_bits(out, Row(theta.size()));  // it is empty by now
+  ASSERT_EQ(folded.size(), weights.size());
+  for (std::size_t i = 0; i < folded.size(); ++i) {
+    EXPECT_TRUE(folded[i].in_range);
+    const double norm = expected.folded[i].squared_norm;
+    EXPECT_NEAR(folded[i].squared_norm, norm, 1e-12 * norm);
+  }
+}
+
 TEST(DeviceSum, EqualsUpdateSum) {
   for (const std::string& device : test_devices()) {
     for (const int64_t n : {1, 15, 1000}) {
-      const Row theta = random_row(n, 1);
-      const std::vector<Row> rows{random_row(n, 2), random_row(n, 3), random_row(n, 4)};
-      const std::vector<double> weights{0.3, -1.7};  // the third place is empty
-      const Expected expected = sum_on_host(rows, theta, weights);
-      const auto sum = torch_library().make_device_sum(n, 9, device);
-      const auto folded =
-          sum->fold(on_device(rows, device), on_device({theta}, device)[0], weights);
-      Row out(theta.size());
-      sum->take(out);
-      expect_same_bits(out, expected.sum);
-      sum->take(out);
-      expect_same_bits(out, Row(theta.size()));  // it is empty by now
-      ASSERT_EQ(folded.size(), weights.size());
-      for (std::size_t i = 0; i < folded.size(); ++i) {
-        EXPECT_TRUE(folded[i].in_range);
-        const double norm = expected.folded[i].squared_norm;
-        EXPECT_NEAR(folded[i].squared_norm, norm, 1e-12 * norm);
+      for (const Reduction reduction : {Reduction::kExact, Reduction::kFast}) {
+        expect_host_sum(n, reduction, 1, device);
+        expect_host_sum(n, reduction, 7.0 / 3, device);
       }
     }
   }
@@ -88,7 +97,7 @@ TEST(DeviceSum, RoundsHalvesToEven) {
   for (const std::string& device : test_devices()) {
     const auto unit = static_cast<float>(0x1p-44);
     const Row row{0.5F * unit, 1.5F * unit, 2.5F * unit, -0.5F * unit, -1.5F * unit};
-    const auto sum = torch_library().make_device_sum(5, 1, device);
+    const auto sum = torch_library().make_device_sum(5, 1, Reduction::kExact, device);
     sum->fold(on_device({row}, device), on_device({Row(5)}, device)[0], std::vector<double>{1});
     Row out(5);
     sum->take(out);
@@ -106,7 +115,7 @@ TEST(DeviceSum, TellsWhatIsOutOfRange) {
   const std::vector<double> ones(rows.size(), 1.0);
   const Expected expected = sum_on_host(rows, theta, ones);
   for (const std::string& device : test_devices()) {
-    const auto sum = torch_library().make_device_sum(3, 9, device);
+    const auto sum = torch_library().make_device_sum(3, 9, Reduction::kExact, device);
     const auto folded = sum->fold(on_device(rows, device), on_device({theta}, device)[0], ones);
     Row out(3);
     sum->take(out);
@@ -137,7 +146,7 @@ TEST(DeviceSum, IsTheSameForAnyNumberOfRanks) {
         at::Tensor origin = on_device({Row(theta.size())}, device)[0];
         staged->bcast(model, origin, 0);
         EXPECT_EQ(model, theta);
-        const auto sum = torch_library().make_device_sum(kSize, 9, device);
+        const auto sum = torch_library().make_device_sum(kSize, 9, Reduction::kExact, device);
         for (std::size_t i = 0; i < rows.size(); ++i) {
           if (static_cast<int>(i * i) % ranks != comm.rank()) continue;
           sum->fold(on_device({rows[i]}, device), origin, std::span(&weights[i], 1));

@@ -187,7 +187,7 @@ TEST(DeviceUpdates, FoldEqualsUpdateSum) {
       run_threads(ranks, [&](Communicator& comm) {
         const auto staged = torch_library().make_staged_communicator(comm);
         const auto updates = torch_library().make_device_updates(comm, *staged, parts, device);
-        const auto sum = torch_library().make_device_sum(kSize, kRows, device);
+        const auto sum = torch_library().make_device_sum(kSize, kRows, Reduction::kExact, device);
         const auto mine = positions_of(comm, rows.size(), 1);
         const auto told = keep(*updates, rows, theta, mine, device);
         ASSERT_EQ(told.size(), mine.size());
@@ -221,7 +221,7 @@ TEST(DeviceUpdates, WhatIsOutOfRangeIsTold) {
     for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i].in_range, i != 1);
     updates->clear();
     keep(*updates, rows, theta, {0, 2, 4, 3}, device);
-    const auto sum = torch_library().make_device_sum(3, 5, device);
+    const auto sum = torch_library().make_device_sum(3, 5, Reduction::kExact, device);
     std::vector<double> weights(10, 1.0);
     weights[5 + 3] = 0x1p40;  // of the second part, position 3
     EXPECT_EQ(updates->fold(weights, 5, *sum), 3);

@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/feddyn.hpp"
+#include "hanse/client/personal.hpp"
+#include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -25,15 +28,86 @@ namespace {
 constexpr int64_t kRounds = 6;
 constexpr uint64_t kSeed = 11;
 
+thread_local double looks = 0;  // at the clock
+
 struct CohortJob {
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
   std::string model = "mlp";
   std::string role = "auto";
   std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf
-  double lr = 0.1;
+  std::string sampler = "uniform";
+  std::string reduction = "exact";
+  bool regret = false;
+  bool own_models = false;         // are evaluated
+  double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
+  ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5};
 };
+
+ClientOptions proportional_fairness() {
+  ClientOptions client{.epochs = 2, .batch = 4, .lr = 0.1, .clip = 0.4};
+  client.propfair = {.base = 1.3};  // some of the losses are beyond it
+  return client;
+}
+
+ClientOptions pooled() {
+  ClientOptions client{.steps = 5, .batch = 30, .lr = 0.1};
+  client.pooled = true;
+  return client;
+}
+
+// Of the kinds that keep something of each client.
+CohortJob stateful(const std::string& kind) {
+  CohortJob job{.own_models = kind == "ditto",
+                .client = {.kind = kind, .epochs = 2, .batch = 4, .lr = 0.1, .weight_decay = 0.02}};
+  job.client.lambda = 0.7;
+  job.client.second_order.alpha = 0.3;
+  return job;
+}
+
+CohortJob optimal(CohortJob job) {
+  job.sampler = "optimal";
+  return job;
+}
+
+// The first layer, or all, stays with the client.
+CohortJob personal(ClientOptions client, bool all = false) {
+  client.personal = "fc1.*";
+  client.alone = all;
+  return {.own_models = true, .client = client};
+}
+
+// Whatever the device's engine trains; by the name that a failure shows.
+const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
+  static const std::vector<std::pair<std::string, CohortJob>> jobs{
+      {"fedavg", {}},
+      {"fedmgda+", {.rule = "fedmgda+"}},
+      {"fedlf", {.rule = "fedlf"}},
+      {"propfair", {.client = proportional_fairness()}},
+      {"optimal", {.sampler = "optimal"}},
+      {"regret", {.regret = true}},
+      {"pooled", {.cohort = 1, .client = pooled()}},
+      {"scaffold", stateful("scaffold")},
+      {"ditto", stateful("ditto")},
+      {"feddyn", stateful("feddyn")},
+      {"personal", personal({.kind = "prox", .epochs = 2, .batch = 4, .lr = 0.1, .mu = 0.8})},
+      {"personal scaffold", personal(stateful("scaffold").client)},
+      {"alone", personal({.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5}, true)},
+      {"optimal scaffold", optimal(stateful("scaffold"))},
+  };
+  return jobs;
+}
+
+// Those, and what does not have the same bits everywhere.
+std::vector<std::pair<std::string, CohortJob>> near_jobs() {
+  auto jobs = device_jobs();
+  jobs.push_back({"float32 sums", {.reduction = "fast"}});
+  jobs.push_back({"time limit", {.cohort = 1, .round_seconds = 1}});
+  jobs.push_back({"lenet", {.model = "lenet"}});
+  jobs.push_back({"samples apart", {.rule = "fedlf", .sample_bytes = 0}});
+  return jobs;
+}
 
 Federation unequal_federation(Communicator& host) {
   DataOptions data;
@@ -56,9 +130,12 @@ ModelOptions model_options(const CohortJob& job) {
   return options;
 }
 
-ClientOptions client_options(const CohortJob& job) {
-  return {.epochs = 2, .batch = 4, .lr = job.lr, .momentum = 0.5};
-}
+using Maker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions&, const Federation&, Model&);
+const std::vector<std::pair<std::string, Maker>> kMakers{{"sgd", make_sgd},
+                                                         {"prox", make_sgd},
+                                                         {"scaffold", make_scaffold},
+                                                         {"ditto", make_ditto},
+                                                         {"feddyn", make_feddyn}};
 
 // Without the Gram matrix, with it, and with those of the layers, and losses.
 std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
@@ -67,28 +144,46 @@ std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) 
   return make_fedavg("samples", Estimator::kNormalized, clients);
 }
 
+std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Federation& federation,
+                                         Model& model) {
+  const auto& [kind, maker] = *std::find_if(
+      kMakers.begin(), kMakers.end(), [&](const auto& one) { return one.first == options.kind; });
+  auto update = maker(options, federation, model);
+  if (options.alone) return make_personal(std::move(update), {{0, model.n_params()}});
+  if (options.personal.empty()) return update;
+  return make_personal(std::move(update), personal_parts(model.layout(), {options.personal}));
+}
+
 // One rank's objects.
 struct CohortRun {
   CohortRun(Communicator& comm, const CohortJob& job)
       : host(comm.split_by_host()),
         federation(unequal_federation(*host)),
         model(make_model(model_options(job), federation.sample_shape(), 3)),
-        update(make_sgd(client_options(job), federation, *model)) {
+        update(make_update(job.client, federation, *model)) {
     aggregator = make_rule(job.rule, federation.clients());
     if (comm.rank() == 0) {
-      sampler = make_uniform_sampler(federation.clients(), 7);
-      optimizer = make_server_optimizer({}, model->n_params());
+      const int64_t clients = job.client.pooled ? 1 : federation.clients();
+      const int64_t drawn = std::min<int64_t>(clients, 7);
+      sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
+                                         : make_uniform_sampler(clients, drawn);
+      optimizer = job.client.kind == "feddyn" ? make_dyn_optimizer(model->n_params())
+                                              : make_server_optimizer({}, model->n_params());
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = 7;
-    settings.client = client_options(job);
+    settings.client = job.client;
     settings.server.role = job.role;
+    settings.comm.reduction = job.reduction;
+    settings.regret = job.regret;
+    settings.own_models = job.own_models;
+    settings.round_seconds = job.round_seconds;
+    if (job.round_seconds > 0) settings.clock = [] { return ++looks; };
     EnginePtr engine;
     if (job.cohort > 0) {
-      auto cohorts =
-          std::make_unique<CohortTraining>(client_options(job), federation, model_options(job),
-                                           job.device, job.cohort, job.sample_bytes);
+      auto cohorts = std::make_unique<CohortTraining>(job.client, federation, model_options(job),
+                                                      job.device, job.cohort, job.sample_bytes);
       engine =
           make_device_engine({comm, federation, *model, *update, aggregator->needs()}, settings,
                              std::move(cohorts), torch_library().make_staged_communicator(comm));
@@ -139,71 +234,103 @@ Result train(int ranks, const CohortJob& job) {
       }
     }
     if (comm.rank() != 0) return;
+    for (const auto& [name, value] : run.trainer->metrics()) {
+      if (std::isfinite(value)) result.worth.push_back(value);
+    }
     const auto row = run.trainer->model_row();
     result.row.assign(row.begin(), row.end());
   });
   return result;
 }
 
-TEST(CohortRounds, EqualClientsOneByOne) {
-  const auto expect_near = [](CohortJob job) {
-    const Result got = train(1, job);
-    job.cohort = 0;
-    const Result expected = train(1, job);
-    const std::string what = job.model + " " + job.rule + " " + job.device;
-    ASSERT_EQ(got.row.size(), expected.row.size());
-    for (std::size_t i = 0; i < got.row.size(); ++i) {
-      ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << what;
-    }
-    for (std::size_t i = 0; i < got.losses.size(); ++i) {
-      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << what;
-    }
-    ASSERT_EQ(got.worth.size(), expected.worth.size());
-    for (std::size_t i = 0; i < got.worth.size(); ++i) {
-      EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4) << what;
-    }
-  };
-  for (const std::string& device : test_devices()) {
-    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
-      expect_near({.device = device, .rule = rule});
-    }
-    expect_near({.device = device, .model = "lenet"});
-    expect_near({.device = device, .rule = "fedlf", .sample_bytes = 0});
+void expect_near(const std::string& what, CohortJob job) {
+  const Result got = train(1, job);
+  job.cohort = 0;
+  const Result expected = train(1, job);
+  ASSERT_EQ(got.row.size(), expected.row.size());
+  for (std::size_t i = 0; i < got.row.size(); ++i) {
+    ASSERT_NEAR(got.row[i], expected.row[i], 1e-5 * kRounds) << what;
+  }
+  for (std::size_t i = 0; i < got.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-4) << what;
+  }
+  ASSERT_EQ(got.worth.size(), expected.worth.size());
+  for (std::size_t i = 0; i < got.worth.size(); ++i) {
+    EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4) << what;
   }
 }
 
-TEST(CohortRounds, SameBitsOnAnyNumberOfRanks) {
+// The ranks are threads that compute at once.
+class CohortRounds : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { torch_library().set_threads(1); }
+};
+
+TEST_F(CohortRounds, EqualClientsOneByOne) {
   for (const std::string& device : test_devices()) {
-    for (const char* rule : {"fedavg", "fedmgda+", "fedlf"}) {
-      const Result alone = train(1, {.device = device, .rule = rule});
+    for (auto [name, job] : near_jobs()) {
+      job.device = device;
+      expect_near(name + " on " + device, job);
+    }
+  }
+}
+
+TEST_F(CohortRounds, SameBitsOnAnyNumberOfRanks) {
+  for (const std::string& device : test_devices()) {
+    for (auto [name, job] : device_jobs()) {
+      job.device = device;
+      const Result alone = train(1, job);
       for (int ranks = 2; ranks <= 4; ++ranks) {
         for (const char* role : {"auto", "dedicated"}) {
-          const Result together = train(ranks, {.device = device, .role = role, .rule = rule});
-          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << rule;
-          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << rule;
-          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << role << " " << rule;
+          job.role = role;
+          const Result together = train(ranks, job);
+          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << name;
+          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << name;
+          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << role << " " << name;
         }
       }
     }
   }
 }
 
-TEST(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
+TEST_F(CohortRounds, ResumeIsExactOnAnotherNumberOfRanks) {
   for (const std::string& device : test_devices()) {
-    const CohortJob job{.device = device};
-    const Result whole = train(2, job);
-    const Kept kept = train_and_keep<CohortRun>(3, job, 2);
-    EXPECT_EQ(go_on<CohortRun>(1, job, kept, kRounds - 2), whole.row);
-    EXPECT_EQ(go_on<CohortRun>(4, job, kept, kRounds - 2), whole.row);
+    for (auto [name, job] : device_jobs()) {
+      job.device = device;
+      const Result whole = train(2, job);
+      const Kept kept = train_and_keep<CohortRun>(3, job, 2);
+      EXPECT_EQ(go_on<CohortRun>(1, job, kept, kRounds - 2), whole.row) << name;
+      EXPECT_EQ(go_on<CohortRun>(4, job, kept, kRounds - 2), whole.row) << name;
+    }
+  }
+}
+
+// The first cohort of a rank counts however long it takes; the others come too late.
+TEST_F(CohortRounds, ATimeLimitLeavesOutWholeCohorts) {
+  for (const std::string& device : test_devices()) {
+    for (const auto& [ranks, left_out] : {std::pair(1, 4.0), {2, 1.0}, {3, 0.0}}) {
+      run_threads(ranks, [&, late = left_out](Communicator& comm) {
+        CohortRun run(comm, {.device = device, .round_seconds = 1});
+        const RoundRecord record = run.trainer->round(false);
+        EXPECT_EQ(run.trainer->failure(), nullptr);
+        if (comm.rank() != 0) return;
+        const auto columns = run.trainer->round_columns();
+        const auto column = std::find(columns.begin(), columns.end(), "left_out");
+        ASSERT_NE(column, columns.end());
+        EXPECT_EQ(record.more[static_cast<std::size_t>(column - columns.begin())], late) << ranks;
+      });
+    }
   }
 }
 
 // Every rank ends the round, and the one that trained the client names it.
-TEST(CohortRounds, ABrokenClientIsNamed) {
+TEST_F(CohortRounds, ABrokenClientIsNamed) {
   for (const std::string& device : test_devices()) {
     for (const char* rule : {"fedavg", "fedmgda+"}) {
       run_threads(3, [&](Communicator& comm) {
-        CohortRun run(comm, {.device = device, .rule = rule, .lr = 1e30});
+        CohortJob job{.device = device, .rule = rule};
+        job.client.lr = 1e30;
+        CohortRun run(comm, job);
         const RoundRecord record = run.trainer->round(false);
         EXPECT_TRUE(comm.rank() != 0 || record.failed);
         if (!run.trainer->failure()) return;

@@ -10,9 +10,9 @@
 #include "hanse/config.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
-#include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
 #include "run/bounds.hpp"
 #include "support/errors.hpp"
@@ -32,7 +32,6 @@ struct MadeJob {
     known.federation.samples = 8;
     federation = Federation::load(known.data, known.federation, 1, *comm);
     model = make_model(known.model, federation.sample_shape(), federation.classes());
-    sampler = make_sampler(job, federation);
     settings.client = job.client;
     settings.comm = job.comm;
     settings.round_seconds = job.run.round_seconds;
@@ -44,19 +43,16 @@ struct MadeJob {
   RoundNeeds needs(const Job& job) const {
     return {.update = *update,
             .rule = rule,
-            .all_clients_first = sampler->needs_all_clients(),
             .settings = settings,
-            .model_kind = job.model.kind,
+            .off_gpus = kind_off_gpus(job),
             .update_kind = job.client.kind,
-            .rule_kind = job.aggregator.kind,
-            .protocol = job.run.protocol};
+            .rule_kind = job.aggregator.kind};
   }
 
   std::unique_ptr<Communicator> comm;
   Federation federation;
   std::unique_ptr<Model> model;
   std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<ClientSampler> sampler;
   AggregatorNeeds rule;
   FederatedSettings settings;
 };
@@ -67,14 +63,16 @@ void fill_job(Job& job) {
 }
 
 TEST(Engine, JobsThatGpusTrain) {
-  for (const char* kind : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"}) {
-    for (const char* update : {"sgd", "prox"}) {
+  for (const char* kind :
+       {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet", "resnet18", "lstm", "transformer"}) {
+    for (const char* update : {"sgd", "prox", "scaffold", "ditto", "fednova", "feddyn"}) {
       Job job;
       fill_job(job);
       job.model.kind = kind;
       job.client.kind = update;
       EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << kind << " " << update;
-      for (const char* rule : {"qfedavg", "aaggff-d", "fedmgda+", "fedlf"}) {
+      if (job.client.kind == "fednova" || job.client.kind == "feddyn") continue;  // fedavg alone
+      for (const char* rule : {"qfedavg", "aaggff-d", "fedmgda+", "fedlf", "propfair"}) {
         job.aggregator.kind = rule;
         EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << rule;
       }
@@ -91,13 +89,11 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(job)); },
                                   {key, "hint", "run.device = cpu"});
   };
-  for (const char* kind : {"lstm", "transformer", "resnet18", "torchscript"}) {
-    refused("model.kind", [&](Job& job) { job.model.kind = kind; });
-  }
-  for (const char* update : {"scaffold", "ditto", "feddyn", "fednew", "fednl"}) {
+  refused("model.kind", [](Job& job) { job.model.kind = "torchscript"; });
+  for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  for (const char* rule : {"dqn-fed", "adafed", "propfair", "fedheal"}) {
+  for (const char* rule : {"dqn-fed", "adafed", "fedheal"}) {
     refused("aggregator.kind", [&](Job& job) { job.aggregator.kind = rule; });
   }
   refused("aggregator.kind", [](Job& job) {
@@ -106,30 +102,44 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   });
   refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
   refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
-  refused("client.schedule-over", [](Job& job) { job.client.schedule.over = "steps"; });
   refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
-  refused("client.personal", [](Job& job) { job.client.personal = "*bias*"; });
-  refused("comm.reduction", [](Job& job) { job.comm.reduction = "fast"; });
-  refused("run.round-seconds", [](Job& job) { job.run.round_seconds = 2; });
-  refused("sampler.kind", [](Job& job) { job.sampler.kind = "optimal"; });
-  refused("evaluate.regret", [](Job& job) { job.evaluate.regret = true; });
   refused("evaluate.view", [](Job& job) { job.evaluate.view = "personalised"; });
 }
 
-TEST(Engine, ProtocolsThatTrainNobodyOnGpusAreRefused) {
-  // By what the bounds make of the clients.
-  for (const auto& [protocol, which] :
-       {std::pair("centralized", Bound::kCentralized), std::pair("local", Bound::kLocal)}) {
-    Job job;
-    fill_job(job);
-    job.run.protocol = protocol;
-    const MadeJob data(job);
-    const Job bound = bound_job(job, data.federation, which);
-    const MadeJob made(bound);
-    expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(bound)); },
-                                  {"run.protocol", "hint", "run.device = cpu"});
+// What a row says of GPUs is what the objects of its kind need.
+TEST(Engine, RowsKnowWhatGpusTrain) {
+  Job job;
+  fill_job(job);
+  for (const KindFamily& family : catalog()) {
+    for (const auto& row : family.rows) {
+      Job chosen = job;
+      family.choice(chosen) = row.name;
+      const auto refusal = kind_off_gpus(chosen);
+      EXPECT_EQ(refusal.has_value(), row.cpus_alone) << row.name;
+      if (refusal) EXPECT_EQ(refusal->key, family.key);
+      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
+      if (is_own) continue;
+      if (family.key == "aggregator.kind") {
+        const AggregatorNeeds rule = MadeJob(chosen).rule;
+        EXPECT_EQ(rule.rates || rule.sign_share, row.cpus_alone) << row.name;
+      }
+      if (family.key == "client.update" || family.key == "client.optimizer") {
+        EXPECT_EQ(MadeJob(chosen).update->side_by_side() == nullptr, row.cpus_alone) << row.name;
+      }
+    }
   }
+}
+
+TEST(Engine, BoundsAreTrainedAndOtherProtocolsRefused) {
+  // By what the bounds make of the clients.
+  Job job;
+  fill_job(job);
+  const MadeJob data(job);
+  const Job pooled = bound_job(job, data.federation, Bound::kCentralized);
+  EXPECT_NO_THROW(require_gpu_needs(MadeJob(pooled).needs(pooled)));
+  const Job alone = bound_job(job, data.federation, Bound::kLocal);
+  EXPECT_NO_THROW(require_gpu_needs(MadeJob(alone).needs(alone)));
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
   for (const char* protocol : {"online", "bandit"}) {
     Job job;

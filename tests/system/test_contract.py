@@ -252,7 +252,7 @@ class Commands(hanse.Case):
                 self.assertIn(f"hanse {verb}", process.stdout())
             self.assertEqual(process.stderr(), "")
         version = self.hanse("--version").stdout()
-        for library in ("hanse", "mpi", "libtorch", "hdf5", "cuda", "nccl"):
+        for library in ("hanse", "mpi", "libtorch", "hdf5", "gpu"):
             self.assertRegex(version, rf"(?m)^{library} +\S")
 
 

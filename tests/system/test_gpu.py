@@ -15,7 +15,7 @@ JOB = {"run.rounds": 5, "run.device": "cuda", "run.ranks-per-gpu": 4, "run.devic
 class Gpu(hanse.Case):
     def setUp(self):
         super().setUp()
-        if "not in this build" in self.hanse("--version").stdout():
+        if "built without CUDA" in self.hanse("--version").stdout():
             self.skipTest("a build without CUDA")
 
     def require_gpu(self):
@@ -39,9 +39,9 @@ class Gpu(hanse.Case):
         self.assertGreater(run["metrics"]["accuracy_mean"], 0)
 
     def test_what_gpus_do_not_train(self):
-        job = self.job({**JOB, "client.update": "scaffold"})
+        job = self.job({**JOB, "client.update": "fednew"})
         process = self.hanse("run", job, f"--run.out={self.path('none')}", expect=None)
-        self.assert_one_error(process, 2, "scaffold", "client.update", "run.device = cpu")
+        self.assert_one_error(process, 2, "fednew", "client.update", "run.device = cpu")
 
     def test_same_bits_on_any_number_of_ranks(self):
         self.require_gpu()

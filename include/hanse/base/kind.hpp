@@ -85,7 +85,10 @@ struct KindRow {
   // Checks what can be checked without data, when the kind is chosen. Throws InvalidArgument. Null:
   // nothing.
   std::function<void(const Options& options)> check;
+  bool cpus_alone = false;  // GPUs do not train jobs that choose it
 };
+
+inline constexpr bool kCpusAlone = true;  // the last entry of a row
 
 template <class Rows>
 std::vector<std::string> names_of(const Rows& rows) {

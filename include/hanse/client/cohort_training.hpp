@@ -17,10 +17,14 @@ namespace hanse {
 
 class BatchStream;
 
+// The most samples that a mini-batch of any client has: a size that the job fixes.
+int64_t largest_batch(const ClientOptions& options, const Federation& federation);
+
 // What make_sgd() does with one client after the other, for up to C at once, on the same
-// mini-batches: rows and losses agree with its within float tolerance. A client with fewer steps
-// than others of its cohort, and an empty place, rest in the steps of the others. The result
-// depends on the tasks, their places and the number of places, but not on who computes it.
+// mini-batches: rows and losses agree with its within float tolerance. CohortUpdate makes other
+// updates of it. A client with fewer steps than others of its cohort, and an empty place, rest in
+// the steps of the others. The result depends on the tasks, their places and the number of places,
+// but not on who computes it.
 //
 // All samples of the federation stand on the device, as float32, where they take no more than
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
@@ -32,8 +36,7 @@ class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
 
-  // `options.kind` is sgd or prox; PropFair and pooled samples are not for cohorts. `federation`
-  // must outlive the object. Throws InvalidArgument as TorchLibrary::make_cohort does.
+  // `federation` must outlive the object. Throws InvalidArgument as TorchLibrary::make_cohort does.
   CohortTraining(const ClientOptions& options, const Federation& federation,
                  const ModelOptions& model, const std::string& device, int64_t clients,
                  int64_t sample_bytes);
@@ -46,9 +49,10 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
-  // Trains clients of one round from theta(); of a task it reads client, round and seed. An outcome
-  // for each task. REQUIRES: 1 to C tasks.
-  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks);
+  // Trains clients of one round from theta(), or as `start` has it; of a task it reads client,
+  // round and seed. An outcome for each task. REQUIRES: 1 to C tasks.
+  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
+                                   const Cohort::Start& start = {});
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
@@ -57,7 +61,7 @@ class CohortTraining final : public Evaluator {
   void upload_all();
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
-  void next_batch(std::size_t place);
+  void next_batch(std::size_t step, std::size_t place, int64_t round);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
   ClientOptions options_;
@@ -71,8 +75,9 @@ class CohortTraining final : public Evaluator {
   std::vector<BatchStream> streams_;  // [C]
   std::vector<RandomStream> noise_;   // [C]
   std::vector<int64_t> steps_left_;   // [C]
-  std::vector<int64_t> counts_;       // [C] samples of the step
-  std::vector<int64_t> rows_;         // [window] places on the device; [C, B] in a step
+  std::vector<int64_t> counts_;       // [steps at once, C] samples
+  std::vector<float> rates_;          // [steps at once, C] sizes of the steps
+  std::vector<int64_t> rows_;         // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;  // [window]; empty when the device holds all
 };

@@ -34,6 +34,8 @@ struct ClientOutcome {
   double rate = 0;      // d, by how much its own step would lower its loss; where rules need it
 };
 
+class SideBySide;
+
 class LocalUpdate {
  public:
   // `state`: what a client keeps between rounds, block behind block; none: nothing.
@@ -53,9 +55,8 @@ class LocalUpdate {
   // Does train() leave the update itself in task.row, and not the model behind it? A small update
   // of a large model keeps all its digits then.
   virtual bool sends_direction() const { return false; }
-  // Is train() plain mini-batch SGD of each client's own loss on its own samples, with a proximal
-  // term or without? Then CohortTraining of the same options does the same.
-  virtual bool is_sgd() const { return false; }
+  // train() in parts, whose steps CohortTraining of the same options can make; null: it cannot.
+  virtual SideBySide* side_by_side() { return nullptr; }
 
   // Turns the received model in `row` [P] into the one that the client starts from; `state` is the
   // client's, zero before its first participation. Here: the same.

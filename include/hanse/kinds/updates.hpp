@@ -21,6 +21,9 @@ struct UpdateTraits {
 // Throws InvalidArgument for an unknown kind.
 UpdateTraits update_traits(const ClientOptions& options);
 
+// The clients' options, with what the job's rule makes of them.
+ClientOptions instructed_clients(const Job& job);
+
 // evaluate.view: are clients evaluated with models of their own? `auto` says so where
 // client.update, client.personal or client.alone give them some.
 bool evaluates_own_models(const Job& job);

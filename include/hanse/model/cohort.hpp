@@ -16,12 +16,12 @@ class Tensor;
 
 namespace hanse {
 
-// One mini-batch of each client, borrowed from the caller. C clients with places for B samples
-// each; what stands in places behind a client's samples must be finite.
-struct CohortBatch {
-  std::span<const int64_t> places;  // [C, B] of the samples on the device
-  std::span<const int64_t> counts;  // [C] samples; 0: the client takes no step
-  std::span<RandomStream> noise;    // [C] of each client, for dropout
+// Some steps of C clients, borrowed from the caller; what stands in places behind a client's
+// samples must be finite.
+struct CohortSteps {
+  std::span<const int64_t> places;  // [steps, C, B] of the samples on the device
+  std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
+  std::span<const float> rates;     // [steps, C] sizes of the steps; 0 where there is none
 };
 
 // Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
@@ -30,7 +30,13 @@ struct CohortBatch {
 // GPUs after use_gpu().
 class Cohort {
  public:
-  // g <- h min(1, clip/|h|), then SgdRule;  w <- w - lr times its direction
+  // The derivative of a client's objective by its batch's loss F: 1 / (base - F) where that room is
+  // no less than `least`, else `beyond`. base 0: 1.
+  struct Slope {
+    double base = 0, least = 0, beyond = 1;
+  };
+  // g <- h min(1, clip/|h|), h the slope times the loss's gradient; then SgdRule;  w <- w - lr
+  // times its direction
   struct Settings {
     std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
@@ -40,7 +46,15 @@ class Cohort {
     double momentum = 0;  // from zero in every round
     bool nesterov = false;
     double clip = 0;  // largest gradient norm; 0: off
-    double mu = 0;    // weight of the proximal term; 0: off
+    Slope slope = {};
+  };
+  // Where steps begin, and what draws them besides the gradient:
+  //   g <- g + mu (w - anchor) + pull,  before momentum
+  struct Start {
+    double mu = 0;                      // weight of the proximal term; 0: off
+    bool to_theta = false;              // its anchor is theta; else what the rows start from
+    std::span<const float> rows = {};   // [n, P] of the first places; the others start from theta
+    std::span<const float> pulls = {};  // [n, P]; empty: none
   };
 
   virtual ~Cohort() = default;
@@ -50,15 +64,22 @@ class Cohort {
   virtual void put(int64_t begin, const Batch& batch) = 0;
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
-  // Every row <- theta, for steps of this rate.
-  virtual void start(double lr) = 0;
-  // One step of every client that has a sample in the batch. Cost: C times that of the model's
-  // loss_and_gradient, in kernels C times as large.
-  virtual void step(const CohortBatch& batch) = 0;
+  virtual void start(const Start& start) = 0;
+  // The samples of the next steps go to the device at once; it still makes earlier ones. Behind
+  // start().
+  virtual void put_steps(const CohortSteps& steps) = 0;
+  // Step `number` of those, from 0, of every client that has a sample in it; `noise` [C] of each
+  // client, for dropout. Cost: C times that of the model's loss_and_gradient, in kernels C times as
+  // large.
+  virtual void step(int64_t number, std::span<RandomStream> noise) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
-  // [C, P] float32 on the device; unchanged until the next start() or step().
+  // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
   virtual const at::Tensor& rows() const = 0;
+  // The first rows from and to the host's memory, [n, P]; a model in the place of theta(), [P].
+  virtual void take_rows(std::span<float> rows) const = 0;
+  virtual void put_rows(std::span<const float> rows) = 0;
+  virtual void put_theta(std::span<const float> row) = 0;
   // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.

@@ -18,8 +18,8 @@ class DeviceCommunicator {
  public:
   virtual ~DeviceCommunicator() = default;
 
-  // The sums of the ranks' `values` [n] (int64, contiguous) in the root's `values`; the others'
-  // are undefined afterwards.
+  // The sums of the ranks' `values` [n] (int64 or float32, contiguous) in the root's `values`; the
+  // others' are undefined afterwards.
   virtual void sum(at::Tensor& values, int root) = 0;
 
   // The root's `row` [n], in the host's memory, in every rank's `row` and, on every rank's device,

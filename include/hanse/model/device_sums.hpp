@@ -12,8 +12,8 @@
 
 namespace hanse {
 
-// The exact sum, sum_i c_i (theta_i - theta), in 64-bit fixed point on a device: the same addends,
-// bit for bit, as UpdateSum's, and the same limit.
+// UpdateSum on a device, sum_i c_i (theta_i - theta): the same addends, bit for bit, in 64-bit
+// fixed point and the same limit, or in float32.
 class DeviceSum {
  public:
   virtual ~DeviceSum() = default;
@@ -24,6 +24,9 @@ class DeviceSum {
   // which (n, kind of device) fixes. Waits for the device.
   virtual std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const double> coefficients, int64_t begin = 0) = 0;
+
+  // As UpdateSum::scale(); halves of a unit become even ones.
+  virtual void scale(double factor) = 0;
 
   // Sums over the ranks to `root`; the others' are undefined afterwards. Collective.
   virtual void reduce(DeviceCommunicator& comm, int root) = 0;

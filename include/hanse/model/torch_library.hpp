@@ -53,10 +53,10 @@ struct TorchLibrary {
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);
 
-  // Memory: P int64, and about 5 P float64 while it folds. `device` as LibTorch names them.
-  // REQUIRES: as UpdateSum.
+  // Memory: P int64 or float32, and about 5 P float64 while it folds. `device` as LibTorch names
+  // them. REQUIRES: as UpdateSum.
   std::unique_ptr<DeviceSum> (*make_device_sum)(int64_t n_params, int64_t addends,
-                                                const std::string& device);
+                                                Reduction reduction, const std::string& device);
 
   // `layers`: the parts of a row that are weighed apart, all of the row together. `comm` and
   // `devices` must outlive the object.

@@ -51,19 +51,19 @@ EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& 
                              std::unique_ptr<CohortTraining> cohorts,
                              std::unique_ptr<DeviceCommunicator> devices);
 
-// What a job's rounds need, by the objects that were made for it.
-struct RoundNeeds {
-  const LocalUpdate& update;
-  AggregatorNeeds rule;
-  bool all_clients_first;  // the sampler needs to know what every client would report. Rank 0
-  const FederatedSettings& settings;
-  // What the user called them, for messages; the model's decides whether cohorts can train it.
-  std::string model_kind, update_kind, rule_kind, protocol;
-};
-
 // Something that an engine cannot do: what, the option that asks for it, and what else to use.
 struct Refusal {
   std::string what, key, hint;
+};
+
+// What a job's rounds need, by the objects that were made for it.
+struct RoundNeeds {
+  LocalUpdate& update;
+  AggregatorNeeds rule;
+  const FederatedSettings& settings;
+  std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train, by its row
+  // What the user called them, for messages.
+  std::string update_kind, rule_kind;
 };
 
 // The first of a job's needs that the device engine cannot meet; none: it can train the job.

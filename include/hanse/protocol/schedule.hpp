@@ -95,8 +95,8 @@ class Deadline {
  public:
   // `limit_s` 0: no limit.
   explicit Deadline(double limit_s) : limit_s_(limit_s) {}
-  // The next participant, at this time of the round: does it start?
-  bool starts(double elapsed_s);
+  // The next participant, or so many that train together, at this time of the round: does it start?
+  bool starts(double elapsed_s, int64_t participants = 1);
   // It has ended at this time: does it count?
   bool counts(double elapsed_s);
   // All that came over those that count.
@@ -106,6 +106,7 @@ class Deadline {
   bool is_up(double elapsed_s) const { return limit_s_ > 0 && elapsed_s >= limit_s_; }
 
   double limit_s_;
+  int64_t next_ = 0;  // that came last
   int64_t came_ = 0;
   int64_t counted_ = 0;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,9 +13,16 @@ namespace hanse {
 
 struct Job;
 
+// Whatever its size, a step of a cohort costs a GPU about so much of launches: an estimate, no GPU
+// was measured.
+constexpr double kGpuStep_s = 0.3e-3;
+
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
 void check_engine(const Job& job);
+
+// The first kind that the job chooses and that GPUs do not train, by its row; none: there is none.
+std::optional<Refusal> kind_off_gpus(const Job& job);
 
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);
@@ -32,6 +40,9 @@ struct RankDevice {
   int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
 };
 
+// Clients of a cohort in rounds of at most so many participants.
+int64_t side_by_side(const Job& job, int64_t participants);
+
 // Have GPUs more to do in a step of a cohort than to wait for? `flops` are those of a sample's
 // gradient, 0: not known.
 bool is_worth_a_gpu(const Job& job, double flops);
@@ -42,10 +53,12 @@ bool is_worth_a_gpu(const Job& job, double flops);
 RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
                          Communicator& host);
 
-// An engine, and what it computes on: RankDevice::kind.
+// An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job:
+// device_refusal().
 struct ChosenEngine {
   EnginePtr engine;
   std::string trains_on;
+  std::optional<Refusal> off_gpus;
 };
 
 // The engine of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.

@@ -8,7 +8,7 @@
 #include "dropout.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
-#include "networks/network_forward.hpp"
+#include "networks/cohort_forward.hpp"
 #include "networks/tensor_loss.hpp"
 
 namespace hanse {
@@ -22,8 +22,8 @@ void copy_to(at::Tensor& tensor, int64_t begin, int64_t rows, const void* values
 
 class NetworkCohort final : public Cohort {
  public:
-  NetworkCohort(const Model& model, NetworkForward network, LossPtr loss, int64_t values,
-                bool classes, const Settings& settings)
+  NetworkCohort(const Model& model, std::unique_ptr<CohortForward> network, LossPtr loss,
+                int64_t values, bool classes, const Settings& settings)
       : network_(std::move(network)),
         loss_(std::move(loss)),
         settings_(settings),
@@ -41,14 +41,11 @@ class NetworkCohort final : public Cohort {
       leaves_.push_back(slot_of(rows_, slot).requires_grad_());
       gradients_.push_back(slot_of(gradient_, slot));
     }
-    for (const auto& [width, share] : network_.dropouts()) {
-      masks_.emplace_back(static_cast<std::size_t>(c * settings.batch * width));
-    }
-    weights_.resize(static_cast<std::size_t>(c * settings.batch));
-    rates_.resize(static_cast<std::size_t>(c));
+    within_ = at::arange(settings.batch, on_device_.dtype(at::kLong));
   }
 
   void put(int64_t begin, const Batch& batch) override {
+    network_->check(batch);
     copy_to(features_, begin, batch.rows, batch.features);
     if (batch.labels != nullptr) copy_to(targets_, begin, batch.rows, batch.labels);
     if (batch.targets != nullptr) copy_to(targets_, begin, batch.rows, batch.targets);
@@ -56,27 +53,47 @@ class NetworkCohort final : public Cohort {
 
   at::Tensor& theta() override { return theta_; }
 
-  void start(double lr) override {
-    lr_ = lr;
+  void start(const Start& start) override {
+    start_ = start;
     rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
+    put_rows(start.rows);
+    anchor_ = start.mu > 0 && !start.to_theta && !start.rows.empty() ? rows_.clone() : theta_;
+    pulls_ = start.pulls.empty() ? at::Tensor() : at::zeros_like(rows_);
+    if (pulls_.defined()) copy_to(pulls_, 0, rows_in(start.pulls.size()), start.pulls.data());
     if (velocity_.defined()) velocity_.zero_();
     losses_.zero_();
   }
 
-  void step(const CohortBatch& batch) override {
-    weigh(batch.counts);
-    const at::Tensor weights = upload(weights_.data(), {c(), b()}, at::kFloat);
-    const at::Tensor order = upload(batch.places.data(), {c() * b()}, at::kLong);
+  void put_steps(const CohortSteps& steps) override {
+    const auto n = static_cast<int64_t>(steps.counts.size()) / c();
+    steps_.counts.assign(steps.counts.begin(), steps.counts.end());
+    const at::Tensor table = staged({n * c() * (b() + 1)}, at::kLong);
+    std::copy(steps.counts.begin(), steps.counts.end(),
+              std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
+    const at::Tensor there = sent(table);
+    steps_.places = there.narrow(0, 0, n * c() * b()).view({n, c() * b()});
+    const at::Tensor counts = there.narrow(0, n * c() * b(), n * c()).view({n, c(), 1});
+    steps_.weights = at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
+    const at::Tensor rates = staged({n, c(), 1}, at::kFloat);
+    std::copy(steps.rates.begin(), steps.rates.end(), rates.data_ptr<float>());
+    steps_.rates = sent(rates);
+  }
+
+  void step(int64_t number, std::span<RandomStream> noise) override {
+    const at::Tensor weights = steps_.weights[number];
+    const at::Tensor order = steps_.places[number];
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_.logits(leaves_, input, draw_masks(batch));
+    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number, noise));
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    losses_.add_(at::sum(used(weights, losses).to(at::kDouble) * weights, {1}));
-    descend();
+    const at::Tensor means = at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
+    losses_.add_(means);
+    if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
+    descend(steps_.rates[number]);
   }
 
   std::vector<double> losses() const override {
@@ -87,13 +104,24 @@ class NetworkCohort final : public Cohort {
 
   const at::Tensor& rows() const override { return rows_; }
 
+  void take_rows(std::span<float> rows) const override {
+    const int64_t n = rows_in(rows.size());
+    at::from_blob(rows.data(), {n, rows_.size(1)}, at::kFloat).copy_(rows_.narrow(0, 0, n));
+  }
+  void put_rows(std::span<const float> rows) override {
+    if (!rows.empty()) copy_to(rows_, 0, rows_in(rows.size()), rows.data());
+  }
+  void put_theta(std::span<const float> row) override {
+    copy_to(theta_, 0, std::ssize(row), row.data());
+  }
+
   EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
     const at::Tensor order = upload(places.data(), {n}, at::kLong);
     const at::Tensor input = features_.index_select(0, order).unsqueeze(0);
     const at::Tensor targets = targets_.index_select(0, order).unsqueeze(0);
-    const at::Tensor z = network_.logits(theta_leaves_, input, {});  // [1, n, outputs]
+    const at::Tensor z = network_->logits(theta_leaves_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
     const at::Tensor sums = at::cat({loss, correct}).cpu();
@@ -113,6 +141,7 @@ class NetworkCohort final : public Cohort {
  private:
   int64_t c() const { return settings_.clients; }
   int64_t b() const { return settings_.batch; }
+  int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }
 
   // One tensor of all clients: [C, its shape] on the memory of rows [C, P].
   static at::Tensor slot_of(const at::Tensor& rows, const ParameterSlot& slot) {
@@ -126,30 +155,41 @@ class NetworkCohort final : public Cohort {
     return at::from_blob(const_cast<void*>(values), shape, type).to(on_device_.device());
   }
 
-  // What a sample counts in its client's loss, and a client's rate in this step.
-  void weigh(std::span<const int64_t> counts) {
-    std::fill(weights_.begin(), weights_.end(), 0.0F);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const auto first = weights_.begin() + static_cast<std::ptrdiff_t>(i) * b();
-      std::fill_n(first, counts[i], 1.0F / static_cast<float>(std::max<int64_t>(counts[i], 1)));
-      rates_[i] = counts[i] > 0 ? static_cast<float>(lr_) : 0.0F;
-    }
+  // Zeros in the host's memory, from which GPUs read while it goes on.
+  at::Tensor staged(at::IntArrayRef shape, at::ScalarType type) const {
+    return at::zeros(shape, at::TensorOptions(type).pinned_memory(on_device_.device().is_cuda()));
+  }
+  at::Tensor sent(const at::Tensor& staged) const {
+    return staged.to(on_device_.device(), staged.scalar_type(), /*non_blocking=*/true);
   }
 
   // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
   // samples of one dropout after the other.
-  std::vector<at::Tensor> draw_masks(const CohortBatch& batch) {
+  std::vector<at::Tensor> draw_masks(int64_t number, std::span<RandomStream> noise) const {
     std::vector<at::Tensor> masks;
-    for (std::size_t d = 0; d < masks_.size(); ++d) {
-      const auto [width, share] = network_.dropouts()[d];
-      for (std::size_t i = 0; i < batch.counts.size(); ++i) {
-        const auto place = std::span(masks_[d]).subspan(i * static_cast<std::size_t>(b() * width));
-        draw_mask(share, batch.noise[i],
-                  place.first(static_cast<std::size_t>(batch.counts[i] * width)));
+    for (const CohortForward::Dropout& dropout : network_->dropouts()) {
+      const at::Tensor mask = staged({c(), b(), dropout.width}, at::kFloat);
+      const auto size = static_cast<std::size_t>(b() * dropout.width);
+      const int64_t* counts = steps_.counts.data() + number * c();
+      for (std::size_t i = 0; i < noise.size(); ++i) {
+        draw_client(dropout, counts[i], noise[i], {mask.data_ptr<float>() + i * size, size});
       }
-      masks.push_back(upload(masks_[d].data(), {c(), b(), width}, at::kFloat));
+      masks.push_back(sent(mask));
     }
     return masks;
+  }
+
+  // mask [B, width] of one client's samples, which are drawn [steps, samples, width / steps].
+  static void draw_client(const CohortForward::Dropout& dropout, int64_t samples,
+                          RandomStream& noise, std::span<float> mask) {
+    const auto all = mask.first(static_cast<std::size_t>(samples * dropout.width));
+    draw_mask(dropout.share, noise, all);
+    if (dropout.steps == 1 || samples == 0) return;
+    const std::vector<float> drawn(all.begin(), all.end());
+    at::from_blob(all.data(), {samples, dropout.steps, dropout.width / dropout.steps}, at::kFloat)
+        .copy_(at::from_blob(const_cast<float*>(drawn.data()),
+                             {dropout.steps, samples, dropout.width / dropout.steps}, at::kFloat)
+                   .transpose(0, 1));
   }
 
   // `values` where they count: 0 NaN is NaN, and nothing may come of the places behind a client's
@@ -163,8 +203,16 @@ class NetworkCohort final : public Cohort {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
+  // [C, 1] of the clients' mean losses [C]: Cohort::Slope.
+  at::Tensor slopes(const at::Tensor& means) const {
+    const Slope& slope = settings_.slope;
+    const at::Tensor room = slope.base - means;
+    const at::Tensor beyond = at::full_like(room, slope.beyond);
+    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).view({c(), 1});
+  }
+
   // Header: Cohort::Settings has the formula. A client without a step has the rate 0.
-  void descend() {
+  void descend(const at::Tensor& rates) {
     at::Tensor direction = gradient_;
     if (settings_.clip > 0) {
       const at::Tensor norm =
@@ -173,33 +221,39 @@ class NetworkCohort final : public Cohort {
     }
     const SgdRule rule{.weight_decay = static_cast<float>(settings_.weight_decay),
                        .momentum = static_cast<float>(settings_.momentum),
-                       .mu = static_cast<float>(settings_.mu),
+                       .mu = static_cast<float>(start_.mu),
                        .nesterov = settings_.nesterov};
-    direction = pulled_gradient(rule, direction, rows_, settings_.mu > 0 ? &theta_ : nullptr);
+    direction = pulled_gradient(rule, direction, rows_, start_.mu > 0 ? &anchor_ : nullptr);
+    if (pulls_.defined()) direction.add_(pulls_);
     if (velocity_.defined()) direction = with_momentum(rule, direction, velocity_);
-    const at::Tensor rates = upload(rates_.data(), {c(), 1}, at::kFloat);
     rows_.addcmul_(used(rates, direction), rates, -1);
   }
 
-  NetworkForward network_;
+  std::unique_ptr<CohortForward> network_;
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
-  double lr_ = 0;
+  Start start_;                           // its spans are spent
   at::Tensor features_;                   // [samples, values of a sample]
   at::Tensor targets_;                    // [samples] labels, int32; targets, float32
   at::Tensor theta_;                      // [P]
   at::Tensor rows_;                       // [C, P]
   at::Tensor gradient_;                   // [C, P]
+  at::Tensor anchor_;                     // [P] or [C, P] what the proximal term pulls to
+  at::Tensor pulls_;                      // [C, P]; undefined: none
   at::Tensor velocity_;                   // [C, P], with momentum
   at::Tensor losses_;                     // [C] float64
   std::vector<at::Tensor> theta_leaves_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> leaves_;        // [C, shape of each tensor], on rows_
   std::vector<at::Tensor> gradients_;     // the same on gradient_
-  // In the host's memory, of the step in progress.
-  std::vector<std::vector<float>> masks_;  // [C, B, width] for each dropout
-  std::vector<float> weights_;             // [C, B]
-  std::vector<float> rates_;               // [C]
+  at::Tensor within_;                     // [B] 0, 1, ...
+  // Of the steps put.
+  struct Steps {
+    std::vector<int64_t> counts;  // [steps, C] in the host's memory
+    at::Tensor places;            // [steps, C B]
+    at::Tensor weights;           // [steps, C, B] what a sample counts in its client's loss
+    at::Tensor rates;             // [steps, C, 1]; 0: the client does not step
+  } steps_;
 };
 
 }  // namespace
@@ -207,15 +261,14 @@ class NetworkCohort final : public Cohort {
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings) {
-  const auto model = make_model(options, sample_shape, classes);
   if (!has_cohort(options.kind)) {
     throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
-                          "model.kind", "linear, mlp, cnn-leaf, cnn-cifar and lenet can");
+                          "model.kind", "those of every other kind can");
   }
-  NetworkForward network(*network_spec(options, sample_shape), sample_shape);
-  return std::make_unique<NetworkCohort>(*model, std::move(network),
-                                         make_loss(options.loss, classes), size_of(sample_shape),
-                                         classes > 0, settings);
+  const auto model = make_model(options, sample_shape, classes);
+  const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
+  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c), c.loss,
+                                         size_of(sample_shape), classes > 0, settings);
 }
 
 }  // namespace hanse

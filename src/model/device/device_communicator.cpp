@@ -20,7 +20,11 @@ class StagedCommunicator final : public DeviceCommunicator {
   void sum(at::Tensor& values, int root) override {
     at::Tensor on_host = values.cpu();  // the tensor itself, when it lies there
     const auto n = static_cast<std::size_t>(on_host.numel());
-    comm_.reduce(std::span(on_host.data_ptr<int64_t>(), n), ReduceOp::kSum, root);
+    if (on_host.scalar_type() == at::kLong) {
+      comm_.reduce(std::span(on_host.data_ptr<int64_t>(), n), ReduceOp::kSum, root);
+    } else {
+      comm_.reduce(std::span(on_host.data_ptr<float>(), n), ReduceOp::kSum, root);
+    }
     if (comm_.rank() == root) values.copy_(on_host);
   }
 

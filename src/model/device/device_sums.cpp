@@ -27,41 +27,70 @@ std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts) {
 
 class DeviceSumOfTensors final : public DeviceSum {
  public:
-  DeviceSumOfTensors(int64_t n_params, int64_t addends, const std::string& device)
-      : limit_(UpdateSum::limit(addends) * UpdateSum::kUnits),
-        fixed_(at::zeros({n_params}, at::TensorOptions(at::kLong).device(at::Device(device)))) {}
+  DeviceSumOfTensors(int64_t n_params, int64_t addends, Reduction reduction,
+                     const std::string& device)
+      : exact_(reduction == Reduction::kExact),
+        limit_(UpdateSum::limit(addends) * UpdateSum::kUnits),
+        sum_(at::zeros(
+            {n_params},
+            at::TensorOptions(exact_ ? at::kLong : at::kFloat).device(at::Device(device)))) {}
 
-  // fold_plain() of src/sums/fold_kernels.cpp on tensors: fixed += round(c 2^44 (row - theta)), to
-  // nearest even, what does not fit left out.
   std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
                                std::span<const double> coefficients, int64_t begin) override {
-    const at::Tensor origin = theta.defined() ? theta.to(at::kDouble) : theta;
-    at::Tensor fixed = fixed_.narrow(0, begin, rows.size(1));
+    at::Tensor sum = sum_.narrow(0, begin, rows.size(1));
     std::vector<at::Tensor> found;
     for (std::size_t i = 0; i < coefficients.size(); ++i) {
-      at::Tensor delta = rows[static_cast<int64_t>(i)].to(at::kDouble);
-      if (origin.defined()) delta.sub_(origin);
-      const at::Tensor addend = delta * (coefficients[i] * UpdateSum::kUnits);
-      const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
-      found.push_back(facts(delta, fits));
-      fixed.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
+      const at::Tensor row = rows[static_cast<int64_t>(i)];
+      found.push_back(exact_ ? fold_exact(row, theta, coefficients[i], sum)
+                             : fold_fast(row, theta, coefficients[i], sum));
     }
     return results_of(found);
   }
 
-  void reduce(DeviceCommunicator& comm, int root) override { comm.sum(fixed_, root); }
+  void scale(double factor) override {
+    if (exact_) {
+      sum_.copy_(sum_.to(at::kDouble).mul_(factor).round_());
+    } else {
+      sum_.mul_(static_cast<float>(factor));
+    }
+  }
+
+  void reduce(DeviceCommunicator& comm, int root) override { comm.sum(sum_, root); }
 
   void take(std::span<float> out) override {
-    const at::Tensor sum = fixed_.to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat);
+    const at::Tensor sum =
+        exact_ ? sum_.to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat) : sum_;
     at::from_blob(out.data(), {std::ssize(out)}, at::kFloat).copy_(sum);
     clear();
   }
 
-  void clear() override { fixed_.zero_(); }
+  void clear() override { sum_.zero_(); }
 
  private:
-  double limit_;      // of an addend, in units of 2^-44
-  at::Tensor fixed_;  // [P] int64, in units of 2^-44
+  // fold_plain() of src/sums/fold_kernels.cpp on tensors: sum += round(c 2^44 (row - theta)), to
+  // nearest even, what does not fit left out.
+  at::Tensor fold_exact(const at::Tensor& row, const at::Tensor& theta, double coefficient,
+                        at::Tensor& sum) const {
+    at::Tensor delta = row.to(at::kDouble);
+    if (theta.defined()) delta.sub_(theta.to(at::kDouble));
+    const at::Tensor addend = delta * (coefficient * UpdateSum::kUnits);
+    const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
+    sum.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
+    return facts(delta, fits);
+  }
+
+  // fold_fast() of src/sums/update_sum.cpp.
+  static at::Tensor fold_fast(const at::Tensor& row, const at::Tensor& theta, double coefficient,
+                              at::Tensor& sum) {
+    const at::Tensor delta = theta.defined() ? row - theta : row;
+    const at::Tensor addend = delta * static_cast<float>(coefficient);
+    sum.add_(addend);
+    return facts(delta.to(at::kDouble), addend.isfinite());
+  }
+
+  bool exact_;
+  double limit_;    // of an addend, in units of 2^-44
+  at::Tensor sum_;  // [P] int64, in units of 2^-44, or float32
 };
 
 class DeviceUpdatesOfTensors final : public DeviceUpdates {
@@ -167,9 +196,9 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
 
 }  // namespace
 
-std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends,
+std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Reduction reduction,
                                            const std::string& device) {
-  return std::make_unique<DeviceSumOfTensors>(n_params, addends, device);
+  return std::make_unique<DeviceSumOfTensors>(n_params, addends, reduction, device);
 }
 
 std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,

@@ -42,10 +42,11 @@ class NcclCommunicator final : public DeviceCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   void sum(at::Tensor& values, int root) override {
-    auto* data = values.data_ptr<int64_t>();
+    void* data = values.data_ptr();
     const auto n = static_cast<std::size_t>(values.numel());
+    const ncclDataType_t type = values.scalar_type() == at::kLong ? ncclInt64 : ncclFloat32;
     finish([&](cudaStream_t stream) {
-      return ncclReduce(data, data, n, ncclInt64, ncclSum, root, nccl_, stream);
+      return ncclReduce(data, data, n, type, ncclSum, root, nccl_, stream);
     });
     count(values, root);
   }

@@ -7,6 +7,8 @@
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
 #include "network_model.hpp"
+#include "networks/cohort_forward.hpp"
+#include "networks/network_forward.hpp"
 #include "networks/sequences.hpp"
 
 namespace hanse {
@@ -268,14 +270,72 @@ class LstmModel final : public NetworkModel {
   AlignedFloats sum_;                   // [outputs] the gradient of the head's bias
 };
 
-}  // namespace
+// The same by LibTorch's autograd, one recurrent product a step for all clients.
+class LstmForward final : public CohortForward {
+ public:
+  explicit LstmForward(const SequenceSizes& sizes) : sizes_(sizes) {
+    for (int64_t k = 0; k < sizes.layers && sizes.dropout > 0; ++k) {
+      const int64_t steps = k + 1 < sizes.layers ? sizes.length : 1;
+      dropouts_.push_back({steps * sizes.units, sizes.dropout, steps});
+    }
+  }
 
-std::unique_ptr<Model> make_lstm(const ModelCase& c) {
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                    std::span<const at::Tensor> masks) const override {
+    const int64_t c = input.size(0), b = input.size(1);
+    at::Tensor x = embed(leaves[0], input.to(at::kLong).transpose(1, 2));  // [C, length, B, values]
+    for (int64_t k = 0; k < sizes_.layers; ++k) {
+      const auto layer = leaves.subspan(to_index(1 + 4 * k), 4);
+      const std::vector<at::Tensor> h = hidden(layer, x);
+      const bool is_last = k + 1 == sizes_.layers;
+      x = is_last ? h.back() : at::stack(h, 1);
+      if (masks.empty()) continue;
+      const at::Tensor& mask = masks[to_index(k)];
+      x = x * (is_last ? mask : mask.view({c, b, sizes_.length, -1}).transpose(1, 2));
+    }
+    const std::size_t head = leaves.size() - 2;
+    return dense(x, leaves[head], leaves[head + 1]);
+  }
+
+  void check(const Batch& batch) const override { token_ids(batch, sizes_); }
+
+ private:
+  // h_t [C, B, units] of every step, of x [C, length, B, inputs]; LstmLayer has the formula.
+  std::vector<at::Tensor> hidden(std::span<const at::Tensor> w, const at::Tensor& x) const {
+    const at::Tensor inputs = dense(x, w[0], w[2] + w[3]);
+    const at::Tensor recurrent = w[1].transpose(1, 2);
+    std::vector<at::Tensor> h;
+    at::Tensor c;
+    for (int64_t step = 0; step < sizes_.length; ++step) {
+      at::Tensor sums = inputs.select(1, step);
+      if (step > 0) sums = at::baddbmm(sums, h.back(), recurrent);
+      const auto gates = sums.chunk(4, -1);
+      const at::Tensor in = at::sigmoid(gates[0]) * at::tanh(gates[2]);
+      c = step > 0 ? at::sigmoid(gates[1]) * c + in : in;
+      h.push_back(at::sigmoid(gates[3]) * at::tanh(c));
+    }
+    return h;
+  }
+
+  SequenceSizes sizes_;
+};
+
+SequenceSizes lstm_sizes(const ModelCase& c) {
   SequenceSizes sizes = sequence_sizes(c);
   sizes.embedding = given_or(sizes.embedding, 8);
   sizes.units = given_or(sizes.units, 256);
   sizes.layers = given_or(sizes.layers, 2);
-  return std::make_unique<LstmModel>(sizes, c.loss);
+  return sizes;
+}
+
+}  // namespace
+
+std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c) {
+  return std::make_unique<LstmForward>(lstm_sizes(c));
+}
+
+std::unique_ptr<Model> make_lstm(const ModelCase& c) {
+  return std::make_unique<LstmModel>(lstm_sizes(c), c.loss);
 }
 
 }  // namespace hanse

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "networks/cohort_forward.hpp"
+
 namespace hanse {
 
 namespace {
@@ -90,31 +92,64 @@ at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tenso
   return x;
 }
 
-NetworkForward::NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape)
-    : spec_(std::move(spec)), sample_shape_(sample_shape) {
-  if (!spec_.stages.empty() && spec_.feature_dropout > 0) {
-    dropouts_.push_back({output_values(spec_.stages, sample_shape), spec_.feature_dropout});
-  }
-  if (spec_.hidden_dropout > 0) {
-    for (const int64_t units : spec_.hidden) dropouts_.push_back({units, spec_.hidden_dropout});
-  }
+at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (weight.dim() == 2) return at::linear(x, weight, bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight.size(1);
+  return at::baddbmm(bias.unsqueeze(1), x.flatten(1, -2), weight.transpose(1, 2)).view(sizes);
 }
 
-at::Tensor NetworkForward::logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                                  std::span<const at::Tensor> masks) const {
-  at::Tensor x = input;
-  if (!spec_.stages.empty()) {
-    const int64_t c = input.size(0), b = input.size(1);
-    x = input.transpose(0, 1).reshape(
-        {b, c * sample_shape_[0], sample_shape_[1], sample_shape_[2]});
-    x = convolve(spec_.stages, leaves, x, Pooling::kComparisons);
-    x = at::relu(x.reshape({b, c, -1}).transpose(0, 1));
-    if (!masks.empty() && spec_.feature_dropout > 0) {
-      x = x * masks.front();
-      masks = masks.subspan(1);
+at::Tensor embed(const at::Tensor& weight, const at::Tensor& ids) {
+  if (weight.dim() == 2) return at::embedding(weight, ids);
+  std::vector<int64_t> first(static_cast<std::size_t>(ids.dim()), 1);
+  first.front() = weight.size(0);
+  const at::Tensor own = at::arange(weight.size(0), ids.options()) * weight.size(1);
+  return at::embedding(weight.flatten(0, 1), ids + own.view(first));
+}
+
+namespace {
+
+class NetworkForward final : public CohortForward {
+ public:
+  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape)
+      : spec_(std::move(spec)), sample_shape_(sample_shape) {
+    if (!spec_.stages.empty() && spec_.feature_dropout > 0) {
+      dropouts_.push_back({output_values(spec_.stages, sample_shape), spec_.feature_dropout});
+    }
+    if (spec_.hidden_dropout > 0) {
+      for (const int64_t units : spec_.hidden) dropouts_.push_back({units, spec_.hidden_dropout});
     }
   }
-  return dense_layers(leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks);
+
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                    std::span<const at::Tensor> masks) const override {
+    at::Tensor x = input;
+    if (!spec_.stages.empty()) {
+      const int64_t c = input.size(0), b = input.size(1);
+      x = convolve(spec_.stages, leaves, images_side_by_side(input, sample_shape_),
+                   Pooling::kComparisons);
+      x = at::relu(x.reshape({b, c, -1}).transpose(0, 1));
+      if (!masks.empty() && spec_.feature_dropout > 0) {
+        x = x * masks.front();
+        masks = masks.subspan(1);
+      }
+    }
+    return dense_layers(leaves.subspan(2 * spec_.stages.size()), spec_.bias, x, masks);
+  }
+
+ private:
+  NetworkSpec spec_;
+  std::vector<int64_t> sample_shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c) {
+  if (auto spec = network_spec(c.options, c.sample_shape)) {
+    return std::make_unique<NetworkForward>(*std::move(spec), c.sample_shape);
+  }
+  if (c.options.kind == "resnet18") return make_resnet_cohort(c);
+  return c.options.kind == "lstm" ? make_lstm_cohort(c) : make_transformer_cohort(c);
 }
 
 }  // namespace hanse

@@ -60,29 +60,11 @@ at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const
 at::Tensor dense_layers(std::span<const at::Tensor> leaves, bool bias, at::Tensor x,
                         std::span<const at::Tensor> masks);
 
-// A whole network with a leading dimension of clients, each with parameters of its own.
-class NetworkForward {
- public:
-  struct Dropout {
-    int64_t width;  // values a sample
-    double share;
-  };
+// x [..., in] by weight [out, in], or of C clients x [C, ..., in] by weight [C, out, in].
+at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-  NetworkForward(NetworkSpec spec, const std::vector<int64_t>& sample_shape);
-
-  // In the order in which a forward pass meets them; only those with a share above 0.
-  const std::vector<Dropout>& dropouts() const { return dropouts_; }
-
-  // [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the tensors of the layout,
-  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
-  // masks nothing is dropped.
-  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
-                    std::span<const at::Tensor> masks) const;
-
- private:
-  NetworkSpec spec_;
-  std::vector<int64_t> sample_shape_;
-  std::vector<Dropout> dropouts_;
-};
+// Rows of weight [tokens, values] by ids [...], or of C clients' weight [C, tokens, values] by ids
+// [C, ...].
+at::Tensor embed(const at::Tensor& weight, const at::Tensor& ids);
 
 }  // namespace hanse

@@ -1,9 +1,12 @@
 #include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "networks/cohort_forward.hpp"
 #include "networks/graph.hpp"
+#include "networks/network_forward.hpp"
 #include "networks/sequences.hpp"
 
 namespace hanse {
@@ -24,13 +27,86 @@ at::Tensor sinusoidal_positions(int64_t length, int64_t d) {
   return positions;
 }
 
+// What is dropped from, in the order of the pass.
+using Drop = std::function<at::Tensor(const at::Tensor& x)>;
+
+// The network on tokens ids [rows, length], or [C, rows, length] of clients whose leaves have a
+// leading C.
+class TransformerPass {
+ public:
+  static constexpr std::size_t kTensors = 12;  // of a layer
+
+  TransformerPass(const SequenceSizes& sizes, int64_t heads)
+      : sizes_(sizes),
+        heads_(heads),
+        positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {}
+
+  const SequenceSizes& sizes() const { return sizes_; }
+
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& ids,
+                    const Drop& drop) const {
+    const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
+    at::Tensor x = drop(embed(leaves[0], ids) * scale + positions_.to(ids.device()));
+    std::size_t next = 1;
+    for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
+      x = encode(x, leaves.subspan(next, kTensors), drop);
+    }
+    return dense(x.mean(-2), leaves[next], leaves[next + 1]);
+  }
+
+  // Values a sample of whatever is dropped from.
+  std::vector<int64_t> dropped_widths() const {
+    const int64_t row = sizes_.length * sizes_.embedding;
+    std::vector<int64_t> widths{row};
+    for (int64_t layer = 0; layer < sizes_.layers; ++layer) {
+      for (const int64_t width :
+           {heads_ * sizes_.length * sizes_.length, row, sizes_.length * sizes_.units, row}) {
+        widths.push_back(width);
+      }
+    }
+    return widths;
+  }
+
+ private:
+  // x <- norm(x + attention(x)), then norm(x + feed_forward(x)); x [..., length, d].
+  at::Tensor encode(const at::Tensor& x, std::span<const at::Tensor> w, const Drop& drop) const {
+    const at::Tensor attended = dense(attend(dense(x, w[0], w[1]), drop), w[2], w[3]);
+    const at::Tensor y = normalize(x + drop(attended), w[8], w[9]);
+    const at::Tensor hidden = at::relu(dense(y, w[4], w[5]));
+    const at::Tensor fed = dense(drop(hidden), w[6], w[7]);
+    return normalize(y + drop(fed), w[10], w[11]);
+  }
+
+  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [..., length, 3 d].
+  at::Tensor attend(const at::Tensor& qkv, const Drop& drop) const {
+    const int64_t length = sizes_.length, width = sizes_.embedding / heads_;
+    const int64_t rows = qkv.numel() / (length * 3 * sizes_.embedding);
+    const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
+    const at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    const at::Tensor shares = drop(scores.softmax(-1));
+    auto sizes = qkv.sizes().vec();
+    sizes.back() = sizes_.embedding;
+    return at::matmul(shares, parts[2]).transpose(1, 2).reshape(sizes);
+  }
+
+  static at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+    if (weight.dim() == 1) return at::layer_norm(x, {x.size(-1)}, weight, bias, kNormEpsilon);
+    const std::vector<int64_t> own{weight.size(0), 1, 1, weight.size(1)};
+    return at::layer_norm(x, {x.size(-1)}, {}, {}, kNormEpsilon) * weight.view(own) +
+           bias.view(own);
+  }
+
+  SequenceSizes sizes_;
+  int64_t heads_;
+  at::Tensor positions_;  // [length, d]
+};
+
 class TransformerModel final : public GraphModel {
  public:
   TransformerModel(const SequenceSizes& sizes, int64_t heads, LossPtr loss)
-      : GraphModel(std::move(loss)),
-        sizes_(sizes),
-        heads_(heads),
-        positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {
+      : GraphModel(std::move(loss)), sizes_(sizes), pass_(sizes, heads) {
     layout_.add("embedding.weight", {sizes.vocabulary, sizes.embedding}, sizes.embedding);
     for (int64_t layer = 0; layer < sizes.layers; ++layer) {
       add_layer(fmt::format("layers.{}.", layer));
@@ -48,19 +124,11 @@ class TransformerModel final : public GraphModel {
  protected:
   at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
                    RandomStream* noise) override {
-    const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
-    at::Tensor x = at::embedding(leaves[0], token_ids(batch, sizes_)) * scale + positions_;
-    x = dropout(x, sizes_.dropout, noise);
-    std::size_t next = 1;
-    for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
-      x = encode(x, leaves.data() + next, noise);
-    }
-    return at::linear(x.mean(1), leaves[next], leaves[next + 1]);
+    return pass_.logits(leaves, token_ids(batch, sizes_),
+                        [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); });
   }
 
  private:
-  static constexpr std::size_t kTensors = 12;  // of a layer
-
   // Names and order of torch.nn.TransformerEncoderLayer.
   void add_layer(const std::string& name) {
     const int64_t d = sizes_.embedding;
@@ -79,42 +147,47 @@ class TransformerModel final : public GraphModel {
     }
   }
 
-  // x <- norm(x + attention(x)), then norm(x + feed_forward(x)); x [rows, length, d].
-  at::Tensor encode(const at::Tensor& x, const at::Tensor* w, RandomStream* noise) const {
-    const at::Tensor attended = at::linear(attend(at::linear(x, w[0], w[1]), noise), w[2], w[3]);
-    const at::Tensor y = normalize(x + dropout(attended, sizes_.dropout, noise), w[8], w[9]);
-    const at::Tensor hidden = at::relu(at::linear(y, w[4], w[5]));
-    const at::Tensor fed = at::linear(dropout(hidden, sizes_.dropout, noise), w[6], w[7]);
-    return normalize(y + dropout(fed, sizes_.dropout, noise), w[10], w[11]);
-  }
-
-  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [rows, length, 3 d].
-  at::Tensor attend(const at::Tensor& qkv, RandomStream* noise) const {
-    const int64_t rows = qkv.size(0), length = qkv.size(1), width = sizes_.embedding / heads_;
-    const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
-    const double scale = 1 / std::sqrt(static_cast<double>(width));
-    const at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
-    const at::Tensor shares = dropout(scores.softmax(-1), sizes_.dropout, noise);
-    return at::matmul(shares, parts[2]).transpose(1, 2).reshape({rows, length, heads_ * width});
-  }
-
-  static at::Tensor normalize(const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& bias) {
-    return at::layer_norm(x, {x.size(-1)}, weight, bias, kNormEpsilon);
-  }
-
   SequenceSizes sizes_;
-  int64_t heads_;
-  at::Tensor positions_;  // [length, d]
+  TransformerPass pass_;
 };
 
-}  // namespace
+class TransformerForward final : public CohortForward {
+ public:
+  TransformerForward(const SequenceSizes& sizes, int64_t heads) : pass_(sizes, heads) {
+    if (sizes.dropout == 0) return;
+    for (const int64_t width : pass_.dropped_widths()) dropouts_.push_back({width, sizes.dropout});
+  }
 
-std::unique_ptr<Model> make_transformer(const ModelCase& c) {
+  at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                    std::span<const at::Tensor> masks) const override {
+    std::size_t next = 0;
+    return pass_.logits(leaves, input.to(at::kLong), [&](const at::Tensor& x) {
+      return masks.empty() ? x : x * masks[next++].view(x.sizes());
+    });
+  }
+
+  void check(const Batch& batch) const override { token_ids(batch, pass_.sizes()); }
+
+ private:
+  TransformerPass pass_;
+};
+
+SequenceSizes transformer_sizes(const ModelCase& c) {
   SequenceSizes sizes = sequence_sizes(c);
   sizes.embedding = given_or(sizes.embedding, 64);
   sizes.units = given_or(sizes.units, 4 * sizes.embedding);
   sizes.layers = given_or(sizes.layers, 1);
+  return sizes;
+}
+
+}  // namespace
+
+std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c) {
+  return std::make_unique<TransformerForward>(transformer_sizes(c), c.options.heads);
+}
+
+std::unique_ptr<Model> make_transformer(const ModelCase& c) {
+  const SequenceSizes sizes = transformer_sizes(c);
   if (c.options.heads < 1 || sizes.embedding % c.options.heads != 0) {
     throw InvalidArgument(
         fmt::format("{} heads do not divide an embedding of {}", c.options.heads, sizes.embedding),

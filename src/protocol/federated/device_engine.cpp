@@ -9,9 +9,12 @@
 #include "federated/engine.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
+#include "federated/second_row.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/client/cohort_update.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/schedule.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
@@ -19,28 +22,17 @@ namespace hanse {
 std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const FederatedSettings& settings = needs.settings;
   const ClientOptions& client = settings.client;
-  const LocalUpdate& update = needs.update;
   const std::string cannot = " is not trained on GPUs";
-  const std::string of_rule = "the client of " + needs.rule_kind + cannot;
-  const std::string of_all = "what all clients would report is not found out on GPUs";
   const std::string own_loss = own_loss_key(client);
-  const bool has_states = update.state_width() > 0;
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
-  const bool sends_more = update.control_width() > 0 || update.sends_direction();
   const std::pair<bool, Refusal> refusals[] = {
-      {client.pooled || client.alone,
-       {fmt::format("a {} run{}", needs.protocol, cannot), "run.protocol", "use federated"}},
-      {!has_cohort(needs.model_kind),
-       {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
-        "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
       {!own_loss.empty(),
        {"another loss than model.loss" + cannot, own_loss, "leave it as it is by default"}},
-      {client.optimizer.kind != "sgd" || (client.optimizer.state == "kept" && client.momentum > 0),
-       {client.optimizer.kind + " with moments of its own" + cannot, "client.optimizer",
-        "use sgd, with client.optimizer-state = fresh"}},
+      {client.optimizer.state == "kept" && client.momentum > 0,
+       {"momentum that clients keep" + cannot, "client.optimizer-state", "use fresh"}},
       {!client.train.empty() || client.lora > 0,
        {"a part of a model" + cannot, client.lora > 0 ? "client.lora" : "client.train",
         "leave it as it is by default"}},
@@ -48,27 +40,17 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {"an augmented image" + cannot, augmentation_key(client.augmentation),
         "leave it as it is by default"}},
       {client.accumulate > 1, {"a step of several batches" + cannot, "client.accumulate", "use 1"}},
-      {client.schedule.over == "steps",
-       {"clients that are trained side by side have one step size a round", "client.schedule-over",
-        "use rounds"}},
-      {needs.rule.rates, {of_rule, "aggregator.kind", "use another"}},
-      {!client.personal.empty() && has_states,
-       {"a model with tensors of each client's own" + cannot, "client.personal", "leave it empty"}},
-      {has_states || sends_more, {needs.update_kind + cannot, "client.update", "use sgd or prox"}},
-      {!update.is_sgd(), {of_rule, "aggregator.kind", "use another"}},
+      {needs.update.side_by_side() == nullptr,
+       {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
       {settings.comm.compress != "none",
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
-      {settings.comm.reduction != "exact",
-       {"sums on GPUs are exact", "comm.reduction", "use exact"}},
-      {settings.round_seconds > 0,
-       {"clients that are trained side by side end together", "run.round-seconds", "use 0"}},
-      {settings.regret, {of_all, "evaluate.regret", "use false"}},
-      {needs.all_clients_first, {of_all, "sampler.kind", "use another"}},
       {settings.tune_steps > 0,
        {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},
-      {settings.own_models,
-       {"clients' own models are not made on GPUs", "evaluate.view", "use evaluate.view = global"}},
+      {settings.own_models && !needs.update.keeps_own_model(),
+       {"models that clients do not keep are not made on GPUs", "evaluate.view",
+        "use evaluate.view = global"}},
   };
+  if (needs.off_gpus) return needs.off_gpus;
   for (const auto& [applies, refusal] : refusals) {
     if (applies) return refusal;
   }
@@ -77,41 +59,79 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
 
 namespace {
 
-class DeviceEngine final : public Engine {
+class DeviceEngine final : public Engine, private SoloTraining {
  public:
   DeviceEngine(const EngineParts& parts, const FederatedSettings& settings,
                std::unique_ptr<CohortTraining> cohorts, std::unique_ptr<DeviceCommunicator> devices)
       : comm_(parts.comm),
+        federation_(parts.federation),
         settings_(settings),
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
+        update_(parts.update),
+        cohort_update_(parts.update, *cohorts_, parts.model.n_params()),
+        reduction_(settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact),
         sum_(torch_library().make_device_sum(parts.model.n_params(), settings.max_participants,
-                                             cohorts_->device())),
+                                             reduction_, cohorts_->device())),
+        second_row_(update_.control_width(), settings.max_participants, reduction_),
         n_params_(parts.model.n_params()) {
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
-    if (!parts.rule.after_training()) return;
-    kept_ = torch_library().make_device_updates(
-        comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
+    if (parts.rule.after_training()) {
+      kept_ = torch_library().make_device_updates(
+          comm_, *devices_, row_parts(parts.model.layout(), parts.rule.layers), cohorts_->device());
+    }
+    if (update_.state_width() == 0) return;
+    states_ = std::make_unique<ClientStateStore>(
+        update_.state_width(), settings_.client.state_memory << 20, settings_.state_folder);
   }
 
   // Every rank has a device, rank 0 too.
   ScheduleTraits schedule() const override {
     return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
   }
+  ClientStateStore* states() override { return states_.get(); }
+  SoloTraining* solo() override { return this; }
 
   void receive(std::span<float> model) override {
     devices_->bcast(model, cohorts_->cohort().theta(), 0);
+    has_other_ = false;
   }
-  Evaluator& shared_model(std::span<const float>) override { return *cohorts_; }
-  Evaluator& received_model(int64_t, std::span<const float>) override { return *cohorts_; }
+  Evaluator& shared_model(std::span<const float> model) override {
+    return has_other_ ? at(model, false) : *cohorts_;
+  }
+  Evaluator& received_model(int64_t client, std::span<const float> model) override {
+    if (!states_ || !states_->contains(client)) return shared_model(model);
+    std::vector<float> row(model.begin(), model.end());
+    update_.receive(states_->existing_row(client), row);
+    return at(row, true);
+  }
 
   void train(const RoundContext& round, Findings& findings) override {
-    const auto cohort = static_cast<std::size_t>(cohorts_->clients());
+    shared_model(round.model);
     const std::size_t all = round.plan.size();
-    for (std::size_t begin = 0; begin < all; begin += cohort) {
+    Deadline deadline(settings_.round_seconds);
+    for (std::size_t begin = 0; begin < all; begin += cohort()) {
       if (round.plan.entries()[begin].worker != round.plan.worker()) continue;
-      attempt(round.failure,
-              [&] { train_cohort(round, begin, std::min(begin + cohort, all), findings); });
+      const std::size_t end = std::min(begin + cohort(), all);
+      if (!deadline.starts(elapsed_s(round), static_cast<int64_t>(end - begin))) continue;
+      attempt(round.failure, [&] { train_cohort(round, begin, end, deadline, findings); });
+    }
+    if (deadline.factor() > 1 && !round.failure) sum_->scale(deadline.factor());
+  }
+
+  // A cohort of neighbours is the same on any number of ranks; clients whose states lie on one of
+  // them train there, each in a cohort of its own.
+  void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
+    shared_model(round.model);
+    const std::size_t size = states_ ? 1 : cohort();
+    for (std::size_t begin = 0; begin < squared.size(); begin += size) {
+      const auto client = static_cast<int64_t>(begin);
+      const bool mine = states_ ? round.plan.homes().keeps(client)
+                                : client / cohorts_->clients() % comm_.size() == comm_.rank();
+      if (!mine) continue;
+      const auto part = squared.subspan(begin, std::min(size, squared.size() - begin));
+      std::fill(part.begin(), part.end(), 0);  // stands in after a failure, which drops the round
+      attempt(round.failure, [&] { find_cohort_steps(round, client, part); });
     }
   }
 
@@ -121,8 +141,11 @@ class DeviceEngine final : public Engine {
   }
   void drop_kept() override { kept_->clear(); }
 
+  std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
+
   ExchangeReport exchange(std::span<float>, const PartStep& step) override {
-    ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(sizeof(int64_t))};
+    const auto value_bytes = reduction_ == Reduction::kExact ? sizeof(int64_t) : sizeof(float);
+    ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(value_bytes)};
     {
       const PhaseTimer timer(done.times.reduce_s);
       sum_->reduce(*devices_, 0);
@@ -140,36 +163,119 @@ class DeviceEngine final : public Engine {
   int64_t bytes_moved() const override { return comm_.bytes_moved() + devices_->bytes_moved(); }
 
  private:
+  // What a client that keeps its own model has of it; one that is held out trains for it first.
+  Evaluator& viewed_model(const RoundContext& round, int64_t client, bool) override {
+    shared_model(round.model);
+    if (federation_.train(client).size() == 0) return *cohorts_;
+    std::vector<float> row(round.model.begin(), round.model.end());
+    std::vector<float> state = state_copy(client);
+    ClientTask task = task_of(round, client, 0, state);
+    if (client >= federation_.clients()) {
+      cohort_update_.train(std::span(&task, 1), round.model);
+      cohorts_->cohort().take_rows(row);
+    }
+    task.row = row;
+    update_.own_model(task);
+    return at(row, true);
+  }
+
+  // Of a model that the device gets from the host, the received one or another.
+  Evaluator& at(std::span<const float> row, bool is_other) {
+    cohorts_->cohort().put_theta(row);
+    has_other_ = is_other;
+    return *cohorts_;
+  }
+
+  std::size_t cohort() const { return static_cast<std::size_t>(cohorts_->clients()); }
+  double elapsed_s(const RoundContext& round) const { return settings_.clock() - round.start_s; }
+
+  ClientTask task_of(const RoundContext& round, int64_t client, std::size_t place,
+                     std::span<float> state) {
+    const auto width = static_cast<std::size_t>(update_.control_width());
+    changes_.resize(cohort() * width);
+    const auto change = std::span(changes_).subspan(place * width, width);
+    std::fill(change.begin(), change.end(), 0.0F);
+    return {.client = client,
+            .round = round.number,
+            .seed = settings_.seed,
+            .row = {},
+            .state = state,
+            .control = round.control,
+            .control_change = change};
+  }
+
+  // Zeros before the client's first participation.
+  std::vector<float> state_copy(int64_t client) const {
+    if (!states_ || !states_->contains(client)) {
+      return std::vector<float>(static_cast<std::size_t>(update_.state_width()));
+    }
+    const auto kept = states_->existing_row(client);
+    return {kept.begin(), kept.end()};
+  }
+
   void train_cohort(const RoundContext& round, std::size_t begin, std::size_t end,
-                    Findings& findings) {
+                    Deadline& deadline, Findings& findings) {
     const double start_s = settings_.clock();
     std::vector<ClientTask> tasks;
     std::vector<double> coefficients;
     std::vector<int64_t> positions;
-    for (const Assignment& entry : round.plan.entries().subspan(begin, end - begin)) {
-      tasks.push_back({.client = entry.client, .round = round.number, .seed = settings_.seed});
+    const auto entries = round.plan.entries().subspan(begin, end - begin);
+    for (const Assignment& entry : entries) {
+      const auto state = states_ ? states_->row(entry.client) : std::span<float>();
+      tasks.push_back(task_of(round, entry.client, tasks.size(), state));
       coefficients.push_back(entry.coefficient);
       positions.push_back(entry.position);
     }
-    const auto outcomes = cohorts_->train(tasks);
+    const auto outcomes = cohort_update_.train(tasks, round.model);
+    if (!deadline.counts(elapsed_s(round))) return;
     Cohort& cohort = cohorts_->cohort();
-    const auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
-                              : sum_->fold(cohort.rows(), cohort.theta(), coefficients);
+    auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
+                        : sum_->fold(cohort.rows(), cohort.theta(), coefficients);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
+      std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),
+                second_row_.row().begin());
+      const FoldResult second = second_row_.fold(entries[i].importance);
+      folded[i].in_range = folded[i].in_range && second.in_range;
       note_training(round, begin + i, outcomes[i], folded[i], seconds,
                     UpdateSum::limit(settings_.max_participants), findings);
     }
   }
 
+  // Updates that count nothing add zeros to the sum, and tell their norms.
+  void find_cohort_steps(const RoundContext& round, int64_t first, std::span<double> squared) {
+    std::vector<ClientTask> tasks;
+    std::vector<std::vector<float>> states;
+    for (int64_t client = first; client < first + std::ssize(squared); ++client) {
+      tasks.push_back(
+          task_of(round, client, tasks.size(), states.emplace_back(state_copy(client))));
+    }
+    const auto outcomes = cohort_update_.train(tasks, round.model);
+    Cohort& cohort = cohorts_->cohort();
+    const auto folded =
+        sum_->fold(cohort.rows(), cohort.theta(), std::vector<double>(tasks.size()));
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      squared[i] =
+          checked_squared_step(round, tasks[i].client, outcomes[i], folded[i].squared_norm);
+    }
+  }
+
   Communicator& comm_;
+  const Federation& federation_;
   FederatedSettings settings_;
   std::unique_ptr<CohortTraining> cohorts_;
   std::unique_ptr<DeviceCommunicator> devices_;
+  LocalUpdate& update_;
+  CohortUpdate cohort_update_;
+  Reduction reduction_;
   std::unique_ptr<DeviceSum> sum_;
+  SecondRow second_row_;
   int64_t n_params_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made
-  std::vector<float> step_;              // [P] the mixed update, rank 0
+  std::unique_ptr<ClientStateStore> states_;
+  bool has_other_ = false;      // another model than the received one stands on the device
+  std::vector<float> changes_;  // [C, control width] of the cohort in training
+  std::vector<float> step_;     // [P] the mixed update, rank 0
 };
 
 }  // namespace

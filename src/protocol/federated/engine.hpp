@@ -56,9 +56,6 @@ struct ExchangeReport {
 class SoloTraining {
  public:
   virtual ~SoloTraining() = default;
-  // |theta_i - theta|^2, without buffers, of a training of the client as it would be in this round;
-  // leaves no trace.
-  virtual double squared_step(const RoundContext& round, int64_t client) = 0;
   // Of the model that an evaluation of the client is of, until the next call: the received one, or
   // with settings.own_models the one that the client would use for itself, which a client held out
   // of training makes of the samples it has, as if this were its first round. `tuned`: after the
@@ -85,6 +82,10 @@ class Engine {
   // Trains this rank's participants. Each update is folded into the rank's sum by its coefficient,
   // or kept where the rule needs inner products. What went wrong is in round.failure.
   virtual void train(const RoundContext& round, Findings& findings) = 0;
+
+  // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round, in
+  // `squared` [M] where this rank finds it out; leaves no trace. As train().
+  virtual void find_squared_steps(const RoundContext& round, std::span<double> squared) = 0;
 
   // Of k kept updates: their Gram matrices on rank 0, collective, with the last updates of `absent`
   // clients behind those of the participants, k of both; their sum by coefficients [layers, k],

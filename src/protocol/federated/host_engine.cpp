@@ -13,6 +13,7 @@
 #include "federated/kept_updates.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
+#include "federated/second_row.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
@@ -26,43 +27,6 @@ namespace hanse {
 
 namespace {
 
-// The row that clients send beside their updates, the change of a control variate and what a stage
-// adds: its weighted sum over clients and ranks.
-class SecondRow {
- public:
-  // `width` 0: clients send none. REQUIRES: as UpdateSum.
-  SecondRow(int64_t width, int64_t addends, Reduction reduction)
-      : row_(to_index(width)), sum_(width, addends, reduction) {}
-
-  // [width] of the client in training; zeros before it.
-  std::span<float> row() { return row_; }
-  void forget_row() { std::fill(row_.begin(), row_.end(), 0.0F); }
-  // Adds weight * row(), and forgets it.
-  FoldResult fold(double weight) {
-    const FoldResult folded = sum_.fold(row_, {}, weight);
-    forget_row();
-    return folded;
-  }
-
-  // The sum, on rank 0 until the next call; empty elsewhere and without a row. Collective.
-  std::span<const float> reduce(Communicator& comm) {
-    if (row_.empty()) return {};
-    sum_.reduce(comm, 0);
-    if (comm.rank() != 0) {
-      sum_.clear();
-      return {};
-    }
-    total_.resize(row_.size());
-    sum_.take(total_);
-    return total_;
-  }
-
- private:
-  std::vector<float> row_;    // [width]
-  std::vector<float> total_;  // [width], rank 0
-  UpdateSum sum_;
-};
-
 // Runs the task's work; an error says whose training failed, and when.
 template <class Work>
 auto name_errors(const ClientTask& task, Work work) {
@@ -75,6 +39,10 @@ auto name_errors(const ClientTask& task, Work work) {
   } catch (const std::exception& error) {
     throw TrainingError(first_line(error), task.client, task.round);
   }
+}
+
+ClientOutcome train_client(LocalUpdate& update, const ClientTask& task) {
+  return name_errors(task, [&] { return update.train(task); });
 }
 
 // Plain steps of the job's options, for evaluations; null: there are none.
@@ -195,11 +163,20 @@ class HostEngine final : public Engine, private SoloTraining {
 
   int64_t bytes_moved() const override { return comm_.bytes_moved(); }
 
+  void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
+    for (int64_t client = 0; client < std::ssize(squared); ++client) {
+      if (!round.plan.homes().keeps(client)) continue;
+      double& found = squared[to_index(client)];
+      found = 0;  // stands in after a failure; the round is dropped then
+      attempt(round.failure, [&] { found = squared_step(round, client); });
+    }
+  }
+
  private:
-  double squared_step(const RoundContext& round, int64_t client) override {
+  double squared_step(const RoundContext& round, int64_t client) {
     start_from(round.model);
     std::vector<float> state = state_copy(client);
-    const ClientOutcome outcome = train_client(task_of(round, client, state));
+    const ClientOutcome outcome = train_client(update_, task_of(round, client, state));
     const bool is_update = transform(round, client, state);
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
@@ -207,12 +184,7 @@ class HostEngine final : public Engine, private SoloTraining {
       const double moved = static_cast<double>(row_[i]) - origin;
       sum += moved * moved;
     }
-    if (!std::isfinite(sum) || !std::isfinite(outcome.loss)) {
-      throw TrainingError(
-          fmt::format("an update of norm {} and loss {}", std::sqrt(sum), outcome.loss), client,
-          round.number, "a smaller client.lr or client.clip may help");
-    }
-    return sum;
+    return checked_squared_step(round, client, outcome, sum);
   }
 
   Evaluator& viewed_model(const RoundContext& round, int64_t client, bool tuned) override {
@@ -233,10 +205,6 @@ class HostEngine final : public Engine, private SoloTraining {
     return evaluator_.at(row_);
   }
 
-  ClientOutcome train_client(const ClientTask& task) {
-    return name_errors(task, [&] { return update_.train(task); });
-  }
-
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
                  Findings& findings) {
     const Assignment& mine = round.plan.entries()[entry];
@@ -244,7 +212,7 @@ class HostEngine final : public Engine, private SoloTraining {
     const DeclaredTime turn;
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-    ClientOutcome outcome = train_client(task_of(round, mine.client, state));
+    ClientOutcome outcome = train_client(update_, task_of(round, mine.client, state));
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
     const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state), state);
     if (divides_) outcome.rate = *kept_->distance();

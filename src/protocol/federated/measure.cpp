@@ -54,12 +54,7 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round) {
   std::vector<double> squared(static_cast<std::size_t>(parts.federation.clients()),
                               Findings::kElsewhere);
-  for (int64_t client = 0; client < parts.federation.clients(); ++client) {
-    if (!round.plan.homes().keeps(client)) continue;
-    auto& found = squared[static_cast<std::size_t>(client)];
-    found = 0;  // stands in after a failure; the round is dropped then
-    attempt(round.failure, [&] { found = parts.engine->solo()->squared_step(round, client); });
-  }
+  parts.engine->find_squared_steps(round, squared);
   parts.comm.reduce(std::span(squared), ReduceOp::kMax, 0);
   return squared;
 }

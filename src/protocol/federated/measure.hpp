@@ -25,7 +25,7 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 
 // |theta_i - theta|^2 of every client [M], had it taken part in this round. All train from the
 // model and leave no trace: the same streams, a copy of their state. Cost: a round of all clients,
-// and a reduction of M numbers. REQUIRES: engine.solo().
+// and a reduction of M numbers.
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round);
 
 // Each of these clients with its viewed_model() of the next round, own models on the rank that

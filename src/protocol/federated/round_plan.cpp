@@ -137,7 +137,7 @@ void RoundPlan::order_at_random(int64_t round) {
   RandomStream(settings_.seed, Purpose::kDeadline, static_cast<uint64_t>(round))
       .shuffle(std::span(entries_));
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    entries_[i].worker = static_cast<int64_t>(i) % workers_;
+    entries_[i].worker = static_cast<int64_t>(i) / traits_.group % workers_;
   }
 }
 
@@ -172,6 +172,14 @@ void RoundPlan::observe(const Findings& findings) {
 void RoundPlan::observe(const ExchangeReport& exchange) {
   byte_s_ = (exchange.times.reduce_s + exchange.times.broadcast_s) /
             static_cast<double>(exchange.sum_bytes);
+}
+
+double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
+                            double squared) {
+  if (std::isfinite(squared) && std::isfinite(outcome.loss)) return squared;
+  throw TrainingError(
+      fmt::format("an update of norm {} and loss {}", std::sqrt(squared), outcome.loss), client,
+      round.number, "a smaller client.lr or client.clip may help");
 }
 
 void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,

@@ -141,6 +141,10 @@ void RoundPlan::for_mine(Work work) {
   }
 }
 
+// The squared norm of what a client would report. Throws TrainingError unless all is finite.
+double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
+                            double squared);
+
 // Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
 // in range below `limit`, can enter the sum.
 void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,

@@ -1,0 +1,63 @@
+#include "hanse/client/cohort_update.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hanse {
+
+CohortUpdate::CohortUpdate(LocalUpdate& update, CohortTraining& cohorts, int64_t n_params)
+    : update_(*update.side_by_side()),
+      cohorts_(cohorts),
+      passes_(update_.passes()),
+      n_params_(static_cast<std::size_t>(n_params)) {
+  const std::size_t size = static_cast<std::size_t>(cohorts.clients()) * n_params_;
+  for (const CohortPass& pass : passes_) {
+    if (pass.moves_start || pass.pulls || pass.looks_back) rows_.resize(size);
+    if (pass.looks_back) starts_.resize(size);
+    if (pass.pulls) pulls_.resize(size);
+  }
+}
+
+std::vector<ClientOutcome> CohortUpdate::train(std::span<const ClientTask> tasks,
+                                               std::span<const float> received) {
+  std::vector<ClientOutcome> outcomes;
+  for (std::size_t pass = 0; pass < passes_.size(); ++pass) {
+    const auto before = std::move(outcomes);
+    outcomes = run(pass, tasks, received);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (!std::isfinite(before[i].loss)) outcomes[i].loss = before[i].loss;  // ends the run
+    }
+  }
+  return outcomes;
+}
+
+std::vector<ClientOutcome> CohortUpdate::run(std::size_t number, std::span<const ClientTask> tasks,
+                                             std::span<const float> received) {
+  const CohortPass& pass = passes_[number];
+  const std::size_t size = tasks.size() * n_params_;
+  const auto part = [&](std::vector<float>& rows, std::size_t i) {
+    return rows.empty() ? std::span<float>() : std::span(rows).subspan(i * n_params_, n_params_);
+  };
+  std::vector<ClientTask> here(tasks.begin(), tasks.end());
+  for (std::size_t i = 0; i < here.size() && !rows_.empty(); ++i) {
+    here[i].row = part(rows_, i);
+    std::copy(received.begin(), received.end(), here[i].row.begin());
+    update_.before(number, here[i], pass.pulls ? part(pulls_, i) : std::span<float>());
+  }
+  if (pass.looks_back) std::copy_n(rows_.begin(), size, starts_.begin());
+  const auto outcomes = cohorts_.train(
+      tasks, {.mu = pass.mu,
+              .to_theta = pass.to_received,
+              .rows = pass.moves_start ? std::span(rows_).first(size) : std::span<float>(),
+              .pulls = pass.pulls ? std::span(pulls_).first(size) : std::span<float>()});
+  if (!pass.looks_back) return outcomes;
+  cohorts_.cohort().take_rows(std::span(rows_).first(size));
+  bool changed = false;
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    changed = update_.after(number, here[i], part(starts_, i), received) || changed;
+  }
+  if (changed) cohorts_.cohort().put_rows(std::span(rows_).first(size));
+  return outcomes;
+}
+
+}  // namespace hanse

@@ -1,0 +1,57 @@
+// The forward pass of a network with a leading dimension of clients, each with parameters of its
+// own, as one graph of tensors.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "hanse/model/model.hpp"
+#include "makers.hpp"
+
+namespace hanse {
+
+class CohortForward {
+ public:
+  struct Dropout {
+    int64_t width;  // values a sample
+    double share;
+    int64_t steps = 1;  // a client's masks are drawn step by step: [steps, samples, width / steps]
+  };
+
+  virtual ~CohortForward() = default;
+
+  // In the order in which a forward pass meets them; only those with a share above 0.
+  const std::vector<Dropout>& dropouts() const { return dropouts_; }
+
+  // [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the tensors of the layout,
+  // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
+  // masks nothing is dropped.
+  virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                            std::span<const at::Tensor> masks) const = 0;
+
+  // Throws Error when samples in the host's memory are none of this network's.
+  virtual void check(const Batch& /*batch*/) const {}
+
+ protected:
+  std::vector<Dropout> dropouts_;
+};
+
+// That of the model which make_model() builds. REQUIRES: has_cohort(c.options.kind).
+std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c);
+
+// Of single kinds.
+std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c);
+std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c);
+std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c);
+
+// Images [B, C channels, height, width] of input [C, B, values].
+inline at::Tensor images_side_by_side(const at::Tensor& input, const std::vector<int64_t>& shape) {
+  return input.transpose(0, 1).reshape(
+      {input.size(1), input.size(0) * shape[0], shape[1], shape[2]});
+}
+
+}  // namespace hanse
