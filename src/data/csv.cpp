@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
@@ -147,6 +148,17 @@ Columns read_header(CsvScanner& scanner, const DataOptions& options) {
   return columns;
 }
 
+// Of one sample: the row of its features, or what they are together.
+std::vector<int64_t> shape_of(const Columns& columns, const DataOptions& options) {
+  if (options.shape.empty()) return {columns.features()};
+  double values = 1;
+  for (const int64_t extent : options.shape) values *= static_cast<double>(extent);
+  if (values == static_cast<double>(columns.features())) return options.shape;
+  throw InvalidArgument(fmt::format("the shape {} has {} values, the table {} feature columns",
+                                    options.shape, values, columns.features()),
+                        "data.shape", "leave it empty for a row of numbers");
+}
+
 std::optional<double> to_number(std::string_view text) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   double value = 0;
@@ -168,7 +180,6 @@ class CsvTable {
                             "a row is a sample");
     }
     if (!regression_) number_labels();
-    dataset_.shape = {columns_.features()};
     dataset_.storage = Storage::kFloat;
     return std::move(dataset_);
   }
@@ -297,7 +308,10 @@ Dataset read_csv(const std::string& file, const DataOptions& options) {
   const InputText text(file);
   CsvScanner scanner(file, content(text.view()));
   const Columns columns = read_header(scanner, options);
-  return CsvTable(scanner, columns, options.task == "regression").read();
+  std::vector<int64_t> shape = shape_of(columns, options);
+  Dataset dataset = CsvTable(scanner, columns, options.task == "regression").read();
+  dataset.shape = std::move(shape);
+  return dataset;
 }
 
 }  // namespace hanse

@@ -56,6 +56,12 @@ const Keys<Options> kCharacters =
     key.choice("vocabulary", &Options::vocabulary, {"ascii", "data"},
                "characters: a fixed list of 97, or those the texts have");
 
+// data.shape of kinds whose samples are mostly MNIST's.
+Keys<Options> image_key(const std::string& help) {
+  return with_default(key("shape", &Options::shape, at_least(1), help), &Options::shape,
+                      std::vector<int64_t>{1, 28, 28});
+}
+
 Keys<FederationOptions> samples_key(const std::string& help) {
   return federation_key("samples", &FederationOptions::samples, at_least(1), help);
 }
@@ -69,10 +75,9 @@ const std::vector<DataKind> kDataKinds = {
     {{{"images",
        "PNG and JPEG, a folder a class, as torchvision's ImageFolder",
        {kFolder, kTestSet,
-        with_default(key("shape", &Options::shape, at_least(1),
-                         "channels (1 grey, 3 colour), height and width, to which pictures are "
-                         "scaled; empty: as they are, all alike"),
-                     &Options::shape, std::vector<int64_t>())},
+        key("shape", &Options::shape, at_least(1),
+            "channels (1 grey, 3 colour), height and width, to which pictures are scaled; empty: "
+            "as they are, all alike")},
        check_picture_shape}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
@@ -96,6 +101,9 @@ const std::vector<DataKind> kDataKinds = {
        {kFile, key("label-column", &Options::label_column, "column of the label; empty: the last"),
         key("client-column", &Options::client_column,
             "column that names the client, for federation.partition = by-column; empty: none"),
+        key("shape", &Options::shape, at_least(1),
+            "shape that the feature columns have together, 1,28,28 for images; empty: a row of "
+            "numbers"),
         kTask}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
@@ -118,8 +126,7 @@ const std::vector<DataKind> kDataKinds = {
     {{{"leaf",
        "LEAF's JSON folders: FEMNIST, Shakespeare, Synthetic; FLUTE's files",
        {kFolder, kCharacters,
-        key("shape", &Options::shape, at_least(1),
-            "shape of one sample, of those with so many numbers")}}},
+        image_key("shape of one sample, of those with so many numbers")}}},
      {.own_clients = true},
      nullptr,
      [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
@@ -139,7 +146,7 @@ const std::vector<DataKind> kDataKinds = {
      {.own_clients = true, .mapped = true}},
     {{{"random",
        "random images in the shape asked for, for benchmarks",
-       {key("shape", &Options::shape, at_least(1), "shape of one sample"),
+       {image_key("shape of one sample"),
         key("classes", &Options::classes, at_least(0), "classes; 0: regression"),
         key("tokens", &Options::tokens, between(0, 1 << 24),
             "make samples of whole numbers below it; 0: of numbers in [0, 1]")},

@@ -111,6 +111,21 @@ TEST_F(CsvTest, ClassesKeepTheirNames) {
   EXPECT_EQ(read("label,x\n1,1\n-1,1\n").class_names, (std::vector<std::string>{"-1", "1"}));
 }
 
+TEST_F(CsvTest, FeatureColumnsTogetherHaveAShape) {
+  const std::string text = "label,p0,p1,p2,p3\n1,0,64,128,255\n";
+  const Dataset row = read(text);
+  EXPECT_EQ(row.shape, std::vector<int64_t>{4});
+  options_.shape = {1, 2, 2};
+  const Dataset image = read(text);
+  EXPECT_EQ(image.shape, options_.shape);
+  EXPECT_EQ(features_of(image), features_of(row));
+  options_.shape = {1, 2, 3};
+  expect_invalid([&] { read(text); },
+                 {"[1, 2, 3] has 6 values, the table 4 feature columns", "data.shape"});
+  options_.shape = {int64_t{1} << 33, int64_t{1} << 33};
+  expect_invalid([&] { read(text); }, {"the table 4 feature columns"});
+}
+
 TEST_F(CsvTest, BadCellsNameLineAndColumn) {
   const std::string head = "a,b,label\n1,2,0\n";
   expect_bad(head + "1,,0\n", "the cell is empty", ":3, column 'b'");

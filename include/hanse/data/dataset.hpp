@@ -88,8 +88,8 @@ struct DataOptions {
                                         // tff: name of the labels' dataset; cifar: coarse_label
   std::string client_column;            // csv: name of the column; empty: none
   std::string task = "classification";  // csv, npz: classification | regression
-  std::vector<int64_t> shape = {1, 28, 28};  // random: of one sample; images: empty, as they are
-  int64_t classes = 10;                      // random: classes
+  std::vector<int64_t> shape;        // of one sample; empty: as the data have it
+  int64_t classes = 10;              // random: classes
   int64_t tokens = 0;                // random: values are whole numbers below it; 0: in [0, 1]
   std::string standardize = "none";  // csv: none | client | all, see partition.hpp
   std::string normalize = "none";    // images: none | all | numbers, see src/data/normalize.hpp
