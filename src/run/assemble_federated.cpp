@@ -98,7 +98,7 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
     throw InvalidArgument("a loss of your own has one label a sample", "client.mixup",
                           "leave it at 0");
   });
-  agree_on(comm, [&] { train_for(network, path, parts.federation.classes()); });
+  agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
   note_file("client.objective", path, comm, parts);
 }
 
@@ -177,6 +177,21 @@ void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
   if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
 }
 
+// Refers to the update and to the settings.
+RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
+                       const FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  return {.update = *parts.update,
+          .rule = rule,
+          .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
+          .settings = settings,
+          .model_kind = job.model.kind,
+          .update_kind = job.client.kind,
+          .rule_kind = job.aggregator.kind,
+          .protocol = job.run.protocol,
+          .labels = parts.federation.label_form()};
+}
+
 // By parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -212,14 +227,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
-  const RoundNeeds needs{.update = *parts.update,
-                         .rule = rule_needs,
-                         .all_clients_first = parts.sampler && parts.sampler->needs_all_clients(),
-                         .settings = settings,
-                         .model_kind = job.model.kind,
-                         .update_kind = job.client.kind,
-                         .rule_kind = job.aggregator.kind,
-                         .protocol = job.run.protocol};
+  const RoundNeeds needs = round_needs(rule_needs, settings, parts);
   ChosenEngine chosen = build_engine(
       job, needs, {comm, federation, model, *parts.update, needs.rule, parts.stage.get()},
       *parts.host);

@@ -59,6 +59,7 @@ struct RoundNeeds {
   const FederatedSettings& settings;
   // What the user called them, for messages; the model's decides whether cohorts can train it.
   std::string model_kind, update_kind, rule_kind, protocol;
+  LabelForm labels = {};
 };
 
 // Something that an engine cannot do: what, the option that asks for it, and what else to use.

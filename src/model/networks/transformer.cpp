@@ -40,7 +40,8 @@ class TransformerModel final : public GraphModel {
     const auto d = static_cast<double>(sizes.embedding), length = static_cast<double>(sizes.length);
     const double a_token = 4 * d * d + 2 * d * static_cast<double>(sizes.units) + 2 * length * d;
     add_layer_work(static_cast<double>(sizes.layers) * length * a_token);
-    add_layer_work(d * static_cast<double>(sizes.outputs));
+    add_layer_work((sizes.every ? length : 1) * d * static_cast<double>(sizes.outputs));
+    if (sizes.every) later_ = at::ones({sizes.length, sizes.length}, at::kBool).triu(1);
   }
 
   int64_t vocabulary() const override { return sizes_.vocabulary; }
@@ -55,7 +56,7 @@ class TransformerModel final : public GraphModel {
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
       x = encode(x, leaves.data() + next, noise);
     }
-    return at::linear(x.mean(1), leaves[next], leaves[next + 1]);
+    return at::linear(sizes_.every ? x : x.mean(1), leaves[next], leaves[next + 1]);
   }
 
  private:
@@ -88,12 +89,14 @@ class TransformerModel final : public GraphModel {
     return normalize(y + dropout(fed, sizes_.dropout, noise), w[10], w[11]);
   }
 
-  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [rows, length, 3 d].
+  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [rows, length, 3 d]. Where every position
+  // has a label it looks at none behind it.
   at::Tensor attend(const at::Tensor& qkv, RandomStream* noise) const {
     const int64_t rows = qkv.size(0), length = qkv.size(1), width = sizes_.embedding / heads_;
     const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
     const double scale = 1 / std::sqrt(static_cast<double>(width));
-    const at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    if (sizes_.every) scores = scores.masked_fill(later_, -INFINITY);
     const at::Tensor shares = dropout(scores.softmax(-1), sizes_.dropout, noise);
     return at::matmul(shares, parts[2]).transpose(1, 2).reshape({rows, length, heads_ * width});
   }
@@ -106,6 +109,7 @@ class TransformerModel final : public GraphModel {
   SequenceSizes sizes_;
   int64_t heads_;
   at::Tensor positions_;  // [length, d]
+  at::Tensor later_;      // [length, length] is position j behind position i? Or none
 };
 
 }  // namespace

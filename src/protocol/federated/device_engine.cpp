@@ -33,6 +33,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {!has_cohort(needs.model_kind),
        {fmt::format("a {}{}", needs.model_kind, cannot), "model.kind",
         "use linear, mlp, cnn-leaf, cnn-cifar or lenet"}},
+      {needs.labels.values > 1 || needs.labels.multi_label,
+       {"a label of several values" + cannot, "data.kind", "use data with one label a sample"}},
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},
