@@ -93,8 +93,8 @@ void read_labels_place(const hdf5::File& file, int64_t samples, Header& header) 
   layout.multi_label = several;
   if (found.size() == 2) layout.label_values = found[1];
   if (found.empty() || found.size() > 2 || found[0] != samples || layout.label_values < 1) {
-    refuse_file(fmt::format("there are {} samples, and labels or targets of the extents {}",
-                            samples, found),
+    refuse_file(fmt::format("there are {} samples and {} labels or targets", samples,
+                            fmt::join(found, " x ")),
                 file.path(), "features");
   }
 }
