@@ -172,7 +172,7 @@ TEST_F(ScoresOnFile, OfSeveralLabelsAgainstSlowCounts) {
 
 TEST_F(ScoresOnFile, OfSeveralOutputs) {
   const auto federation = load({{1, 2}, {-1, 0.5F}}, "regression");
-  const auto found = scores("mse,mae", federation, {{3, 2}, {-1, 1}});
+  const auto found = scores("mse,mae", federation, {{-1, 2}, {-1, 1}});
   EXPECT_DOUBLE_EQ(found.at("mse"), (4 + 0.25) / 4);
   EXPECT_DOUBLE_EQ(found.at("mae"), (2 + 0.5) / 4);
 }
