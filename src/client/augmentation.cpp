@@ -101,8 +101,11 @@ void Augmentation::mix(GatheredBatch& batch, Batch& view) {
   }
   labels_ = batch.labels;
   targets_ = batch.targets;
-  if (!labels_.empty()) std::rotate(labels_.begin(), labels_.begin() + 1, labels_.end());
-  if (!targets_.empty()) std::rotate(targets_.begin(), targets_.begin() + 1, targets_.end());
+  const auto rotate = [&](auto& values) {  // by the label of one sample
+    std::rotate(values.begin(), values.begin() + std::ssize(values) / batch.rows, values.end());
+  };
+  rotate(labels_);
+  rotate(targets_);
   mixed_ = {.labels = labels_.empty() ? nullptr : labels_.data(),
             .targets = targets_.empty() ? nullptr : targets_.data(),
             .share = share};

@@ -32,6 +32,13 @@ std::vector<float> listed_weights(const std::string& text, int64_t classes) {
                         "give a weight for each class, in the order of the labels");
 }
 
+// Of a sequence those of all positions that have one.
+void count_labels(const Federation& federation, SampleRange range, std::span<int64_t> counts) {
+  for (const int32_t label : labels_of(federation, range)) {
+    if (label >= 0) ++counts[static_cast<std::size_t>(label)];
+  }
+}
+
 }  // namespace
 
 ClassWeights::ClassWeights(const ClientOptions& options, const Federation& federation)
@@ -39,7 +46,8 @@ ClassWeights::ClassWeights(const ClientOptions& options, const Federation& feder
   if (options.class_weights == "none") return;
   const int64_t classes = federation.classes();
   if (classes == 0) {
-    throw InvalidArgument("regression targets have no classes to weigh", kKey, "leave it at none");
+    throw InvalidArgument("targets and several labels a sample have no class to weigh it by", kKey,
+                          "leave it at none");
   }
   if (of_client_) return;
   if (options.class_weights != "all") {
@@ -48,10 +56,7 @@ ClassWeights::ClassWeights(const ClientOptions& options, const Federation& feder
   }
   std::vector<int64_t> counts(static_cast<std::size_t>(classes));
   for (int64_t client = 0; client < federation.clients(); ++client) {
-    const SampleRange range = federation.train(client);
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      ++counts[static_cast<std::size_t>(federation.labels()[static_cast<std::size_t>(i)])];
-    }
+    count_labels(federation, federation.train(client), counts);
   }
   balance(counts);
 }
@@ -60,8 +65,7 @@ const float* ClassWeights::of(int64_t begin, std::span<const int32_t> order) {
   if (of_client_) {
     std::vector<int64_t> counts(static_cast<std::size_t>(federation_.classes()));
     for (const int32_t offset : order) {
-      const auto sample = static_cast<std::size_t>(begin + offset);
-      ++counts[static_cast<std::size_t>(federation_.labels()[sample])];
+      count_labels(federation_, {begin + offset, begin + offset + 1}, counts);
     }
     balance(counts);
   }

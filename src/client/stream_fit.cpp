@@ -94,7 +94,7 @@ class RidgeFit final : public StreamFit {
     Matrix y = Matrix::Zero(batch.rows, outputs_);
     for (int64_t r = 0; r < batch.rows; ++r) {
       if (batch.labels == nullptr) {
-        y(r, 0) = batch.targets[r];
+        for (int64_t o = 0; o < outputs_; ++o) y(r, o) = batch.targets[r * outputs_ + o];
       } else if (outputs_ == 1) {
         y(r, 0) = batch.labels[r] == 1 ? 1 : -1;
       } else {

@@ -81,6 +81,10 @@ uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
                            std::ssize(layout.clients)};
   add(sizes, sizeof sizes);
   if (layout.common_test > 0) add(&layout.common_test, sizeof layout.common_test);
+  if (layout.label_values > 1 || layout.multi_label) {
+    const int64_t form[] = {layout.label_values, layout.multi_label ? 1 : 0};
+    add(form, sizeof form);
+  }
   add(layout.shape.data(), layout.shape.size() * sizeof(int64_t));
   std::vector<int64_t> ranges, validation;
   for (const ClientRanges& own : layout.clients) {
@@ -124,8 +128,9 @@ void split_part(const ClientLayout& layout, ClientSplitter&& splitter, const Sam
 
 void split_clients(const ClientLayout& layout, double test_fraction, double validation_fraction,
                    uint64_t seed, const SampleArrays& arrays) {
+  const bool stratified = arrays.labels && layout.label_values == 1;
   const std::span<const int32_t> labels(
-      arrays.labels, arrays.labels ? static_cast<std::size_t>(layout.samples()) : 0);
+      arrays.labels, stratified ? static_cast<std::size_t>(layout.samples()) : 0);
   if (test_fraction > 0) {
     split_part(layout, ClientSplitter(labels, layout.classes, test_fraction, seed), arrays,
                [](const ClientRanges& own) { return own.end; });

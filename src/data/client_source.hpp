@@ -18,32 +18,36 @@ constexpr int64_t kMostClasses = int64_t{1} << 24;
 struct ClientLayout {
   std::vector<int64_t> shape;  // of one sample
   Storage storage = Storage::kFloat;
-  int64_t classes = 0;                // 0: regression
+  int64_t classes = 0;  // see LabelForm
+  int64_t label_values = 1;
+  bool multi_label = false;
   std::vector<ClientRanges> clients;  // each begins where the one before it ends
   int64_t held_out = 0;               // the last ones: they have test samples only
   int64_t common_test = 0;            // samples behind the clients', of no client: for tests
   // As the data have them; empty: the data have numbers alone.
   std::vector<std::string> client_names;  // [clients.size()]
-  std::vector<std::string> class_names;   // [classes]
+  std::vector<std::string> class_names;   // [scored classes]
 
   int64_t client_samples() const { return clients.empty() ? 0 : clients.back().end; }
   int64_t samples() const { return client_samples() + common_test; }
   int64_t sample_values() const;
   int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
+  int64_t label_bytes() const { return label_values * 4; }  // labels and targets alike
+  LabelForm label_form() const { return {classes, label_values, multi_label}; }
 };
 
 // Where the samples go.
 struct SampleArrays {
   std::byte* features;  // [samples, sample_values], stored as the layout says
-  int32_t* labels;      // [samples]; null for regression
-  float* targets;       // [samples]; null for classification
+  int32_t* labels;      // [samples, label_values]; null: there are targets
+  float* targets;       // [samples, label_values]; null: there are labels
 
   // Calls f(array, bytes of one sample in it) for each array there is.
   template <class F>
   void for_each(const ClientLayout& layout, F f) const {
     f(features, layout.sample_bytes());
-    if (labels) f(reinterpret_cast<std::byte*>(labels), int64_t{sizeof(int32_t)});
-    if (targets) f(reinterpret_cast<std::byte*>(targets), int64_t{sizeof(float)});
+    if (labels) f(reinterpret_cast<std::byte*>(labels), layout.label_bytes());
+    if (targets) f(reinterpret_cast<std::byte*>(targets), layout.label_bytes());
   }
 };
 

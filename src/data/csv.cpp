@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
@@ -90,11 +91,12 @@ class CsvScanner {
 
 struct Columns {
   std::vector<std::string> names;
-  std::size_t label = 0;
+  std::vector<std::size_t> labels;  // at least one
   std::optional<std::size_t> client;
 
-  bool is_feature(std::size_t column) const { return column != label && column != client; }
-  int64_t features() const { return static_cast<int64_t>(names.size()) - (client ? 2 : 1); }
+  bool is_label(std::size_t column) const { return std::ranges::count(labels, column) > 0; }
+  bool is_feature(std::size_t column) const { return !is_label(column) && column != client; }
+  int64_t features() const { return std::ssize(names) - std::ssize(labels) - (client ? 1 : 0); }
 };
 
 std::vector<std::string> column_names(const CsvScanner& scanner) {
@@ -122,22 +124,37 @@ std::size_t find_column(const CsvScanner& scanner, const std::vector<std::string
                                     nearest(name, names), names.size()));
 }
 
+// One name, which may have a comma, or several.
+std::vector<std::size_t> find_labels(const CsvScanner& scanner,
+                                     const std::vector<std::string>& names,
+                                     const std::string& wanted) {
+  if (wanted.empty()) return {names.size() - 1};
+  if (std::ranges::count(names, wanted) > 0) {
+    return {find_column(scanner, names, wanted, "data.label-column")};
+  }
+  std::vector<std::size_t> labels;
+  for (const std::string& name : split_list(wanted)) {
+    labels.push_back(find_column(scanner, names, name, "data.label-column"));
+    if (std::ranges::count(labels, labels.back()) == 1) continue;
+    throw InvalidArgument(fmt::format("column '{}' is named twice", name), "data.label-column",
+                          "name every label's column once");
+  }
+  return labels;
+}
+
 Columns read_header(CsvScanner& scanner, const DataOptions& options) {
   if (!scanner.next()) {
     throw InvalidArgument("the file is empty", scanner.where(), "its first line names the columns");
   }
   Columns columns{.names = column_names(scanner)};
-  columns.label =
-      options.label_column.empty()
-          ? columns.names.size() - 1
-          : find_column(scanner, columns.names, options.label_column, "data.label-column");
+  columns.labels = find_labels(scanner, columns.names, options.label_column);
   if (!options.client_column.empty()) {
     columns.client =
         find_column(scanner, columns.names, options.client_column, "data.client-column");
   }
-  if (columns.client == columns.label) {
+  if (columns.client && columns.is_label(*columns.client)) {
     throw InvalidArgument(
-        fmt::format("column '{}' is both label and client", columns.names[columns.label]),
+        fmt::format("column '{}' is both label and client", columns.names[*columns.client]),
         scanner.where(), "set data.label-column and data.client-column to different columns");
   }
   if (columns.features() < 1) {
@@ -145,6 +162,17 @@ Columns read_header(CsvScanner& scanner, const DataOptions& options) {
                           "a row has at least one number beside label and client");
   }
   return columns;
+}
+
+// Of one sample: the row of its features, or what they are together.
+std::vector<int64_t> shape_of(const Columns& columns, const DataOptions& options) {
+  if (options.shape.empty()) return {columns.features()};
+  double values = 1;
+  for (const int64_t extent : options.shape) values *= static_cast<double>(extent);
+  if (values == static_cast<double>(columns.features())) return options.shape;
+  throw InvalidArgument(fmt::format("the shape {} has {} values, the table {} feature columns",
+                                    options.shape, values, columns.features()),
+                        "data.shape", "leave it empty for a row of numbers");
 }
 
 std::optional<double> to_number(std::string_view text) {
@@ -159,7 +187,14 @@ std::optional<double> to_number(std::string_view text) {
 class CsvTable {
  public:
   CsvTable(CsvScanner& scanner, const Columns& columns, bool regression)
-      : scanner_(scanner), columns_(columns), regression_(regression) {}
+      : scanner_(scanner),
+        columns_(columns),
+        regression_(regression),
+        several_(columns.labels.size() > 1) {
+    for (std::size_t column = 0; column < columns.names.size(); ++column) {
+      if (columns.is_feature(column)) features_.push_back(column);
+    }
+  }
 
   Dataset read() {
     while (scanner_.next()) read_row();
@@ -167,8 +202,16 @@ class CsvTable {
       throw InvalidArgument("there is no row below the header", scanner_.where(),
                             "a row is a sample");
     }
-    if (!regression_) number_labels();
-    dataset_.shape = {columns_.features()};
+    if (several_) {
+      dataset_.label_values = std::ssize(columns_.labels);
+      dataset_.multi_label = !regression_;
+      for (const std::size_t column : columns_.labels) {
+        if (!regression_) dataset_.class_names.push_back(columns_.names[column]);
+      }
+      dataset_.class_names = without_numbers(std::move(dataset_.class_names));
+    } else if (!regression_) {
+      number_labels();
+    }
     dataset_.storage = Storage::kFloat;
     return std::move(dataset_);
   }
@@ -181,13 +224,15 @@ class CsvTable {
                                         scanner_.fields().size(), columns_.names.size()),
                             where(last), "quote fields that hold a comma");
     }
-    for (std::size_t column = 0; column < columns_.names.size(); ++column) {
-      if (columns_.is_feature(column)) row_.push_back(read_float(column));
-    }
+    for (const std::size_t column : features_) row_.push_back(read_float(column));
     const auto values = std::as_bytes(std::span<const float>(row_));
     dataset_.features.insert(dataset_.features.end(), values.begin(), values.end());
     row_.clear();
-    read_label();
+    if (regression_ || several_) {
+      for (const std::size_t column : columns_.labels) read_target(column);
+    } else {
+      read_label(columns_.labels.front());
+    }
     if (columns_.client) read_client();
   }
 
@@ -206,20 +251,26 @@ class CsvTable {
     return rounded;
   }
 
-  void read_label() {
-    if (regression_) {
-      dataset_.targets.push_back(read_float(columns_.label));
-      return;
+  // A number, or the mark of one of several classes.
+  void read_target(std::size_t column) {
+    const float value = read_float(column);
+    if (!regression_ && value != 0 && value != 1) {
+      throw InvalidArgument(
+          fmt::format("one of several labels is 0 or 1, not '{}'", cell(column)), where(column),
+          "set data.task = regression for numbers, or name one column of data.label-column");
     }
-    const std::string& text = cell(columns_.label);
+    dataset_.targets.push_back(value);
+  }
+
+  void read_label(std::size_t column) {
+    const std::string& text = cell(column);
     const auto number = to_number(text);
     if (number && *number != std::floor(*number)) {
-      throw InvalidArgument(fmt::format("label '{}' is not an integer", text),
-                            where(columns_.label),
+      throw InvalidArgument(fmt::format("label '{}' is not an integer", text), where(column),
                             "set data.task = regression, or label classes by integers or text");
     }
     if (number && !std::isfinite(*number)) {
-      throw InvalidArgument(fmt::format("label '{}' is not finite", text), where(columns_.label),
+      throw InvalidArgument(fmt::format("label '{}' is not finite", text), where(column),
                             "replace it or remove the row");
     }
     numeric_labels_ = numeric_labels_ && number;
@@ -274,6 +325,8 @@ class CsvTable {
   CsvScanner& scanner_;
   const Columns& columns_;
   bool regression_;
+  bool several_;                       // label columns
+  std::vector<std::size_t> features_;  // columns
   Dataset dataset_;
   std::vector<float> row_;
   std::unordered_map<std::string, int32_t> seen_labels_;  // -> order of appearance
@@ -297,7 +350,10 @@ Dataset read_csv(const std::string& file, const DataOptions& options) {
   const InputText text(file);
   CsvScanner scanner(file, content(text.view()));
   const Columns columns = read_header(scanner, options);
-  return CsvTable(scanner, columns, options.task == "regression").read();
+  std::vector<int64_t> shape = shape_of(columns, options);
+  Dataset dataset = CsvTable(scanner, columns, options.task == "regression").read();
+  dataset.shape = std::move(shape);
+  return dataset;
 }
 
 }  // namespace hanse

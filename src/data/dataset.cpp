@@ -81,9 +81,10 @@ std::vector<std::string> without_numbers(std::vector<std::string> names) {
 }
 
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
-  if (dataset.labels.empty()) {
-    throw InvalidArgument("regression data have no classes to keep", "data.labels",
-                          "leave data.labels empty");
+  if (dataset.sample_classes().empty()) {
+    throw InvalidArgument(
+        "samples are kept by the one class of each, the data has " + dataset.label_form().text(),
+        "data.labels", "leave data.labels empty");
   }
   const auto new_label = renumbering(dataset.classes, labels);
   std::vector<int64_t> kept;

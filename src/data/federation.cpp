@@ -1,5 +1,6 @@
 #include "hanse/data/federation.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -31,6 +32,8 @@ FederationSizes sizes_of(const ClientLayout& layout, const SamplePlaces& places)
           .sample_values = layout.sample_values(),
           .storage = static_cast<int64_t>(layout.storage),
           .classes = layout.classes,
+          .label_values = layout.label_values,
+          .multi_label = layout.multi_label ? 1 : 0,
           .extents = std::ssize(layout.shape),
           .places = places};
 }
@@ -41,7 +44,7 @@ SamplePlaces place(const ClientLayout& layout) {
   SamplePlaces places{.features = 0};
   int64_t& second = layout.classes > 0 ? places.labels : places.targets;
   second = round(layout.samples() * layout.sample_bytes());
-  places.bytes = second + round(4 * layout.samples());
+  places.bytes = second + round(layout.samples() * layout.label_bytes());
   return places;
 }
 
@@ -249,26 +252,23 @@ void Federation::normalize(int64_t count, float* out) const {
 
 namespace {
 
-// out[i] <- all[begin + order[i]], when there are such values.
+// The `each` values of samples begin + order[i] of `all`, when there are such values.
 template <class T>
-void pick(std::span<const T> all, int64_t begin, std::span<const int32_t> order,
+void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const int32_t> order,
           std::vector<T>& out) {
-  out.resize(all.empty() ? 0 : order.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = all[static_cast<std::size_t>(begin + order[i])];
+  out.resize(all.empty() ? 0 : order.size() * to_index(each));
+  T* to = out.data();
+  for (std::size_t i = 0; i < order.size() && !all.empty(); ++i, to += each) {
+    std::copy_n(all.data() + (begin + order[i]) * each, each, to);
   }
 }
 
 }  // namespace
 
 void Federation::gather_labels(int64_t begin, std::span<const int32_t> order,
-                               std::vector<int32_t>& out) const {
-  pick(labels(), begin, order, out);
-}
-
-void Federation::gather_targets(int64_t begin, std::span<const int32_t> order,
-                                std::vector<float>& out) const {
-  pick(targets(), begin, order, out);
+                               std::vector<int32_t>& labels, std::vector<float>& targets) const {
+  pick(this->labels(), sizes_.label_values, begin, order, labels);
+  pick(this->targets(), sizes_.label_values, begin, order, targets);
 }
 
 void Federation::prefetch(int64_t begin, std::span<const int32_t> order) const {

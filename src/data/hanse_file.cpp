@@ -33,6 +33,7 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   file.write_attribute("classes", layout.classes);
   file.write_attribute("held_out", layout.held_out);
   if (layout.common_test > 0) file.write_attribute("common_test", layout.common_test);
+  if (layout.multi_label) file.write_attribute("multi_label", 1);
   for (const auto& [storage, name] : kEncodings) {
     if (storage == layout.storage) file.write_attribute("encoding", std::string(name));
   }
@@ -51,10 +52,11 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   if (!layout.class_names.empty()) file.write("class_names", layout.class_names);
   digest = add("digest", hdf5::kTypeOf<int64_t>, {1});
   SamplePlaces places;
+  const std::vector<int64_t> label_shape = label_extents(layout.samples(), layout.label_form());
   if (layout.classes > 0) {
-    places.labels = add("labels", hdf5::kTypeOf<int32_t>, {layout.samples()});
+    places.labels = add("labels", hdf5::kTypeOf<int32_t>, label_shape);
   } else {
-    places.targets = add("targets", hdf5::kTypeOf<float>, {layout.samples()});
+    places.targets = add("targets", hdf5::kTypeOf<float>, label_shape);
   }
   std::vector<int64_t> shape = layout.shape;
   shape.insert(shape.begin(), layout.samples());
@@ -83,7 +85,7 @@ std::vector<ByteRange> sample_ranges(const SamplePlaces& places, const ClientLay
   const int64_t second = layout.classes > 0 ? places.labels : places.targets;
   std::vector<ByteRange> ranges = {
       {places.features, places.features + layout.samples() * layout.sample_bytes()},
-      {second, second + layout.samples() * int64_t{sizeof(int32_t)}}};
+      {second, second + layout.samples() * layout.label_bytes()}};
   std::ranges::sort(ranges, {}, &ByteRange::begin);
   return ranges;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "hanse/data/dataset.hpp"
 #include "hanse/data/hdf5_file.hpp"
@@ -16,6 +17,12 @@ constexpr std::array<std::pair<Storage, const char*>, 3> kEncodings = {
 
 inline hdf5::Type feature_type(Storage storage) {
   return storage == Storage::kFloat ? hdf5::kTypeOf<float> : hdf5::kTypeOf<uint8_t>;
+}
+
+// Of labels and targets: a sample's have an extent where there are several.
+inline std::vector<int64_t> label_extents(int64_t samples, const LabelForm& form) {
+  if (form.values == 1 && !form.multi_label) return {samples};
+  return {samples, form.values};
 }
 
 }  // namespace hanse

@@ -40,6 +40,9 @@ const Keys<Options> kFile = key("path", &Options::path, "file");
 const Keys<Options> kFolder = key("path", &Options::path, "folder");
 const Keys<Options> kTask =
     key.choice("task", &Options::task, {"classification", "regression"}, "what the labels are");
+const Keys<Options> kArrayTask =
+    key.choice("task", &Options::task, {"classification", "regression", "sequence"},
+               "what the labels are; sequence: a class for each position of a sample");
 const Keys<Options> kTestSet = keys_of<Options>("evaluate")
                                    .choice("test", &Options::test, {"own", "common"},
                                            "test samples that the data have: pooled with the "
@@ -47,14 +50,23 @@ const Keys<Options> kTestSet = keys_of<Options>("evaluate")
                                            "model (common)");
 const Keys<Options> kTexts{
     key("window", &Options::window, at_least(1), "tokens of a text that predict the next one"),
-    key("stride", &Options::stride, at_least(1),
-        "tokens of a text from one that is predicted to the next"),
+    key("stride", &Options::stride, or_auto(at_least(1)),
+        "tokens of a text from the last one that a sample predicts to that of the next sample; "
+        "auto: 1, with data.targets = every the window"),
+    key.choice("targets", &Options::targets, {"last", "every"},
+               "what a sample predicts: the token behind its window, or behind every token of it"),
     key("max-samples", &Options::max_samples, at_least(0),
         "most samples that a client makes of its training and of its test texts, the first "
         "ones; 0: all")};
 const Keys<Options> kCharacters =
     key.choice("vocabulary", &Options::vocabulary, {"ascii", "data"},
                "characters: a fixed list of 97, or those the texts have");
+
+// data.shape of kinds whose samples are mostly MNIST's.
+Keys<Options> image_key(const std::string& help) {
+  return with_default(key("shape", &Options::shape, at_least(1), help), &Options::shape,
+                      std::vector<int64_t>{1, 28, 28});
+}
 
 Keys<FederationOptions> samples_key(const std::string& help) {
   return federation_key("samples", &FederationOptions::samples, at_least(1), help);
@@ -69,10 +81,9 @@ const std::vector<DataKind> kDataKinds = {
     {{{"images",
        "PNG and JPEG, a folder a class, as torchvision's ImageFolder",
        {kFolder, kTestSet,
-        with_default(key("shape", &Options::shape, at_least(1),
-                         "channels (1 grey, 3 colour), height and width, to which pictures are "
-                         "scaled; empty: as they are, all alike"),
-                     &Options::shape, std::vector<int64_t>())},
+        key("shape", &Options::shape, at_least(1),
+            "channels (1 grey, 3 colour), height and width, to which pictures are scaled; empty: "
+            "as they are, all alike")},
        check_picture_shape}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
@@ -86,16 +97,21 @@ const std::vector<DataKind> kDataKinds = {
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
        return read_cifar(data.path, data.label_column);
      }},
-    {{{"npz", "NumPy's arrays x, y and, where clients are given, client", {kFile, kTask}}},
+    {{{"npz", "NumPy's arrays x, y and, where clients are given, client", {kFile, kArrayTask}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) {
        return read_npz(data.path, data.task);
      }},
     {{{"csv",
        "numeric columns, a label column, a client column",
-       {kFile, key("label-column", &Options::label_column, "column of the label; empty: the last"),
+       {kFile,
+        key("label-column", &Options::label_column,
+            "column of the label, or columns of several, separated by commas; empty: the last"),
         key("client-column", &Options::client_column,
             "column that names the client, for federation.partition = by-column; empty: none"),
+        key("shape", &Options::shape, at_least(1),
+            "shape that the feature columns have together, 1,28,28 for images; empty: a row of "
+            "numbers"),
         kTask}}},
      {},
      [](const DataOptions& data, int64_t, int64_t, uint64_t) { return read_csv(data.path, data); }},
@@ -104,7 +120,10 @@ const std::vector<DataKind> kDataKinds = {
        {kFile,
         key("test-path", &Options::test_path,
             "file of the clients' test samples; empty: data.test-fraction splits the others"),
-        key("label-column", &Options::label_column, "dataset of the labels"),
+        key("label-column", &Options::label_column,
+            "dataset of the labels; tags: of the tags of Stack Overflow's posts"),
+        key("tags", &Options::tags, between(1, 1 << 20),
+            "tags (Stack Overflow): so many of the most frequent ones"),
         key("feature-column", &Options::feature_column,
             "dataset of the features; empty: pixels, image, snippets, tokens or title"),
         kTexts, kCharacters,
@@ -117,9 +136,7 @@ const std::vector<DataKind> kDataKinds = {
      }},
     {{{"leaf",
        "LEAF's JSON folders: FEMNIST, Shakespeare, Synthetic; FLUTE's files",
-       {kFolder, kCharacters,
-        key("shape", &Options::shape, at_least(1),
-            "shape of one sample, of those with so many numbers")}}},
+       {kFolder, kCharacters, image_key("shape of one sample, of those with so many numbers")}}},
      {.own_clients = true},
      nullptr,
      [](const DataOptions& data, const FederationOptions&, uint64_t seed) {
@@ -139,7 +156,7 @@ const std::vector<DataKind> kDataKinds = {
      {.own_clients = true, .mapped = true}},
     {{{"random",
        "random images in the shape asked for, for benchmarks",
-       {key("shape", &Options::shape, at_least(1), "shape of one sample"),
+       {image_key("shape of one sample"),
         key("classes", &Options::classes, at_least(0), "classes; 0: regression"),
         key("tokens", &Options::tokens, between(0, 1 << 24),
             "make samples of whole numbers below it; 0: of numbers in [0, 1]")},

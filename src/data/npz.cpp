@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "channels.hpp"
+#include "client_source.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -99,6 +100,7 @@ void read_features(NpyArray& x, Dataset& dataset) {
   }
 }
 
+// One value for each sample.
 void require_line(const NpyArray& array, int64_t samples) {
   const auto& shape = array.shape();
   const bool is_line = shape.size() == 1 || (shape.size() == 2 && shape[1] == 1);
@@ -135,8 +137,56 @@ void number_array(NpyArray& array, std::vector<Number>& numbers, std::vector<std
   }
 }
 
-void read_targets(NpyArray& y, bool regression, Dataset& dataset) {
-  if (regression) {
+constexpr const char* kRowsHint = "y has the shape [samples, positions]";
+
+// Classes are numbers from 0; -1: the position has none.
+void read_sequences(NpyArray& y, Dataset& dataset) {
+  if (y.is_text() || y.kind() == 'f') {
+    y.refuse("classes of positions are integers, these are not", "number the classes from 0");
+  }
+  if (dataset.label_values != dataset.sample_values()) {
+    y.refuse(fmt::format("a sample has {} labels and {} positions", dataset.label_values,
+                         dataset.sample_values()),
+             kRowsHint);
+  }
+  int64_t place = 0, labelled = 0;
+  for (const int64_t label : y.integers()) {
+    if (label < -1 || label >= kMostClasses) {
+      y.refuse(fmt::format("the label {} is no class", label), "classes count from 0; -1: none");
+    }
+    dataset.labels.push_back(static_cast<int32_t>(label));
+    dataset.classes = std::max(dataset.classes, label + 1);
+    labelled = (place % dataset.label_values == 0 ? 0 : labelled) + (label >= 0 ? 1 : 0);
+    if (++place % dataset.label_values == 0 && labelled == 0) {
+      y.refuse(
+          fmt::format("no position of sample {} has a label", place / dataset.label_values - 1),
+          "leave such samples out");
+    }
+  }
+}
+
+// y of shape [samples, values]: several targets or labels a sample, or a class a position.
+void read_rows(NpyArray& y, const std::string& task, Dataset& dataset) {
+  dataset.label_values = y.shape()[1];
+  if (task == "sequence") return read_sequences(y, dataset);
+  dataset.multi_label = task == "classification";
+  if (y.is_text()) y.refuse("y holds texts", "several labels a sample are numbers");
+  dataset.targets.resize(to_index(y.size()));
+  y.read_floats(dataset.targets.data(), y.size());
+  if (!dataset.multi_label) return;
+  const auto bad = std::ranges::find_if(dataset.targets, [](float v) { return v != 0 && v != 1; });
+  if (bad == dataset.targets.end()) return;
+  y.refuse(fmt::format("sample {} has {} among its labels, which are 0 or 1, one a class",
+                       (bad - dataset.targets.begin()) / dataset.label_values, *bad),
+           "set data.task = regression for numbers, or sequence for a class of each position");
+}
+
+void read_targets(NpyArray& y, const std::string& task, int64_t samples, Dataset& dataset) {
+  const bool rows = y.shape().size() == 2 && (y.shape()[1] > 1 || task == "sequence");
+  if (rows && y.shape()[0] == samples && y.shape()[1] > 0) return read_rows(y, task, dataset);
+  require_line(y, samples);
+  if (task == "sequence") y.refuse("a sequence has a class for each of its positions", kRowsHint);
+  if (task == "regression") {
     if (y.is_text()) y.refuse("y holds texts", "data.task = classification makes classes of them");
     dataset.targets.resize(to_index(y.size()));
     return y.read_floats(dataset.targets.data(), y.size());
@@ -159,8 +209,7 @@ Dataset read_npz(const std::string& path, const std::string& task) {
   read_features(file.open("x", array), dataset);
   const int64_t samples = array->shape().front();
   NpyArray& y = file.open("y", array);
-  require_line(y, samples);
-  read_targets(y, task == "regression", dataset);
+  read_targets(y, task, samples, dataset);
   if (!file.has("client")) return dataset;
   NpyArray& client = file.open("client", array);
   require_line(client, samples);

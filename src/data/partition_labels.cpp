@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kAttempts = 20;
 
 void require_labels(const Dataset& dataset, const FederationOptions& options) {
-  if (!dataset.labels.empty()) return;
-  throw InvalidArgument(fmt::format("partition {} needs class labels, the data are for regression",
-                                    options.partition),
+  if (!dataset.sample_classes().empty()) return;
+  throw InvalidArgument(fmt::format("partition {} needs one class a sample, the data has {}",
+                                    options.partition, dataset.label_form().text()),
                         "federation.partition", "use iid, sizes, power-law or by-column");
 }
 

@@ -30,6 +30,8 @@ class PartitionedSource final : public ClientSource {
     layout_.shape = dataset_.shape;
     layout_.storage = dataset_.storage;
     layout_.classes = dataset_.classes;
+    layout_.label_values = dataset_.label_values;
+    layout_.multi_label = dataset_.multi_label;
     for (std::size_t c = 0; c < partition_.train_end.size(); ++c) {
       layout_.clients.push_back({partition_.offsets[c], partition_.train_end[c],
                                  partition_.offsets[c + 1],
@@ -42,8 +44,9 @@ class PartitionedSource final : public ClientSource {
     copy_ordered(out.features, dataset_.features.data(), order, 0, dataset_.sample_bytes());
     auto* labels = reinterpret_cast<std::byte*>(out.labels);
     auto* targets = reinterpret_cast<std::byte*>(out.targets);
-    if (labels) copy_ordered(labels, dataset_.labels.data(), order, 0, sizeof(int32_t));
-    if (targets) copy_ordered(targets, dataset_.targets.data(), order, 0, sizeof(float));
+    const int64_t width = layout_.label_bytes();
+    if (labels) copy_ordered(labels, dataset_.labels.data(), order, 0, width);
+    if (targets) copy_ordered(targets, dataset_.targets.data(), order, 0, width);
   }
 
  private:

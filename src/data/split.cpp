@@ -135,14 +135,14 @@ int64_t ClientSplitter::split(std::span<int64_t> own, uint64_t client) {
 
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
                       uint64_t seed) {
-  ClientSplitter splitter(dataset.labels, dataset.classes, test_fraction, seed);
+  ClientSplitter splitter(dataset.sample_classes(), dataset.classes, test_fraction, seed);
   if (test_fraction > 0) split_each(partition, splitter);
 }
 
 void split_validation(Partition& partition, const Dataset& dataset,
                       const std::vector<std::string>& names, double validation_fraction,
                       uint64_t seed) {
-  ClientSplitter splitter(dataset.labels, dataset.classes, validation_fraction, seed,
+  ClientSplitter splitter(dataset.sample_classes(), dataset.classes, validation_fraction, seed,
                           kValidationPart);
   if (validation_fraction == 0) return;
   std::vector<int64_t> before = partition.train_end;

@@ -33,7 +33,7 @@ void require_training(int64_t n, double validation_fraction, const std::string& 
 
 class ClientSplitter {
  public:
-  // `labels` of all samples, empty for regression; outlives the object.
+  // `labels` of all samples, empty unless each has one class; outlives the object.
   // Throws InvalidArgument when the fraction is no part.
   ClientSplitter(std::span<const int32_t> labels, int64_t classes, double wanted, uint64_t seed,
                  const SamplePart& part = kTestPart);

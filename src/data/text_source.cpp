@@ -26,7 +26,9 @@ class TokenSource final : public ClientSource {
       : reader_(std::move(reader)),
         vocabulary_(std::move(vocabulary)),
         data_(data),
+        every_(data.targets == "every"),
         min_samples_(std::max<int64_t>(min_samples, 1)) {
+    if (data_.stride == 0) data_.stride = every_ ? data_.window : 1;
     survey();
   }
 
@@ -93,10 +95,16 @@ class TokenSource final : public ClientSource {
   void survey();
   void choose(const std::vector<Parts>& tokens);
   void write_windows(Tokens tokens, int64_t begin, int64_t end, const SampleArrays& out) const;
+  void write_window(Tokens tokens, int64_t sample, int32_t* label, const SampleArrays& out) const;
+  void write_sequence(Tokens tokens, int64_t sample, int32_t* labels,
+                      const SampleArrays& out) const;
+  void write_features(Tokens tokens, std::size_t padding, int64_t sample,
+                      const SampleArrays& out) const;
 
   std::unique_ptr<TextReader> reader_;
   std::unique_ptr<Vocabulary> vocabulary_;
   DataOptions data_;
+  bool every_;  // token of a window is followed by a target
   int64_t min_samples_;
   std::vector<std::size_t> kept_;  // the reader's clients, in the layout's order
 };
@@ -112,6 +120,7 @@ void TokenSource::survey() {
   vocabulary_->freeze();
   layout_.shape = {data_.window};
   layout_.classes = vocabulary_->size();
+  layout_.label_values = every_ ? data_.window : 1;
   layout_.storage = layout_.classes <= 256 ? Storage::kToken : Storage::kFloat;
   choose(tokens);
 }
@@ -152,22 +161,49 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
 
 void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
                                 const SampleArrays& out) const {
-  const auto window = static_cast<std::size_t>(data_.window);
   for (int64_t sample = begin; sample < end; ++sample) {
-    const auto next = static_cast<std::size_t>(1 + (sample - begin) * data_.stride);
-    const Tokens last = tokens.first(next).last(std::min(next, window));
-    const auto write = [&](auto* values) {
-      using T = std::remove_pointer_t<decltype(values)>;
-      values = std::fill_n(values, window - last.size(), T{Vocabulary::kPadding});
-      for (const int32_t token : last) *values++ = static_cast<T>(token);
-    };
-    std::byte* features = out.features + sample * layout_.sample_bytes();
-    if (layout_.storage == Storage::kToken) {
-      write(reinterpret_cast<uint8_t*>(features));
-    } else {
-      write(reinterpret_cast<float*>(features));
-    }
-    out.labels[sample] = tokens[next];
+    const auto place = static_cast<std::size_t>((sample - begin) * data_.stride);
+    int32_t* labels = out.labels + sample * layout_.label_values;
+    every_ ? write_sequence(tokens.subspan(place), sample, labels, out)
+           : write_window(tokens.first(place + 2), sample, labels, out);
+  }
+}
+
+// The tokens before the last one, which is the label.
+void TokenSource::write_window(Tokens tokens, int64_t sample, int32_t* label,
+                               const SampleArrays& out) const {
+  const auto window = static_cast<std::size_t>(data_.window);
+  const Tokens before = tokens.first(tokens.size() - 1);
+  const Tokens last = before.last(std::min(before.size(), window));
+  write_features(last, window - last.size(), sample, out);
+  *label = tokens.back();
+}
+
+// The first tokens, each with the one behind it as label; behind the text's end -1.
+void TokenSource::write_sequence(Tokens tokens, int64_t sample, int32_t* labels,
+                                 const SampleArrays& out) const {
+  const auto window = static_cast<std::size_t>(data_.window);
+  const Tokens used = tokens.first(std::min(tokens.size() - 1, window));
+  write_features(used, 0, sample, out);
+  labels = std::copy_n(tokens.begin() + 1, used.size(), labels);
+  std::fill_n(labels, window - used.size(), -1);
+}
+
+// With so much padding on the left, and on the right what is left of the window.
+void TokenSource::write_features(Tokens tokens, std::size_t padding, int64_t sample,
+                                 const SampleArrays& out) const {
+  const auto behind = static_cast<std::size_t>(data_.window) - padding - tokens.size();
+  const auto write = [&](auto* values) {
+    using T = std::remove_pointer_t<decltype(values)>;
+    values = std::fill_n(values, padding, T{Vocabulary::kPadding});
+    for (const int32_t token : tokens) *values++ = static_cast<T>(token);
+    std::fill_n(values, behind, T{Vocabulary::kPadding});
+  };
+  std::byte* features = out.features + sample * layout_.sample_bytes();
+  if (layout_.storage == Storage::kToken) {
+    write(reinterpret_cast<uint8_t*>(features));
+  } else {
+    write(reinterpret_cast<float*>(features));
   }
 }
 
@@ -264,10 +300,14 @@ class RoleReader final : public TextReader {
 std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> reader,
                                                 std::unique_ptr<Vocabulary> vocabulary,
                                                 const DataOptions& data, int64_t min_samples) {
-  if (data.window < 1 || data.stride < 1) {
+  if (data.window < 1 || data.stride < 0) {
     throw InvalidArgument(
         fmt::format("a window of {} and a stride of {}", data.window, data.stride),
         "data.window, data.stride", "both are at least 1");
+  }
+  if (data.window == 1 && data.targets == "every") {
+    throw InvalidArgument("a window of 1 has one target alone", "data.window",
+                          "use a longer one, or data.targets = last");
   }
   return std::make_unique<TokenSource>(std::move(reader), std::move(vocabulary), data, min_samples);
 }

@@ -31,6 +31,9 @@ class TextReader {
 
 // Sample: data.window tokens, on the left filled up with padding, and as label the token that
 // follows them; the second token of a text is the first to be predicted, then every data.stride-th.
+// With data.targets = every it is the data.window tokens from the first, then from every
+// data.stride-th on, and as labels the tokens behind each of them; on the right, where the text has
+// ended, padding with the label -1.
 // Of each client the first data.max_samples count, in training and in test. Without test texts the
 // end of every client's text, data.test_fraction of it, becomes them, and the end of what is left,
 // data.validation_fraction of it, validation samples. The parts are texts of their own: no window

@@ -1,68 +1,20 @@
 // TensorFlow Federated's data sets; data/README.md has the grammar.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
 #include "text_source.hpp"
-#include "tff_file.hpp"
+#include "tff_pair.hpp"
+#include "tff_tags.hpp"
 
 namespace hanse {
 
 namespace {
-
-// The train file and, when there is one, the test file; clients are matched by name.
-class TffPair {
- public:
-  TffPair(const std::string& train, const std::string& test) : train_(train) {
-    if (!test.empty()) test_.emplace(test);
-    for (int64_t c = 0; c < train_.clients(); ++c) clients_.push_back({c, -1});
-    if (test_) match();
-  }
-
-  bool has_test() const { return test_.has_value(); }
-  // Those of the train file by name, then those of the test file alone.
-  int64_t clients() const { return std::ssize(clients_); }
-  const TffFile& train_file() const { return train_; }
-  const std::string& name(int64_t client) const {
-    const auto [in_train, in_test] = clients_[static_cast<std::size_t>(client)];
-    return in_train >= 0 ? train_.name(in_train) : test_->name(in_test);
-  }
-
-  // A dataset of a client in the train file (0) or the test file (1); nothing where that does not
-  // have the client.
-  std::optional<hdf5::Dataset> dataset(int part, int64_t client, const std::string& name) const {
-    const int64_t at = clients_[static_cast<std::size_t>(client)][static_cast<std::size_t>(part)];
-    if (at < 0) return std::nullopt;
-    return (part == 0 ? train_ : *test_).dataset(at, name);
-  }
-
- private:
-  void match() {
-    std::unordered_map<std::string, std::size_t> place;
-    for (int64_t c = 0; c < train_.clients(); ++c) {
-      place.emplace(train_.name(c), static_cast<std::size_t>(c));
-    }
-    for (int64_t c = 0; c < test_->clients(); ++c) {
-      const auto found = place.find(test_->name(c));
-      if (found == place.end()) {
-        clients_.push_back({-1, c});
-      } else {
-        clients_[found->second][1] = c;
-      }
-    }
-  }
-
-  TffFile train_;
-  std::optional<TffFile> test_;
-  std::vector<std::array<int64_t, 2>> clients_;  // where each file has it; -1: it has not
-};
 
 [[noreturn]] void refuse(const std::string& what, const hdf5::Dataset& dataset,
                          const std::string& hint) {
@@ -292,14 +244,15 @@ std::string find_features(const TffFile& file, const std::string& given) {
       fmt::format("set data.feature-column; the first client has: {}", fmt::join(names, ", ")));
 }
 
-void check_no_labels(const DataOptions& data, const std::string& features) {
-  if (data.label_column == DataOptions().label_column) return;
-  throw InvalidArgument(fmt::format("{} are texts, which predict their own next token: {} is no "
-                                    "label of theirs",
-                                    features, data.label_column),
-                        "data.label-column",
-                        "leave it out; of Stack Overflow's posts, which have several tags each, "
-                        "the next word is learnt");
+// Have the texts labels of their own, which are texts too? Without, they predict their next token.
+bool has_tags(const TffFile& file, const std::string& features, const std::string& label) {
+  if (label == DataOptions().label_column) return false;
+  if (std::ranges::count(file.names(0), label) > 0 && has_texts(file.dataset(0, label)))
+    return true;
+  throw InvalidArgument(
+      fmt::format("{} are texts, which predict their own next token: {} is no label of theirs",
+                  features, label),
+      "data.label-column", "leave it out; tags predicts the tags of Stack Overflow's posts");
 }
 
 }  // namespace
@@ -307,14 +260,15 @@ void check_no_labels(const DataOptions& data, const std::string& features) {
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed) {
   std::unique_ptr<TffPair> files;
   std::string features;
-  bool text = false;
+  bool text = false, tags = false;
   read_input([&] {
     files = std::make_unique<TffPair>(data.path, data.test_path);
     features = find_features(files->train_file(), data.feature_column);
     text = has_texts(files->train_file().dataset(0, features));
+    tags = text && has_tags(files->train_file(), features, data.label_column);
   });
   if (!text) return std::make_unique<ArraySource>(std::move(files), features, data, seed);
-  check_no_labels(data, features);
+  if (tags) return make_tag_source(std::move(files), features, data, seed);
   const bool words = std::ranges::count(kWords, features) > 0;
   return make_token_source(std::make_unique<TffTexts>(std::move(files), features),
                            words ? make_word_vocabulary(data.vocabulary_size)

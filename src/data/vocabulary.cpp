@@ -78,13 +78,9 @@ class WordVocabulary final : public Vocabulary {
   }
 
   void freeze() override {
-    std::vector<std::pair<std::string, int64_t>> words(counts_.begin(), counts_.end());
+    const std::vector<std::string> words = most_frequent(counts_, wanted_);
     counts_.clear();
-    std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) {
-      return a.second != b.second ? a.second > b.second : a.first < b.first;
-    });
-    words.resize(std::min(words.size(), static_cast<std::size_t>(wanted_)));
-    for (const auto& [word, count] : words) {
+    for (const std::string& word : words) {
       number_of_.emplace(word, kFirstWord + static_cast<int32_t>(number_of_.size()));
     }
   }
@@ -101,7 +97,6 @@ class WordVocabulary final : public Vocabulary {
 
  private:
   static constexpr int32_t kUnknown = 1;
-  static constexpr int32_t kFirstWord = 3;
   static constexpr const char* kBlanks = " \t\r\n\f\v";
 
   template <class Work>
@@ -146,6 +141,18 @@ std::unique_ptr<Vocabulary> make_character_vocabulary(const std::string& name) {
 
 std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size) {
   return std::make_unique<WordVocabulary>(size);
+}
+
+std::vector<std::string> most_frequent(const std::unordered_map<std::string, int64_t>& counts,
+                                       int64_t wanted) {
+  std::vector<std::pair<int64_t, std::string>> words;  // by minus their counts
+  for (const auto& [word, count] : counts) words.emplace_back(-count, word);
+  std::ranges::sort(words);
+  std::vector<std::string> found;
+  for (auto& [count, word] : words) {
+    if (std::ssize(found) < wanted) found.push_back(std::move(word));
+  }
+  return found;
 }
 
 }  // namespace hanse

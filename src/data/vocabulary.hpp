@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace hanse {
@@ -19,6 +20,7 @@ char32_t next_character(std::string_view text, std::size_t& at);
 class Vocabulary {
  public:
   static constexpr int32_t kPadding = 0;
+  static constexpr int32_t kFirstWord = 3;  // of a vocabulary of words
 
   virtual ~Vocabulary() = default;
   // Learns from a text and returns the number of its tokens. REQUIRES: before freeze().
@@ -41,5 +43,10 @@ std::unique_ptr<Vocabulary> make_character_vocabulary(const std::string& name);
 // Words between white space: 0 padding, 1 any other word, 2 the end of a text, from 3 on the `size`
 // most frequent ones, equally frequent ones by their bytes.
 std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size);
+
+// The `wanted` most frequent words, or all, the most frequent one first, equally frequent ones by
+// their bytes.
+std::vector<std::string> most_frequent(const std::unordered_map<std::string, int64_t>& counts,
+                                       int64_t wanted);
 
 }  // namespace hanse

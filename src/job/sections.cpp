@@ -100,7 +100,8 @@ void bind_federation(OptionTable& table, FederationOptions& federation) {
 
 void bind_model(OptionTable& table, ModelOptions& model) {
   table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
-                   "loss of one sample; the mean over a batch is minimised");
+                   "loss of one sample; the mean over a batch is minimised. binary-logistic is for "
+                   "two classes, and for several labels a sample (sigmoid cross-entropy)");
   table.add_choice("model.init", model.init, {"auto", "uniform", "zeros"},
                    "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
                    "torchscript: the file's; uniform: the same, not for torchscript");
@@ -242,7 +243,9 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
   table.add("evaluate.metrics", evaluate.metrics,
             "metrics of each client's test samples beside loss, accuracy and AUROC, separated by "
             "commas: top5, balanced-accuracy, f1 (two classes), classes (classes.csv), confusion "
-            "(confusion.csv, of the last evaluation); empty: none");
+            "(confusion.csv, of the last evaluation), hit-rate@k, ndcg@k, mrr, perplexity, of "
+            "several labels recall@k, average-precision, micro-f1, of regression mse, mae; empty: "
+            "none");
   table.add(
       "evaluate.metric", evaluate.metric.path,
       "a Python file or a library with a metric of your own over the clients: more columns of "

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 
+#include <fmt/format.h>
+
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 
@@ -98,11 +100,15 @@ class CrossEntropy final : public Loss {
   std::string name() const override { return "cross-entropy"; }
 
   double loss_and_delta(const Batch& batch, float* logits) const override {
-    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    const auto rows = static_cast<float>(batch.rows);
+    if (positions() == 1) return sum_losses(batch.labels, batch.rows, 1.0f / rows, logits);
     double loss = 0;
-    for (int64_t r = 0; r < batch.rows; r += kBlock) {
-      loss += cross_entropy_block(batch.labels + r, std::min(kBlock, batch.rows - r), outputs(),
-                                  inverse_batch, logits + r * outputs());
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      const int32_t* labels = batch.labels + r * positions();
+      const int64_t labelled = positions() - std::count(labels, labels + positions(), -1);
+      const float share = 1.0f / (rows * static_cast<float>(labelled));
+      loss +=
+          sum_labelled(labels, share, logits + r * this->logits()) / static_cast<double>(labelled);
     }
     return loss;
   }
@@ -122,13 +128,46 @@ class CrossEntropy final : public Loss {
     }
   }
 
-  int64_t count_correct(const Batch& batch, const float* logits) const override {
-    int64_t correct = 0;
-    for (int64_t r = 0; r < batch.rows; ++r, logits += outputs()) {
-      const auto guess = std::max_element(logits, logits + outputs()) - logits;
-      correct += guess == batch.labels[r] ? 1 : 0;
+  double count_correct(const Batch& batch, const float* logits) const override {
+    double correct = 0;
+    const int32_t* label = batch.labels;
+    for (int64_t r = 0; r < batch.rows; ++r) {
+      int64_t right = 0, labelled = 0;
+      for (int64_t p = 0; p < positions(); ++p, ++label, logits += outputs()) {
+        const auto guess = std::max_element(logits, logits + outputs()) - logits;
+        right += guess == *label ? 1 : 0;
+        labelled += *label >= 0 ? 1 : 0;
+      }
+      correct += static_cast<double>(right) / static_cast<double>(labelled);
     }
     return correct;
+  }
+
+ private:
+  double sum_losses(const int32_t* labels, int64_t rows, float share, float* logits) const {
+    double loss = 0;
+    for (int64_t r = 0; r < rows; r += kBlock) {
+      loss += cross_entropy_block(labels + r, std::min(kBlock, rows - r), outputs(), share,
+                                  logits + r * outputs());
+    }
+    return loss;
+  }
+
+  // Of one sequence: runs of labelled positions, the deltas of others are 0.
+  double sum_labelled(const int32_t* labels, float share, float* logits) const {
+    double loss = 0;
+    for (int64_t p = 0; p < positions();) {
+      int64_t end = p + 1;
+      while (end < positions() && (labels[end] < 0) == (labels[p] < 0)) ++end;
+      float* z = logits + p * outputs();
+      if (labels[p] < 0) {
+        std::fill_n(z, (end - p) * outputs(), 0.0f);
+      } else {
+        loss += sum_losses(labels + p, end - p, share, z);
+      }
+      p = end;
+    }
+    return loss;
   }
 };
 
@@ -138,36 +177,45 @@ class BinaryLogistic final : public Loss {
 
   std::string name() const override { return "binary-logistic"; }
 
-  // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B
+  // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B, both
+  // over the outputs
   double loss_and_delta(const Batch& batch, float* z) const override {
-    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    const int64_t values = batch.rows * outputs();
+    const float inverse_batch = 1.0f / static_cast<float>(values);
     double loss = 0;
-    for (int64_t r = 0; r < batch.rows; ++r) {
-      const float y = batch.labels[r] == 1 ? 1.0f : 0.0f;
+    for (int64_t r = 0; r < values; ++r) {
+      const float y = is_of_class(batch, r) ? 1.0f : 0.0f;
       const float e = exp_nonpositive(-std::abs(z[r]));
       loss += static_cast<double>(std::max(z[r], 0.0f)) - static_cast<double>(y * z[r]) +
               log_from_one(1.0 + static_cast<double>(e));
       const float sigma = (z[r] >= 0.0f ? 1.0f : e) / (1.0f + e);
       z[r] = (sigma - y) * inverse_batch;
     }
-    return loss;
+    return loss / static_cast<double>(outputs());
   }
 
   // sigma = B delta + y;  d delta = sigma (1 - sigma) dz / B
   void delta_tangent(const Batch& batch, const float* delta, float* tangent) const override {
-    const auto b = static_cast<float>(batch.rows);
-    for (int64_t r = 0; r < batch.rows; ++r) {
-      const float sigma = b * delta[r] + (batch.labels[r] == 1 ? 1.0F : 0.0F);
+    const int64_t values = batch.rows * outputs();
+    const auto b = static_cast<float>(values);
+    for (int64_t r = 0; r < values; ++r) {
+      const float sigma = b * delta[r] + (is_of_class(batch, r) ? 1.0F : 0.0F);
       tangent[r] *= sigma * (1.0F - sigma) / b;
     }
   }
 
-  int64_t count_correct(const Batch& batch, const float* z) const override {
+  double count_correct(const Batch& batch, const float* z) const override {
     int64_t correct = 0;
-    for (int64_t r = 0; r < batch.rows; ++r) {
+    for (int64_t r = 0; batch.labels && r < batch.rows; ++r) {
       correct += (z[r] > 0.0f ? 1 : 0) == batch.labels[r] ? 1 : 0;
     }
-    return correct;
+    return static_cast<double>(correct);
+  }
+
+ private:
+  // Class 1 of two, or one of several labels.
+  static bool is_of_class(const Batch& batch, int64_t i) {
+    return batch.labels ? batch.labels[i] == 1 : batch.targets[i] == 1.0f;
   }
 };
 
@@ -177,28 +225,30 @@ class SquaredError final : public Loss {
 
   std::string name() const override { return "squared-error"; }
 
-  // loss = (z - y)^2 / 2, delta = (z - y) / B
+  // loss = (z - y)^2 / 2, delta = (z - y) / B, both over the outputs
   double loss_and_delta(const Batch& batch, float* z) const override {
-    const float inverse_batch = 1.0f / static_cast<float>(batch.rows);
+    const int64_t values = batch.rows * outputs();
+    const float inverse_batch = 1.0f / static_cast<float>(values);
     double loss = 0;
-    for (int64_t r = 0; r < batch.rows; ++r) {
+    for (int64_t r = 0; r < values; ++r) {
       const double error = static_cast<double>(z[r]) - static_cast<double>(batch.targets[r]);
       loss += 0.5 * error * error;
       z[r] = static_cast<float>(error) * inverse_batch;
     }
-    return loss;
+    return loss / static_cast<double>(outputs());
   }
 
   // d delta = dz / B
   void delta_tangent(const Batch& batch, const float*, float* tangent) const override {
-    const auto b = static_cast<float>(batch.rows);
-    for (int64_t r = 0; r < batch.rows; ++r) tangent[r] /= b;
+    const int64_t values = batch.rows * outputs();
+    const auto b = static_cast<float>(values);
+    for (int64_t r = 0; r < values; ++r) tangent[r] /= b;
   }
 };
 
 }  // namespace
 
-int64_t Loss::count_correct(const Batch&, const float*) const { return 0; }
+double Loss::count_correct(const Batch&, const float*) const { return 0; }
 
 namespace {
 
@@ -224,15 +274,21 @@ int32_t class_of(std::span<const float> z, int32_t label) {
 }  // namespace
 
 EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults results) const {
-  EvaluationSums sums{.correct = static_cast<double>(count_correct(batch, logits)),
-                      .samples = batch.rows};
+  EvaluationSums sums{.correct = count_correct(batch, logits), .samples = batch.rows};
   for (int64_t r = 0; results.scores != nullptr && r < batch.rows; ++r) {
     const float* z = logits + r * outputs_;
     results.scores[r] = outputs_ == 1 ? z[0] : z[1] - z[0];
   }
-  for (int64_t r = 0; (results.ranks || results.classes) && r < batch.rows; ++r) {
+  if (results.outputs) std::copy_n(logits, batch.rows * this->logits(), results.outputs);
+  const int64_t places = results.ranks || results.classes ? batch.rows * positions_ : 0;
+  for (int64_t r = 0; r < places; ++r) {
     const std::span<const float> z(logits + r * outputs_, static_cast<std::size_t>(outputs_));
     const int32_t label = batch.labels[r];
+    if (label < 0) {
+      if (results.ranks) results.ranks[r] = -1;
+      if (results.classes) results.classes[r] = -1;
+      continue;
+    }
     const int32_t rank = outputs_ > 1 ? rank_of(z, label) : (z[0] > 0) == (label == 1) ? 0 : 1;
     if (results.ranks) results.ranks[r] = rank;
     if (!results.classes) continue;
@@ -243,23 +299,26 @@ EvaluationSums Loss::evaluate(const Batch& batch, float* logits, SampleResults r
   return sums;
 }
 
-LossPtr make_loss(const std::string& name, int64_t classes) {
+LossPtr make_loss(const std::string& name, const LabelForm& labels) {
+  const auto refuse = [&](const std::string& needed, const std::string& hint) {
+    throw InvalidArgument(fmt::format("{} needs {}, the data has {}", name, needed, labels.text()),
+                          "model.loss", hint);
+  };
   if (name == "cross-entropy") {
-    if (classes >= 2) return std::make_shared<CrossEntropy>(classes);
-    throw InvalidArgument(
-        "cross-entropy needs two classes or more, the data has " + std::to_string(classes),
-        "model.loss", classes == 0 ? "squared-error is for regression" : "");
+    if (labels.classes >= 2) return std::make_shared<CrossEntropy>(labels.classes, labels.values);
+    refuse("two classes or more", labels.multi_label    ? "binary-logistic is for several labels"
+                                  : labels.classes == 0 ? "squared-error is for regression"
+                                                        : "");
   }
   if (name == "binary-logistic") {
-    if (classes == 2) return std::make_shared<BinaryLogistic>(1);
-    throw InvalidArgument(
-        "binary-logistic needs two classes, the data has " + std::to_string(classes), "model.loss");
+    if (labels.multi_label) return std::make_shared<BinaryLogistic>(labels.values);
+    if (labels.classes == 2 && labels.values == 1) return std::make_shared<BinaryLogistic>(1);
+    refuse("two classes, or several labels a sample", "");
   }
   if (name == "squared-error") {
-    if (classes == 0) return std::make_shared<SquaredError>(1);
-    throw InvalidArgument("squared-error needs regression targets, the data has " +
-                              std::to_string(classes) + " classes",
-                          "model.loss", "cross-entropy is for classes");
+    if (labels.scored_classes() == 0) return std::make_shared<SquaredError>(labels.values);
+    refuse("regression targets", labels.multi_label ? "binary-logistic is for several labels"
+                                                    : "cross-entropy is for classes");
   }
   throw InvalidArgument("unknown model.loss \"" + name + "\"", "model.loss",
                         "known: cross-entropy, binary-logistic, squared-error");

@@ -18,14 +18,20 @@ namespace hanse {
 // cohorts and networks' Hessians shall have it, with its tensors in networks/tensor_loss.cpp.
 class Loss {
  public:
-  explicit Loss(int64_t outputs) : outputs_(outputs) {}
+  explicit Loss(int64_t outputs, int64_t positions = 1)
+      : outputs_(outputs), positions_(positions) {}
   virtual ~Loss() = default;
 
   virtual std::string name() const = 0;         // of ModelOptions::loss
-  int64_t outputs() const { return outputs_; }  // values a sample that the last layer has
+  int64_t outputs() const { return outputs_; }  // values that the last layer has
+  // Of a sequence, each with outputs and a label; else 1. What is said of [rows, outputs] is of
+  // [rows, positions, outputs].
+  int64_t positions() const { return positions_; }
+  int64_t logits() const { return outputs_ * positions_; }  // of a sample
 
   // Overwrites logits [rows, outputs] with d(mean loss)/d(logits); returns the sum of the losses.
-  // A logit that is NaN makes the result NaN. REQUIRES: labels in [0, classes).
+  // A logit that is NaN makes the result NaN. REQUIRES: labels in [0, classes); of a sequence -1
+  // for positions without a label, which take no part, and another one.
   virtual double loss_and_delta(const Batch& batch, float* logits) const = 0;
 
   // Overwrites the derivative [rows, outputs] of the logits along some direction with that of the
@@ -33,19 +39,19 @@ class Loss {
   virtual void delta_tangent(const Batch& batch, const float* delta, float* tangent) const = 0;
 
   // Sums for evaluation. Overwrites the logits. Correct is the largest logit, the first of equals
-  // (binary-logistic: class 1 when z > 0).
+  // (binary-logistic: class 1 when z > 0); of a sequence its share.
   EvaluationSums evaluate(const Batch& batch, float* logits, SampleResults results = {}) const;
 
  private:
-  virtual int64_t count_correct(const Batch& batch, const float* logits) const;
+  virtual double count_correct(const Batch& batch, const float* logits) const;
 
-  int64_t outputs_;
+  int64_t outputs_, positions_;
 };
 
 using LossPtr = std::shared_ptr<const Loss>;
 
-// A name of ModelOptions::loss, for data of so many classes (0: regression). Throws InvalidArgument
-// when they do not fit together.
-LossPtr make_loss(const std::string& name, int64_t classes);
+// A name of ModelOptions::loss, for data with such labels. Throws InvalidArgument when they do not
+// fit together.
+LossPtr make_loss(const std::string& name, const LabelForm& labels);
 
 }  // namespace hanse

@@ -39,7 +39,8 @@ std::unique_ptr<Model> make_convolutional(const ModelCase& c);
 std::unique_ptr<Model> make_resnet18(const ModelCase& c);
 
 // Of sequences: samples are {length} tokens, the output is one prediction a sequence (of the next
-// character).
+// character), or one a position where each has a label: the dense layer is then on the output of
+// every step, and no position looks at those behind it.
 //
 // Embedding, LSTM layers (Hochreiter and Schmidhuber 1997; gates in torch's order i, f, g, o), a
 // dense layer on the last output. The model of LEAF for Shakespeare (Caldas et al. 2018) with its
@@ -47,7 +48,8 @@ std::unique_ptr<Model> make_resnet18(const ModelCase& c);
 std::unique_ptr<Model> make_lstm(const ModelCase& c);
 
 // Embedding scaled by sqrt(d) plus sinusoidal positions, encoder layers with the norm behind each
-// residual (Vaswani et al. 2017), a dense layer on the mean over positions. Nothing is masked.
+// residual (Vaswani et al. 2017), a dense layer on the mean over positions. Nothing is masked
+// unless every position has a label.
 std::unique_ptr<Model> make_transformer(const ModelCase& c);
 
 // A user's own network, saved from Python: a scripted or traced module. It gets float32 [rows,

@@ -64,6 +64,7 @@ class NetworkModel : public Model {
 
   void minimise(std::unique_ptr<Objective> objective) { objective_ = std::move(objective); }
   int64_t outputs() const { return loss_->outputs(); }
+  int64_t positions() const { return loss_->positions(); }
   std::string loss_name() const { return loss_->name(); }
 
  protected:
@@ -78,8 +79,9 @@ class NetworkModel : public Model {
     gradient_flops_ += (reads_samples ? 4 : 6) * multiply_adds;
   }
 
-  // Logits [rows, outputs] of a batch; they live until the next call and may be overwritten.
-  // Dropout is drawn from `noise`; null: evaluation, behind which no backward() follows.
+  // Logits [rows, outputs] of a batch, of sequences [rows, positions, outputs]; they live until the
+  // next call and may be overwritten. Dropout is drawn from `noise`; null: evaluation, behind which
+  // no backward() follows.
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
 
   // Hands the gradient to `target`, which may be the row of forward() itself. The deltas of the
@@ -102,7 +104,7 @@ class NetworkModel : public Model {
   template <class LossAndDelta>
   double of_mixture(const Batch& batch, float* logits, LossAndDelta loss_and_delta) {
     if (batch.mixed == nullptr) return loss_and_delta(batch, logits);
-    const int64_t size = batch.rows * outputs();
+    const int64_t size = batch.rows * loss_->logits();
     other_logits_.assign(logits, logits + size);
     Batch other = batch;
     other.labels = batch.mixed->labels;
@@ -124,7 +126,7 @@ class NetworkModel : public Model {
     if (compares && received_.empty()) throw Error("the objective has no received row");
     if (objective_->needs_received_logits()) {
       const float* logits = forward(received_.data(), batch, nullptr);
-      received_logits_.assign(logits, logits + batch.rows * outputs());
+      received_logits_.assign(logits, logits + batch.rows * loss_->logits());
     }
     const auto trainable = static_cast<std::size_t>(layout_.n_trainable());
     const ObjectiveStep step{

@@ -36,7 +36,7 @@ class Objective {
 struct ObjectiveCase {
   std::string path;  // of a TorchScript file
   int64_t outputs;   // of the last layer
-  int64_t classes;   // 0: regression
+  LabelForm labels;
   int64_t n_trainable;
 };
 

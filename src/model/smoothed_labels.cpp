@@ -14,9 +14,10 @@ namespace {
 
 class SmoothedLabels final : public Objective {
  public:
-  SmoothedLabels(double share, int64_t classes)
+  SmoothedLabels(double share, int64_t classes, int64_t positions)
       : share_(static_cast<float>(share)),
         classes_(classes),
+        positions_(positions),
         plain_(make_loss("cross-entropy", classes)) {}
 
   bool needs_received_row() const override { return false; }
@@ -25,19 +26,28 @@ class SmoothedLabels final : public Objective {
 
   double loss_and_delta(const ObjectiveStep& step, RandomStream&, float* logits) override {
     const Batch& batch = step.batch;
+    const int64_t places = batch.rows * positions_;
     float total = 0;
-    for (int64_t r = 0; r < batch.rows; ++r) total += weight(batch, batch.labels[r]);
+    for (int64_t r = 0; r < places; ++r) total += weight(batch, batch.labels[r]);
     if (total == 0) {
-      std::fill_n(logits, batch.rows * classes_, 0.0F);
+      std::fill_n(logits, places * classes_, 0.0F);
       return 0;
     }
     double loss = 0;
-    for (int64_t r = 0; r < batch.rows; ++r) loss += row(batch, r, total, logits + r * classes_);
+    for (int64_t r = 0; r < places; ++r) {
+      float* z = logits + r * classes_;
+      if (batch.labels[r] < 0) {
+        std::fill_n(z, classes_, 0.0F);
+      } else {
+        loss += row(batch, r, total, z);
+      }
+    }
     return loss / static_cast<double>(total);
   }
 
  private:
   static float weight(const Batch& batch, int64_t c) {
+    if (c < 0) return 0.0F;  // a position without a label
     return batch.class_weights == nullptr ? 1.0F : batch.class_weights[c];
   }
 
@@ -66,7 +76,7 @@ class SmoothedLabels final : public Objective {
   }
 
   float share_;
-  int64_t classes_;
+  int64_t classes_, positions_;
   LossPtr plain_;
 };
 
@@ -78,9 +88,10 @@ void smooth_labels(Model& model, double share) {
     throw InvalidArgument(
         fmt::format("labels are smoothed and weighed in the cross-entropy, not in {}",
                     network.loss_name()),
-        "model.loss", "use cross-entropy, which takes two classes, too");
+        "model.loss",
+        "cross-entropy takes two classes, too; with several labels leave it at its default");
   }
-  network.minimise(std::make_unique<SmoothedLabels>(share, network.outputs()));
+  network.minimise(std::make_unique<SmoothedLabels>(share, network.outputs(), network.positions()));
 }
 
 }  // namespace hanse

@@ -31,7 +31,8 @@ void check_torchscript(const ModelOptions& options) {
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
-  bool has_file = false;  // model.path
+  bool has_file = false;          // model.path
+  bool labels_positions = false;  // of sequences
 };
 
 using Options = ModelOptions;
@@ -77,7 +78,9 @@ const std::vector<ModelKind> kModels = {
        sized("units", &Options::units, 256, "units of a layer; auto: 256"),
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      nullptr,
-     &TorchLibrary::make_lstm},
+     &TorchLibrary::make_lstm,
+     false,
+     true},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
@@ -86,7 +89,9 @@ const std::vector<ModelKind> kModels = {
        key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,
-     &TorchLibrary::make_transformer},
+     &TorchLibrary::make_transformer,
+     false,
+     true},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
@@ -126,10 +131,17 @@ bool has_cohort(const std::string& kind) {
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,
-                                  const std::vector<int64_t>& sample_shape, int64_t classes) {
+                                  const std::vector<int64_t>& sample_shape,
+                                  const LabelForm& labels) {
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
-  const ModelCase parts{options, sample_shape, make_loss(options.loss, classes)};
+  const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
+  if (labels.is_sequence() && !kind.labels_positions) {
+    throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
+                                      "each has a class in these data",
+                                      options.kind),
+                          "model.kind", "lstm and transformer do");
+  }
   const bool zeros = options.init == "zeros";
   if (!zeros && options.init != "auto" && options.init != "uniform") {
     throw InvalidArgument("unknown model.init \"" + options.init + "\"", "model.init",
@@ -140,11 +152,15 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   return model;
 }
 
-void train_for(Model& model, const std::string& path, int64_t classes) {
+void train_for(Model& model, const std::string& path, const LabelForm& labels) {
+  if (labels.is_sequence()) {
+    throw InvalidArgument("a loss of your own is of samples, and each position has a label here",
+                          "client.objective", "leave it empty");
+  }
   auto& network = dynamic_cast<NetworkModel&>(model);
   network.minimise(torch_library().make_objective({.path = path,
                                                    .outputs = network.outputs(),
-                                                   .classes = classes,
+                                                   .labels = labels,
                                                    .n_trainable = model.layout().n_trainable()}));
 }
 

@@ -1,6 +1,7 @@
 #include "hanse/protocol/asked_metrics.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -50,6 +51,16 @@ void add_to(std::vector<int64_t>& sums, const std::vector<int64_t>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
 }
 
+void add_score(const SampleScore& score, SampleScores& scores) {
+  const auto free = std::ranges::find(scores, SampleScore());
+  if (std::find(scores.begin(), free, score) != free) return;
+  if (free == scores.end()) {
+    throw InvalidArgument(fmt::format("more than {} metrics of samples", kMostScores),
+                          "evaluate.metrics", "leave some out");
+  }
+  *free = score;
+}
+
 }  // namespace
 
 AskedMetrics asked_metrics(const std::string& names, const std::string& on) {
@@ -60,9 +71,14 @@ AskedMetrics asked_metrics(const std::string& names, const std::string& on) {
     if (name.empty()) continue;
     const auto found =
         std::ranges::find_if(kAskedNames, [&](const AskedName& one) { return one.name == name; });
+    if (const auto score = sample_score(name)) {
+      add_score(*score, asked.scores);
+      continue;
+    }
     if (found == std::end(kAskedNames)) {
       std::vector<std::string> known;
       for (const AskedName& one : kAskedNames) known.emplace_back(one.name);
+      std::ranges::copy(sample_score_names(), std::back_inserter(known));
       throw InvalidArgument("unknown metric '" + name + "'", "evaluate.metrics",
                             suggestion(name, known));
     }
@@ -71,12 +87,19 @@ AskedMetrics asked_metrics(const std::string& names, const std::string& on) {
   return asked;
 }
 
-void check_asked(const AskedMetrics& asked, int64_t classes) {
+void check_asked(const AskedMetrics& asked, const LabelForm& labels) {
+  const int64_t classes = labels.classes;
   const auto refuse = [](const std::string& what, const std::string& hint) {
     throw InvalidArgument(what, "evaluate.metrics", hint);
   };
-  if (asked.any() && classes == 0) {
-    refuse("regression data have no classes to score", "leave it empty");
+  for (const SampleScore& score : asked.scores) {
+    if (score.kind >= 0) check_sample_score(score, labels);
+  }
+  if (asked.of_one_class() && labels.multi_label) {
+    refuse("samples with several labels have no one class to count", "recall@5, micro-f1");
+  }
+  if (asked.of_one_class() && classes == 0) {
+    refuse("regression data have no classes to score", "mse and mae are for them");
   }
   if (asked.f1 && classes != 2) {
     refuse(fmt::format("f1 is of two classes, the data have {}", classes),
@@ -96,6 +119,7 @@ RankCounts::RankCounts(std::span<const int32_t> labels, std::span<const int32_t>
                        int64_t classes)
     : samples(to_index(classes)), correct(to_index(classes)) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0) continue;
     const auto label = static_cast<std::size_t>(labels[i]);
     ++samples[label];
     if (ranks[i] == 0) ++correct[label];
@@ -110,8 +134,12 @@ RankCounts& RankCounts::operator+=(const RankCounts& more) {
   return *this;
 }
 
-AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts) {
+AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts,
+                         const ScoreSums& sums) {
   AskedScores scores;
+  for (std::size_t i = 0; i < kMostScores; ++i) {
+    if (asked.scores[i].kind >= 0) scores.more[i] = score_value(asked.scores[i], sums[i]);
+  }
   const int64_t all = total_of(counts.samples);
   if (asked.top5) scores.top5 = portion(counts.top5, all);
   if (asked.balanced_accuracy) scores.balanced_accuracy = mean_recall(counts);
@@ -128,6 +156,9 @@ std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& ask
   if (asked.top5) named.emplace_back("top5", scores.top5);
   if (asked.balanced_accuracy) named.emplace_back("balanced_accuracy", scores.balanced_accuracy);
   if (asked.f1) named.emplace_back("f1", scores.f1);
+  for (std::size_t i = 0; i < kMostScores && asked.scores[i].kind >= 0; ++i) {
+    named.emplace_back(score_column(asked.scores[i]), scores.more[i]);
+  }
   return named;
 }
 
@@ -139,7 +170,7 @@ ClassCounts::ClassCounts(int64_t classes, const AskedMetrics& asked)
 
 void ClassCounts::add(std::span<const int32_t> labels, std::span<const int32_t> taken_for) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    ++confusion[to_index(labels[i]) * clients.size() + to_index(taken_for[i])];
+    if (labels[i] >= 0) ++confusion[to_index(labels[i]) * clients.size() + to_index(taken_for[i])];
   }
 }
 

@@ -110,15 +110,18 @@ void add_spread(const std::string& name, const std::vector<double>& values,
   const double weighted = low.empty() ? 0 : weighted_mean(low, weights);
   std::ranges::sort(low);
   const std::vector<double> high(low.rbegin(), low.rend());
+  const bool small = is_small_better_score(name);
+  const auto& worst = small ? high : low;
+  const auto& best = small ? low : high;
   const auto add = [&](const std::string& what, auto number) {
     const double nothing = std::numeric_limits<double>::quiet_NaN();
     metrics.emplace_back(name + what, low.empty() ? nothing : number());
   };
   add("", [&] { return middle; });
   add("_weighted", [&] { return weighted; });
-  add("_worst10", [&] { return head_mean(low, 0.10); });
-  add("_worst", [&] { return low.front(); });
-  add("_best", [&] { return high.front(); });
+  add("_worst10", [&] { return head_mean(worst, 0.10); });
+  add("_worst", [&] { return worst.front(); });
+  add("_best", [&] { return best.front(); });
   add("_gini", [&] { return gini(low); });
   add("_gap", [&] { return head_mean(high, 0.10) - head_mean(low, 0.10); });
   metrics.emplace_back(name + "_left_out", left_out);

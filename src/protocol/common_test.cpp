@@ -13,18 +13,18 @@ Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Com
   if (all.size() == 0) return {};
   std::vector<int64_t> places;
   std::vector<EvaluationSums> found;
-  std::vector<int32_t> ranks;
+  std::vector<ScoreSums> scores;
   RankCounts counts({}, {}, federation.classes());
   for (int64_t begin = all.begin; begin < all.end; begin += kPieceSamples) {
     const int64_t piece = (begin - all.begin) / kPieceSamples;
     if (piece % comm.size() != comm.rank()) continue;
     places.push_back(piece);
     const SampleRange part{begin, std::min(begin + kPieceSamples, all.end)};
-    ranks.resize(to_index(asked.any() ? part.size() : 0));
-    found.push_back(model.range(part, {.ranks = ranks.empty() ? nullptr : ranks.data()}));
-    if (ranks.empty()) continue;
-    counts += RankCounts(federation.labels().subspan(to_index(begin), ranks.size()), ranks,
-                         federation.classes());
+    ScoredSamples scored(asked.scores, federation.label_form(), part.size(), asked.any());
+    found.push_back(model.range(part, scored.results()));
+    scores.push_back(sum_scores(asked.scores, federation, part, scored, found.back().loss));
+    if (!asked.any()) continue;
+    counts += RankCounts(labels_of(federation, part), scored.ranks, federation.classes());
   }
   for (const std::span<int64_t> sums :
        {std::span<int64_t>(counts.samples), std::span<int64_t>(counts.correct),
@@ -33,15 +33,20 @@ Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Com
   }
   places = comm.gatherv(std::span<const int64_t>(places), 0);
   found = comm.gatherv(std::span<const EvaluationSums>(found), 0);
+  scores = comm.gatherv(std::span<const ScoreSums>(scores), 0);
   if (comm.rank() != 0) return {};
-  std::vector<EvaluationSums> pieces(found.size());
-  for (std::size_t i = 0; i < found.size(); ++i) pieces[to_index(places[i])] = found[i];
+  std::vector<std::size_t> order(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) order[to_index(places[i])] = i;
   EvaluationSums sums;
-  for (const EvaluationSums& piece : pieces) sums += piece;
+  ScoreSums all_scores;
+  for (const std::size_t i : order) {
+    sums += found[i];
+    for (std::size_t s = 0; s < kMostScores; ++s) all_scores[s] += scores[i][s];
+  }
   const auto samples = static_cast<double>(sums.samples);
   std::vector<double> values{sums.loss / samples};
   if (federation.classes() > 0) values.push_back(sums.correct / samples);
-  for (const auto& [name, value] : named_scores(asked, asked_scores(asked, counts))) {
+  for (const auto& [name, value] : named_scores(asked, asked_scores(asked, counts, all_scores))) {
     values.push_back(value);
   }
   Metrics metrics;

@@ -41,17 +41,16 @@ double doubled_rank_sum(std::span<const float> scores, std::span<const int32_t> 
 TestScores scores_on(const Federation& federation, Evaluator& model, SampleRange samples,
                      const AskedMetrics& asked, ClassCounts* counts) {
   std::vector<float> scores;
-  std::vector<int32_t> ranks(to_index(asked.any() ? samples.size() : 0));
-  std::vector<int32_t> taken_for(to_index(asked.confusion && counts ? samples.size() : 0));
-  std::span<const int32_t> labels;
-  if (federation.classes() > 0) {
-    labels = federation.labels().subspan(to_index(samples.begin), to_index(samples.size()));
-  }
-  if (federation.classes() == 2) scores.resize(labels.size());
-  const EvaluationSums sums =
-      model.range(samples, {.scores = scores.empty() ? nullptr : scores.data(),
-                            .ranks = ranks.empty() ? nullptr : ranks.data(),
-                            .classes = taken_for.empty() ? nullptr : taken_for.data()});
+  const LabelForm form = federation.label_form();
+  const std::span<const int32_t> labels = labels_of(federation, samples);
+  ScoredSamples found_of(asked.scores, form, samples.size(), asked.any());
+  const std::vector<int32_t>& ranks = found_of.ranks;
+  std::vector<int32_t> taken_for(asked.confusion && counts ? labels.size() : 0);
+  if (form.classes == 2 && form.values == 1) scores.resize(labels.size());
+  SampleResults results = found_of.results();
+  if (!scores.empty()) results.scores = scores.data();
+  if (!taken_for.empty()) results.classes = taken_for.data();
+  const EvaluationSums sums = model.range(samples, results);
   const auto n = static_cast<double>(sums.samples);
   TestScores found{.samples = n,
                    .loss = sums.loss / n,
@@ -59,9 +58,10 @@ TestScores scores_on(const Federation& federation, Evaluator& model, SampleRange
                    .auroc = std::numeric_limits<double>::quiet_NaN(),
                    .asked = {}};
   if (!scores.empty()) found.auroc = area_under_roc(scores, labels);
-  if (ranks.empty()) return found;
-  const RankCounts own(labels, ranks, federation.classes());
-  found.asked = asked_scores(asked, own);
+  if (!asked.any()) return found;
+  const RankCounts own(labels, ranks, form.classes);
+  found.asked =
+      asked_scores(asked, own, sum_scores(asked.scores, federation, samples, found_of, sums.loss));
   if (counts) counts->add(own);
   if (!taken_for.empty()) counts->add(labels, taken_for);
   return found;

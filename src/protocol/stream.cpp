@@ -13,6 +13,10 @@ namespace hanse {
 
 Stream::Stream(const Federation& federation, const StreamOptions& options, uint64_t seed)
     : federation_(federation), options_(options) {
+  if (options.drift == "labels" && federation.label_form().values > 1) {
+    throw InvalidArgument("samples with several labels or targets have no order", "online.drift",
+                          "use none or swap");
+  }
   order_.resize(to_index(federation.samples()));
   for (int64_t client = 0; client < federation.clients(); ++client) {
     const SampleRange train = federation.train(client);

@@ -98,7 +98,7 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
     throw InvalidArgument("a loss of your own has one label a sample", "client.mixup",
                           "leave it at 0");
   });
-  agree_on(comm, [&] { train_for(network, path, parts.federation.classes()); });
+  agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
   note_file("client.objective", path, comm, parts);
 }
 
@@ -185,7 +185,8 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
           .settings = settings,
           .off_gpus = kind_off_gpus(job),
           .update_kind = job.client.kind,
-          .rule_kind = job.aggregator.kind};
+          .rule_kind = job.aggregator.kind,
+          .labels = parts.federation.label_form()};
 }
 
 // By parts.trained.

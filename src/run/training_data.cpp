@@ -77,7 +77,7 @@ void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
 void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   agree_on(comm, [&] {
-    assembly.model = make_model(job.model, federation.sample_shape(), federation.classes());
+    assembly.model = make_model(job.model, federation.sample_shape(), federation.label_form());
     take_part(job, assembly);
   });
   note_file("model.path", model_file(job.model), comm, assembly);
@@ -99,8 +99,8 @@ std::string untrained_classes(const Federation& federation) {
   std::vector<char> seen(static_cast<std::size_t>(federation.classes()), 0);
   std::vector<char> trained = seen;
   const auto mark = [&](SampleRange range, std::vector<char>& marks) {
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      marks[static_cast<std::size_t>(federation.labels()[static_cast<std::size_t>(i)])] = 1;
+    for (const int32_t label : labels_of(federation, range)) {
+      if (label >= 0) marks[static_cast<std::size_t>(label)] = 1;
     }
   };
   for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
@@ -173,7 +173,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
                "every host needs the same files");
   agree_on(comm, [&] {
     const Federation& federation = assembly.federation;
-    check_asked(asked_of(job), federation.classes());
+    check_asked(asked_of(job), federation.label_form());
     if (job.evaluate.on != "test" &&
         federation.validation_samples() + federation.validation_clients() == 0) {
       throw InvalidArgument("there are no validation samples", "evaluate.on",

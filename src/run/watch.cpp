@@ -58,7 +58,7 @@ double value_of(const std::string& name, const Metrics& metrics) {
 // Losses and spreads are better small, accuracies large.
 bool is_small_better(const std::string& name) {
   if (name == "train_loss_fell") return false;
-  return name.find("loss") != std::string::npos ||
+  return name.find("loss") != std::string::npos || is_small_better_score(name) ||
          std::ranges::any_of(std::array{"_std", "_gini", "_gap", "_kl", "_angle", "_left_out"},
                              [&](const char* spread) { return name.ends_with(spread); });
 }

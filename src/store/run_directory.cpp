@@ -336,9 +336,8 @@ void RunDirectory::write_partition(const Federation& federation) {
     };
     std::map<int32_t, Counts> counts;
     const auto count = [&](SampleRange range, int64_t Counts::*which) {
-      for (const int32_t label :
-           federation.labels().subspan(to_index(range.begin), to_index(range.size()))) {
-        ++(counts[label].*which);
+      for (const int32_t label : labels_of(federation, range)) {
+        if (label >= 0) ++(counts[label].*which);
       }
     };
     count(federation.train(client), &Counts::train);

@@ -132,7 +132,7 @@ TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
   std::vector<int64_t> made(6);
   for (int64_t round = 1; round <= kRounds; ++round) {
     const int64_t steps =
-        steps_of_task(options, {.seed = 3, .round = round, .client = 7}, kSamples);
+        steps_of_task(options, {.client = 7, .round = round, .seed = 3}, kSamples);
     ASSERT_EQ(steps % kBatches, 0);
     ++made[static_cast<std::size_t>(steps / kBatches)];
   }
@@ -142,11 +142,11 @@ TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
     EXPECT_NEAR(made[epochs], kRounds * 0.1, 5 * deviation) << epochs;
   }
   EXPECT_NEAR(made[5], kRounds * 0.6, 5 * std::sqrt(kRounds * 0.6 * 0.4));
-  EXPECT_EQ(steps_of_task({.epochs = 5}, {.seed = 3, .round = 1, .client = 7}, kSamples), 15);
+  EXPECT_EQ(steps_of_task({.epochs = 5}, {.client = 7, .round = 1, .seed = 3}, kSamples), 15);
   const ClientOptions steps{.steps = 7, .stragglers = 1};
   std::set<int64_t> numbers;
   for (int64_t round = 1; round <= 200; ++round) {
-    numbers.insert(steps_of_task(steps, {.seed = 3, .round = round, .client = 7}, kSamples));
+    numbers.insert(steps_of_task(steps, {.client = 7, .round = round, .seed = 3}, kSamples));
   }
   EXPECT_EQ(numbers, (std::set<int64_t>{1, 2, 3, 4, 5, 6, 7}));
 }

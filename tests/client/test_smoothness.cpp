@@ -7,8 +7,8 @@
 
 #include "client/support.hpp"
 #include "hanse/client/smoothness.hpp"
-#include "support/thread_communicator.hpp"
 #include "support/errors.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -101,6 +101,7 @@ TEST(Smoothness, CloseEigenvalues) {
 TEST(Smoothness, Images) {
   DataOptions data;
   data.kind = "random";
+  data.shape = {1, 28, 28};
   data.test_fraction = 0.25;
   FederationOptions options;
   options.clients = 3;

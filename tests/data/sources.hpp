@@ -12,9 +12,10 @@ namespace hanse {
 struct Written {
   explicit Written(ClientSource& source) : layout(source.layout()) {
     const auto samples = static_cast<std::size_t>(layout.samples());
+    const auto label_values = static_cast<std::size_t>(layout.samples() * layout.label_values);
     features.resize(samples * static_cast<std::size_t>(layout.sample_bytes()), std::byte{0xEE});
-    labels.resize(layout.classes > 0 ? samples : 0, -7);
-    targets.resize(layout.classes > 0 ? 0 : samples, -7);
+    labels.resize(layout.classes > 0 ? label_values : 0, -7);
+    targets.resize(layout.classes > 0 ? 0 : label_values, -7);
     source.write({.features = features.data(),
                   .labels = labels.empty() ? nullptr : labels.data(),
                   .targets = targets.empty() ? nullptr : targets.data()});

@@ -111,6 +111,47 @@ TEST_F(CsvTest, ClassesKeepTheirNames) {
   EXPECT_EQ(read("label,x\n1,1\n-1,1\n").class_names, (std::vector<std::string>{"-1", "1"}));
 }
 
+TEST_F(CsvTest, FeatureColumnsTogetherHaveAShape) {
+  const std::string text = "label,p0,p1,p2,p3\n1,0,64,128,255\n";
+  const Dataset row = read(text);
+  EXPECT_EQ(row.shape, std::vector<int64_t>{4});
+  options_.shape = {1, 2, 2};
+  const Dataset image = read(text);
+  EXPECT_EQ(image.shape, options_.shape);
+  EXPECT_EQ(features_of(image), features_of(row));
+  options_.shape = {1, 2, 3};
+  expect_invalid([&] { read(text); },
+                 {"[1, 2, 3] has 6 values, the table 4 feature columns", "data.shape"});
+  options_.shape = {int64_t{1} << 33, int64_t{1} << 33};
+  expect_invalid([&] { read(text); }, {"the table 4 feature columns"});
+}
+
+TEST_F(CsvTest, SeveralColumnsAreSeveralLabels) {
+  const std::string text = "hot,x,cold,y\n1,0.5,0,2\n0,1.5,0,3\n1,2.5,1,4\n";
+  options_.label_column = "cold, hot";
+  const Dataset labels = read(text);
+  EXPECT_TRUE(labels.multi_label);
+  EXPECT_EQ(labels.label_values, 2);
+  EXPECT_EQ(labels.size(), 3);
+  EXPECT_EQ(labels.targets, (std::vector<float>{0, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(labels.class_names, (std::vector<std::string>{"cold", "hot"}));
+  EXPECT_TRUE(labels.labels.empty());
+  EXPECT_EQ(labels.classes, 0);
+  EXPECT_EQ(features_of(labels), (std::vector<float>{0.5F, 2, 1.5F, 3, 2.5F, 4}));
+  expect_bad("hot,x,cold\n1,0,2\n", "is 0 or 1, not '2'", ":2, column 'cold'");
+  expect_bad("hot,x,cold\n1,0,yes\n", "'yes' is not a number", ":2, column 'cold'");
+  options_.task = "regression";
+  const Dataset numbers = read("hot,x,cold\n1.5,0,2\n");
+  EXPECT_FALSE(numbers.multi_label);
+  EXPECT_EQ(numbers.targets, (std::vector<float>{2, 1.5F}));
+  EXPECT_TRUE(numbers.class_names.empty());
+  expect_bad("hot,x\n1,0\n", "no column 'cold'", ":1");
+  options_.label_column = "hot,hot";
+  expect_invalid([&] { read(text); }, {"'hot' is named twice", "data.label-column"});
+  options_.label_column = "a,b";  // one column of this name
+  EXPECT_EQ(read("\"a,b\",x\n2.5,1\n").targets, std::vector<float>{2.5F});
+}
+
 TEST_F(CsvTest, BadCellsNameLineAndColumn) {
   const std::string head = "a,b,label\n1,2,0\n";
   expect_bad(head + "1,,0\n", "the cell is empty", ":3, column 'b'");

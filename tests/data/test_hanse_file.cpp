@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "hanse/comm/agreement.hpp"
@@ -74,6 +75,45 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
     write_hanse_file(again, {.kind = "hanse", .path = file}, {}, 3);
     EXPECT_EQ(bytes_of(again), bytes_of(file));
   }
+}
+
+// Several labels a sample, several outputs, a class a position.
+TEST(HanseFile, HoldsLabelsOfEveryForm) {
+  const TempFolder folder;
+  std::string table = "site,x,a,b\n";
+  for (int i = 0; i < 20; ++i) table += fmt::format("s{},{},{},{}\n", i % 3, i, i % 2, i / 10);
+  const DataOptions labels{.kind = "csv",
+                           .path = folder.write("table.csv", table),
+                           .test_fraction = 0.3,
+                           .label_column = "a,b",
+                           .client_column = "site"};
+  DataOptions outputs = labels;
+  outputs.task = "regression";
+  const DataOptions sequences{.kind = "text",
+                              .path = folder.write("play.txt", "A:\nto be or not\n\nB:\nthat is\n"),
+                              .window = 4,
+                              .targets = "every"};
+  const std::string file = folder.file("data.h5");
+  std::set<uint64_t> digests;
+  for (const DataOptions& data : {labels, outputs, sequences}) {
+    write_hanse_file(file, data, {}, 3);
+    const Federation read = load(data, {}), mapped = load({.kind = "hanse", .path = file}, {});
+    expect_same(read, mapped);
+    EXPECT_EQ(mapped.label_form().values, read.label_form().values);
+    EXPECT_EQ(mapped.label_form().multi_label, read.label_form().multi_label);
+    digests.insert(read.digest());
+    if (data.kind == "text") continue;
+    for (int64_t i = 0; i < mapped.samples(); ++i) {  // samples keep their own labels
+      const auto x = values(mapped, {i, i + 1})[0];
+      EXPECT_EQ(mapped.targets()[static_cast<std::size_t>(2 * i)],
+                static_cast<float>(static_cast<int>(x) % 2));
+      EXPECT_EQ(mapped.targets()[static_cast<std::size_t>(2 * i + 1)], x < 10 ? 0.0F : 1.0F);
+    }
+  }
+  EXPECT_EQ(digests.size(), 3U);
+  EXPECT_NE(hanse_file_text(file, true).find("one a position"), std::string::npos);
+  write_hanse_file(file, labels, {}, 3);
+  EXPECT_NE(hanse_file_text(file, true).find("classes: 2, several a sample"), std::string::npos);
 }
 
 // A table whose clients and classes have names.

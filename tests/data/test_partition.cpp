@@ -233,7 +233,7 @@ TEST(PartitionSamples, RegressionDataHaveNoLabels) {
   const Dataset dataset = regression_dataset(20);
   for (const char* kind : {"dirichlet", "shards", "by-label", "labels"}) {
     expect_invalid([&] { partition_samples(dataset, {.clients = 2, .partition = kind}, 1); },
-                   {kind, "needs class labels"});
+                   {kind, "needs one class a sample", "regression"});
   }
   for (const char* kind : {"iid", "power-law"}) {
     expect_disjoint(partition_samples(dataset, {.clients = 2, .partition = kind}, 1), 2, 20);

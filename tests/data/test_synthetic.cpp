@@ -392,6 +392,8 @@ TEST(SyntheticFederation, ClientsHaveTheirOwnSamples) {
   EXPECT_EQ(load_alone(data, options).train(11).size(), 3);
 }
 
+constexpr uint64_t kClassSeed = 11;
+
 DataOptions classes_of_clients(double alpha, double beta) {
   return {.kind = "synthetic-classification",
           .classes = 4,
@@ -403,18 +405,19 @@ DataOptions classes_of_clients(double alpha, double beta) {
 // Every label by the client's own model, drawn once more as data/README.md says.
 TEST(SyntheticClassification, LabelsAreThoseOfTheClientsModel) {
   constexpr std::size_t kFeatures = 6, kClasses = 4;
-  const Dataset dataset = make_synthetic_classification(classes_of_clients(0.5, 2), 3, 5, kSeed);
+  const Dataset dataset =
+      make_synthetic_classification(classes_of_clients(0.5, 2), 3, 5, kClassSeed);
   const std::vector<float> x = features_of(dataset);
   std::size_t sample = 0;
   for (uint64_t m = 0; m < 3; ++m) {
-    RandomStream own(kSeed, Purpose::kData, 3, m);
+    RandomStream own(kClassSeed, Purpose::kData, 3, m);
     const auto size = static_cast<std::size_t>(5 + std::floor(std::exp(4 + 2 * own.normal())));
     const double u = 0.5 * own.normal(), b = 2 * own.normal();
     std::vector<double> centre, weights, bias;
     for (std::size_t j = 0; j < kFeatures; ++j) centre.push_back(b + own.normal());
     for (std::size_t j = 0; j < kClasses * kFeatures; ++j) weights.push_back(u + own.normal());
     for (std::size_t j = 0; j < kClasses; ++j) bias.push_back(u + own.normal());
-    RandomStream samples(kSeed, Purpose::kData, 0, m);
+    RandomStream samples(kClassSeed, Purpose::kData, 0, m);
     for (std::size_t i = 0; i < size; ++i, ++sample) {
       EXPECT_EQ(dataset.groups[sample], static_cast<int64_t>(m));
       std::vector<double> scores = bias;

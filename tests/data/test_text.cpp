@@ -101,6 +101,42 @@ TEST(Roles, TheStrideSkipsPredictions) {
   EXPECT_EQ(all.labels[static_cast<std::size_t>(first.begin + 1)], 1);
 }
 
+// "abcdef|gh|and more": 18 characters, "xy" of the second.
+TEST(Roles, EveryTokenOfAWindowHasATarget) {
+  const TempFolder folder;
+  DataOptions options = play(folder, 7);
+  options.targets = "every";
+  const Written all(*make_role_source(options, 1));
+  EXPECT_EQ(all.layout.label_values, 7);
+  const ClientRanges first = all.layout.clients[0];
+  ASSERT_EQ(first.end - first.begin, 3);
+  const auto targets = [&](int64_t sample) {
+    std::vector<float> own;
+    for (int64_t i = 7 * sample; i < 7 * sample + 7; ++i) {
+      const int32_t label = all.labels[static_cast<std::size_t>(i)];
+      own.push_back(static_cast<float>(label < 0 ? '#' - 30 : label));
+    }
+    return as_text(own);
+  };
+  EXPECT_EQ(as_text(all.sample(first.begin)), "abcdef|");
+  EXPECT_EQ(targets(first.begin), "bcdef|g");
+  EXPECT_EQ(as_text(all.sample(first.begin + 1)), "gh|and ");
+  EXPECT_EQ(targets(first.begin + 1), "h|and m");
+  EXPECT_EQ(as_text(all.sample(first.begin + 2)), "mor____");
+  EXPECT_EQ(targets(first.begin + 2), "ore####");
+  const ClientRanges second = all.layout.clients[1];
+  EXPECT_EQ(targets(second.begin), "y######");
+  options.stride = 10;
+  const Written apart(*make_role_source(options, 1));
+  EXPECT_EQ(apart.layout.clients[0].end, 2);
+  EXPECT_EQ(as_text(apart.sample(1)), "and mor");
+  options.test_fraction = 0.5;  // no window reaches into the test
+  const Written halves(*make_role_source(options, 1));
+  EXPECT_EQ(as_text(halves.sample(halves.layout.clients[0].test_begin())), "|and mo");
+  options.window = 1;
+  expect_invalid([&] { make_role_source(options, 1); }, {"window of 1", "data.window"});
+}
+
 TEST(Roles, NoWindowReachesFromTrainingIntoTest) {
   const TempFolder folder;
   DataOptions options = play(folder, 20);

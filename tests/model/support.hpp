@@ -16,10 +16,11 @@
 
 namespace hanse {
 
-// Normal features (or uniform ones of so many tokens), uniform labels, normal targets.
+// Normal features (or uniform ones of so many tokens), uniform labels, normal targets; of sequences
+// every third position has no label.
 struct Samples {
-  Samples(const std::vector<int64_t>& shape, int64_t classes, int64_t n_rows, uint64_t seed = 1,
-          int64_t tokens = 0)
+  Samples(const std::vector<int64_t>& shape, const LabelForm& form, int64_t n_rows,
+          uint64_t seed = 1, int64_t tokens = 0)
       : rows(n_rows) {
     RandomStream stream(seed, Purpose::kData);
     int64_t values = rows;
@@ -28,9 +29,16 @@ struct Samples {
       features.push_back(tokens > 0 ? static_cast<float>(stream.below(tokens))
                                     : static_cast<float>(stream.normal()));
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      if (classes > 0) labels.push_back(static_cast<int32_t>(stream.below(classes)));
-      if (classes == 0) targets.push_back(static_cast<float>(stream.normal()));
+    for (int64_t i = 0; i < rows * form.values; ++i) {
+      const bool none = form.is_sequence() && i % form.values % 3 == 2;
+      if (form.classes > 0) {
+        const auto drawn = static_cast<int32_t>(stream.below(form.classes));
+        labels.push_back(none ? -1 : drawn);
+      } else if (form.multi_label) {
+        targets.push_back(static_cast<float>(stream.below(2)));
+      } else {
+        targets.push_back(static_cast<float>(stream.normal()));
+      }
     }
   }
   Batch batch() const {
@@ -40,8 +48,8 @@ struct Samples {
 
   int64_t rows;
   std::vector<float> features;  // [rows, product of the shape]
-  std::vector<int32_t> labels;  // [rows] or empty
-  std::vector<float> targets;   // [rows] or empty
+  std::vector<int32_t> labels;  // [rows, values] or empty
+  std::vector<float> targets;   // likewise
 };
 
 inline ModelOptions model_options(const std::string& kind, const std::string& loss,

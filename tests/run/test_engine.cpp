@@ -89,6 +89,15 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(job)); },
                                   {key, "hint", "run.device = cpu"});
   };
+  Job job;
+  fill_job(job);
+  const MadeJob made(job);
+  for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
+    RoundNeeds needs = made.needs(job);
+    needs.labels = labels;
+    expect_error<InvalidArgument>([&] { require_gpu_needs(needs); },
+                                  {"several values", "data.kind", "hint", "run.device = cpu"});
+  }
   refused("model.kind", [](Job& job) { job.model.kind = "torchscript"; });
   for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });

@@ -377,6 +377,29 @@ class ProgramTest(InFolder):
         with h5py.File("targets.h5") as file:
             self.assertEqual((file.attrs["classes"], file["targets"][:].tolist()), (0, [0.5, -1.25]))
 
+    def test_labels_of_every_form(self):
+        x = numpy.arange(6.0).reshape(3, 2)
+        marks, outputs, sequence = [[0, 1, 1], [0, 0, 0], [1, 0, 0]], [[0.5, 2]] * 3, [[0, -1]] * 3
+        hanse.write_federation("marks.h5", {"a": (x, marks)}, classes=["u", "v", "w"],
+                               several_labels=True)
+        hanse.write_federation("outputs.h5", {"a": (x, outputs)})
+        hanse.write_federation("sequence.h5", {"a": (x, sequence)}, classes=2)
+        for name, key, values, classes in (("marks", "targets", marks, 0),
+                                           ("outputs", "targets", outputs, 0),
+                                           ("sequence", "labels", sequence, 2)):
+            with h5py.File(f"{name}.h5") as file:
+                self.assertEqual(file[key][:].tolist(), values)
+                self.assertEqual(file.attrs["classes"], classes)
+                self.assertEqual("multi_label" in file.attrs, name == "marks")
+        for y, options, text in (([[0, 2, 1]] * 3, {"classes": 3}, "of 0 and 1"),
+                                 ([[0, 1]] * 3, {"classes": 3}, r"\[samples, 3\]"),
+                                 ([0, 1, 1], {"classes": 2}, "x of shape"),
+                                 (marks, {}, "needs the classes")):
+            with self.subTest(text=text), self.assertRaisesRegex(hanse.Refused, text):
+                hanse.write_federation("bad.h5", {"a": (x, y)}, several_labels=True, **options)
+        with self.assertRaisesRegex(hanse.Refused, "labels have one shape"):
+            hanse.write_federation("bad.h5", {"a": (x, outputs), "b": (x, [[1.0]] * 3)})
+
     def test_what_is_no_federation(self):
         good = ([[1.0], [2.0]], [0, 1])
         for clients, options, text in (

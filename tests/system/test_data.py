@@ -212,8 +212,8 @@ class RoundTrip(DataCase):
             self.assert_part(part, np.array(windows, np.uint8), [4, 6, 2, 4, 6])
         for part in v:
             self.assert_part(part, np.array(windows[:2], np.uint8), [4, 6])
-        self.refuse(self.data_job("tff", path, data__label_column="tags"), "tags is no label",
-                    "data.label-column", "next word", out="no.h5")
+        self.refuse(self.data_job("tff", path, data__label_column="score"), "score is no label",
+                    "data.label-column", "next token", out="no.h5")
         self.refuse(self.data_job("tff", path, data__feature_column="score"),
                     "no dataset 'label'", "creation_date, score, tags, title, tokens, type",
                     out="no.h5")

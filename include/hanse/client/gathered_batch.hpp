@@ -15,17 +15,18 @@ namespace hanse {
 inline Batch batch_of(const Federation& federation, SampleRange range, const float* features) {
   const auto labels = federation.labels();
   const auto targets = federation.targets();
+  const int64_t first = range.begin * federation.label_form().values;
   return {.features = features,
-          .labels = labels.empty() ? nullptr : labels.data() + range.begin,
-          .targets = targets.empty() ? nullptr : targets.data() + range.begin,
+          .labels = labels.empty() ? nullptr : labels.data() + first,
+          .targets = targets.empty() ? nullptr : targets.data() + first,
           .rows = range.size()};
 }
 
 // Samples copied together from where they stand in a federation; the memory is reused.
 struct GatheredBatch {
   AlignedFloats features;       // [rows, values of a sample]
-  std::vector<int32_t> labels;  // [rows] or empty
-  std::vector<float> targets;   // [rows] or empty
+  std::vector<int32_t> labels;  // [rows, values of a label] or empty
+  std::vector<float> targets;   // likewise
   int64_t rows = 0;
 
   // Samples begin + order[i]. What view() gave before is no longer valid.
@@ -33,8 +34,7 @@ struct GatheredBatch {
     rows = std::ssize(order);
     features.resize(static_cast<std::size_t>(rows * federation.sample_values()));
     federation.gather(begin, order, features.data());
-    federation.gather_labels(begin, order, labels);
-    federation.gather_targets(begin, order, targets);
+    federation.gather_labels(begin, order, labels, targets);
   }
 
   Batch view() const {

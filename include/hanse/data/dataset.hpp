@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "hanse/data/label_form.hpp"
 
 namespace hanse {
 
@@ -48,16 +51,23 @@ struct Dataset {
   Storage storage = Storage::kFloat;
   // [size, product of shape], stored as `storage` says; see ScratchMemory
   std::pmr::vector<std::byte> features;
-  std::vector<int32_t> labels;           // [size] in [0, classes); empty for regression
-  std::vector<float> targets;            // [size] for regression; empty for classification
-  int64_t classes = 0;                   // 0 for regression
-  std::vector<std::string> class_names;  // [classes]; empty: the data have numbers alone
+  std::vector<int32_t> labels;  // [size, label_values], see LabelForm; empty: there are targets
+  std::vector<float> targets;   // [size, label_values]; empty: there are labels
+  int64_t classes = 0;          // 0: there are targets
+  int64_t label_values = 1;     // of one sample
+  bool multi_label = false;
+  std::vector<std::string> class_names;  // [scored classes]; empty: the data have numbers alone
   std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;  // from here on the source's own test samples stand; -1: it has none
 
   int64_t size() const {
-    return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size());
+    return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size()) / label_values;
+  }
+  LabelForm label_form() const { return {classes, label_values, multi_label}; }
+  // What partitions and splits go by: [size]; empty unless every sample has one class.
+  std::span<const int32_t> sample_classes() const {
+    return label_values == 1 ? std::span<const int32_t>(labels) : std::span<const int32_t>();
   }
   int64_t sample_values() const {
     int64_t n = 1;
@@ -84,22 +94,25 @@ struct DataOptions {
   // idx, images, cifar: the source's test samples are pooled with the others (own), or evaluate the
   // shared model and belong to no client (common). The key is evaluate.test.
   std::string test = "own";
-  std::string label_column = "label";   // csv: name of the column; empty: the last one
-                                        // tff: name of the labels' dataset; cifar: coarse_label
+  // csv: name of the column, or names of several, separated by commas; empty: the last one
+  // tff: name of the labels' dataset; cifar: coarse_label
+  std::string label_column = "label";
   std::string client_column;            // csv: name of the column; empty: none
-  std::string task = "classification";  // csv, npz: classification | regression
-  std::vector<int64_t> shape = {1, 28, 28};  // random: of one sample; images: empty, as they are
-  int64_t classes = 10;                      // random: classes
-  int64_t tokens = 0;                // random: values are whole numbers below it; 0: in [0, 1]
-  std::string standardize = "none";  // csv: none | client | all, see partition.hpp
-  std::string normalize = "none";    // images: none | all | numbers, see src/data/normalize.hpp
+  std::string task = "classification";  // csv, npz: classification | regression; npz: sequence
+  std::vector<int64_t> shape;           // of one sample; empty: as the data have it
+  int64_t classes = 10;                 // random: classes
+  int64_t tokens = 0;                   // random: values are whole numbers below it; 0: in [0, 1]
+  std::string standardize = "none";     // csv: none | client | all, see partition.hpp
+  std::string normalize = "none";       // images: none | all | numbers, see src/data/normalize.hpp
 
   std::string test_path;             // tff: file of the clients' test samples; empty: none
   std::string feature_column;        // tff: dataset of the features; empty: the layout's
   std::string vocabulary = "ascii";  // characters: ascii | data, see data/README.md
   int64_t vocabulary_size = 10000;   // words: the most frequent ones; at least 1
   int64_t window = 80;               // text: tokens that predict the next one; at least 1
-  int64_t stride = 1;                // text: from one predicted token to the next; at least 1
+  int64_t stride = 0;  // text: from the last target of a sample to the next one's; 0: 1, or window
+  std::string targets = "last";  // text: last | every
+  int64_t tags = 500;            // tff: the most frequent ones
   int64_t max_samples = 0;  // text: of a client, in training and in test, its first ones; 0: all
 
   // synthetic-regression, see make_synthetic_regression.

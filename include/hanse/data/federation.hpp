@@ -27,6 +27,8 @@ struct FederationSizes {
   int64_t sample_values = 0;
   int64_t storage = 0;
   int64_t classes = 0;
+  int64_t label_values = 1;
+  int64_t multi_label = 0;
   int64_t extents = 0;  // of the shape of one sample
   int64_t digest = 0;
   SamplePlaces places;
@@ -56,8 +58,11 @@ class Federation {
   int64_t samples() const { return sizes_.samples; }
   const std::vector<int64_t>& sample_shape() const { return shape_; }
   int64_t sample_values() const { return sizes_.sample_values; }
-  int64_t classes() const { return sizes_.classes; }  // 0: regression
-  // Of clients() + held_out() clients and of classes(), as the data have them; or none.
+  int64_t classes() const { return sizes_.classes; }  // of labels; 0: there are targets
+  LabelForm label_form() const {
+    return {sizes_.classes, sizes_.label_values, sizes_.multi_label != 0};
+  }
+  // Of clients() + held_out() clients and of all classes, as the data have them; or none.
   const Names& client_names() const { return client_names_; }
   const Names& class_names() const { return class_names_; }
 
@@ -89,18 +94,21 @@ class Federation {
 
   // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
   void gather(int64_t begin, std::span<const int32_t> order, float* out) const;
-  // Their labels and targets; empty when the task has none.
-  void gather_labels(int64_t begin, std::span<const int32_t> order,
-                     std::vector<int32_t>& out) const;
-  void gather_targets(int64_t begin, std::span<const int32_t> order, std::vector<float>& out) const;
+  // Their labels and targets; empty where there are none.
+  void gather_labels(int64_t begin, std::span<const int32_t> order, std::vector<int32_t>& labels,
+                     std::vector<float>& targets) const;
   // Asks for the same samples to be brought near the processor, for a gather() that comes soon.
   void prefetch(int64_t begin, std::span<const int32_t> order) const;
   // Writes the samples of the range as floats into out [range.size(), sample_values()].
   void copy(SampleRange range, float* out) const;
 
-  // In the federation's order; empty when the task has none.
-  std::span<const int32_t> labels() const { return {labels_, labels_ ? to_index(samples()) : 0}; }
-  std::span<const float> targets() const { return {targets_, targets_ ? to_index(samples()) : 0}; }
+  // In the federation's order, as many a sample as label_form() says; empty where there are none.
+  std::span<const int32_t> labels() const {
+    return {labels_, labels_ ? to_index(samples() * sizes_.label_values) : 0};
+  }
+  std::span<const float> targets() const {
+    return {targets_, targets_ ? to_index(samples() * sizes_.label_values) : 0};
+  }
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
@@ -124,6 +132,13 @@ class Federation {
   FederationSizes sizes_;
   std::vector<ChannelScale> scales_;  // [channels] of images; empty: values stay as they are
 };
+
+// The labels of the samples of a range, one after another; empty where there are none.
+inline std::span<const int32_t> labels_of(const Federation& federation, SampleRange range) {
+  const int64_t each = federation.label_form().values;
+  if (federation.labels().empty()) return {};
+  return federation.labels().subspan(to_index(range.begin * each), to_index(range.size() * each));
+}
 
 // What messages call a client: "client 'Switzerland'", or "client 2" where it has no name.
 inline std::string client_label(const Federation& federation, int64_t client) {

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/data/label_form.hpp"
+#include "hanse/model/batch.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/layout.hpp"
-#include "hanse/model/mixed_labels.hpp"
 #include "hanse/model/options.hpp"
 #include "hanse/model/row_step.hpp"
 
@@ -19,47 +20,6 @@ namespace hanse {
 
 template <class Options>
 struct KindRow;  // base/kind.hpp
-
-// Samples of one client, borrowed from the caller.
-struct Batch {
-  const float* features = nullptr;  // [rows, product of the sample shape]
-  const int32_t* labels = nullptr;  // [rows]; null for regression
-  const float* targets = nullptr;   // [rows]; null for classification
-  int64_t rows = 0;
-  const float* class_weights = nullptr;  // [classes], for smooth_labels() and train_for(); null: 1
-  const MixedLabels* mixed = nullptr;    // in training: the loss is that of both, in their shares
-};
-
-// Sums over samples, so that they can be added over batches in a fixed order.
-struct EvaluationSums {
-  double loss = 0;     // sum of per-sample losses
-  double correct = 0;  // samples classified correctly; for regression 0
-  int64_t samples = 0;
-
-  EvaluationSums& operator+=(const EvaluationSums& more) {
-    loss += more.loss;
-    correct += more.correct;
-    samples += more.samples;
-    return *this;
-  }
-};
-
-// Where an evaluation writes what it finds of each sample; null: not wanted, and costs nothing.
-struct SampleResults {
-  // [rows] how much it looks like class 1 of two: z_1 - z_0 (cross-entropy) or z (binary-logistic).
-  float* scores = nullptr;
-  // [rows] how many classes the model prefers to the label; 0: it is classified correctly. Of equal
-  // logits the first is preferred, and one that is NaN to all numbers.
-  int32_t* ranks = nullptr;
-  // [rows] the class that the sample is taken for: its label where the rank is 0, else the first of
-  // the others that no other is preferred to.
-  int32_t* classes = nullptr;
-
-  SampleResults from(int64_t row) const {
-    return {scores ? scores + row : nullptr, ranks ? ranks + row : nullptr,
-            classes ? classes + row : nullptr};
-  }
-};
 
 // Is a feature a token of a model with this vocabulary()? NaN is none.
 inline bool is_token(float value, int64_t vocabulary) {
@@ -163,21 +123,23 @@ class Model {
   std::vector<StartPart> start_;
 };
 
-// Builds a model for samples of `sample_shape` and `classes` classes (0: regression).
+// Builds a model for samples of `sample_shape` with labels of that form.
 // Throws InvalidArgument when kind, loss and data do not fit together (says what the model needs).
 std::unique_ptr<Model> make_model(const ModelOptions& options,
-                                  const std::vector<int64_t>& sample_shape, int64_t classes);
+                                  const std::vector<int64_t>& sample_shape,
+                                  const LabelForm& labels);
 
 // Trains the model for a loss of the user's own in the place of options.loss: a TorchScript module
 // whose forward returns the loss of a batch. Its arguments are named logits [rows, outputs], labels
-// [rows] (int64; regression: float32 targets), sample_weights [rows] (those of the classes, or 1),
+// [rows] (int64; of several values [rows, values]; targets: float32), sample_weights [rows] (those
+// of the classes, or 1),
 // row and received_row [trainable] or received_logits [rows, outputs], and what is not named is not
 // computed. Losses and gradients follow it, evaluations and hessian_vector() do not. REQUIRES: a
-// model of make_model() for data of so many classes; no record_gradient() afterwards. Cost of a
+// model of make_model() for data of that form; no record_gradient() afterwards. Cost of a
 // step: that of the module and its gradient, a forward pass for received_logits, a pass over the
 // row for row. Throws InvalidArgument: a missing or unreadable file, an argument of another name, a
 // module that makes no loss of such logits.
-void train_for(Model& model, const std::string& path, int64_t classes);
+void train_for(Model& model, const std::string& path, const LabelForm& labels);
 
 // Trains the model for torch's cross-entropy with label smoothing and the batches' class weights:
 //   sum_i ((1 - s) w_{y_i} l_{i, y_i} + s/C sum_c w_c l_{i, c}) / sum_i w_{y_i}

@@ -9,8 +9,9 @@ namespace hanse {
 
 struct ModelOptions {
   std::string kind = "linear";  // of model_kinds()
-  // Outputs a sample: classes (cross-entropy), 1 (the others). cross-entropy: -log softmax(z)_y.
-  // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, needs two classes.
+  // Outputs: the classes (cross-entropy, of each position), the values of a label (the others). The
+  // loss of a sample is the mean over the values of its label. cross-entropy: -log softmax(z)_y.
+  // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, for two classes or several labels.
   // squared-error: (z - y)^2 / 2, for regression.
   std::string loss = "cross-entropy";
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers

@@ -4,6 +4,7 @@
 // asked for is not computed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/sample_scores.hpp"
 
 namespace hanse {
 
@@ -22,23 +24,25 @@ struct AskedMetrics {
   bool top5 = false;
   bool balanced_accuracy = false;
   bool f1 = false;
-  bool classes = false;    // of each class, over all clients: classes.csv
-  bool confusion = false;  // labels and the classes they are taken for: confusion.csv
+  bool classes = false;      // of each class, over all clients: classes.csv
+  bool confusion = false;    // labels and the classes they are taken for: confusion.csv
+  SampleScores scores = {};  // beside these
   EvaluateOn on = EvaluateOn::kTest;
   int64_t clients = 0;  // drawn for each evaluation; 0: all
   uint64_t seed = 0;    // of the draw
 
-  bool any() const { return top5 || balanced_accuracy || f1 || classes || confusion; }
+  bool of_one_class() const { return top5 || balanced_accuracy || f1 || classes || confusion; }
+  bool any() const { return of_one_class() || scores[0].kind >= 0; }
 };
 
 // Of names separated by commas, and of evaluate.on. Throws InvalidArgument: an unknown one.
 AskedMetrics asked_metrics(const std::string& names, const std::string& on = "test");
 
-// Throws InvalidArgument when data of so many classes (0: regression) have no such metric: top5
-// needs more than five classes, f1 two, confusion a thousand at most.
-void check_asked(const AskedMetrics& asked, int64_t classes);
+// Throws InvalidArgument when data with such labels have no such metric: top5 needs more than five
+// classes, f1 two, confusion a thousand at most.
+void check_asked(const AskedMetrics& asked, const LabelForm& labels);
 
-// Samples with labels in [0, classes) and their ranks (SampleResults), counted.
+// Samples with labels in [0, classes) and their ranks (SampleResults), counted; -1 is no label.
 struct RankCounts {
   std::vector<int64_t> samples, correct;  // [classes], of each label
   int64_t top5 = 0;                       // samples with a rank below 5
@@ -46,6 +50,12 @@ struct RankCounts {
   RankCounts(std::span<const int32_t> labels, std::span<const int32_t> ranks, int64_t classes);
   RankCounts& operator+=(const RankCounts& more);
 };
+
+constexpr std::array<double, kMostScores> no_scores() {
+  std::array<double, kMostScores> scores = {};
+  scores.fill(std::numeric_limits<double>::quiet_NaN());
+  return scores;
+}
 
 // NaN: not asked for, or not defined for the samples.
 //   top5               share of the samples with a rank below 5
@@ -56,8 +66,10 @@ struct AskedScores {
   double top5 = std::numeric_limits<double>::quiet_NaN();
   double balanced_accuracy = std::numeric_limits<double>::quiet_NaN();
   double f1 = std::numeric_limits<double>::quiet_NaN();
+  std::array<double, kMostScores> more = no_scores();  // of AskedMetrics::scores
 };
-AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts);
+AskedScores asked_scores(const AskedMetrics& asked, const RankCounts& counts,
+                         const ScoreSums& sums = {});
 
 // The name and value of each that is asked for, in a fixed order.
 std::vector<std::pair<std::string, double>> named_scores(const AskedMetrics& asked,

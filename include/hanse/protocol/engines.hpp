@@ -64,6 +64,7 @@ struct RoundNeeds {
   std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train, by its row
   // What the user called them, for messages.
   std::string update_kind, rule_kind;
+  LabelForm labels = {};
 };
 
 // The first of a job's needs that the device engine cannot meet; none: it can train the job.

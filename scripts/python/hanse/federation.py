@@ -13,14 +13,17 @@ ALIGNMENT = 64  # a cache line
 
 def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
                      classes: Sequence[str] | int | None = None, test_fraction: float = 0.0,
-                     seed: int = 1) -> pathlib.Path:
+                     seed: int = 1, several_labels: bool = False) -> pathlib.Path:
     """Writes a federation, and returns its path. `hanse run` reads it with data.kind = hanse and
     data.path = PATH.
 
     `clients`: {name: (x, y)}, or {name: (x, y, x_test, y_test)}. x is [samples, ...]: unsigned
     bytes are divided by 255 when they are read, all other numbers are kept as float32. y is
-    [samples]: classes 0, 1, ..., or numbers to be predicted where `classes` is None.
+    [samples]: classes 0, 1, ..., or numbers to be predicted where `classes` is None. y of
+    [samples, values] has several numbers to be predicted; with `classes` a class for each position
+    of a sequence, -1 for none.
     `classes`: the names of the classes, in order, or their number.
+    `several_labels`: y is [samples, classes], 1 for each class of a sample and 0 for the others.
     `test_fraction`: of clients without x_test, the share of their samples, at least 0 and below 1,
     that `seed` picks for testing; one sample at least stays for training.
 
@@ -35,8 +38,13 @@ def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
     if not 0 <= test_fraction < 1:
         raise Refused(f"test_fraction {test_fraction} is not in [0, 1)")
     random = numpy.random.default_rng(seed)
-    parts = [_arrays(name, value, classes, test_fraction, random)
+    if several_labels and classes is None:
+        raise Refused("several_labels needs the classes")
+    parts = [_arrays(name, value, classes, test_fraction, random, several_labels)
              for name, value in clients.items()]
+    widths = {part[1].shape[1:] for part in parts}
+    if len(widths) > 1:
+        raise Refused(f"labels have one shape, these have {', '.join(map(str, sorted(widths)))}")
     shapes = {part[0].shape[1:]: name for part, name in zip(parts, clients)}
     if len(shapes) > 1:
         (one, first), (other, second) = list(shapes.items())[:2]
@@ -44,7 +52,7 @@ def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
     target = pathlib.Path(path)
     plain = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        _write(plain, list(clients), parts, classes)
+        _write(plain, list(clients), parts, classes, several_labels)
         ask("convert", os.devnull, target, "--data.kind=hanse", f"--data.path={plain}",
             "--federation.partition=auto")
     except OSError as error:
@@ -55,7 +63,7 @@ def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
 
 
 def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None,
-            test_fraction: float, random: Any) -> tuple[Any, Any, int]:
+            test_fraction: float, random: Any, several: bool) -> tuple[Any, Any, int]:
     """Samples and labels of a client, those for training first, and how many these are."""
     import numpy
 
@@ -65,12 +73,14 @@ def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None
     for x, y in (value[:2], value[2:])[:len(value) // 2]:
         x, y = numpy.asarray(x), numpy.asarray(y)
         x = x if x.dtype == numpy.uint8 else x.astype(numpy.float32)
-        if x.ndim < 2 or y.shape != x.shape[:1]:
+        if x.ndim < 2 or y.ndim not in ((2,) if several else (1, 2)) or len(y) != len(x):
             raise Refused(f"client {name}: x of shape {x.shape} and y of shape {y.shape}; hint: "
-                          "[samples, ...] and [samples]")
-        pairs.append((x, _labels(name, y, classes)))
+                          "[samples, ...] and [samples], or [samples, values]")
+        pairs.append((x, _labels(name, y, classes, several)))
     if len(pairs) == 2:
         (x, y), (x_test, y_test) = pairs
+        if x.shape[1:] != x_test.shape[1:] or y.shape[1:] != y_test.shape[1:]:
+            raise Refused(f"client {name}: samples for tests have another shape than the others")
         return numpy.concatenate([x, x_test]), numpy.concatenate([y, y_test]), len(x)
     x, y = pairs[0]
     tested = max(0, min(round(test_fraction * len(x)), len(x) - 1))
@@ -78,20 +88,25 @@ def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None
     return x[order], y[order], len(x) - tested
 
 
-def _labels(name: str, y: Any, classes: Sequence[str] | int | None) -> Any:
+def _labels(name: str, y: Any, classes: Sequence[str] | int | None, several: bool) -> Any:
     import numpy
 
     if classes is None:
         return y.astype(numpy.float32)
     count = classes if isinstance(classes, int) else len(classes)
+    if several:
+        if y.shape[1] != count or not numpy.isin(y, (0, 1)).all():
+            raise Refused(f"client {name}: y is [samples, {count}], of 0 and 1")
+        return y.astype(numpy.float32)
     labels = y.astype(numpy.int32)
-    if len(y) and ((labels != y).any() or labels.min() < 0 or labels.max() >= count):
+    least = 0 if y.ndim == 1 else -1
+    if len(y) and ((labels != y).any() or labels.min() < least or labels.max() >= count):
         raise Refused(f"client {name}: labels are whole numbers in [0, {count})")
     return labels
 
 
 def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int]],
-           classes: Sequence[str] | int | None) -> None:
+           classes: Sequence[str] | int | None, several: bool) -> None:
     """Without a seal; data/README.md has the format."""
     import h5py
     import numpy
@@ -99,10 +114,13 @@ def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int
     sizes = [len(y) for _, y, _ in parts]
     offsets = numpy.concatenate([[0], numpy.cumsum(sizes)]).astype(numpy.int64)
     bytes_all = all(x.dtype == numpy.uint8 for x, _, _ in parts)
-    count = 0 if classes is None else classes if isinstance(classes, int) else len(classes)
+    count = 0 if classes is None or several else (
+        classes if isinstance(classes, int) else len(classes))
     with h5py.File(path, "w", alignment_threshold=1, alignment_interval=ALIGNMENT) as file:
         file.attrs.update(version=1, classes=count, held_out=0,
                           encoding=numpy.bytes_("byte/255" if bytes_all else "float"))
+        if several:
+            file.attrs["multi_label"] = 1
         file["offsets"] = offsets
         file["train_end"] = offsets[:-1] + [train for _, _, train in parts]
         file["client_names"] = [str(name) for name in names]
@@ -110,7 +128,8 @@ def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int
             file["class_names"] = [str(name) for name in classes]
         features = file.create_dataset("features", (offsets[-1], *parts[0][0].shape[1:]),
                                        "uint8" if bytes_all else "float32")
-        labels = file.create_dataset("labels" if count else "targets", (offsets[-1],),
+        labels = file.create_dataset("labels" if count else "targets",
+                                     (offsets[-1], *parts[0][1].shape[1:]),
                                      "int32" if count else "float32")
         for begin, (x, y, _) in zip(offsets, parts):
             scaled = x if bytes_all or x.dtype != numpy.uint8 else x / numpy.float32(255)

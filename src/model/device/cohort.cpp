@@ -134,6 +134,9 @@ class NetworkCohort final : public Cohort {
     if (results.classes) {
       at::from_blob(results.classes, {1, n}, at::kInt).copy_(classes_taken(*loss_, z, targets));
     }
+    if (results.outputs) {
+      at::from_blob(results.outputs, z.sizes(), at::kFloat).copy_(z);
+    }
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }

@@ -92,7 +92,8 @@ void GraphModel::hessian_vector(std::span<const float> row, const Batch& batch,
   const at::Tensor targets =
       batch.labels != nullptr
           ? at::from_blob(const_cast<int32_t*>(batch.labels), {batch.rows}, at::kInt)
-          : at::from_blob(const_cast<float*>(batch.targets), {batch.rows}, at::kFloat);
+          : at::from_blob(const_cast<float*>(batch.targets), {batch.rows * loss().outputs()},
+                          at::kFloat);
   const at::Tensor mean = tensor_losses(loss(), logits, targets, at::Reduction::Mean);
   const auto gradients = torch::autograd::grad({mean}, tensors, {}, /*retain_graph=*/true,
                                                /*create_graph=*/true);

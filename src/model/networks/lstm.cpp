@@ -187,7 +187,7 @@ class LstmModel final : public NetworkModel {
     }
     head_weight_ = layout_.add("fc.weight", {sizes.outputs, sizes.units}, sizes.units);
     head_bias_ = layout_.add("fc.bias", {sizes.outputs}, sizes.units);
-    add_layer_work(static_cast<double>(sizes.outputs * sizes.units));
+    add_layer_work(static_cast<double>(steps() * sizes.outputs * sizes.units));
     masks_.resize(layers_.size());
     dropped_.resize(layers_.size());
   }
@@ -205,19 +205,33 @@ class LstmModel final : public NetworkModel {
     for (std::size_t k = 0; k < layers_.size(); ++k) {
       x = layers_[k].forward(row, x, sizes_.length, batch.rows);
       int64_t size = sizes_.length * batch.rows * sizes_.units;
-      if (k + 1 == layers_.size()) {  // only the last output is read
-        x += size - batch.rows * sizes_.units;
-        size = batch.rows * sizes_.units;
+      if (k + 1 == layers_.size()) {  // of which the head reads all, or only the last output
+        x += size - steps() * batch.rows * sizes_.units;
+        size = steps() * batch.rows * sizes_.units;
       }
       if (noise == nullptr || sizes_.dropout == 0) continue;
       draw_mask(sizes_.dropout, *noise, {grow(masks_[k], size), to_index(size)});
       x = masked(x, masks_[k], size, dropped_[k]);
     }
-    last_ = x;
-    repeat_row(row + head_bias_, batch.rows, sizes_.outputs,
-               grow(logits_, batch.rows * sizes_.outputs));
-    add_product(batch.rows, sizes_.outputs, sizes_.units, x, row + head_weight_, logits_.data());
+    last_ = sizes_.every ? swap_extents(x, sizes_.length, batch.rows, by_rows_) : x;
+    const int64_t places = steps() * batch.rows;
+    repeat_row(row + head_bias_, places, sizes_.outputs, grow(logits_, places * sizes_.outputs));
+    add_product(places, sizes_.outputs, sizes_.units, last_, row + head_weight_, logits_.data());
     return logits_.data();
+  }
+
+  int64_t steps() const { return sizes_.every ? sizes_.length : 1; }  // that the head reads
+
+  // y [b, a, units] <- x [a, b, units]; returns y.
+  const float* swap_extents(const float* x, int64_t a, int64_t b, AlignedFloats& y) const {
+    const int64_t units = sizes_.units;
+    grow(y, a * b * units);
+    for (int64_t i = 0; i < a; ++i) {
+      for (int64_t j = 0; j < b; ++j) {
+        std::copy_n(x + (i * b + j) * units, units, y.data() + (j * a + i) * units);
+      }
+    }
+    return y.data();
   }
 
   void backward(const float* row, const Batch& batch, const GradientTarget& target) override {
@@ -236,23 +250,28 @@ class LstmModel final : public NetworkModel {
     target.add(0, sums.data_ptr<float>(), sums.numel());
   }
 
-  // Returns the delta of the last layer's outputs [length, rows, units]: zeros but for the last.
+  // Returns the delta of the last layer's outputs [length, rows, units]: zeros in those that the
+  // head does not read.
   const float* head_backward(const float* row, int64_t rows, const GradientTarget& target) {
-    const int64_t size = rows * sizes_.units;
-    delta_.assign(static_cast<std::size_t>(sizes_.length * size), 0.0F);
-    float* last = delta_.data() + (sizes_.length - 1) * size;
-    multiply(rows, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
-             {row + head_weight_, sizes_.units}, 0.0F, last, sizes_.units);
+    const int64_t places = steps() * rows, size = places * sizes_.units;
+    delta_.assign(static_cast<std::size_t>(sizes_.length * rows * sizes_.units), 0.0F);
+    float* read = delta_.data() + std::ssize(delta_) - size;
+    multiply(places, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
+             {row + head_weight_, sizes_.units}, 0.0F, read, sizes_.units);
+    if (sizes_.every) {
+      const AlignedFloats by_rows = delta_;
+      swap_extents(by_rows.data(), rows, sizes_.length, delta_);
+    }
     for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
-      last[i] *= masks_.back()[static_cast<std::size_t>(i)];
+      read[i] *= masks_.back()[static_cast<std::size_t>(i)];
     }
     target.add({.offset = head_weight_,
                 .out = sizes_.outputs,
                 .in = sizes_.units,
-                .samples = rows,
+                .samples = places,
                 .deltas = logits_.data(),
                 .inputs = last_});
-    sum_rows(logits_.data(), rows, sizes_.outputs, grow(sum_, sizes_.outputs));
+    sum_rows(logits_.data(), places, sizes_.outputs, grow(sum_, sizes_.outputs));
     target.add(head_bias_, sum_.data(), sizes_.outputs);
     return delta_.data();
   }
@@ -262,12 +281,13 @@ class LstmModel final : public NetworkModel {
   int64_t head_weight_ = 0, head_bias_ = 0;  // offsets in the row
   at::Tensor ids_;                           // [length, rows]
   at::Tensor embedded_;                      // [length, rows, embedding]
-  std::vector<AlignedFloats> masks_;    // a layer: of its outputs, of the last one [rows, units]
-  std::vector<AlignedFloats> dropped_;  // outputs under the masks
-  const float* last_ = nullptr;         // [rows, units] the head's input
-  AlignedFloats logits_;                // [rows, outputs], then their deltas
-  AlignedFloats delta_;                 // [length, rows, units] of a layer's outputs
-  AlignedFloats sum_;                   // [outputs] the gradient of the head's bias
+  std::vector<AlignedFloats> masks_;         // a layer: of its outputs, of the last one those read
+  std::vector<AlignedFloats> dropped_;       // outputs under the masks
+  const float* last_ = nullptr;              // [rows, steps, units] the head's input
+  AlignedFloats by_rows_;                    // what last_ is of where it has several steps
+  AlignedFloats logits_;                     // [rows, steps, outputs], then their deltas
+  AlignedFloats delta_;                      // [length, rows, units] of a layer's outputs
+  AlignedFloats sum_;                        // [outputs] the gradient of the head's bias
 };
 
 // The same by LibTorch's autograd, one recurrent product a step for all clients.

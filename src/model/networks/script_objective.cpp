@@ -84,8 +84,10 @@ class ScriptObjective final : public Objective {
   }
 
   at::Tensor labels(const Batch& batch) const {
-    if (case_.classes == 0) return view(batch.targets, {batch.rows});
-    return at::from_blob(const_cast<int32_t*>(batch.labels), {batch.rows}, at::kInt).to(at::kLong);
+    std::vector<int64_t> shape = {batch.rows};
+    if (case_.labels.values > 1 || case_.labels.multi_label) shape.push_back(case_.labels.values);
+    if (case_.labels.classes == 0) return view(batch.targets, shape);
+    return at::from_blob(const_cast<int32_t*>(batch.labels), shape, at::kInt).to(at::kLong);
   }
 
   static at::Tensor weights(const Batch& batch) {
@@ -150,7 +152,8 @@ class ScriptObjective final : public Objective {
   // One step on zeros, before the first round.
   void try_out() {
     constexpr int64_t kRows = 2;
-    const std::vector<float> targets(kRows), row(static_cast<std::size_t>(case_.n_trainable));
+    const std::vector<float> targets(static_cast<std::size_t>(kRows * case_.labels.values));
+    const std::vector<float> row(static_cast<std::size_t>(case_.n_trainable));
     const std::vector<int32_t> classes(kRows);
     std::vector<float> logits(static_cast<std::size_t>(kRows * case_.outputs));
     const std::vector<float> received = logits;

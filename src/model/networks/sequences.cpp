@@ -10,7 +10,13 @@ SequenceSizes sequence_sizes(const ModelCase& c) {
   const ModelOptions& options = c.options;
   const int64_t outputs = c.loss->outputs();
   if (c.sample_shape.size() != 1) refuse_shape(c, "{length}");
-  if (options.vocabulary == 0 && outputs == 1) {
+  const int64_t positions = c.loss->positions();
+  if (positions > 1 && positions != c.sample_shape[0]) {
+    throw InvalidArgument(
+        fmt::format("a sample has {} labels and {} positions", positions, c.sample_shape[0]),
+        "data.path", "every position has a label, which may be -1");
+  }
+  if (options.vocabulary == 0 && c.loss->name() != "cross-entropy") {
     throw InvalidArgument("the number of tokens is not known", "model.vocabulary",
                           "it is that of the classes only where the loss is cross-entropy");
   }
@@ -20,6 +26,7 @@ SequenceSizes sequence_sizes(const ModelCase& c) {
           .units = options.units,
           .layers = options.layers,
           .outputs = outputs,
+          .every = positions > 1,
           .dropout = options.dropout};
 }
 

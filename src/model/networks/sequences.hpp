@@ -9,6 +9,7 @@ namespace hanse {
 
 struct SequenceSizes {
   int64_t vocabulary, length, embedding, units, layers, outputs;
+  bool every;  // position has outputs; else the sequence
   double dropout;
 };
 

@@ -39,7 +39,9 @@ class TransformerPass {
   TransformerPass(const SequenceSizes& sizes, int64_t heads)
       : sizes_(sizes),
         heads_(heads),
-        positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {}
+        positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {
+    if (sizes.every) later_ = at::ones({sizes.length, sizes.length}, at::kBool).triu(1);
+  }
 
   const SequenceSizes& sizes() const { return sizes_; }
 
@@ -51,7 +53,7 @@ class TransformerPass {
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
       x = encode(x, leaves.subspan(next, kTensors), drop);
     }
-    return dense(x.mean(-2), leaves[next], leaves[next + 1]);
+    return dense(sizes_.every ? x : x.mean(-2), leaves[next], leaves[next + 1]);
   }
 
   // Values a sample of whatever is dropped from.
@@ -77,13 +79,15 @@ class TransformerPass {
     return normalize(y + drop(fed), w[10], w[11]);
   }
 
-  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [..., length, 3 d].
+  // softmax(q k^T / sqrt(d / heads)) v of every head; qkv [..., length, 3 d]. Where every position
+  // has a label it looks at none behind it.
   at::Tensor attend(const at::Tensor& qkv, const Drop& drop) const {
     const int64_t length = sizes_.length, width = sizes_.embedding / heads_;
     const int64_t rows = qkv.numel() / (length * 3 * sizes_.embedding);
     const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
     const double scale = 1 / std::sqrt(static_cast<double>(width));
-    const at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
+    if (sizes_.every) scores = scores.masked_fill(later_.to(scores.device()), -INFINITY);
     const at::Tensor shares = drop(scores.softmax(-1));
     auto sizes = qkv.sizes().vec();
     sizes.back() = sizes_.embedding;
@@ -101,6 +105,7 @@ class TransformerPass {
   SequenceSizes sizes_;
   int64_t heads_;
   at::Tensor positions_;  // [length, d]
+  at::Tensor later_;      // [length, length] is position j behind position i? Or none
 };
 
 class TransformerModel final : public GraphModel {
@@ -116,7 +121,7 @@ class TransformerModel final : public GraphModel {
     const auto d = static_cast<double>(sizes.embedding), length = static_cast<double>(sizes.length);
     const double a_token = 4 * d * d + 2 * d * static_cast<double>(sizes.units) + 2 * length * d;
     add_layer_work(static_cast<double>(sizes.layers) * length * a_token);
-    add_layer_work(d * static_cast<double>(sizes.outputs));
+    add_layer_work((sizes.every ? length : 1) * d * static_cast<double>(sizes.outputs));
   }
 
   int64_t vocabulary() const override { return sizes_.vocabulary; }

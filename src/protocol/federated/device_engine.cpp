@@ -26,6 +26,8 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const std::string own_loss = own_loss_key(client);
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
   const std::pair<bool, Refusal> refusals[] = {
+      {needs.labels.values > 1 || needs.labels.multi_label,
+       {"a label of several values" + cannot, "data.kind", "use data with one label a sample"}},
       {rule_keeps,
        {fmt::format("what {} keeps of each client does not lie on GPUs", needs.rule_kind),
         "aggregator.kind", "use another"}},

@@ -1,0 +1,34 @@
+// What Hanse's own data file consists of, each checked as it is read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hanse/data/dataset.hpp"
+#include "hanse/data/hdf5_file.hpp"
+
+namespace hanse {
+
+inline constexpr const char* kHanseFileHint =
+    "write it with hanse convert; data/README.md has the format";
+
+// All that follow throw InvalidArgument with the file and the name of what does not fit.
+[[noreturn]] void refuse_file(const std::string& what, const std::string& path,
+                              const std::string& name);
+
+// Attributes, which are there.
+int64_t read_number(const hdf5::File& file, const std::string& name);
+Storage read_encoding(const hdf5::File& file);
+
+// Checks the type and the place of a dataset; returns its extents and where it starts.
+std::vector<int64_t> locate(const hdf5::File& file, const std::string& name, const hdf5::Type& type,
+                            int64_t& start);
+
+// A dataset with one extent.
+std::vector<int64_t> read_list(const hdf5::File& file, const std::string& name);
+
+// None, or `count` of them: of fixed length, as hanse convert writes them, or of any.
+std::vector<std::string> read_names(const hdf5::File& file, const std::string& name, int64_t count);
+
+}  // namespace hanse
