@@ -125,12 +125,9 @@ std::optional<double> parse_number_or(std::string_view text, const std::string& 
 }  // namespace
 
 std::string nearest(const std::string& text, std::span<const std::string> known) {
-  std::pair<std::size_t, std::string_view> best{std::string::npos, ""};
-  for (const std::string& one : known) {
-    const std::size_t distance = edit_distance(text, one);
-    if (distance < best.first) best = {distance, one};
-  }
-  return std::string(best.second);
+  const auto best = std::ranges::min_element(
+      known, {}, [&](const std::string& one) { return edit_distance(text, one); });
+  return best == known.end() ? std::string() : *best;
 }
 
 std::string suggestion(const std::string& text, std::span<const std::string> known) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -94,6 +95,13 @@ inline std::vector<int64_t> client_sizes(const Partition& partition) {
     sizes.push_back(partition.offsets[c + 1] - partition.offsets[c]);
   }
   return sizes;
+}
+
+// Of data whose values are float32.
+inline std::vector<float> features_of(const Dataset& dataset) {
+  std::vector<float> values(dataset.features.size() / sizeof(float));
+  std::memcpy(values.data(), dataset.features.data(), dataset.features.size());
+  return values;
 }
 
 }  // namespace hanse

@@ -10,12 +10,6 @@
 namespace hanse {
 namespace {
 
-std::vector<float> features_of(const Dataset& dataset) {
-  std::vector<float> values(dataset.features.size() / sizeof(float));
-  std::memcpy(values.data(), dataset.features.data(), dataset.features.size());
-  return values;
-}
-
 class CsvTest : public testing::Test {
  protected:
   Dataset read(const std::string& content) {

@@ -210,7 +210,10 @@ class Case(unittest.TestCase):
 
     def job(self, changes=None, name="job.cfg"):
         """Writes SMALL_JOB with changes (None removes a key) and returns its path."""
-        keys = {**SMALL_JOB, **(changes or {})}
+        changes = changes or {}
+        keys = {**SMALL_JOB, **changes}
+        if keys["data.kind"] == "csv":  # a row of numbers, unless it says otherwise
+            keys["data.shape"] = changes.get("data.shape")
         lines = []
         for section in dict.fromkeys(key.split(".")[0] for key in keys):
             lines.append(f"[{section}]")

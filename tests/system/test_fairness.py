@@ -343,7 +343,8 @@ class AreaUnderRoc(hanse.Case):
         self.assertAlmostEqual(correct, expected, places=4)
 
     def test_metrics_that_the_data_do_not_have(self):
-        for changes, parts in [({"evaluate.metrics": "recall"}, ["unknown metric 'recall'"]),
+        for changes, parts in [({"evaluate.metrics": "recal"}, ["unknown metric 'recal'"]),
+                               ({"evaluate.metrics": "recall"}, ["'recall' is no metric", "recall@5"]),
                                ({"evaluate.metrics": "top5"}, ["five of 2 classes"]),
                                ({"evaluate.metrics": "f1", "data.classes": 3}, ["two classes"])]:
             process = self.hanse("run", self.job({**SILOS, **changes}), expect=None)
