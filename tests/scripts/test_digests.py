@@ -70,7 +70,8 @@ class CasesTest(unittest.TestCase):
     def test_variants_keep_the_kind_and_the_base(self):
         cases = {case.name: case.options for case in
                  digest_cases.kind_cases("updates", "client.update", ["prox", "unheard-of"])}
-        self.assertEqual(list(cases), ["updates/prox", "updates/prox+mu", "updates/unheard-of"])
+        self.assertEqual(list(cases), ["updates/prox", "updates/prox+mu", "updates/prox+stragglers",
+                          "updates/unheard-of"])
         self.assertEqual(cases["updates/prox+mu"]["client.update"], "prox")
         self.assertEqual(cases["updates/prox+mu"]["client.mu"], 1)
         self.assertEqual(cases["updates/unheard-of"]["data.path"], "data/heart/heart.csv")
