@@ -101,7 +101,7 @@ FAMILIES = {
         "labels": {"federation.labels-per-client": 2},
         "by-label": {"federation.clients": 5, "federation.labels-per-client": 1,
                      "sampler.per-round": 3},
-        "by-column": HEART,
+        "by-column": {**HEART, "data.shape": None},
     }),
     "online": ({**IMAGES, **ONLINE}, {}),
     "bandits": (BANDIT, {}),
