@@ -68,12 +68,12 @@ const Keys<Job> kStragglers =
         "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
         "client.steps steps), each number as likely");
 
-void check_stragglers(const Job& job, const AggregatorNeeds& needs) {
+void check_stragglers(const Job& job, const ClientOptions& options, const AggregatorNeeds& needs) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
     if (!met) throw InvalidArgument("stragglers need " + needed, chooser, "client.stragglers = 0");
   };
-  if (job.client.stragglers == 0) return;
-  require(std::max(job.client.epochs, job.client.steps) > 1, "client.epochs",
+  if (options.stragglers == 0) return;
+  require(std::max(options.epochs, options.steps) > 1, "client.epochs",
           "more than one epoch or step, of which they make a part");
   require(sampler_traits(job.sampler).blind, "sampler.kind",
           "a sampler that does not learn from the length of updates");
@@ -142,12 +142,12 @@ const Family<UpdateKind> kUpdates{
     "client.update",
     "what a participant does with the model",
     chosen_by<&Job::client, &ClientOptions::kind>,
-    {{{"sgd", "mini-batch SGD", kStragglers}, {.separable = true}, make_sgd},
+    {{{"sgd", "mini-batch SGD", kStragglers}, {.separable = true, .straggles = true}, make_sgd},
      {{"prox",
        "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
        {key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2"),
         kStragglers}},
-      {.separable = true},
+      {.separable = true, .straggles = true},
       make_sgd},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
        kImportance},
@@ -215,6 +215,7 @@ ClientOptions instructed_clients(const Job& job) {
   ClientOptions options = job.client;
   const AggregatorTraits& rule = aggregator_traits(job.aggregator);
   if (rule.instruct) rule.instruct(job.aggregator, options);
+  if (!update_traits(options).straggles) options.stragglers = 0;
   return options;
 }
 
@@ -237,7 +238,7 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                           "client.update",
                           "use a rule that weighs before training, such as fedavg");
   }
-  check_stragglers(job, needs);
+  check_stragglers(job, options, needs);
   const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());
 }

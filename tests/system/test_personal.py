@@ -107,6 +107,16 @@ class Views(hanse.Case):
                               hanse.table(plain, "evaluations.csv")):
             self.assertLess(float(row["train_loss_mean"]), float(other["train_loss_mean"]))
 
+    def test_tuning_knows_no_stragglers(self):
+        """Before the first round all have one model, and tune it alike."""
+        job = self.job({**MLP, "run.rounds": 1, "client.steps": 4, "evaluate.tune-steps": 4,
+                        "evaluate.start": "true"})
+        whole = self.train(job, "whole")
+        early = self.train(job, "early", changes={"client.stragglers": 1})
+        self.assertNotEqual(hanse.digest(early), hanse.digest(whole))
+        first = [hanse.table(run, "evaluations.csv")[0] for run in (whole, early)]
+        self.assertEqual(first[0], first[1])
+
     def test_steps_of_tuning_in_every_view(self):
         """As many as a round makes are the round of the personalised view."""
         job = self.job({**MLP, "client.steps": 3, "federation.held-out": 4,

@@ -16,12 +16,13 @@ struct Job;
 struct UpdateTraits {
   bool separable = false;   // tensors can be trained apart, so that some stay with the client
   bool own_models = false;  // every client has a model of its own
+  bool straggles = false;   // reads client.stragglers
 };
 
 // Throws InvalidArgument for an unknown kind.
 UpdateTraits update_traits(const ClientOptions& options);
 
-// The clients' options, with what the job's rule makes of them.
+// The clients' options, with what the job's update and rule make of them.
 ClientOptions instructed_clients(const Job& job);
 
 // evaluate.view: are clients evaluated with models of their own? `auto` says so where

@@ -52,6 +52,7 @@ std::unique_ptr<LocalUpdate> make_tuner(const EngineParts& parts,
   ClientOptions options = settings.client;
   options.kind = "sgd";
   options.steps = settings.tune_steps;
+  options.stragglers = 0;
   options.optimizer.state = "fresh";
   options.propfair = {};
   options.pooled = options.alone = false;
