@@ -257,10 +257,13 @@ template <class T>
 void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const int32_t> order,
           std::vector<T>& out) {
   out.resize(all.empty() ? 0 : order.size() * to_index(each));
+  if (all.empty()) return;
   T* to = out.data();
-  for (std::size_t i = 0; i < order.size() && !all.empty(); ++i, to += each) {
-    std::copy_n(all.data() + (begin + order[i]) * each, each, to);
+  if (each == 1) {  // no call of memmove a sample
+    for (const int32_t i : order) *to++ = all[to_index(begin + i)];
+    return;
   }
+  for (const int32_t i : order) to = std::copy_n(all.data() + (begin + i) * each, each, to);
 }
 
 }  // namespace
