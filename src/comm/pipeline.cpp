@@ -51,9 +51,8 @@ Pipeline Pipeline::upward(MPI_Comm comm, const TreePlace& place, const Chunks& c
   result.op_ = op;
   result.sums_integers_ = op == MPI_SUM && chunks.type == MPI_INT64_T;
   result.packs_ = result.sums_integers_ && place.parent_elsewhere;
-  const int64_t longest = std::min(chunks.chunk, chunks.count) * chunks.width;
   const std::size_t slots = result.receives_.size() + (result.packs_ ? kWindow : 0);
-  const std::size_t needed = slots * static_cast<std::size_t>(longest);
+  const std::size_t needed = slots * static_cast<std::size_t>(chunks.longest_bytes());
   if (scratch.size() < needed) scratch.resize(needed);
   result.scratch_ = scratch.data();
   result.receive();
@@ -63,9 +62,8 @@ Pipeline Pipeline::upward(MPI_Comm comm, const TreePlace& place, const Chunks& c
 // Where a source's chunk comes in; behind the last source: where a chunk is packed.
 std::byte* Pipeline::slot(int64_t chunk, std::size_t source) const {
   if (op_ == MPI_OP_NULL) return chunks_.begin(chunk);
-  const int64_t longest = std::min(chunks_.chunk, chunks_.count) * chunks_.width;
   const auto place = static_cast<int64_t>(source) * kWindow + chunk % kWindow;
-  return scratch_ + place * longest;
+  return scratch_ + place * chunks_.longest_bytes();
 }
 
 // Keeps the window full.

@@ -24,6 +24,7 @@ struct Chunks {
 
   int64_t size() const { return (count + chunk - 1) / chunk; }
   std::byte* begin(int64_t i) const { return data + i * chunk * width; }
+  int64_t longest_bytes() const { return std::min(chunk, count) * width; }
   int length(int64_t i) const { return static_cast<int>(std::min(chunk, count - i * chunk)); }
 };
 
@@ -68,7 +69,7 @@ class Pipeline {
   MPI_Op op_ = MPI_OP_NULL;       // null: chunks of the only source are taken as they are
   bool sums_integers_ = false;    // whose messages are bytes, as many a value as there come
   bool packs_ = false;            // what it sends
-  std::byte* scratch_ = nullptr;  // chunks to be combined, [window, sources]; packed ones, [window]
+  std::byte* scratch_ = nullptr;  // chunks to be combined, [sources, window]; packed ones, [window]
   int64_t released_;
   int64_t posted_ = 0;  // receives
   int64_t ready_ = 0;

@@ -105,14 +105,19 @@ std::vector<Coordinate> support_law(const DataOptions& options, RandomStream str
   return law;
 }
 
+// Writes the features x [d] of one sample.
+void draw_features(const std::vector<Coordinate>& law, RandomStream& stream, float* x) {
+  for (std::size_t j = 0; j < law.size(); ++j) {
+    x[j] = static_cast<float>(law[j].mean + law[j].deviation * stream.normal());
+  }
+}
+
 // Writes the features x [d] of one sample and returns y = <w*, x> + noise, of x as it is stored.
 float draw_sample(const std::vector<Coordinate>& law, const std::vector<double>& w,
                   RandomStream& stream, float* x) {
+  draw_features(law, stream, x);
   double target = 0;
-  for (std::size_t j = 0; j < law.size(); ++j) {
-    x[j] = static_cast<float>(law[j].mean + law[j].deviation * stream.normal());
-    target += w[j] * static_cast<double>(x[j]);
-  }
+  for (std::size_t j = 0; j < law.size(); ++j) target += w[j] * static_cast<double>(x[j]);
   return static_cast<float>(target + kNoise * stream.normal());
 }
 
@@ -139,25 +144,31 @@ Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client
 
 // ---- synthetic(alpha, beta) ----
 
-// What is a client's own: x_j ~ N(centre_j, deviations_j^2), label = argmax (weights x + bias).
+// What is a client's own: the law of its features, and label = argmax (weights x + bias).
 struct ClientLaw {
-  int64_t extra = 0;  // samples beyond those that every client has
-  std::vector<double> centre;
+  std::vector<Coordinate> coordinates;
   std::vector<double> weights;  // [classes, d]
   std::vector<double> bias;     // [classes]
 };
 
-ClientLaw client_law(const DataOptions& options, int64_t client, uint64_t seed) {
-  RandomStream stream = data_stream(seed, DataStream::kClientModel, client);
+// Samples beyond those that every client has: the first number of a client's own stream.
+int64_t extra_samples(RandomStream& own) {
+  return static_cast<int64_t>(std::exp(4 + 2 * own.normal()));
+}
+
+// The numbers behind it.
+ClientLaw client_law(const DataOptions& options, RandomStream& stream) {
   const auto d = static_cast<std::size_t>(options.dimension);
   const auto classes = static_cast<std::size_t>(options.classes);
-  ClientLaw law{.extra = static_cast<int64_t>(std::exp(4 + 2 * stream.normal())),
-                .centre = std::vector<double>(d),
+  ClientLaw law{.coordinates = std::vector<Coordinate>(d),
                 .weights = std::vector<double>(classes * d),
                 .bias = std::vector<double>(classes)};
   const double u = options.alpha * stream.normal();
   const double of_features = options.beta * stream.normal();
-  for (double& value : law.centre) value = of_features + stream.normal();
+  for (std::size_t j = 0; j < d; ++j) {
+    law.coordinates[j] = {.mean = of_features + stream.normal(),
+                          .deviation = std::pow(static_cast<double>(j + 1), -0.6)};
+  }
   for (double& value : law.weights) value = u + stream.normal();
   for (double& value : law.bias) value = u + stream.normal();
   return law;
@@ -165,11 +176,8 @@ ClientLaw client_law(const DataOptions& options, int64_t client, uint64_t seed) 
 
 // Writes the features [d] of a sample; returns its label, of the features as they are stored.
 int32_t draw_labelled(const ClientLaw& law, RandomStream& stream, float* x) {
-  const std::size_t d = law.centre.size();
-  for (std::size_t j = 0; j < d; ++j) {
-    const double deviation = std::pow(static_cast<double>(j + 1), -0.6);
-    x[j] = static_cast<float>(law.centre[j] + deviation * stream.normal());
-  }
+  const std::size_t d = law.coordinates.size();
+  draw_features(law.coordinates, stream, x);
   std::size_t best = 0;
   double highest = -std::numeric_limits<double>::infinity();
   for (std::size_t c = 0; c < law.bias.size(); ++c) {
@@ -209,7 +217,6 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
                                   int64_t samples_per_client, uint64_t seed) {
   check_options(options);
   Dataset dataset = with_room(options.dimension, clients, samples_per_client);
-  dataset.targets.reserve(dataset.groups.capacity());
   const bool dense = options.design == "dense";
   const auto w = coefficients(options, seed);
   const auto scales = dense ? client_scales(options.sigma, clients, seed) : std::vector<double>{};
@@ -234,15 +241,19 @@ Dataset make_synthetic_classification(const DataOptions& options, int64_t client
   check_number("data.alpha", options.alpha, at_least(0));
   check_number("data.beta", options.beta, at_least(0));
   int64_t extra = 0;
-  for (int64_t m = 0; m < clients; ++m) extra += client_law(options, m, seed).extra;
+  for (int64_t m = 0; m < clients; ++m) {
+    RandomStream own = data_stream(seed, DataStream::kClientModel, m);
+    extra += extra_samples(own);
+  }
   Dataset dataset = with_room(options.dimension, clients, samples_per_client, extra);
   dataset.classes = options.classes;
-  dataset.labels.reserve(dataset.groups.capacity());
   auto* x = reinterpret_cast<float*>(dataset.features.data());
   for (int64_t m = 0; m < clients; ++m) {
-    const ClientLaw law = client_law(options, m, seed);
+    RandomStream own = data_stream(seed, DataStream::kClientModel, m);
+    const int64_t samples = samples_per_client + extra_samples(own);
+    const ClientLaw law = client_law(options, own);
     RandomStream stream = data_stream(seed, DataStream::kSamples, m);
-    for (int64_t i = 0; i < samples_per_client + law.extra; ++i, x += options.dimension) {
+    for (int64_t i = 0; i < samples; ++i, x += options.dimension) {
       dataset.labels.push_back(draw_labelled(law, stream, x));
       dataset.groups.push_back(m);
     }

@@ -256,12 +256,10 @@ class LstmModel final : public NetworkModel {
     const int64_t places = steps() * rows, size = places * sizes_.units;
     delta_.assign(static_cast<std::size_t>(sizes_.length * rows * sizes_.units), 0.0F);
     float* read = delta_.data() + std::ssize(delta_) - size;
+    float* found = sizes_.every ? grow(delta_by_rows_, size) : read;
     multiply(places, sizes_.units, sizes_.outputs, 1.0F, {logits_.data(), sizes_.outputs},
-             {row + head_weight_, sizes_.units}, 0.0F, read, sizes_.units);
-    if (sizes_.every) {
-      const AlignedFloats by_rows = delta_;
-      swap_extents(by_rows.data(), rows, sizes_.length, delta_);
-    }
+             {row + head_weight_, sizes_.units}, 0.0F, found, sizes_.units);
+    if (sizes_.every) swap_extents(found, rows, sizes_.length, delta_);
     for (int64_t i = 0; sizes_.dropout > 0 && i < size; ++i) {
       read[i] *= masks_.back()[static_cast<std::size_t>(i)];
     }
@@ -284,7 +282,8 @@ class LstmModel final : public NetworkModel {
   std::vector<AlignedFloats> masks_;         // a layer: of its outputs, of the last one those read
   std::vector<AlignedFloats> dropped_;       // outputs under the masks
   const float* last_ = nullptr;              // [rows, steps, units] the head's input
-  AlignedFloats by_rows_;                    // what last_ is of where it has several steps
+  AlignedFloats by_rows_;                    // what last_ is of where it has several steps ...
+  AlignedFloats delta_by_rows_;              // ... and its delta
   AlignedFloats logits_;                     // [rows, steps, outputs], then their deltas
   AlignedFloats delta_;                      // [length, rows, units] of a layer's outputs
   AlignedFloats sum_;                        // [outputs] the gradient of the head's bias
