@@ -16,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-constexpr int64_t kBufferBytes = int64_t{4} << 20;
+constexpr int64_t kBufferBytes = int64_t{256} << 10;  // stays in the cache
 
 std::string hex(XXH128_hash_t hash) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
