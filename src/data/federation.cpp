@@ -48,16 +48,9 @@ SamplePlaces place(const ClientLayout& layout) {
   return places;
 }
 
-void require_values(const ClientLayout& layout, const DataOptions& data) {
-  if (layout.sample_values() > 0) return;
-  throw InvalidArgument("a sample has no values", data.path.empty() ? "data.kind" : data.path,
-                        "one of its extents is 0");
-}
-
 Found find_file(const DataOptions& data, const FederationOptions& federation) {
   check_own_clients(data, federation);
   const HanseFile file = open_hanse_file(data.path);
-  require_values(file.layout, data);
   Found found{.layout = file.layout, .sizes = sizes_of(file.layout, file.places)};
   found.sizes.digest = static_cast<int64_t>(file.digest);
   return found;
@@ -67,7 +60,6 @@ Found find_source(const DataOptions& data, const FederationOptions& federation, 
   Found found;
   found.source = make_client_source(data, federation, seed);
   found.layout = found.source->layout();
-  require_values(found.layout, data);
   found.sizes = sizes_of(found.layout, place(found.layout));
   require_memory(found.sizes.places.bytes, "the samples take", data.path,
                  "hanse convert JOB.cfg OUT.h5 writes a file that runs map and do not load");

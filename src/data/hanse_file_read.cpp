@@ -106,6 +106,7 @@ void read_samples_place(const hdf5::File& file, Header& header) {
   if (layout.shape.size() < 2) refuse_file("a sample has no extent", file.path(), "features");
   const int64_t samples = layout.shape.front();
   layout.shape.erase(layout.shape.begin());
+  if (layout.sample_values() < 1) refuse_file("a sample has no values", file.path(), "features");
   read_labels_place(file, samples, header);
   if (file.has_attribute("common_test")) layout.common_test = read_number(file, "common_test");
   if (layout.common_test < 0 || layout.common_test >= samples) {

@@ -123,15 +123,28 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
   }
 }
 
+namespace {
+
+std::unique_ptr<ClientSource> source_of(const DataOptions& data,
+                                        const FederationOptions& federation, uint64_t seed) {
+  const DataKind& kind = find_data_kind(data.kind);
+  if (!kind.stream && !kind.read) return make_copied_source(data.path);
+  if (!kind.stream) return make_partitioned_source(data, federation, seed);
+  return kind.stream(data, federation, seed);
+}
+
+}  // namespace
+
 std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
                                                  const FederationOptions& federation,
                                                  uint64_t seed) {
   check_counts(federation);
   check_own_clients(data, federation);
-  const DataKind& kind = find_data_kind(data.kind);
-  if (!kind.stream && !kind.read) return make_copied_source(data.path);
-  if (!kind.stream) return make_partitioned_source(data, federation, seed);
-  return kind.stream(data, federation, seed);
+  auto source = source_of(data, federation, seed);
+  if (source->layout().sample_values() < 1) {
+    throw InvalidArgument("a sample has no values", data.path, "one of its extents is 0");
+  }
+  return source;
 }
 
 }  // namespace hanse
