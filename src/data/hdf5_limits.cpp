@@ -47,6 +47,7 @@ bool is_countable(const std::vector<int64_t>& shape) {
 
 std::optional<std::string> storage_fault(int64_t dataset, int64_t elements,
                                          std::size_t bytes_each) {
+  if (bytes_each == 0) return "has elements without a size";
   const hid_t file = H5Iget_file_id(dataset);
   unsigned intent = 0;
   hsize_t file_bytes = 0;

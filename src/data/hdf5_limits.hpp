@@ -17,8 +17,8 @@ void close_ways_out();
 bool is_countable(const std::vector<int64_t>& shape);
 
 // Why a dataset of so many elements must not be read ("lies in other files"): it does so, needs a
-// filter that the library does not have, or promises more than the file can hold. Nothing when the
-// file is open for writing. Cost: some microseconds.
+// filter that the library does not have, has elements without a size, or promises more of them than
+// the file can hold. Nothing when the file is open for writing. Cost: some microseconds.
 std::optional<std::string> storage_fault(int64_t dataset, int64_t elements, std::size_t bytes_each);
 
 }  // namespace hanse::hdf5

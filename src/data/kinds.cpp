@@ -197,6 +197,12 @@ const std::vector<DataKind> kDataKinds = {
      make_synthetic_classification},
 };
 
+// A name that the system refuses is none of a file.
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 }  // namespace
 
 const DataKind& find_data_kind(const std::string& name) {
@@ -207,12 +213,12 @@ std::vector<DataKindRow> data_kinds() { return {kDataKinds.begin(), kDataKinds.e
 
 void check_data(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
-  if (kind.traits.reads_a_file && !std::filesystem::exists(data.path)) {
+  if (kind.traits.reads_a_file && !exists(data.path)) {
     throw InvalidArgument(
         fmt::format("no such file or folder: {}", data.path), "data.path",
         "scripts/setup installs Fashion-MNIST; data/README.md describes the formats");
   }
-  if (!data.test_path.empty() && !std::filesystem::exists(data.test_path)) {
+  if (!data.test_path.empty() && !exists(data.test_path)) {
     throw InvalidArgument(fmt::format("no such file: {}", data.test_path), "data.test-path");
   }
   check_part(data.test_fraction, kTestPart.key);

@@ -41,10 +41,11 @@ std::vector<std::string> changeable(const OptionTable& table) {
 }
 
 void check_run_directory(const std::string& folder) {
-  if (!std::filesystem::is_directory(folder)) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
     throw InvalidArgument("no such run directory", folder, "name the run.out of an earlier run");
   }
-  if (!std::filesystem::exists(folder + "/job.cfg")) {
+  if (!std::filesystem::exists(folder + "/job.cfg", error)) {
     throw InvalidArgument("no run directory: it has no job.cfg", folder,
                           "name the run.out of an earlier run");
   }

@@ -161,7 +161,8 @@ bool may_lie_beside_a_run(const fs::path& path) {
 }  // namespace
 
 RunLock claim_output(const std::string& path, bool overwrite) {
-  if (fs::exists(path) && !fs::is_directory(path)) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path)) {
     throw InvalidArgument("the output is a file, not a folder", path, "choose another run.out");
   }
   RunLock lock = RunLock::take(path, 0);

@@ -36,13 +36,15 @@ std::string lock_file(const std::string& folder) { return folder + "/" + RunLock
 // Returns the folders that were missing, the innermost first.
 std::vector<std::string> make_folders(const std::string& folder) {
   std::vector<std::string> made;
-  for (fs::path path = fs::absolute(folder); !fs::exists(path); path = path.parent_path()) {
+  std::error_code code;
+  for (fs::path path = fs::absolute(folder); !fs::exists(path, code); path = path.parent_path()) {
     if (path.has_filename()) made.push_back(path);
   }
-  std::error_code code;
   fs::create_directories(folder, code);
-  if (code) cannot_write(folder, code.message());
-  return made;
+  if (!code) return made;
+  std::error_code ignored;
+  for (const std::string& own : made) fs::remove(own, ignored);
+  cannot_write(folder, code.message());
 }
 
 bool is_held(int code) { return code == EAGAIN || code == EACCES; }

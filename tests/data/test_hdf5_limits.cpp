@@ -175,5 +175,19 @@ TEST(StrangersHdf5, AHeaderCannotPromiseMoreThanTheFileHolds) {
   }
 }
 
+TEST(StrangersHdf5, ElementsHaveASize) {
+  const ScratchFolder folder;
+  const std::string path = folder / "type.h5";
+  Stranger(path).add("numbers", {1000});
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  const std::string float32("\x11\x20\x1f\x00\x04", 5);  // class, bits, and the size
+  const std::size_t at = bytes.find(float32);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = 0;
+  std::ofstream(path, std::ios::binary) << bytes;
+  expect_refused(path, "numbers", "numbers has elements without a size");
+}
+
 }  // namespace
 }  // namespace hanse

@@ -10,6 +10,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/data/hanse_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
+#include "hanse/data/kinds.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
 
@@ -33,6 +34,12 @@ std::string leaf(const std::string& counts, const std::string& features) {
 }
 
 // The parser keeps no stack.
+TEST(Paths, TheSystemRefusesLongNames) {
+  const std::string path(5000, 'a');
+  expect_error<InvalidArgument>([&] { check_data({.kind = "csv", .path = path}, {.clients = 2}); },
+                                {"no such file or folder", "aaaa"});
+}
+
 TEST(LeafLimits, DepthIsNoDanger) {
   std::string deep(1'000'000, '[');
   deep.append("1").append(1'000'000, ']');
@@ -117,6 +124,16 @@ TEST_F(HanseFileLimits, AFileWithoutASealIsRead) {
   const uint64_t digest = load("hanse", path_).digest();
   write(unsealed());
   EXPECT_EQ(load("hanse", path_).digest(), digest);
+}
+
+TEST_F(HanseFileLimits, TheDigestIsOneNumber) {
+  std::string bytes = unsealed();
+  const std::string one_value("\1\1\1\0\0\0\0\0\1\0\0\0\0\0\0\0\1", 17);  // of [1]
+  const std::size_t at = bytes.find(one_value);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 8] = bytes[at + 16] = 0;
+  write(bytes);
+  expect_refused({"the digest is not one number", path_});
 }
 
 TEST_F(HanseFileLimits, SamplesCannotStandBehindTheEnd) {

@@ -343,6 +343,13 @@ class BadUsage(hanse.Case):
     def test_resume_of_what_is_no_run(self):
         self.refuse("resume", "none", parts=["no such run directory (none)", "run.out"])
         self.refuse("resume", self.folder, parts=["it has no job.cfg"])
+        self.refuse("resume", "a" * 300, parts=["no such run directory"])
+
+    def test_output_with_a_long_name(self):
+        long = self.path("above", "a" * 300)
+        for out in ("a" * 300, long):
+            self.refuse("run", self.job(), f"--run.out={out}", parts=["too long", "run.out"])
+        self.assertFalse(os.path.exists(os.path.dirname(long)))
 
     def test_unknown_kind(self):
         self.refuse("list", "modells", parts=["modells", "did you mean 'models'"])
