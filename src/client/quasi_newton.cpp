@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "batch_stream.hpp"
 #include "curvature_pairs.hpp"
 #include "hanse/base/aligned.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
 #include "hanse/model/gradient_record.hpp"
@@ -230,13 +227,6 @@ class QuasiNewton final : public LocalUpdate {
 
 std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
                                                const Federation& federation, Model& model) {
-  const std::string key =
-      options.kind != "sgd" ? "client.update = " + options.kind : beyond_plain_steps(options);
-  if (!key.empty()) {
-    throw InvalidArgument(
-        fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
-        key, "leave it out, or choose another aggregator.kind");
-  }
   return std::make_unique<QuasiNewton>(options, federation, model);
 }
 

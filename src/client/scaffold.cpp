@@ -1,10 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "batch_stream.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
 #include "hanse/client/side_by_side.hpp"
@@ -89,12 +86,6 @@ class Scaffold final : public LocalUpdate, private SideBySide {
 
 std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
                                            const Federation& federation, Model& model) {
-  const std::string key = beyond_plain_steps(options);
-  if (!key.empty()) {
-    throw InvalidArgument(
-        fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
-        fmt::format("leave {} as it is by default, or use client.update = sgd", key));
-  }
   return std::make_unique<Scaffold>(options, federation, model);
 }
 

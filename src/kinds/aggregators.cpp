@@ -54,7 +54,15 @@ void check_responses(const Job& job) {
                         "responses lie in [c1, c2]");
 }
 
-void check_backtracking(const Job& job) {
+void check_lowering(const Job& job) {
+  const ClientOptions& client = job.client;
+  const std::string key =
+      client.kind != "sgd" ? "client.update = " + client.kind : beyond_plain_steps(client);
+  if (!key.empty()) {
+    throw InvalidArgument(
+        fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
+        key, "leave it out, or choose another aggregator.kind");
+  }
   if (job.aggregator.backtrack == 0 || job.server.optimizer == "sgd") return;
   throw InvalidArgument(
       fmt::format("backtracking shortens plain steps, not those of {}", job.server.optimizer),
@@ -245,13 +253,13 @@ const Family<AggregatorKind> kAggregators{
                    "m, pairs that client.rate = l-bfgs keeps"),
         client_key("rate-limit", &ClientOptions::rate_limit, at_least(0),
                    "a client's rate is at most so many times its loss; 0: no limit")},
-       check_backtracking,
+       check_lowering,
        kCpusAlone},
       {},
       make_lowering},
      {{"adafed",
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
-       with_default(kLowering, &rate_of, std::string("loss")), check_backtracking, kCpusAlone},
+       with_default(kLowering, &rate_of, std::string("loss")), check_lowering, kCpusAlone},
       {},
       make_lowering},
      {{"fedheal",

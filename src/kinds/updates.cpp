@@ -101,6 +101,14 @@ void check_second_order(const Job& job) {
           "server.optimizer = sgd: its step is a step of Newton's");
 }
 
+void check_scaffold(const Job& job) {
+  const std::string key = beyond_plain_steps(job.client);
+  if (key.empty()) return;
+  throw InvalidArgument(
+      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
+      fmt::format("leave {} as it is by default, or use client.update = sgd", key));
+}
+
 // One algorithm of clients and server.
 void check_feddyn(const Job& job) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
@@ -150,7 +158,7 @@ const Family<UpdateKind> kUpdates{
       {.separable = true, .straggles = true},
       make_sgd},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
-       kImportance},
+       kImportance, check_scaffold},
       {.separable = true},
       make_scaffold},
      {{"ditto", "SGD, and a model of each client's own near the shared one (Li et al. 2021)",

@@ -325,13 +325,6 @@ TEST(Optimizer, BadInput) {
   o = {.kind = "ditto", .momentum = 0.5};
   o.optimizer.state = "kept";
   refuses(o, {"ditto", "(client.optimizer-state)"}, make_ditto);
-  o = {.kind = "scaffold"};
-  o.optimizer.kind = "adam";
-  refuses(o, {"scaffold", "(client.optimizer)"}, make_scaffold);
-  refuses({.kind = "scaffold", .accumulate = 2}, {"(client.accumulate)"}, make_scaffold);
-  o = {};
-  o.schedule.over = "steps";
-  refuses(o, {"dqn-fed", "(client.schedule-over)"}, make_quasi_newton);
   refuses({.class_weights = "1,2"}, {"2 weights for 3 classes", "(client.class-weights)"},
           make_sgd);
   refuses({.class_weights = "clients"}, {"'clients'", "none, client, all"}, make_sgd);

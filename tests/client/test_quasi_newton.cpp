@@ -9,7 +9,6 @@
 #include "client/regression.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
-#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -292,19 +291,6 @@ TEST(QuasiNewton, ASkippedPairCostsNoOther) {
       }
     }
   }
-}
-
-TEST(QuasiNewton, RefusesWhatIsNoPlainGradient) {
-  Regression problem(random_clients());
-  const auto refuses = [&](const std::string& key, auto change) {
-    ClientOptions options = options_of(0, 1, 4);
-    change(options);
-    expect_error<InvalidArgument>(
-        [&] { make_quasi_newton(options, problem.federation, *problem.model); }, {key});
-  };
-  refuses("client.momentum", [](ClientOptions& o) { o.momentum = 0.5; });
-  refuses("client.clip", [](ClientOptions& o) { o.clip = 1; });
-  refuses("client.update = prox", [](ClientOptions& o) { o.kind = "prox"; });
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "client/regression.hpp"
 #include "hanse/client/local_update.hpp"
-#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -174,18 +173,6 @@ TEST(Scaffold, FindsTheOptimumThatFedavgMisses) {
     r.loss_and_gradient(i, optimum, gradient);
     expect_close(mine.states[i], gradient, 1e-4);
   }
-}
-
-TEST(Scaffold, RefusesWhatIsNoGradientStep) {
-  const Regression r(random_clients());
-  ClientOptions options = scaffold_steps(2, 0.1);
-  options.momentum = 0.9;
-  expect_error<InvalidArgument>([&] { make_scaffold(options, r.federation, *r.model); },
-                                {"scaffold", "(client.momentum)", "hint: "});
-  options.momentum = 0;
-  options.clip = 1;
-  expect_error<InvalidArgument>([&] { make_scaffold(options, r.federation, *r.model); },
-                                {"scaffold", "(client.clip)", "hint: "});
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
 // Updates as a job's options make them.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/families.hpp"
 #include "hanse/kinds/updates.hpp"
+#include "support/errors.hpp"
 
 namespace hanse {
 namespace {
@@ -25,6 +28,39 @@ TEST(UpdatesOfJobs, StragglersAreOfThoseThatReadTheKey) {
     EXPECT_EQ(instructed_clients(job).stragglers, std::ranges::count(readers, kind) > 0 ? 0.5 : 0)
         << kind;
   }
+}
+
+// Of the chosen kind of a family, as the check of a job file calls it.
+void check_chosen(KeyedJob& job, const std::string& key) {
+  for (const KindFamily& family : kind_families()) {
+    if (family.key == key) family.find(family.choice(job)).check(job);
+  }
+}
+
+TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
+  const std::vector<std::pair<std::string, void (*)(ClientOptions&)>> changes = {
+      {"client.momentum", [](ClientOptions& o) { o.momentum = 0.5; }},
+      {"client.clip", [](ClientOptions& o) { o.clip = 1; }},
+      {"client.accumulate", [](ClientOptions& o) { o.accumulate = 2; }},
+      {"client.optimizer", [](ClientOptions& o) { o.optimizer.kind = "adam"; }},
+      {"client.schedule-over", [](ClientOptions& o) { o.schedule.over = "steps"; }}};
+  const auto families = kind_families();
+  for (const auto& [key, change] : changes) {
+    KeyedJob job(families);
+    change(job.client);
+    job.aggregator.kind = "dqn-fed";
+    expect_error<InvalidArgument>([&] { check_chosen(job, "aggregator.kind"); },
+                                  {"dqn-fed", "(" + key + ")"});
+    job.client.kind = "scaffold";
+    expect_error<InvalidArgument>([&] { check_chosen(job, "client.update"); },
+                                  {"scaffold", "(" + key + ")"});
+  }
+  KeyedJob job(families);
+  job.aggregator.kind = "adafed";
+  check_chosen(job, "aggregator.kind");
+  job.client.kind = "prox";
+  expect_error<InvalidArgument>([&] { check_chosen(job, "aggregator.kind"); },
+                                {"client.update = prox"});
 }
 
 }  // namespace

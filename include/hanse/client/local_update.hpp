@@ -94,7 +94,7 @@ std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federa
 //   y <- y - lr (g(y) - c_i + c),  then  c_i+ = c_i - c + (x - y)/(K lr),
 // with c_i the client's state and c the server's control variate; c_i+ is the mean of the K
 // gradients, weight decay and PropFair's slope among them. Batches are those of SGD.
-// Throws InvalidArgument with momentum or clipping: c_i+ would no longer be a mean of gradients.
+// REQUIRES: plain steps (beyond_plain_steps), since else c_i+ would be no mean of gradients.
 // Known weakness: c_i is as old as the client's last participation. Memory: two rows and one batch,
 // the state, and twice SGD's bytes on the network. Cost: SGD's and one pass over the row a step.
 std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
@@ -123,8 +123,8 @@ std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Fede
 // the local steps ("loss"). A round's first pair leads from the model of the client's last
 // participation to the received one, the others from iterate to iterate; both gradients of a pair
 // are of one mini-batch, and a pair without curvature is skipped. (The paper updates B by the
-// formula for its inverse; here B is the inverse.) Throws InvalidArgument with momentum, clipping
-// or a proximal term. State: the last model, with client.batch = 0 the gradient there, and 2
+// formula for its inverse; here B is the inverse.) REQUIRES: client.update = sgd and plain steps
+// (beyond_plain_steps). State: the last model, with client.batch = 0 the gradient there, and 2
 // (`pairs` + f) rows, where a round makes f < `pairs`. Rounds of `pairs` steps or more use their
 // own pairs alone: no rows of pairs, and with more steps no state. Cost: a gradient a step, another
 // for each of the last `pairs` steps unless batches are full, and the pairs' inner products: one
