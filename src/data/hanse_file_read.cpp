@@ -137,8 +137,9 @@ Header read_frame(const std::string& path) {
   read_samples_place(file, header);
   if (file.contains("digest")) {
     const auto found = locate(file, "digest", hdf5::kTypeOf<int64_t>, header.digest);
-    if (std::ranges::count(found, 1) != std::ssize(found))
+    if (std::ranges::count(found, 1) != std::ssize(found)) {
       refuse_file("the digest is not one number", path, "digest");
+    }
   }
   layout.client_names = read_names(file, "client_names", std::ssize(layout.clients));
   layout.class_names = read_names(file, "class_names", layout.label_form().scored_classes());

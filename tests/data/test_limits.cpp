@@ -33,13 +33,13 @@ std::string leaf(const std::string& counts, const std::string& features) {
          features + R"(], "y": [0, 1]}}})";
 }
 
-// The parser keeps no stack.
 TEST(Paths, TheSystemRefusesLongNames) {
   const std::string path(5000, 'a');
   expect_error<InvalidArgument>([&] { check_data({.kind = "csv", .path = path}, {.clients = 2}); },
                                 {"no such file or folder", "aaaa"});
 }
 
+// The parser keeps no stack.
 TEST(LeafLimits, DepthIsNoDanger) {
   std::string deep(1'000'000, '[');
   deep.append("1").append(1'000'000, ']');

@@ -53,7 +53,7 @@ TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
                                   {"dqn-fed", "(" + key + ")"});
     job.client.kind = "scaffold";
     expect_error<InvalidArgument>([&] { check_chosen(job, "client.update"); },
-                                  {"scaffold", "(" + key + ")"});
+                                  {"scaffold", "(" + key + ")", "hint: "});
   }
   KeyedJob job(families);
   job.aggregator.kind = "adafed";
