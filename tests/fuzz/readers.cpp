@@ -93,6 +93,7 @@ void read_arrays(const std::string& input, const std::string& folder) {
   const std::string path = file_of(input, folder);
   load({.kind = "npz", .path = path});
   load({.kind = "npz", .path = path, .task = "regression"});
+  load({.kind = "npz", .path = path, .task = "sequence"});
 }
 
 void read_csv_file(const std::string& input, const std::string& folder) {
@@ -115,11 +116,14 @@ void read_leaf(const std::string& input, const std::string& folder) {
 void read_tff(const std::string& input, const std::string& folder) {
   const std::string path = file_of(input, folder);
   load({.kind = "tff", .path = path, .window = 4});
+  load({.kind = "tff", .path = path, .window = 4, .targets = "every"});
+  load({.kind = "tff", .path = path, .label_column = "tags"});
 }
 
 void read_text(const std::string& input, const std::string& folder) {
   const std::string path = file_of(input, folder);
   load({.kind = "text", .path = path, .vocabulary = "data", .window = 4});
+  load({.kind = "text", .path = path, .vocabulary = "data", .window = 4, .targets = "every"});
 }
 
 void read_hanse(const std::string& path) {

@@ -84,7 +84,11 @@ Seeds npz_seeds(const std::string&) {
   return {zip_of({{"x.npy", x}, {"y.npy", labels}, {"client.npy", texts}}, false),
           zip_of({{"x.npy", npy("|u1", "2, 1, 2, 3", std::string(12, 'x'))},
                   {"y.npy", npy("|S2", "2, 1", std::string("a\0bc", 4))}},
-                 true)};
+                 true),
+          zip_of({{"x.npy", npy("|u1", "2, 3", std::string("\0\1\2\2\1\0", 6))},
+                  {"y.npy", npy("|i1", "2, 3", std::string("\1\2\377\1\0\1", 6))}},
+                 false),
+          zip_of({{"x.npy", x}, {"y.npy", npy("|u1", "2, 2", std::string("\0\1\1\0", 4))}}, false)};
 }
 
 Seeds csv_seeds(const std::string&) {
@@ -105,6 +109,7 @@ Seeds leaf_seeds(const std::string&) {
 
 Seeds tff_seeds(const std::string& folder) {
   const std::string images = folder + "/images", texts = folder + "/texts";
+  const std::string posts = folder + "/posts";
   const hdf5::Section section;
   hdf5::File file = hdf5::File::create(images, 0);
   for (const std::string client : {"/examples/a", "/examples/b"}) {
@@ -117,7 +122,14 @@ Seeds tff_seeds(const std::string& folder) {
   file.write("/examples/a/snippets", std::vector<std::string>{"to be or not", "to be"});
   file.write("/examples/b/snippets", std::vector<std::string>{"that is the question"});
   file.close();
-  return {taken(images), taken(texts)};
+  file = hdf5::File::create(posts, 0);
+  for (const std::string client : {"/examples/a", "/examples/b"}) {
+    file.write(client + "/title", std::vector<std::string>{"to be", "or not"});
+    file.write(client + "/tokens", std::vector<std::string>{"that is", "the question"});
+    file.write(client + "/tags", std::vector<std::string>{"b|c++", "c++"});
+  }
+  file.close();
+  return {taken(images), taken(texts), taken(posts)};
 }
 
 Seeds text_seeds(const std::string&) {
