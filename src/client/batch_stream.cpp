@@ -2,57 +2,76 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace hanse {
 
 void BatchStream::start(const ClientTask& task) {
-  list_samples(task.client);
-  class_weights_ = weights_.of(begin_, order_);
-  batch_ = options_.batch > 0 ? std::min(options_.batch, samples()) : samples();
-  shuffle_ = RandomStream(task.seed, Purpose::kShuffle, static_cast<uint64_t>(task.round),
-                          static_cast<uint64_t>(task.client));
-  steps_ = steps_of_task(options_, task, samples());
+  prepare(coming_, {task.client, task.round, task.seed});
+  std::swap(pass_, coming_);
+  coming_.of = {};
+  following_ = task.next;
+  next_ = 0;
+  class_weights_ = weights_.of(pass_.begin, pass_.order);
+  steps_ = steps_of_task(options_, task, pass_.samples());
   augmentation_.start(task);
-  end_ = next_ = samples_a_pass(options_, samples());
 }
 
-void BatchStream::list_samples(int64_t client) {
-  const int64_t first = options_.pooled ? 0 : client;
-  const int64_t end = options_.pooled ? federation_.clients() : client + 1;
-  begin_ = federation_.train(first).begin;
-  order_.clear();
+void BatchStream::prepare(Pass& pass, const Participation& of) const {
+  if (pass.of == of) return;
+  pass.of = of;
+  pass.shuffle = RandomStream(of.seed, Purpose::kShuffle, static_cast<uint64_t>(of.round),
+                              static_cast<uint64_t>(of.client));
+  list_samples(pass);
+  pass.shuffle.shuffle(std::span(pass.order));
+}
+
+void BatchStream::list_samples(Pass& pass) const {
+  const int64_t first = options_.pooled ? 0 : pass.of.client;
+  const int64_t end = options_.pooled ? federation_.clients() : pass.of.client + 1;
+  pass.begin = federation_.train(first).begin;
+  pass.order.clear();
   for (int64_t c = first; c < end; ++c) {
     const SampleRange range = federation_.train(c);
-    const auto listed = order_.size();
-    order_.resize(listed + static_cast<std::size_t>(range.size()));
-    std::iota(order_.begin() + static_cast<std::ptrdiff_t>(listed), order_.end(),
-              static_cast<int32_t>(range.begin - begin_));
+    const auto listed = pass.order.size();
+    pass.order.resize(listed + static_cast<std::size_t>(range.size()));
+    std::iota(pass.order.begin() + static_cast<std::ptrdiff_t>(listed), pass.order.end(),
+              static_cast<int32_t>(range.begin - pass.begin));
   }
 }
 
-BatchStream::Samples BatchStream::next_samples() {
-  if (next_ == end_) {
-    shuffle_.shuffle(std::span(order_));
+ListedSamples BatchStream::next_samples() {
+  if (next_ == samples_a_pass(options_, pass_.samples())) {
+    pass_.shuffle.shuffle(std::span(pass_.order));
     next_ = 0;
   }
-  const auto chosen = upcoming();
-  next_ += static_cast<int64_t>(chosen.size());
-  return {begin_, chosen};
+  const auto chosen = batch_at(pass_, next_);
+  next_ += std::ssize(chosen);
+  return {pass_.begin, chosen};
 }
 
 Batch BatchStream::next() {
   const auto [begin, chosen] = next_samples();
-  gathered_.gather(federation_, begin, chosen);
-  federation_.prefetch(begin, upcoming());  // arrives while this batch is computed
+  gathered_.gather(federation_, begin, chosen, upcoming());
   Batch batch = gathered_.view();
   augmentation_.apply(gathered_, batch);
   batch.class_weights = class_weights_;
   return batch;
 }
 
-std::span<const int32_t> BatchStream::upcoming() const {
-  const int64_t rows = std::min(batch_, end_ - next_);
-  return {order_.data() + next_, static_cast<std::size_t>(rows)};
+ListedSamples BatchStream::upcoming() {
+  const auto rest = batch_at(pass_, next_);
+  if (!rest.empty() || following_ < 0 || options_.pooled) return {pass_.begin, rest};
+  prepare(coming_, {following_, pass_.of.round, pass_.of.seed});
+  return {coming_.begin, batch_at(coming_, 0)};
+}
+
+std::span<const int32_t> BatchStream::batch_at(const Pass& pass, int64_t first) const {
+  const int64_t all = pass.samples();
+  const int64_t batch = options_.batch > 0 ? std::min(options_.batch, all) : all;
+  const int64_t rows = std::min(batch, samples_a_pass(options_, all) - first);
+  return std::span(pass.order)
+      .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
 }
 
 }  // namespace hanse

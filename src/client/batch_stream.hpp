@@ -54,28 +54,36 @@ class BatchStream {
   void start(const ClientTask& task);
   int64_t steps() const { return steps_; }
   Batch next();
-  // The same without a copy, as they are: samples begin + order[i] of the federation.
-  struct Samples {
-    int64_t begin;
-    std::span<const int32_t> order;
-  };
-  Samples next_samples();
+  // The same without a copy, as they are.
+  ListedSamples next_samples();
 
  private:
-  void list_samples(int64_t client);
-  int64_t samples() const { return static_cast<int64_t>(order_.size()); }
-  // The rows of order_ that come next in this pass.
-  std::span<const int32_t> upcoming() const;
+  struct Participation {
+    int64_t client = -1, round = 0;
+    uint64_t seed = 0;
+    bool operator==(const Participation&) const = default;
+  };
+  // Its samples in the order of a pass.
+  struct Pass {
+    Participation of;
+    RandomStream shuffle{0, Purpose::kShuffle};
+    int64_t begin = 0;           // of the first client's samples
+    std::vector<int32_t> order;  // from there
+    int64_t samples() const { return static_cast<int64_t>(order.size()); }
+  };
+  // The first pass of that participation; nothing is done when it is there already.
+  void prepare(Pass& pass, const Participation& of) const;
+  void list_samples(Pass& pass) const;
+  std::span<const int32_t> batch_at(const Pass& pass, int64_t first) const;
+  // What comes behind the samples handed out: of this pass, or of the client that trains next.
+  ListedSamples upcoming();
 
   ClientOptions options_;
   const Federation& federation_;
-  int64_t begin_ = 0;  // of the first client's samples
-  int64_t batch_ = 1;
+  int64_t following_ = -1;  // the client that trains next
   int64_t steps_ = 1;
-  int64_t next_ = 0;  // first sample of order_ not handed out in this pass
-  int64_t end_ = 0;   // of a pass in order_
-  RandomStream shuffle_{0, Purpose::kShuffle};
-  std::vector<int32_t> order_;  // [samples()] from begin_
+  int64_t next_ = 0;  // first sample of the pass not handed out
+  Pass pass_, coming_;
   GatheredBatch gathered_;
   Augmentation augmentation_;
   ClassWeights weights_;

@@ -216,10 +216,14 @@ int64_t Federation::bytes() const {
          (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
 }
 
-void Federation::gather(int64_t begin, std::span<const int32_t> order, float* out) const {
-  for (const int32_t row : order) {
-    values_of(begin + row, sample_values(), out);
+// All of `next` at once would fill the processor's list of misses, and the conversion would wait: a
+// round of jobs/bench-lr.cfg takes 1.2 times as long then.
+void Federation::gather(int64_t begin, std::span<const int32_t> order, float* out,
+                        ListedSamples next) const {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    values_of(begin + order[i], sample_values(), out);
     out += sample_values();
+    if (i < next.order.size()) prefetch(next.begin + next.order[i]);
   }
 }
 
@@ -274,13 +278,11 @@ void Federation::gather_labels(int64_t begin, std::span<const int32_t> order,
   pick(this->targets(), sizes_.label_values, begin, order, targets);
 }
 
-void Federation::prefetch(int64_t begin, std::span<const int32_t> order) const {
+void Federation::prefetch(int64_t sample) const {
   constexpr int64_t kLine = 64;
-  const int64_t row_bytes = sample_values() * storage_bytes(static_cast<Storage>(sizes_.storage));
-  for (const int32_t row : order) {
-    const std::byte* sample = features_ + (begin + row) * row_bytes;
-    for (int64_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(sample + at, 0, 2);
-  }
+  const int64_t bytes = sample_values() * storage_bytes(static_cast<Storage>(sizes_.storage));
+  const std::byte* start = features_ + sample * bytes;
+  for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(start + at, 0, 2);
 }
 
 }  // namespace hanse

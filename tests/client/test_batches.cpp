@@ -87,6 +87,39 @@ TEST(Batches, APassVisitsTheClientsTrainingSamples) {
   }
 }
 
+// What was looked at ahead changes no order, whoever comes then, and however often.
+TEST(Batches, TheNextClientMayBeKnown) {
+  const auto host = make_single_communicator();
+  const Federation federation = split_federation(*host);
+  const auto order = [&](LocalUpdate& update, Recorder& model, ClientTask task) {
+    model.seen.clear();
+    std::vector<float> row(1);
+    task.row = row;
+    update.train(task);
+    return model.seen;
+  };
+  const ClientOptions options{.epochs = 2, .batch = 3};
+  Recorder looking;
+  const auto ahead = make_sgd(options, federation, looking);
+  const ClientTask tasks[] = {{.client = 2, .round = 1, .seed = 4, .next = 5},
+                              {.client = 5, .round = 1, .seed = 4},
+                              {.client = 5, .round = 1, .seed = 4},
+                              {.client = 5, .round = 1, .seed = 4},
+                              {.client = 5, .round = 1, .seed = 4, .next = 0},
+                              {.client = 5, .round = 1, .seed = 4},
+                              {.client = 3, .round = 1, .seed = 4, .next = 6},
+                              {.client = 6, .round = 2, .seed = 4},
+                              {.client = 1, .round = 2, .seed = 4, .next = 4},
+                              {.client = 4, .round = 2, .seed = 5}};
+  for (ClientTask task : tasks) {
+    Recorder model;
+    const auto fresh = make_sgd(options, federation, model);
+    const std::vector<float> found = order(*ahead, looking, task);
+    task.next = -1;
+    EXPECT_EQ(found, order(*fresh, model, task)) << "client " << task.client;
+  }
+}
+
 TEST(Batches, APassOfThePoolVisitsEverybodysTrainingSamples) {
   const auto comm = make_single_communicator();
   const Federation federation = split_federation(*comm);

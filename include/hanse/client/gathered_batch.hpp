@@ -29,11 +29,12 @@ struct GatheredBatch {
   std::vector<float> targets;   // likewise
   int64_t rows = 0;
 
-  // Samples begin + order[i]. What view() gave before is no longer valid.
-  void gather(const Federation& federation, int64_t begin, std::span<const int32_t> order) {
+  // Samples begin + order[i]; `next` are expected soon. What view() gave before is no longer valid.
+  void gather(const Federation& federation, int64_t begin, std::span<const int32_t> order,
+              ListedSamples next = {}) {
     rows = std::ssize(order);
     features.resize(static_cast<std::size_t>(rows * federation.sample_values()));
-    federation.gather(begin, order, features.data());
+    federation.gather(begin, order, features.data(), next);
     federation.gather_labels(begin, order, labels, targets);
   }
 

@@ -34,6 +34,12 @@ struct FederationSizes {
   SamplePlaces places;
 };
 
+// The samples begin + order[i] of a federation, borrowed.
+struct ListedSamples {
+  int64_t begin = 0;
+  std::span<const int32_t> order = {};
+};
+
 class Federation {
  public:
   // Collective over the ranks of one host: its first rank reads, partitions and splits; the others
@@ -92,13 +98,14 @@ class Federation {
   // Behind all clients' samples: those that evaluate the shared model alone; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 
-  // Writes samples begin + order[i] as floats into out [order.size(), sample_values()].
-  void gather(int64_t begin, std::span<const int32_t> order, float* out) const;
+  // Writes samples begin + order[i] as floats into out [order.size(), sample_values()]. Beside each
+  // of them one of `next` starts to come near the processor, for a gather() that comes soon: memory
+  // brings it while others are converted.
+  void gather(int64_t begin, std::span<const int32_t> order, float* out,
+              ListedSamples next = {}) const;
   // Their labels and targets; empty where there are none.
   void gather_labels(int64_t begin, std::span<const int32_t> order, std::vector<int32_t>& labels,
                      std::vector<float>& targets) const;
-  // Asks for the same samples to be brought near the processor, for a gather() that comes soon.
-  void prefetch(int64_t begin, std::span<const int32_t> order) const;
   // Writes the samples of the range as floats into out [range.size(), sample_values()].
   void copy(SampleRange range, float* out) const;
 
@@ -118,6 +125,7 @@ class Federation {
 
  private:
   void values_of(int64_t sample, int64_t count, float* out) const;
+  void prefetch(int64_t sample) const;
   void normalize(int64_t count, float* out) const;
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it

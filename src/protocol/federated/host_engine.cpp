@@ -213,7 +213,9 @@ class HostEngine final : public Engine, private SoloTraining {
     const DeclaredTime turn;
     const double start_s = settings_.clock();
     const auto state = states_ ? states_->row(mine.client) : std::span<float>();
-    ClientOutcome outcome = train_client(update_, task_of(round, mine.client, state));
+    ClientTask task = task_of(round, mine.client, state);
+    task.next = round.plan.next_client(entry);
+    ClientOutcome outcome = train_client(update_, task);
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
     const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state), state);
     if (divides_) outcome.rate = *kept_->distance();

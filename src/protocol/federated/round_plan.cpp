@@ -97,6 +97,14 @@ int64_t RoundPlan::steps_of(int64_t client) const {
   return local_steps(settings_.client, federation_.train(client).size());
 }
 
+int64_t RoundPlan::next_client(std::size_t entry) const {
+  if (queue_) return -1;
+  const auto next =
+      std::find_if(entries_.begin() + static_cast<std::ptrdiff_t>(entry) + 1, entries_.end(),
+                   [&](const Assignment& one) { return one.worker == worker_; });
+  return next == entries_.end() ? -1 : next->client;
+}
+
 int64_t RoundPlan::client_at(int64_t position) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Assignment& one) { return one.position == position; });

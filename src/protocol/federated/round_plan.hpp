@@ -93,6 +93,8 @@ class RoundPlan {
   // Rank 0's message, and with kParticipants its plan, to all ranks. Collective.
   PlanMessage share(PlanMessage message);
 
+  // The client that this rank trains behind that entry; -1: none, or a queue will say.
+  int64_t next_client(std::size_t entry) const;
   // Calls work(entry) for the entries of the plan that fall to this rank.
   template <class Work>
   void for_mine(Work work);
