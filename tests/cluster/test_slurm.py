@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import time
-import unittest
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "tests", "system"))

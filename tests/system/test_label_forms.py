@@ -1,7 +1,6 @@
 """Several labels a sample, several outputs, a class for each position: data, runs and metrics."""
 
 import os
-import unittest
 
 import hanse
 from test_data import DataCase, tff_file
