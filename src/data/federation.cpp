@@ -237,6 +237,8 @@ void Federation::values_of(int64_t sample, int64_t count, float* out) const {
   const std::byte* start = features_ + sample * sample_values() * storage_bytes(storage);
   if (storage == Storage::kFloat) {
     std::memcpy(out, start, static_cast<std::size_t>(count) * sizeof(float));
+  } else if (storage == Storage::kToken16) {
+    std::copy_n(reinterpret_cast<const uint16_t*>(start), count, out);
   } else {
     bytes_to_floats(start, out, count, storage == Storage::kByte ? 1.0F / 255.0F : 1.0F);
   }

@@ -12,10 +12,14 @@
 namespace hanse {
 
 constexpr int64_t kHanseFileVersion = 1;
-constexpr std::array<std::pair<Storage, const char*>, 3> kEncodings = {
-    {{Storage::kByte, "byte/255"}, {Storage::kFloat, "float"}, {Storage::kToken, "token"}}};
+constexpr std::array<std::pair<Storage, const char*>, 4> kEncodings = {
+    {{Storage::kByte, "byte/255"},
+     {Storage::kFloat, "float"},
+     {Storage::kToken, "token"},
+     {Storage::kToken16, "token16"}}};
 
 inline hdf5::Type feature_type(Storage storage) {
+  if (storage == Storage::kToken16) return hdf5::kTypeOf<uint16_t>;
   return storage == Storage::kFloat ? hdf5::kTypeOf<float> : hdf5::kTypeOf<uint8_t>;
 }
 

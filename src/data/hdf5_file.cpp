@@ -68,7 +68,12 @@ void keep_cache_small(const Handle& access, const std::string& file) {
 hid_t number_type(const Type& type) {
   static_assert(std::endian::native == std::endian::little, "files have the memory's order");
   if (type.kind == Kind::kFloat) return type.bytes == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
-  return type.bytes == 8 ? H5T_STD_I64LE : type.bytes == 4 ? H5T_STD_I32LE : H5T_STD_U8LE;
+  switch (type.bytes) {
+    case 8: return H5T_STD_I64LE;
+    case 4: return H5T_STD_I32LE;
+    case 2: return H5T_STD_U16LE;
+    default: return H5T_STD_U8LE;
+  }
 }
 
 Type type_of(hid_t type) {

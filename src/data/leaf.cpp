@@ -11,6 +11,7 @@
 #include "client_source.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
+#include "token_storage.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {
@@ -346,8 +347,7 @@ void LeafSource::describe_samples(const DataOptions& data) {
                           kFormatHint);
   }
   layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
-  const bool tokens = text_features_ && vocabulary_->size() <= 256;
-  layout_.storage = tokens ? Storage::kToken : Storage::kFloat;
+  layout_.storage = text_features_ ? token_storage(vocabulary_->size()) : Storage::kFloat;
   const bool image =
       !text_features_ && ClientLayout{.shape = data.shape}.sample_values() == values_;
   layout_.shape = image ? data.shape : std::vector<int64_t>{values_};
@@ -381,14 +381,12 @@ void LeafSource::write_item(Count& count, const LeafItem& item, const SampleArra
     return;
   }
   std::byte* place = out.features + count.next_sample++ * layout_.sample_bytes();
-  auto* values = reinterpret_cast<float*>(place);
-  if (layout_.storage == Storage::kToken) {
-    for (const int32_t token : encode(item)) *place++ = static_cast<std::byte>(token);
-  } else if (text_features_) {
-    for (const int32_t token : encode(item)) *values++ = static_cast<float>(token);
-  } else {
+  if (!text_features_) {
+    auto* values = reinterpret_cast<float*>(place);
     for (const double value : item.numbers) *values++ = static_cast<float>(value);
+    return;
   }
+  write_tokens(layout_.storage, place, [&](auto* to) { std::ranges::copy(encode(item), to); });
 }
 
 }  // namespace

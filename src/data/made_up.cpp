@@ -12,6 +12,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/data/dataset.hpp"
+#include "token_storage.hpp"
 
 namespace hanse {
 
@@ -268,15 +269,17 @@ Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t 
     throw InvalidArgument(fmt::format("data.classes is {}", classes), "data.classes",
                           "at least 1; 0 for regression");
   }
-  const Storage storage = tokens > 0 ? Storage::kFloat : Storage::kByte;
+  const Storage storage = tokens > 0 ? token_storage(tokens) : Storage::kByte;
   Dataset dataset{.shape = shape, .storage = storage, .classes = classes};
   const int64_t values = checked_values(shape, samples) * samples;
   dataset.features.resize(static_cast<std::size_t>(values) *
                           static_cast<std::size_t>(storage_bytes(storage)));
   RandomStream stream(seed, Purpose::kData);
   if (tokens > 0) {
-    auto* out = reinterpret_cast<float*>(dataset.features.data());
-    for (int64_t i = 0; i < values; ++i) out[i] = static_cast<float>(stream.below(tokens));
+    write_tokens(storage, dataset.features.data(), [&](auto* out) {
+      using T = std::remove_pointer_t<decltype(out)>;
+      for (int64_t i = 0; i < values; ++i) out[i] = static_cast<T>(stream.below(tokens));
+    });
   } else {
     stream.fill({reinterpret_cast<uint8_t*>(dataset.features.data()), dataset.features.size()});
   }

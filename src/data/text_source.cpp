@@ -12,6 +12,7 @@
 #include "hanse/base/log.hpp"
 #include "input_file.hpp"
 #include "split.hpp"
+#include "token_storage.hpp"
 
 namespace hanse {
 
@@ -121,7 +122,7 @@ void TokenSource::survey() {
   layout_.shape = {data_.window};
   layout_.classes = vocabulary_->size();
   layout_.label_values = every_ ? data_.window : 1;
-  layout_.storage = layout_.classes <= 256 ? Storage::kToken : Storage::kFloat;
+  layout_.storage = token_storage(layout_.classes);
   choose(tokens);
 }
 
@@ -193,18 +194,13 @@ void TokenSource::write_sequence(Tokens tokens, int64_t sample, int32_t* labels,
 void TokenSource::write_features(Tokens tokens, std::size_t padding, int64_t sample,
                                  const SampleArrays& out) const {
   const auto behind = static_cast<std::size_t>(data_.window) - padding - tokens.size();
-  const auto write = [&](auto* values) {
+  std::byte* features = out.features + sample * layout_.sample_bytes();
+  write_tokens(layout_.storage, features, [&](auto* values) {
     using T = std::remove_pointer_t<decltype(values)>;
     values = std::fill_n(values, padding, T{Vocabulary::kPadding});
     for (const int32_t token : tokens) *values++ = static_cast<T>(token);
     std::fill_n(values, behind, T{Vocabulary::kPadding});
-  };
-  std::byte* features = out.features + sample * layout_.sample_bytes();
-  if (layout_.storage == Storage::kToken) {
-    write(reinterpret_cast<uint8_t*>(features));
-  } else {
-    write(reinterpret_cast<float*>(features));
-  }
+  });
 }
 
 // ---- plays: who speaks is a client ----

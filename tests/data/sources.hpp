@@ -28,6 +28,10 @@ struct Written {
     for (std::size_t v = 0; v < values.size(); ++v) {
       if (layout.storage == Storage::kFloat) {
         std::memcpy(&values[v], from + v * sizeof(float), sizeof(float));
+      } else if (layout.storage == Storage::kToken16) {
+        uint16_t token = 0;
+        std::memcpy(&token, from + v * sizeof token, sizeof token);
+        values[v] = token;
       } else {
         values[v] = static_cast<float>(from[v]);
       }

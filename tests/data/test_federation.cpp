@@ -28,6 +28,10 @@ std::vector<float> sample_of(const Dataset& dataset, int64_t i) {
     if (dataset.storage == Storage::kByte) {
       values.push_back(static_cast<float>(static_cast<uint8_t>(dataset.features[at])) *
                        (1.0F / 255.0F));
+    } else if (dataset.storage == Storage::kToken16) {
+      uint16_t token;
+      std::memcpy(&token, &dataset.features[at * sizeof token], sizeof token);
+      values.push_back(token);
     } else {
       float value;
       std::memcpy(&value, &dataset.features[at * sizeof(float)], sizeof value);
@@ -103,6 +107,16 @@ void expect_equal(const Federation& federation, const Reference& reference) {
       ASSERT_EQ(federation.targets()[i], reference.dataset.targets[sample]);
     }
   }
+}
+
+TEST(Federation, HasTokensOfTwoBytes) {
+  DataOptions data = random_data({9}, 3);
+  data.tokens = 5000;
+  const FederationOptions options{.clients = 4, .samples = 13};
+  const Reference reference(data, options, 5);
+  ASSERT_EQ(reference.dataset.storage, Storage::kToken16);
+  const auto host = make_single_communicator();
+  expect_equal(Federation::load(data, options, 5, *host), reference);
 }
 
 class FederationOnRanks : public testing::TestWithParam<int> {};

@@ -12,6 +12,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/data/hanse_file.hpp"
+#include "hanse/data/hdf5_file.hpp"
 #include "support.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -58,6 +59,9 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
       {.kind = "random", .shape = {3, 5}, .classes = 4},
       {.kind = "random", .test_fraction = 0, .shape = {7}, .classes = 0},
       {.kind = "random", .validation_fraction = 0.3, .shape = {4}, .classes = 2},
+      {.kind = "random", .shape = {3}, .classes = 2, .tokens = 256},
+      {.kind = "random", .shape = {3}, .classes = 2, .tokens = 65536},
+      {.kind = "random", .shape = {3}, .classes = 2, .tokens = 65537},
       {.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"},
   };
   for (const DataOptions& source : sources) {
@@ -74,6 +78,19 @@ TEST(HanseFile, HoldsWhatItWasMadeOf) {
     const std::string again = folder.file("again.h5");
     write_hanse_file(again, {.kind = "hanse", .path = file}, {}, 3);
     EXPECT_EQ(bytes_of(again), bytes_of(file));
+  }
+}
+
+// For other programs: HDF5 converts what its type says.
+TEST(HanseFile, TokensHaveTheirOwnType) {
+  const TempFolder folder;
+  const std::string file = folder.file("data.h5");
+  for (const auto& [tokens, bytes] : {std::pair{256, 1}, {257, 2}}) {
+    const DataOptions source{.kind = "random", .shape = {3}, .classes = 2, .tokens = tokens};
+    write_hanse_file(file, source, {.clients = 2, .samples = 5}, 3);
+    const hdf5::Section section;
+    EXPECT_EQ(hdf5::File::open_to_read(file).dataset("features").type(),
+              (hdf5::Type{hdf5::Kind::kInteger, bytes, false}));
   }
 }
 
