@@ -328,7 +328,7 @@ TEST(Convolution, PoolsNanAndEqualValues) {
     for (const bool rectify : {false, true}) {
       SCOPED_TRACE(kernels->name);
       const auto channels = std::ssize(windows);
-      std::vector<float> x(std::size_t(4 * channels)), y(windows.size());
+      std::vector<float> x(std::size_t(4 * channels + kReadAhead)), y(windows.size());
       for (std::size_t c = 0; c < windows.size(); ++c) {
         for (std::size_t place = 0; place < 4; ++place)
           x[place * windows.size() + c] = windows[c][place];
