@@ -114,9 +114,16 @@ int64_t DenseStack::record_product_cost(int64_t rows) const {
 // along v, in which W, b move by V, c.
 
 // dy = x V^T + c + dx W^T
-float* DenseStack::forward_tangent(const float* row, const float* v) {
+float* DenseStack::forward_tangent(const float* row, const float* v, const float* of_input) {
   const float* x = input_;
   const float* dx = nullptr;  // the input stays as it is
+  if (options_.rectify_input) {
+    const int64_t size = rows_ * layers_.front().in;
+    float* rectified = grow(rectified_tangent_, size);
+    std::copy_n(of_input, size, rectified);
+    activation_backward(x, size, 1, rectified);
+    dx = rectified;
+  }
   for (Layer& layer : layers_) {
     float* dy = grow(layer.tangent, rows_ * layer.out);
     repeat_row(options_.bias ? v + layer.bias : nullptr, rows_, layer.out, dy);
@@ -135,8 +142,8 @@ float* DenseStack::forward_tangent(const float* row, const float* v) {
 }
 
 // d(delta^T x) = ddelta^T x + delta^T dx, and behind it d(delta W) = ddelta W + delta V
-void DenseStack::backward_tangent(const float* row, const float* v, const float* tangent,
-                                  float* out) {
+DenseStack::InputDelta DenseStack::backward_tangent(const float* row, const float* v,
+                                                    const float* tangent, float* out) {
   const float* delta = layers_.back().output.data();
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const Layer& layer = layers_[l];
@@ -146,9 +153,10 @@ void DenseStack::backward_tangent(const float* row, const float* v, const float*
     multiply(layer.out, layer.in, rows_, 1, {tangent, layer.out, CblasTrans}, {x, layer.in}, 0,
              gradient, layer.in);
     if (options_.bias) sum_rows(tangent, rows_, layer.out, out + layer.bias);
-    if (l == 0) return;
-    multiply(layer.out, layer.in, rows_, 1, {delta, layer.out, CblasTrans},
-             {layers_[l - 1].tangent.data(), layer.in}, 1, gradient, layer.in);
+    if (l == 0 && !options_.rectify_input) return {};
+    const auto& dx = l > 0 ? layers_[l - 1].tangent : rectified_tangent_;
+    multiply(layer.out, layer.in, rows_, 1, {delta, layer.out, CblasTrans}, {dx.data(), layer.in},
+             1, gradient, layer.in);
     const int64_t size = rows_ * layer.in;
     float* below = grow(delta_[l % 2], size);
     float* below_tangent = grow(delta_tangent_[l % 2], size);
@@ -161,6 +169,7 @@ void DenseStack::backward_tangent(const float* row, const float* v, const float*
     delta = below;
     tangent = below_tangent;
   }
+  return {delta, tangent};
 }
 
 }  // namespace hanse

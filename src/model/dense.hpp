@@ -42,13 +42,18 @@ class DenseStack {
   float* backward(const float* row, const GradientTarget& target);
 
   // The derivative [rows, outputs] of the last forward()'s logits along v [P], which lies as the
-  // row does. It lives until the next call and may be overwritten.
-  float* forward_tangent(const float* row, const float* v);
+  // row does; `of_input` [rows, inputs] is that of the input, given with rectify_input alone. It
+  // lives until the next call and may be overwritten. REQUIRES: no dropout.
+  float* forward_tangent(const float* row, const float* v, const float* of_input = nullptr);
 
   // out <- the derivative along v of the gradient that backward() would store. `tangent` is
   // the derivative of the logits' deltas, which stand in the buffer that forward() returned.
-  // REQUIRES: forward_tangent() of the same row and v was the last call; no delta of the input.
-  void backward_tangent(const float* row, const float* v, const float* tangent, float* out);
+  // Returns the delta of the input [rows, inputs] and its derivative, with rectify_input alone.
+  // REQUIRES: forward_tangent() of the same row and v was the last call.
+  struct InputDelta {
+    const float *delta = nullptr, *tangent = nullptr;
+  };
+  InputDelta backward_tangent(const float* row, const float* v, const float* tangent, float* out);
 
   // Model::record_product_cost of these layers.
   int64_t record_product_cost(int64_t rows) const;
@@ -69,7 +74,8 @@ class DenseStack {
 
   DenseOptions options_;
   std::vector<Layer> layers_;
-  std::vector<float> rectified_;  // [rows, inputs], with rectify_input
+  std::vector<float> rectified_;          // [rows, inputs], with rectify_input
+  std::vector<float> rectified_tangent_;  // likewise
   float rectified_scale_ = 1;
   AlignedFloats delta_[2];  // of a layer's input, by turns
   std::vector<float> delta_tangent_[2];

@@ -46,7 +46,7 @@ class BadInput(hanse.Case):
 
 
 class NoLibTorch(BadInput):
-    """hanse-torch.so is not there, as if LibTorch were not: networks alone miss it."""
+    """hanse-torch.so is not there, as if LibTorch were not: some networks alone miss it."""
 
     def setUp(self):
         super().setUp()
@@ -56,12 +56,14 @@ class NoLibTorch(BadInput):
             shutil.copy(os.path.join(home, name), self.path(name))
         self.own_program = self.path("hanse")
 
-    def test_networks_are_refused_and_linear_runs(self):
-        missing = ("LibTorch cannot be loaded", "hanse-torch.so", "linear and mlp")
-        self.refuse(*missing, changes={"model.kind": "lenet", "data.shape": "1,28,28"})
+    def test_what_needs_it_is_refused_and_all_else_runs(self):
+        missing = ("LibTorch cannot be loaded", "hanse-torch.so", "linear, mlp")
+        images = {"data.shape": "1,28,28"}
+        self.refuse(*missing, changes={"model.kind": "resnet18", **images})
         self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
-        summary = hanse.summary(self.train(self.job(), "linear"))
-        self.assertEqual(summary["versions"]["libtorch"], "not used")
+        for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images})):
+            summary = hanse.summary(self.train(self.job(changes), name))
+            self.assertEqual(summary["versions"]["libtorch"], "not used")
 
 
 class OtherMpi(BadInput):

@@ -58,8 +58,9 @@ class Install(hanse.Case):
         self.assertEqual(found.stdout, "", "these files name the build's folder")
 
     def check_runs(self):
-        """A network, which needs every library, alone and on ranks."""
-        changes = {"model.kind": "lenet", "data.shape": "1,28,28", "run.rounds": 2}
+        """A network of LibTorch, which needs every library, alone and on ranks."""
+        changes = {"model.kind": "resnet18", "model.channels": 4, "data.shape": "1,9,8",
+                   "run.rounds": 2}
         job = self.job(changes)
         here = self.train(job, "here")
         program = self.installed("bin", "hanse")

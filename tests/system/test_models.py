@@ -30,6 +30,8 @@ MODELS = {
     "resnet18": {"run.rounds": 3, "evaluate.every": 2, "data.shape": "3,9,8",
                  "model.kind": "resnet18", "model.channels": 4, "federation.clients": 5,
                  "sampler.per-round": 3},
+    "lenet": {"run.rounds": 3, "evaluate.every": 2, "data.shape": "2,13,15", "model.kind": "lenet",
+              "federation.clients": 5, "sampler.per-round": 3, "client.momentum": 0.5},
 }
 # Batch norm, which needs two samples a batch, and dropout.
 CNN = {"run.rounds": 4, "evaluate.every": 2, "data.shape": "1,9,8", "model.kind": "torchscript",
@@ -113,6 +115,13 @@ class SameBits(ModelCase):
     def test_resnet18_of_few_channels_on_two_threads(self):
         job = self.job({**MODELS["resnet18"], "data.shape": "1,12,12", "client.batch": 5,
                         "run.rounds": 1, "run.threads": 2})
+        self.assert_digest(self.train(job, "once"), self.train(job, "again"), "a second time")
+
+    def test_lenet(self):
+        self.compare_places(MODELS["lenet"])
+
+    def test_lenet_on_two_threads(self):
+        job = self.job({**MODELS["lenet"], "run.rounds": 1, "run.threads": 2})
         self.assert_digest(self.train(job, "once"), self.train(job, "again"), "a second time")
 
     def test_torchscript(self):

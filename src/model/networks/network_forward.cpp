@@ -26,41 +26,8 @@ at::Tensor max_pool(const at::Tensor& x) {
 
 }  // namespace
 
-int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side) {
-  for (const ConvolutionStage& stage : stages) {
-    side += 2 * stage.padding - stage.kernel + 1;
-    if (stage.pool) side /= 2;
-  }
-  return side;
-}
-
-int64_t output_values(const std::vector<ConvolutionStage>& stages,
-                      const std::vector<int64_t>& sample_shape) {
-  return stages.back().channels * output_side(stages, sample_shape[1]) *
-         output_side(stages, sample_shape[2]);
-}
-
-std::optional<NetworkSpec> network_spec(const ModelOptions& options,
-                                        const std::vector<int64_t>& sample_shape) {
-  if (options.kind == "linear") return NetworkSpec{.bias = options.bias};
-  if (options.kind == "mlp") return NetworkSpec{.hidden = options.hidden};
-  if (options.kind == "cnn-leaf") {
-    // Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
-    return NetworkSpec{{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}};
-  }
-  if (options.kind == "cnn-cifar") {
-    // Granqvist et al. 2024, pfl-research: the CIFAR-10 model (1.6M parameters).
-    return NetworkSpec{{{32, 3, 0, false}, {64, 3, 0, true}}, {128}, 0.25, 0.5};
-  }
-  if (options.kind != "lenet") return std::nullopt;
-  // LeCun et al. 1998, LeNet-5, with ReLU and max pooling. Its input is 32x32; smaller images, like
-  // the 28x28 of MNIST, are padded by 2.
-  const bool large = sample_shape.size() == 3 && std::min(sample_shape[1], sample_shape[2]) >= 32;
-  return NetworkSpec{{{6, 5, large ? 0 : 2, true}, {16, 5, 0, true}}, {120, 84}};
-}
-
 at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const at::Tensor> leaves,
-                    at::Tensor x, Pooling pooling) {
+                    at::Tensor x) {
   const bool many = !stages.empty() && leaves[0].dim() == 5;
   const int64_t clients = many ? leaves[0].size(0) : 1;
   const auto joined = [&](const at::Tensor& leaf) { return many ? leaf.flatten(0, 1) : leaf; };
@@ -68,8 +35,7 @@ at::Tensor convolve(const std::vector<ConvolutionStage>& stages, std::span<const
     if (s > 0) at::relu_(x);
     x = at::conv2d(x, joined(leaves[2 * s]), joined(leaves[2 * s + 1]), 1, stages[s].padding, 1,
                    clients);
-    if (!stages[s].pool) continue;
-    x = pooling == Pooling::kMaxPool ? at::max_pool2d(x, 2) : max_pool(x);
+    if (stages[s].pool) x = max_pool(x);
   }
   return x;
 }
@@ -126,8 +92,7 @@ class NetworkForward final : public CohortForward {
     at::Tensor x = input;
     if (!spec_.stages.empty()) {
       const int64_t c = input.size(0), b = input.size(1);
-      x = convolve(spec_.stages, leaves, images_side_by_side(input, sample_shape_),
-                   Pooling::kComparisons);
+      x = convolve(spec_.stages, leaves, images_side_by_side(input, sample_shape_));
       x = at::relu(x.reshape({b, c, -1}).transpose(0, 1));
       if (!masks.empty() && spec_.feature_dropout > 0) {
         x = x * masks.front();

@@ -1,0 +1,73 @@
+// The loops of convolutions with stride 1, and of 2x2 max pooling, on images in channels-last.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hanse/base/aligned.hpp"
+
+namespace hanse {
+
+// Pixel (r, c) has its channels one after another from data + r * row + c * pixel. Vector kernels
+// Pixel (r, c) has its channels one after another from data + r * row + c * pixel. Vector kernels
+// read up to kReadAhead floats behind the last channel: an image's memory goes on for as many.
+template <class T>
+struct ImageOf {
+  T* data = nullptr;
+  int64_t pixel = 0, row = 0;  // distances, floats
+
+  operator ImageOf<const T>() const { return {data, pixel, row}; }
+};
+using Image = ImageOf<float>;
+using ConstImage = ImageOf<const float>;
+inline constexpr int64_t kReadAhead = 16;
+
+// y(r, c)[o] = sum over i, j < kernel and v of x(r + i, c + j)[v] w[i][j][v][o].
+struct Convolution {
+  int64_t height, width;    // of y
+  int64_t kernel;           // side of w; x is larger by kernel - 1
+  int64_t inputs, outputs;  // channels of x and y
+  int64_t margin;           // rows of zeros at the top and the bottom of x, which are left out
+  // Of w and of a bias, floats a line: zeros from `outputs` on.
+  int64_t line() const { return whole_lines(outputs); }
+  int64_t weights() const { return kernel * kernel * inputs * line(); }
+};
+
+// What becomes of a sum before it is y.
+struct Finish {
+  const float* bias = nullptr;  // [line()], what the sum starts with; null: zeros
+  bool add = false;             // y is what it starts with
+  bool rectify = false;         // max(sum, 0), NaN stays
+  ConstImage gate = {};         // 0 where the gate <= 0
+};
+
+// The kernels of one family of processors. Every sum adds its products in one order, each with one
+// rounding, so that all families have the same bits.
+struct ConvolutionKernels {
+  const char* name;
+
+  // REQUIRES: pixels of x lie without gaps, x.pixel == inputs. Cost: 2 flops a product, at a core's
+  // peak where `outputs` fill vectors.
+  void (*convolve)(const Convolution& c, ConstImage x, const float* w, Image y,
+                   const Finish& finish);
+
+  // gradient [kernel][kernel][inputs][line()] += that of w, from the gradient d of y.
+  void (*add_weight_gradient)(const Convolution& c, ConstImage x, ConstImage d, float* gradient);
+
+  // y <- the largest of each 2x2 of x, NaN the largest of all; `which` [height, width, channels] is
+  // the place of it, 0 to 3, of equal values the first. Height and width are those of y.
+  void (*pool)(int64_t height, int64_t width, int64_t channels, ConstImage x, Image y, bool rectify,
+               int32_t* which);
+
+  // The gradient of the same: d of y to the places of the largest, zeros to the others.
+  void (*unpool)(int64_t height, int64_t width, int64_t channels, const float* d,
+                 const int32_t* which, Image x);
+};
+
+// The fastest on this processor; with HANSE_KERNELS=Haswell those of AVX2.
+const ConvolutionKernels& convolution_kernels();
+
+// All that this processor can run.
+std::vector<const ConvolutionKernels*> all_convolution_kernels();
+
+}  // namespace hanse

@@ -1,0 +1,40 @@
+#include "network_spec.hpp"
+
+#include <algorithm>
+
+namespace hanse {
+
+int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side) {
+  for (const ConvolutionStage& stage : stages) {
+    side += 2 * stage.padding - stage.kernel + 1;
+    if (stage.pool) side /= 2;
+  }
+  return side;
+}
+
+int64_t output_values(const std::vector<ConvolutionStage>& stages,
+                      const std::vector<int64_t>& sample_shape) {
+  return stages.back().channels * output_side(stages, sample_shape[1]) *
+         output_side(stages, sample_shape[2]);
+}
+
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape) {
+  if (options.kind == "linear") return NetworkSpec{.bias = options.bias};
+  if (options.kind == "mlp") return NetworkSpec{.hidden = options.hidden};
+  if (options.kind == "cnn-leaf") {
+    // Caldas et al. 2018, LEAF: the FEMNIST model (6.6M parameters for 62 classes).
+    return NetworkSpec{{{32, 5, 2, true}, {64, 5, 2, true}}, {2048}};
+  }
+  if (options.kind == "cnn-cifar") {
+    // Granqvist et al. 2024, pfl-research: the CIFAR-10 model (1.6M parameters).
+    return NetworkSpec{{{32, 3, 0, false}, {64, 3, 0, true}}, {128}, 0.25, 0.5};
+  }
+  if (options.kind != "lenet") return std::nullopt;
+  // LeCun et al. 1998, LeNet-5, with ReLU and max pooling. Its input is 32x32; smaller images, like
+  // the 28x28 of MNIST, are padded by 2.
+  const bool large = sample_shape.size() == 3 && std::min(sample_shape[1], sample_shape[2]) >= 32;
+  return NetworkSpec{{{6, 5, large ? 0 : 2, true}, {16, 5, 0, true}}, {120, 84}};
+}
+
+}  // namespace hanse

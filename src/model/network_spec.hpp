@@ -1,0 +1,38 @@
+// What the convolutional networks of the federated-learning literature are made of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hanse/model/options.hpp"
+
+namespace hanse {
+
+// Convolution with stride 1, then 2x2 max pooling or not, then ReLU. padding < kernel.
+struct ConvolutionStage {
+  int64_t channels, kernel, padding;
+  bool pool;
+};
+
+// What the stages make of the side of an image; below 1: it is too small for them.
+int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side);
+// Values a sample behind the stages, of images {channels, height, width}. REQUIRES: a stage.
+int64_t output_values(const std::vector<ConvolutionStage>& stages,
+                      const std::vector<int64_t>& sample_shape);
+
+struct NetworkSpec {
+  std::vector<ConvolutionStage> stages;
+  std::vector<int64_t> hidden;  // dense layers between the features and the logits
+  double feature_dropout = 0;
+  double hidden_dropout = 0;
+  bool bias = true;  // of the dense layers
+};
+
+// What a network of these options is made of, for the kinds that are made of this alone: of linear
+// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. Its layout: conv1.weight,
+// conv1.bias, ..., fc1.weight, fc1.bias, ...
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape);
+
+}  // namespace hanse
