@@ -5,7 +5,7 @@ their numbers.
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number), grid
   columns     label, metric (of evaluations.csv or of `file`), at (a round), times, scale = "percent"
-              or "log"
+              or "log"; sum = "x" or "-log1p": that of all rounds in the last one's place
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
               (which must be there), prepare (a function of prepared_data.py)
 
@@ -30,6 +30,7 @@ from shared import sweeping
 from shared.prepared_data import PREPARED
 from shared.sweeping import ROOT, Case, Refused, Sweep
 
+SUMMED = {"x": lambda x: x, "-log1p": lambda x: -math.log1p(x)}
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "reproductions"
 
 
@@ -166,13 +167,17 @@ def choose(table, grids):
 # -- numbers
 
 def value_of(task, column):
-    """A run's number, of a file's last line or of round `at`; None when it has none, or no finite
+    """A run's number, of a file's last line, of round `at` or of all; None when it has none, or no finite
     one."""
     try:
         with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
             lines = [line for line in csv.DictReader(file)
                      if int(line["round"]) == column.get("at", int(line["round"]))]
-        value = float(lines[-1][column["metric"]]) * column.get("times", 1)
+        if "sum" in column:
+            value = math.fsum(SUMMED[column["sum"]](float(line[column["metric"]])) for line in lines)
+        else:
+            value = float(lines[-1][column["metric"]])
+        value *= column.get("times", 1)
     except (OSError, IndexError, KeyError, ValueError):
         return None
     if column.get("scale") == "log":

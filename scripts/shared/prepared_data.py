@@ -3,11 +3,16 @@
 Each function takes what --data names (a file or folder), a folder to write in and the table's
 [data]; it returns the options that name the result. It writes anew only where a source is newer.
 """
+import collections
 import csv
+import datetime
+import math
 import os
 import re
 
 from hanse.program import Refused
+
+from shared import r_data
 
 
 def made(result, sources, write):
@@ -51,4 +56,83 @@ def columns(raw, out, data):
     return {"data.path": made(out / "data.csv", [raw], write)}
 
 
-PREPARED = {"columns": columns}
+def asc_lines(path):
+    """A dictionary for each line of a table of the Berka data."""
+    with open(path, newline="", encoding="latin-1") as file:
+        return list(csv.DictReader(file, delimiter=";"))
+
+
+def sums_by_account(path, columns):
+    """account_id: [lines, the sum of each column] of a table with many lines an account."""
+    sums = collections.defaultdict(lambda: [0.0] * (1 + len(columns)))
+    for line in asc_lines(path):
+        own = sums[line["account_id"]]
+        own[0] += 1
+        for i, column in enumerate(columns, 1):
+            own[i] += float(line[column] or 0)
+    return sums
+
+
+def movements_of_tables(folder):
+    """Of each account: mean order, number of transactions, their mean amount and balance."""
+    orders = sums_by_account(folder / "order.asc", ["amount"])
+    moves = sums_by_account(folder / "trans.asc", ["amount", "balance"])
+    return {account: [orders[account][1] / orders[account][0], count, amount / count,
+                      balance / count]
+            for account, (count, amount, balance) in moves.items() if account in orders}
+
+
+def movements_of_package(path, loans):
+    """The same of each loan's account from data.berka of R's package ldt, whose rows are loan.asc's.
+    It has no balance: in its place is the mean of amount / balance."""
+    x = r_data.read(path)["data.berka"]["x"]
+    if len(x["trans_num"]) != len(loans):
+        raise Refused(f"{path}: {len(x['trans_num'])} loans, not loan.asc's {len(loans)}; hint: "
+                      "fetch both again")
+    return {loan["account_id"]: [math.exp(order) / orders, count, math.exp(amount), ratio]
+            for loan, order, orders, count, amount, ratio in zip(
+                loans, x["ln(order_sum_amount)"], x["order_num"], x["trans_num"],
+                x["ln(trans_amount_mean)"], x["trans_amount_div_balance"])}
+
+
+def berka(folder, out, _):
+    """The 15 features of AAggFF's authors and `region`, the client; label 1: B or D, not paid. Their
+    means of unemployment and crime over two years are 1996's, since 1995's have a '?'. North Bohemia,
+    with one loan that is not paid, is left out. Orders and transactions come from order.asc and
+    trans.asc, else from data.berka.rda, where `balance` is the mean of amount / balance."""
+    tables = [folder / f"{name}.asc" for name in ("loan", "account", "district")]
+    package = folder / "data.berka.rda"
+    from_package = not (folder / "trans.asc").is_file() and package.is_file()
+    sources = [package] if from_package else [folder / "order.asc", folder / "trans.asc"]
+
+    def days(text):
+        return datetime.datetime.strptime(text, "%y%m%d").toordinal()
+
+    def write(path):
+        loans, accounts, districts = map(asc_lines, tables)
+        accounts = {line["account_id"]: line for line in accounts}
+        districts = {line["A1"]: line for line in districts}
+        movements = movements_of_package(package, loans) if from_package else movements_of_tables(
+            folder)
+        lines = []
+        for loan in loans:
+            account = accounts[loan["account_id"]]
+            district = districts[account["district_id"]]
+            if district["A3"] == "north Bohemia":
+                continue
+            lines.append([
+                district["A3"], loan["amount"], loan["duration"], loan["payments"],
+                days(loan["date"]) - days(account["date"]),
+                *(district[f"A{i}"] for i in (4, 11, 14, 13, 16)), *movements[loan["account_id"]],
+                int(account["frequency"] == "POPLATEK TYDNE"),
+                int(account["frequency"] == "POPLATEK PO OBRATU"), int(loan["status"] in "BD")])
+        write_csv(path, BERKA_HEAD, lines)
+
+    return {"data.path": made(out / "berka.csv", [*tables, *sources], write)}
+
+
+BERKA_HEAD = ["region", "amount", "duration", "payments", "days_of_account", "inhabitants", "salary",
+              "entrepreneurs", "unemployment", "crimes", "order_amount", "transactions",
+              "transaction_amount", "balance", "weekly", "after_transaction", "label"]
+
+PREPARED = {"berka": berka, "columns": columns}
