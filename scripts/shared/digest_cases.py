@@ -56,6 +56,7 @@ JOBS = {
                              "federation.min-samples": 2},
     "shakespeare-dqn-fed": {"run.rounds": 1, "evaluate.every": 0, "data.stride": 4000,
                             "federation.min-samples": 2, "client.pairs": 1},
+    "tiny-imagenet": {"run.rounds": 2, "federation.clients": 50},
 }
 # Of a job that plays a bandit.
 BANDIT_JOB = {"run.rounds": 20, "run.repeats": 2, "evaluate.every": 10}

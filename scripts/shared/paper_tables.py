@@ -181,7 +181,7 @@ def value_of(task, column):
     except (OSError, IndexError, KeyError, ValueError):
         return None
     if column.get("scale") == "log":
-        return math.log(value) if value > 0 else None
+        return math.log(value) if value > 1e-9 else None  # less is what rounding leaves of nothing
     return value if math.isfinite(value) else None
 
 

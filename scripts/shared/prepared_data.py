@@ -9,6 +9,8 @@ import datetime
 import math
 import os
 import re
+import tarfile
+import zipfile
 
 from hanse.program import Refused
 
@@ -135,4 +137,32 @@ BERKA_HEAD = ["region", "amount", "duration", "payments", "days_of_account", "in
               "entrepreneurs", "unemployment", "crimes", "order_amount", "transactions",
               "transaction_amount", "balance", "weekly", "after_transaction", "label"]
 
-PREPARED = {"berka": berka, "columns": columns}
+def kmnist(folder, out, _):
+    """The 10,000 test images, whose NPZ files kmnist-test-imgs and -labels each have one array, as one
+    file with x and y."""
+    parts = {"x": folder / "kmnist-test-imgs.npz", "y": folder / "kmnist-test-labels.npz"}
+
+    def write(path):
+        with zipfile.ZipFile(path, "w") as whole:
+            for name, part in parts.items():
+                with zipfile.ZipFile(part) as source:
+                    whole.writestr(f"{name}.npy", source.read("arr_0.npy"))
+
+    return {"data.path": made(out / "kmnist-test.npz", list(parts.values()), write)}
+
+
+def pictures(folder, out, data):
+    """The folder, where it has train/; else its `archive`, of which train/ and test/ are unpacked."""
+    if (folder / "train").is_dir():
+        return {"data.path": folder}
+    archive = folder / data["archive"]
+
+    def write(path):
+        with tarfile.open(archive) as source:
+            source.extractall(path, (one for one in source if one.isreg() and ".." not in one.name
+                                     and one.name.startswith(("train/", "test/"))))
+
+    return {"data.path": made(out / "pictures", [archive], write)}
+
+
+PREPARED = {"berka": berka, "columns": columns, "kmnist": kmnist, "pictures": pictures}

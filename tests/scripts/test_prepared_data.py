@@ -5,6 +5,9 @@ import math
 import pathlib
 import struct
 import sys
+import tarfile
+
+import numpy
 
 from support import SCRIPTS, ScriptTest
 
@@ -111,3 +114,28 @@ class BerkaTest(ScriptTest):
             path.write_bytes(content)
             with self.assertRaisesRegex(Refused, "data.berka.rda cannot be read"):
                 r_data.read(path)
+
+
+class ArchivesTest(ScriptTest):
+    def test_kmnist_as_one_file(self):
+        x, y = numpy.arange(24, dtype="uint8").reshape(2, 3, 4), numpy.array([1, 0], "uint8")
+        numpy.savez_compressed(self.folder / "kmnist-test-imgs.npz", x)
+        numpy.savez_compressed(self.folder / "kmnist-test-labels.npz", y)
+        path = prepared_data.kmnist(self.folder, self.folder / "out", {})["data.path"]
+        with numpy.load(path) as made:
+            numpy.testing.assert_array_equal(made["x"], x)
+            numpy.testing.assert_array_equal(made["y"], y)
+
+    def test_pictures_of_an_archive(self):
+        names = ["train/a/1.png", "test/a/2.png", "val/3.png", "train/../../out.png"]
+        self.write("picture", "1")
+        with tarfile.open(self.folder / "all.tar.xz", "w:xz") as archive:
+            for name in names:
+                archive.add(self.folder / "picture", name)
+        data = {"archive": "all.tar.xz"}
+        made = prepared_data.pictures(self.folder, self.folder / "made/data", data)["data.path"]
+        self.assertEqual(sorted(str(path.relative_to(made)) for path in made.rglob("*.png")),
+                         ["test/a/2.png", "train/a/1.png"])
+        self.assertEqual(list(self.folder.rglob("out.png")), [])
+        self.assertEqual(prepared_data.pictures(made, self.folder / "other", data),
+                         {"data.path": made})
