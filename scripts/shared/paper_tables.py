@@ -4,10 +4,12 @@ their numbers.
   title, job, note, seeds, first-seed (1), time (of all of it on 2 cores)
   set         options of every run; `quick` are those of --quick
   rows        name, set (options), paper (a text for each column, "" where it has no number), grid
-  columns     label, metric (of evaluations.csv or of `file`), at (a round), times, scale = "percent"
-              or "log"; sum = "x" or "-log1p": that of all rounds in the last one's place
+  columns     label, metric (of evaluations.csv or of `file`), at (a round), from (a round, of which on
+              the number is the mean) or sum ("x" or "-log1p", of the numbers of all rounds), where
+              ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"
   [data]      what no package brings: name, get (from where), path (under the folder of --all), file
-              (which must be there), prepare (a function of prepared_data.py)
+              (which must be there), prepare (a function of prepared_data.py); without a name what is
+              only prepared
 
 A row's grid, {KEY = [VALUE, ...]}, is the product of its keys. Each point runs once, with the first
 seed and the options of [tuning]; the best is the row's.
@@ -24,6 +26,7 @@ import itertools
 import math
 import pathlib
 import re
+import statistics
 import tomllib
 
 from shared import sweeping
@@ -94,17 +97,18 @@ def seconds_of(table, seeds=None, cores=2):
 
 def find_data(table, given, out):
     """Options that name the data. Refuses, and says where it comes from, when it is not there."""
-    data = table.get("data")
-    if not data:
+    data = table.get("data", {})
+    prepare = PREPARED[data["prepare"]] if "prepare" in data else None
+    if "name" not in data:
         if given:
             raise Refused("--data: this table brings its own data")
-        return {}
+        return prepare(None, out, data) if prepare else {}
     if not given:
         raise Refused(f"needs {data['name']}; hint: {data['get']}, then --data PATH")
     path = given / data["file"] if "file" in data else given
-    if not any(p.is_file() for p in (path, path.with_name(path.name + ".gz"))):
+    if not any(p.exists() for p in (path, path.with_name(path.name + ".gz"))):
         raise Refused(f"{path} is missing; hint: {data['get']}")
-    return PREPARED[data["prepare"]](given, out, data) if "prepare" in data else {"data.path": given}
+    return prepare(given, out, data) if prepare else {"data.path": given}
 
 
 # -- runs
@@ -166,20 +170,31 @@ def choose(table, grids):
 
 # -- numbers
 
+def counts(line, column):
+    """Is the column's number of this line of a file?"""
+    if any(line[key] != text for key, text in column.get("where", {}).items()):
+        return False
+    if "from" in column:
+        return int(line["round"]) >= column["from"]
+    return "at" not in column or int(line["round"]) == column["at"]
+
+
 def value_of(task, column):
-    """A run's number, of a file's last line, of round `at` or of all; None when it has none, or no finite
-    one."""
+    """A run's number, of a file's last line or of round `at`, the mean `from` a round on, or a sum;
+    None when it has none, or no finite one."""
     try:
         with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
-            lines = [line for line in csv.DictReader(file)
-                     if int(line["round"]) == column.get("at", int(line["round"]))]
+            texts = [line[column["metric"]] for line in csv.DictReader(file)
+                     if counts(line, column)]
         if "sum" in column:
-            value = math.fsum(SUMMED[column["sum"]](float(line[column["metric"]])) for line in lines)
+            value = math.fsum(SUMMED[column["sum"]](float(text)) for text in texts)
+        elif "from" in column:
+            value = statistics.fmean(map(float, filter(None, texts)))
         else:
-            value = float(lines[-1][column["metric"]])
-        value *= column.get("times", 1)
-    except (OSError, IndexError, KeyError, ValueError):
+            value = float(texts[-1])
+    except (OSError, IndexError, KeyError, ValueError, statistics.StatisticsError):
         return None
+    value *= column.get("times", 1)
     if column.get("scale") == "log":
         return math.log(value) if value > 1e-9 else None  # less is what rounding leaves of nothing
     return value if math.isfinite(value) else None

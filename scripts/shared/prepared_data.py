@@ -1,14 +1,17 @@
 """Makes what a job reads of data as they are fetched: `prepare` of a table in scripts/reproductions.
 
-Each function takes what --data names (a file or folder), a folder to write in and the table's
-[data]; it returns the options that name the result. It writes anew only where a source is newer.
+Each function takes what --data names (a file or folder; None where the table needs none), a folder
+to write in and the table's [data]; it returns the options that name the result. It writes anew only
+where a source is newer.
 """
 import collections
 import csv
 import datetime
 import math
 import os
+import pathlib
 import re
+import subprocess
 import tarfile
 import zipfile
 
@@ -137,6 +140,7 @@ BERKA_HEAD = ["region", "amount", "duration", "payments", "days_of_account", "in
               "entrepreneurs", "unemployment", "crimes", "order_amount", "transactions",
               "transaction_amount", "balance", "weekly", "after_transaction", "label"]
 
+
 def kmnist(folder, out, _):
     """The 10,000 test images, whose NPZ files kmnist-test-imgs and -labels each have one array, as one
     file with x and y."""
@@ -165,4 +169,56 @@ def pictures(folder, out, data):
     return {"data.path": made(out / "pictures", [archive], write)}
 
 
-PREPARED = {"berka": berka, "columns": columns, "kmnist": kmnist, "pictures": pictures}
+def cifar_records(folder, part, classes):
+    """A label and 3072 bytes, the channels one after another, for each picture."""
+    import numpy
+    from PIL import Image
+
+    for label, name in enumerate(classes):
+        paths = [path for path in (folder / part / name).rglob("*")
+                 if path.suffix in (".png", ".jpg", ".jpeg")]
+        for path in sorted(paths, key=os.fsencode):
+            with Image.open(path) as image:
+                pixels = numpy.asarray(image.convert("RGB"))
+            if pixels.shape != (32, 32, 3):
+                raise Refused(f"{path} is not of 32 x 32 pixels; hint: is it CIFAR-10?")
+            yield bytes([label]) + pixels.transpose(2, 0, 1).tobytes()
+
+
+def cifar(folder, out, _):
+    """CIFAR-10's binary files: the folder's own, or made of pictures in train/CLASS and test/CLASS, in
+    the order in which data.kind = images reads these."""
+    if (folder / "data_batch_1.bin").is_file():
+        return {"data.path": folder}
+    result = out / "cifar"
+    if (result / "batches.meta.txt").is_file():
+        return {"data.path": result}
+    if not (folder / "train").is_dir():
+        raise Refused(f"{folder} has neither data_batch_1.bin nor train; hint: scripts/fetch-data "
+                      "says where CIFAR-10 is found")
+    classes = sorted((path.name for path in (folder / "train").iterdir()), key=os.fsencode)
+    result.mkdir(parents=True, exist_ok=True)
+    train = list(cifar_records(folder, "train", classes))
+    for i in range(5):  # as many files as the original has
+        (result / f"data_batch_{i + 1}.bin").write_bytes(
+            b"".join(train[len(train) * i // 5:len(train) * (i + 1) // 5]))
+    (result / "test_batch.bin").write_bytes(b"".join(cifar_records(folder, "test", classes)))
+    (result / "batches.meta.txt").write_text("".join(f"{name}\n" for name in classes))
+    return {"data.path": result}
+
+
+def network(folder, out, data):
+    """The network that scripts/export-model writes with the words `export`, beside the data."""
+    file = out / "network.pt"
+    if not file.is_file():
+        out.mkdir(parents=True, exist_ok=True)
+        script = pathlib.Path(__file__).resolve().parents[1] / "export-model"
+        said = subprocess.run([script, *data["export"][:1], file, *data["export"][1:]],
+                              capture_output=True, text=True, check=False)
+        if said.returncode:
+            raise Refused(said.stderr.strip())
+    return {"model.path": file, **({"data.path": folder} if folder else {})}
+
+
+PREPARED = {"berka": berka, "cifar": cifar, "columns": columns, "kmnist": kmnist, "network": network,
+            "pictures": pictures}

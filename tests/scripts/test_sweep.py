@@ -10,6 +10,9 @@ import time
 import tomllib
 import unittest
 
+import numpy
+from PIL import Image
+
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
@@ -425,6 +428,45 @@ class ReproduceTest(MadeRepository):
         self.write("raw.txt", "1,2,g\n3 4\n")
         self.assert_one_line_error(self.reproduce("made", "--data", "raw.txt", "--out", "out"),
                                    "raw.txt:2", "2 fields, not 3")
+
+    def test_columns_of_some_lines_of_a_file(self):
+        """The runs' evaluations are rounds 5 and 10, whose losses are 5.5 and 10.5."""
+        head = TABLE[:TABLE.index("columns")] + 'rows = [{name = "slow"}, {name = "fast"}]\n'
+        columns = ('{label = "mean", metric = "loss_mean", from = 5}, '
+                   '{label = "from 6", metric = "loss_mean", from = 6}, '
+                   '{label = "where", metric = "loss_mean", where = {round = "5"}}, '
+                   '{label = "sum", metric = "loss_mean", sum = "x"}, '
+                   '{label = "of logs", metric = "loss_mean", sum = "-log1p"}')
+        self.write("scripts/reproductions/made.toml", head + f"columns = [{columns}]\n")
+        self.reproduce("made", "--out", "out")
+        self.assertEqual(self.table()[2][2:], ["8 (0)", "10.5 (0)", "5.5 (0)", "16 (0)", "-4.314 (0)"])
+
+    def test_pictures_become_cifars_files(self):
+        self.write("scripts/reproductions/made.toml", TABLE + '[data]\nname = "CIFAR-10"\n'
+                   'prepare = "cifar"\nget = "download it"\n')
+        (self.folder / "none").mkdir()
+        self.assert_one_line_error(self.reproduce("made", "--data", "none"), "none", "train")
+        expected = b""
+        for part, name, value in (("train", "b", 7), ("train", "a", 3), ("test", "a", 9)):
+            pixels = numpy.full((32, 32, 3), value, "uint8")
+            pixels[0, 1] = (value, 20, 30)
+            path = self.folder / f"cifar/{part}/{name}/1.png"
+            path.parent.mkdir(parents=True)
+            Image.fromarray(pixels).save(path)
+        result = self.reproduce("made", "--data", "cifar", "--out", "out")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("--data.path=out/cifar", self.calls()[0])
+        made = self.folder / "out/cifar"
+        for label, value in ((0, 3), (1, 7)):
+            expected += bytes([label]) + b"".join(
+                bytes([value, other]) + bytes([value]) * 1022 for other in (value, 20, 30))
+        self.assertEqual(b"".join((made / f"data_batch_{i}.bin").read_bytes()
+                                  for i in range(1, 6)), expected)
+        self.assertEqual((made / "test_batch.bin").read_bytes()[:3], bytes([0, 9, 9]))
+        self.assertEqual((made / "batches.meta.txt").read_text(), "a\nb\n")
+        self.write("binary/data_batch_1.bin", "")
+        self.reproduce("made", "--data", "binary", "--out", "other")
+        self.assertIn("--data.path=binary", self.calls()[-1])
 
     def test_runs_of_another_reproduction_are_skipped(self):
         self.meanwhile("made", "--out", "out", "--seeds", "1", name="reproduce")
