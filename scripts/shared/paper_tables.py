@@ -208,21 +208,25 @@ def numbers_of(table, sweep):
              for column in table["columns"]] for own in done], list(map(len, done))
 
 
-def lines_of(table, sweep):
-    """Head and rows: ours, the paper's where it has a number of that column, and what was tuned."""
+def lines_of(table, sweep, apart=None):
+    """Head and rows: what was tuned, ours, and the paper's where it has a number of that column; with
+    `apart` (paper_page) also how far ours is from it."""
     columns = table["columns"]
     printed = [any(row.get("paper", [""] * len(columns))[i] for row in table["rows"])
                for i in range(len(columns))]
     tuned = any("tuned" in row for row in table["rows"])
     head = ["", *(["tuned"] if tuned else []), "runs"]
     for column, has_paper in zip(columns, printed):
-        head += [column["label"], "paper"] if has_paper else [column["label"]]
+        head += [column["label"], *(["paper"] if has_paper else []),
+                 *(["ours - paper"] if has_paper and apart else [])]
     lines = []
     for row, own, runs in zip(table["rows"], *numbers_of(table, sweep)):
         cells = [row["name"], *([row.get("tuned", "-")] if tuned else []), runs]
-        for i, (column, (mean, deviation)) in enumerate(zip(columns, own)):
-            cells.append(sweeping.cell_text(mean, deviation, column.get("scale") == "percent"))
+        for i, (column, numbers) in enumerate(zip(columns, own)):
+            percent = column.get("scale") == "percent"
+            cells.append(sweeping.cell_text(*numbers, percent))
             if printed[i]:
-                cells.append(row["paper"][i] or "-" if "paper" in row else "-")
+                text = row["paper"][i] if "paper" in row else ""
+                cells += [text or "-", *([apart(text, *numbers, percent)] if apart else [])]
         lines.append(cells)
     return head, lines

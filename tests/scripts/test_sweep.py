@@ -308,10 +308,13 @@ class ReproduceTest(MadeRepository):
         self.assertLess(page.index("## The short one"), page.index("## The long one"))
         self.assertIn("Cut: 1 of 2 seeds. The whole table takes 2 hours on 2 cores: "
                       "scripts/reproduce long\n", page[page.index("## The long one"):])
-        self.assertIn("| slow | accuracy | 11.00 (0.50) | 11.50 % (0.71) | +0.5 | agrees |", page)
+        self.assertIn("| slow | 2 | 11.50 % (0.71) | 11.00 (0.50) | +0.5 agrees | 5.5 (0) | - |\n"
+                      "| fast | 2 | 31.50 % (0.71) | - | - | 5.5 (0) | - |\n", page)
+        self.assertIn("| The short one | scripts/reproduce short | 1 |  |  |  |\n", page)
         self.assertIn("| A table | needs the folder; hint: download it", page)
         self.assertIn("| The endless one | a seed of it does not fit into the 90 minutes", page)
-        self.assertIn("<td>11.50 % (0.71)</td>", (self.folder / "all/papers.html").read_text())
+        self.assertIn('<td>11.50 % (0.71)</td><td>11.00 (0.50)</td><td class="agrees">+0.5 agrees</td>',
+                      (self.folder / "all/papers.html").read_text())
         self.assertEqual(len(self.calls()), 4 + 2)
         self.write("data/own/images", "")
         self.reproduce("--all", "--budget", "1.5", "--out", "all", "--data", "data")
