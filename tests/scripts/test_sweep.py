@@ -404,8 +404,8 @@ class ReproduceTest(MadeRepository):
     def test_overview(self):
         self.write("scripts/reproductions/made.toml", WITH_GRID)
         said = self.reproduce().stdout
-        self.assertRegex(said, r"made +A table +12 +a minute +- +-\n")
-        self.assertRegex(said, r"\n +--setting affordable +2 +5 minutes\n")
+        self.assertRegex(said, r"made +12  a minute +A table +-\n")
+        self.assertRegex(said, r"\n  --setting affordable +2  5 minutes\n")
 
     def test_data_of_a_folder(self):
         self.write("scripts/reproductions/made.toml", TABLE +
