@@ -40,6 +40,7 @@ JOBS = {
     "bench-lstm": {"run.rounds": 1, "federation.clients": 10, "sampler.per-round": 2},
     "bench-mlp": {"run.rounds": 2, "federation.clients": 20},
     "bench-online": {"run.rounds": 4, "federation.clients": 10},
+    "berka": {"data.client-column": "", "federation.partition": "iid", "federation.clients": 7},
     "fashion-500": {"run.rounds": 5, "evaluate.every": 5},
     "fashion-mnist": {"run.rounds": 4},
     "fed-exp-fashion": {"run.rounds": 4},
@@ -55,6 +56,7 @@ JOBS = {
                              "federation.min-samples": 2},
     "shakespeare-dqn-fed": {"run.rounds": 1, "evaluate.every": 0, "data.stride": 4000,
                             "federation.min-samples": 2, "client.pairs": 1},
+    "tiny-imagenet": {"run.rounds": 2, "federation.clients": 50},
 }
 # Of a job that plays a bandit.
 BANDIT_JOB = {"run.rounds": 20, "run.repeats": 2, "evaluate.every": 10}
@@ -286,7 +288,7 @@ class Sources:
     def table(self, name):
         """magic04.data and shuttle.trn without a header, or samples of their shape."""
         out = self.scratch / f"{name}.csv"
-        raw = sorted((self.given / name).glob("*.*")) if self.given else []
+        raw = sorted((self.given / name).glob(f"{name}*.*")) if self.given else []
         if raw:
             lines = [re.split(r"[,\s]+", line.strip()) for line in raw[0].open() if line.strip()]
         else:

@@ -1,14 +1,23 @@
-"""One page of all tables of the papers, as Markdown and HTML: paper, ours, deviation, verdict."""
+"""One page of all tables of the papers, as Markdown and HTML: ours, paper, how far apart, verdict."""
+import collections
 import html
 import pathlib
 import re
 
-from shared import sweeping
-
 STYLE = pathlib.Path(__file__).resolve().parent / "report.css"
-HEAD = ["", "column", "paper", "ours", "ours - paper", "verdict"]
-EXPLAINED = ("Ours are mean (deviation over seeds). Verdict: agrees, within the larger of both "
-             "deviations; near, within twice as much; else differs; open, where neither has one.")
+OWN_STYLE = """
+body { max-width: 1600px; } p { max-width: 64rem; } .table table { width: auto; }
+.table { overflow-x: auto; margin: .8rem 0; }
+.table td, .table th { text-align: right; white-space: nowrap; }
+.table td:first-child, .table th:first-child, .overview td, .overview th { text-align: left; }
+.overview td { white-space: normal; }
+td.agrees { color: var(--c2); } td.near { color: var(--c4); } td.differs { color: var(--c1); }
+"""
+VERDICTS = ["agrees", "near", "differs", "open"]
+EXPLAINED = ("Ours are mean (deviation over seeds). Behind the paper's number stands how far ours is from "
+             "it, and a verdict: agrees, within the larger of both deviations; near, within twice as "
+             "much; else differs; open, where neither has a deviation.")
+OVERVIEW = ["table", "command", *VERDICTS]
 
 
 def paper_number(text):
@@ -31,23 +40,21 @@ def verdict(paper, ours):
     return "agrees" if apart <= spread else "near" if apart <= 2 * spread else "differs"
 
 
-def comparison(table, numbers):
-    """A line for each number of the paper; `numbers` [rows][columns] are ours, (mean, deviation)."""
-    lines = []
-    for row, own in zip(table["rows"], numbers):
-        for column, text, (mean, deviation) in zip(table["columns"], row.get("paper", []), own):
-            if not text:
-                continue
-            percent = column.get("scale") == "percent"
-            factor = 100 if percent else 1
-            ours = (None if mean is None else factor * mean,
-                    None if deviation is None else factor * deviation)
-            paper = paper_number(text)
-            known = paper[0] is not None and ours[0] is not None
-            lines.append([row["name"], column["label"], text,
-                          sweeping.cell_text(mean, deviation, percent),
-                          f"{ours[0] - paper[0]:+.4g}" if known else "-", verdict(paper, ours)])
-    return lines
+def apart(text, mean, deviation, percent):
+    """How far ours, (mean, deviation), is from a paper's text, and the verdict; "-" where one has no
+    number."""
+    factor = 100 if percent else 1
+    paper = paper_number(text)
+    ours = [None if value is None else factor * value for value in (mean, deviation)]
+    if paper[0] is None or ours[0] is None:
+        return "-"
+    return f"{ours[0] - paper[0]:+.4g} {verdict(paper, ours)}"
+
+
+def verdict_of(cell):
+    """The verdict that a cell ends with, or nothing."""
+    last = str(cell).rpartition(" ")[2]
+    return last if last in VERDICTS else ""
 
 
 def markdown_table(head, rows):
@@ -56,42 +63,53 @@ def markdown_table(head, rows):
                    for line in lines)
 
 
-def html_table(head, rows):
+def html_table(head, rows, kind="table"):
     def line(tag, cells):
-        return "<tr>" + "".join(f"<{tag}>{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>\n"
-    return "<table>\n" + line("th", head) + "".join(line("td", row) for row in rows) + "</table>\n"
+        return "<tr>" + "".join(
+            f"<{tag}" + (f' class="{verdict_of(c)}"' if verdict_of(c) and tag == "td" else "")
+            + f">{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>\n"
+    return (f'<div class="{kind}"><table>\n' + line("th", head)
+            + "".join(line("td", row) for row in rows) + "</table></div>\n")
 
 
 class Page:
     def __init__(self, title):
         self.title = title
-        self.sections = []  # (title, command, note, head, rows, comparison)
+        self.sections = []  # (title, command, note, head, rows)
         self.skipped = []   # (title, why)
 
-    def add(self, title, command, note, head, rows, lines):
-        self.sections.append((title, command, note, head, rows, lines))
+    def add(self, title, command, note, head, rows):
+        """A table, whose rows may have cells as `apart` makes them."""
+        self.sections.append((title, command, note, head, rows))
+
+    def overview(self):
+        """A line for each table: how many of its numbers have which verdict."""
+        lines = []
+        for title, command, _, _, rows in self.sections:
+            counts = collections.Counter(verdict_of(cell) for row in rows for cell in row)
+            lines.append([title, command, *(counts[word] or "" for word in VERDICTS)])
+        return lines
 
     def markdown(self):
-        text = f"# {self.title}\n\n{EXPLAINED}\n"
-        for title, command, note, head, rows, lines in self.sections:
+        text = f"# {self.title}\n\n{EXPLAINED}\n\n{markdown_table(OVERVIEW, self.overview())}"
+        for title, command, note, head, rows in self.sections:
             text += f"\n## {title}\n\n`{command}`\n\n{note}\n\n{markdown_table(head, rows)}"
-            if lines:
-                text += f"\n{markdown_table(HEAD, lines)}"
         if self.skipped:
             text += f"\n## Not here\n\n{markdown_table(['table', 'why'], self.skipped)}"
         return text
 
     def html(self):
-        body = f"<h1>{html.escape(self.title)}</h1>\n<p>{html.escape(EXPLAINED)}</p>\n"
-        for title, command, note, head, rows, lines in self.sections:
+        body = (f"<h1>{html.escape(self.title)}</h1>\n<p>{html.escape(EXPLAINED)}</p>\n"
+                + html_table(OVERVIEW, self.overview(), "table overview"))
+        for title, command, note, head, rows in self.sections:
             body += (f"<h2>{html.escape(title)}</h2>\n<p><code>{html.escape(command)}</code></p>\n"
                      f"<p>{html.escape(note)}</p>\n{html_table(head, rows)}")
-            if lines:
-                body += html_table(HEAD, lines)
         if self.skipped:
-            body += f"<h2>Not here</h2>\n{html_table(['table', 'why'], self.skipped)}"
+            body += ("<h2>Not here</h2>\n"
+                     + html_table(["table", "why"], self.skipped, "table overview"))
         return ("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                f"<title>{html.escape(self.title)}</title>\n<style>\n{STYLE.read_text()}</style>\n"
+                f"<title>{html.escape(self.title)}</title>\n"
+                f"<style>\n{STYLE.read_text()}{OWN_STYLE}</style>\n"
                 f"</head><body><main>\n{body}</main></body></html>\n")
 
     def write(self, out):

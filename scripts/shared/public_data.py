@@ -1,8 +1,10 @@
 """Public data sets: where each is found, how a job reads it, and what its files must be."""
+import ast
 import collections
 import gzip
 import hashlib
 import pathlib
+import zipfile
 
 DataSet = collections.namedtuple("DataSet", "title, place, job, checks")
 # What the file `name` must be, in a folder that `options.path` names.
@@ -10,6 +12,7 @@ Digest = collections.namedtuple("Digest", "name, sha256")  # of the unpacked byt
 Size = collections.namedtuple("Size", "name, bytes")
 Table = collections.namedtuple("Table", "name, lines, columns, separator")
 Records = collections.namedtuple("Records", "name, label, bytes, classes, each")
+Array = collections.namedtuple("Array", "name, shape")  # the one of an NPZ file
 Pictures = collections.namedtuple("Pictures", "name, classes, pictures")
 
 
@@ -47,6 +50,12 @@ DATA_SETS = {
          Size("train-labels-idx1-ubyte", 8 + 60_000),
          Size("t10k-images-idx3-ubyte", 16 + 10_000 * 784),
          Size("t10k-labels-idx1-ubyte", 8 + 10_000)]),
+    "kmnist-test": DataSet(
+        "Kuzushiji-MNIST's 10,000 test images, NumPy's files",
+        "kmnist-test-imgs.npz and kmnist-test-labels.npz of codh.rois.ac.jp/kmnist; "
+        "scripts/reproduce osmd-kmnist makes of them what a job reads",
+        {"data.kind": "npz", "data.path": "kmnist-test.npz"},
+        [Array("kmnist-test-imgs.npz", (10_000, 28, 28)), Array("kmnist-test-labels.npz", (10_000,))]),
     "cifar-10": DataSet(
         "CIFAR-10, 60,000 colour images",
         "unpack the binary version of www.cs.toronto.edu/~kriz/cifar.html",
@@ -67,6 +76,11 @@ DATA_SETS = {
         "Tiny ImageNet, 200 classes of 500 pictures, some of them grey",
         "unpack cs231n.stanford.edu/tiny-imagenet-200.zip; its folder val/ is not read",
         {"data.kind": "images", "data.shape": "3,64,64"},
+        [Pictures("train", 200, 100_000)]),
+    "tiny-imagenet-32": DataSet(
+        "Tiny ImageNet as pictures of 32 x 32",
+        "tiny-imagenet, whose pictures data.shape scales; or as pictures of that size in train/CLASS",
+        {"data.kind": "images", "data.shape": "3,32,32"},
         [Pictures("train", 200, 100_000)]),
     "heart": DataSet(
         "heart disease in four hospitals, 920 patients; data/heart has the files too",
@@ -91,8 +105,9 @@ DATA_SETS = {
     "berka": DataSet(
         "loans of a Czech bank, 682 of them",
         "the .asc tables of the PKDD'99 Discovery Challenge; "
-        "web.archive.org/web/2018/http://lisp.vse.cz/pkdd99/berka.htm",
-        {"data.kind": "csv"},
+        "web.archive.org/web/2018/http://lisp.vse.cz/pkdd99/berka.htm; without order.asc and trans.asc "
+        "data.berka.rda of R's package ldt; scripts/reproduce berka makes of them what a job reads",
+        {"data.kind": "csv", "data.path": "berka.csv", "data.client-column": "region"},
         [Table("loan.asc", 683, 7, ";"), Table("account.asc", 4501, 4, ";"),
          Table("client.asc", 5370, 3, ";"), Table("disp.asc", 5370, 4, ";"),
          Table("district.asc", 78, 16, ";")]),
@@ -170,6 +185,18 @@ def check_records(folder, check):
     return f"{count} images"
 
 
+def check_array(folder, check):
+    try:
+        with zipfile.ZipFile(folder / check.name) as file, file.open(file.namelist()[0]) as array:
+            array.seek(10)  # the version; its header is a dictionary of Python in one line
+            shape = ast.literal_eval(array.readline().decode())["shape"]
+    except (OSError, zipfile.BadZipFile, IndexError, KeyError, SyntaxError, ValueError) as error:
+        raise BadData(f"{folder / check.name} cannot be read: {error}") from None
+    if shape != check.shape:
+        raise BadData(f"{folder / check.name} has the shape {shape}, should be {check.shape}")
+    return f"the shape is {shape}"
+
+
 def check_pictures(folder, check):
     part = folder / check.name
     if not part.is_dir():
@@ -184,7 +211,7 @@ def check_pictures(folder, check):
 
 
 CHECKS = {Digest: check_digest, Size: check_size, Table: check_table, Records: check_records,
-          Pictures: check_pictures}
+          Array: check_array, Pictures: check_pictures}
 
 
 def check(data_set, folder):

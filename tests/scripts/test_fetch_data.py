@@ -3,6 +3,8 @@ import gzip
 import sys
 import unittest
 
+import numpy
+
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
@@ -57,6 +59,14 @@ class FetchDataTest(ScriptTest):
             self.write(name, "")
         self.check(data.Pictures("p", 2, 3))
         self.refuse(data.Pictures("p", 2, 4), "3 pictures of 2 classes")
+
+    def test_arrays(self):
+        numpy.savez_compressed(self.folder / "a.npz", numpy.zeros((3, 2, 2), "uint8"))
+        self.check(data.Array("a.npz", (3, 2, 2)))
+        self.refuse(data.Array("a.npz", (4, 2, 2)), "shape (3, 2, 2), should be (4, 2, 2)")
+        self.refuse(data.Array("b.npz", (4,)), "cannot be read")
+        self.write("b.npz", "no zip")
+        self.refuse(data.Array("b.npz", (4,)), "cannot be read")
 
 
 if __name__ == "__main__":

@@ -10,21 +10,27 @@ import time
 import tomllib
 import unittest
 
+import numpy
+from PIL import Image
+
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
 from shared import paper_page, sweeping  # noqa: E402
+from shared.prepared_data import PREPARED  # noqa: E402
 
-# accuracy_mean = lr + seed / 100. It notes how it was called, fails on request, and when asked to
+SETTING_KEYS = {"seeds", "set", "time", "rows", "grids", "tuning", "note"}
+
+# accuracy_mean = lr + seed / 100, and 1 less on validation samples. It notes how it was called, fails on request, and when asked to
 # wait it ends at SIGUSR1 as the real one does: a checkpoint and status 75. A bad lr is what `check`
 # finds.
 PROGRAM = """#!/usr/bin/env bash
 verb=$1 folder=$2
-lr=0.5 seed=1 rounds=10
+lr=0.5 seed=1 less=0
 for option; do
   case $option in
     --client.lr=*) lr=${option#*=} ;; --run.seed=*) seed=${option#*=} ;;
-    --run.out=*) folder=${option#*=} ;; --run.rounds=*) rounds=${option#*=} ;;
+    --run.out=*) folder=${option#*=} ;; --evaluate.on=validation) less=1 ;;
   esac
 done
 if [[ $verb == check ]]; then
@@ -42,7 +48,7 @@ if [[ -e wait && $verb == run ]]; then
   for ((i = 0; i < 300; ++i)); do if [[ -e go ]]; then break; fi; sleep 0.1; done
 fi
 if [[ $verb == resume ]]; then read -r lr seed <"$folder/options"; fi
-value=$(awk "BEGIN { print $lr + $seed / 100 }")
+value=$(awk "BEGIN { print $lr + $seed / 100 - $less }")
 for round in 5 10; do echo "$round,$value,$round.5"; done |
   { echo round,accuracy_mean,loss_mean; cat; } >"$folder/evaluations.csv"
 printf '{"seconds": 1.5, "model_digest": "00ff", "metrics": {"accuracy_mean": %s}}' "$value" \\
@@ -60,6 +66,28 @@ columns = [{label = "accuracy", metric = "accuracy_mean", scale = "percent"},
            {label = "at 7", metric = "loss_mean", at = 7}]
 rows = [{name = "slow", set = {"client.lr" = "0.1"}, paper = ["11.00 (0.50)", "", ""]},
         {name = "fast", set = {"client.lr" = "0.3"}}]
+"""
+
+WITH_GRID = TABLE.rstrip()[:-1] + """,
+  {name = "tuned", set = {"client.batch" = "7"}, grid = {"client.lr" = ["0.2", "9", "0.4"], \
+"model.hidden" = ["3", "4"]}}]
+
+[tuning]
+metric = "accuracy_mean"
+set = {"evaluate.on" = "validation", "client.batch" = "8"}
+
+[settings.affordable]
+seeds = 1
+set = {"run.rounds" = "50"}
+time = "5 minutes"
+rows = ["slow", "tuned"]
+grids = "off"
+note = "Half of it."
+
+[settings.smaller]
+rows = ["tuned"]
+grids = {"client.lr" = ["0.2"]}
+tuning = {"run.rounds" = "20"}
 """
 
 
@@ -278,16 +306,90 @@ class ReproduceTest(MadeRepository):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         page = (self.folder / "all/papers.md").read_text()
         self.assertLess(page.index("## The short one"), page.index("## The long one"))
-        self.assertIn("Cut to 1 of 2 seeds.", page[page.index("## The long one"):])
-        self.assertIn("| slow | accuracy | 11.00 (0.50) | 11.50 % (0.71) | +0.5 | agrees |", page)
+        self.assertIn("Cut: 1 of 2 seeds. The whole table takes 2 hours on 2 cores: "
+                      "scripts/reproduce long\n", page[page.index("## The long one"):])
+        self.assertIn("| slow | 2 | 11.50 % (0.71) | 11.00 (0.50) | +0.5 agrees | 5.5 (0) | - |\n"
+                      "| fast | 2 | 31.50 % (0.71) | - | - | 5.5 (0) | - |\n", page)
+        self.assertIn("| The short one | scripts/reproduce short | 1 |  |  |  |\n", page)
         self.assertIn("| A table | needs the folder; hint: download it", page)
         self.assertIn("| The endless one | a seed of it does not fit into the 90 minutes", page)
-        self.assertIn("<td>11.50 % (0.71)</td>", (self.folder / "all/papers.html").read_text())
+        self.assertIn('<td>11.50 % (0.71)</td><td>11.00 (0.50)</td><td class="agrees">+0.5 agrees</td>',
+                      (self.folder / "all/papers.html").read_text())
         self.assertEqual(len(self.calls()), 4 + 2)
         self.write("data/own/images", "")
         self.reproduce("--all", "--budget", "1.5", "--out", "all", "--data", "data")
         self.assertIn("## A table", (self.folder / "all/papers.md").read_text())
         self.assertEqual(len(self.calls()), 4 + 2 + 4)
+
+    def test_grids_are_tuned_on_validation_samples(self):
+        self.write("scripts/reproductions/made.toml", WITH_GRID)
+        result = self.reproduce("made", "--out", "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([row[:4] for row in self.table()], [
+            ["", "tuned", "runs", "accuracy"], ["slow", "-", "2", "11.50 % (0.71)"],
+            ["fast", "-", "2", "31.50 % (0.71)"],
+            ["tuned", "client.lr = 0.4, model.hidden = 3 (2 of 6 failed)", "2", "41.50 % (0.71)"]])
+        points = [call for call in self.calls() if "validation" in call]
+        self.assertEqual(len(points), 6)
+        for call in points:
+            self.assertRegex(call, r"--client\.batch=8 .*--run\.seed=1 .*out/tuning/")
+        chosen = [call for call in self.calls() if "--client.batch=7" in call]
+        self.assertEqual(len(chosen), 2)
+        for call in chosen:
+            self.assertRegex(call, r"--client\.lr=0\.4 --model\.hidden=3 ")
+        self.assertEqual(result.stderr.count("a point of a grid: failed: tuned, client.lr = 9"), 2)
+        self.assertEqual(len(self.calls()), 6 + 2 + 2 + 2)
+        self.write("scripts/reproductions/made.toml", WITH_GRID.replace("[tuning]",
+                                                                        "[tuning]\nsmaller = true"))
+        self.reproduce("made", "--out", "small")
+        self.assertIn("client.lr = 0.2, model.hidden = 3 (", self.table("small/table.csv")[3][1])
+        self.write("scripts/reproductions/made.toml", WITH_GRID.replace('"0.2", "9", "0.4"', '"9"'))
+        self.assertEqual(self.reproduce("made", "--out", "lost").returncode, 0)
+        self.assertEqual(self.table("lost/table.csv")[3], ["tuned", "all 2 failed", "0", "-", "-",
+                                                           "-", "-"])
+
+    def test_grids_and_rows_are_checked_before_the_first_run(self):
+        for good in ('"0.4"', '"0.3"'):
+            self.write("scripts/reproductions/made.toml", WITH_GRID.replace(good, '"bad"'))
+            self.assert_one_line_error(self.reproduce("made", "--out", "out"),
+                                       "client.lr: no number")
+        self.assertEqual(self.calls(), [])
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_settings_cut_a_table(self):
+        self.write("scripts/reproductions/made.toml", WITH_GRID)
+        result = self.reproduce("made", "--setting", "affordable", "--out", "out")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("What differs. Half of it.\nCut: setting affordable. The whole table takes a "
+                      "minute on 2 cores: scripts/reproduce made\n", result.stdout)
+        self.assertEqual([row[:2] for row in self.table()[1:]], [["slow", "1"], ["tuned", "1"]])
+        self.assertTrue(all("--run.rounds=50 " in call for call in self.calls()))
+        self.reproduce("made", "--setting", "smaller")
+        self.assertEqual([row[1] for row in self.table("runs/reproduce-made-smaller/table.csv")[1:]],
+                         ["client.lr = 0.2, model.hidden = 3"])
+        points = [call for call in self.calls() if "validation" in call]
+        self.assertEqual(len(points), 2)
+        self.assertTrue(all("--run.rounds=20 " in call for call in points))
+        result = self.reproduce("made", "--setting", "smaler")
+        self.assert_one_line_error(result, "no setting 'smaler'; hint: known are affordable, "
+                                   "smaller, quick")
+        self.assert_one_line_error(self.reproduce("--setting", "affordable"), "--setting")
+
+    def test_all_takes_the_affordable_setting(self):
+        """The whole table where it fits, else the setting, else fewer seeds of it."""
+        self.write("scripts/reproductions/made.toml", WITH_GRID.replace('"a minute"', '"6 hours"'))
+        self.reproduce("--all", "--budget", "0.5", "--out", "all")
+        page = (self.folder / "all/papers.md").read_text()
+        self.assertIn("`scripts/reproduce made --setting affordable`", page)
+        self.assertIn("Cut: setting affordable. The whole table takes 6 hours on 2 cores", page)
+        self.assertEqual(len(self.calls()), 2)
+        result = self.reproduce("--all", "--budget", "0.05", "--out", "less")
+        self.assertIn("a seed of it does not fit into the 3 minutes left; all takes 5 minutes",
+                      result.stdout)
+        for budget, command in [("11", "made --setting affordable"), ("13", "made")]:
+            self.reproduce("--all", "--budget", budget, "--out", budget, "--jobs", "1")
+            self.assertIn(f"`scripts/reproduce {command}`",
+                          (self.folder / budget / "papers.md").read_text())
 
     def test_verdicts(self):
         paper = paper_page.paper_number
@@ -300,7 +402,10 @@ class ReproduceTest(MadeRepository):
             self.assertEqual(paper_page.verdict(known, ours), expected)
 
     def test_overview(self):
-        self.assertRegex(self.reproduce().stdout, r"made +A table +4 +a minute +-\n")
+        self.write("scripts/reproductions/made.toml", WITH_GRID)
+        said = self.reproduce().stdout
+        self.assertRegex(said, r"made +12  a minute +A table +-\n")
+        self.assertRegex(said, r"\n  --setting affordable +2  5 minutes\n")
 
     def test_data_of_a_folder(self):
         self.write("scripts/reproductions/made.toml", TABLE +
@@ -314,14 +419,57 @@ class ReproduceTest(MadeRepository):
 
     def test_data_that_becomes_a_table(self):
         self.write("scripts/reproductions/made.toml", TABLE + '[data]\nname = "raw"\nfeatures = 2\n'
+                   'prepare = "columns"\n'
                    'get = "download it"\nlabels = {"g" = "1"}\n')
         self.write("raw.txt", "1,2,g\n3 4 h\n")
         self.assertEqual(self.reproduce("made", "--data", "raw.txt", "--out", "out").returncode, 0)
         self.assertEqual((self.folder / "out/data.csv").read_text(),
                          "f0,f1,label\n1,2,1\n3,4,h\n")
+        before = (self.folder / "out/data.csv").stat().st_mtime_ns
+        self.reproduce("made", "--data", "raw.txt", "--out", "out")
+        self.assertEqual((self.folder / "out/data.csv").stat().st_mtime_ns, before)
         self.write("raw.txt", "1,2,g\n3 4\n")
         self.assert_one_line_error(self.reproduce("made", "--data", "raw.txt", "--out", "out"),
                                    "raw.txt:2", "2 fields, not 3")
+
+    def test_columns_of_some_lines_of_a_file(self):
+        """The runs' evaluations are rounds 5 and 10, whose losses are 5.5 and 10.5."""
+        head = TABLE[:TABLE.index("columns")] + 'rows = [{name = "slow"}, {name = "fast"}]\n'
+        columns = ('{label = "mean", metric = "loss_mean", from = 5}, '
+                   '{label = "from 6", metric = "loss_mean", from = 6}, '
+                   '{label = "where", metric = "loss_mean", where = {round = "5"}}, '
+                   '{label = "sum", metric = "loss_mean", sum = "x"}, '
+                   '{label = "of logs", metric = "loss_mean", sum = "-log1p"}')
+        self.write("scripts/reproductions/made.toml", head + f"columns = [{columns}]\n")
+        self.reproduce("made", "--out", "out")
+        self.assertEqual(self.table()[2][2:], ["8 (0)", "10.5 (0)", "5.5 (0)", "16 (0)", "-4.314 (0)"])
+
+    def test_pictures_become_cifars_files(self):
+        self.write("scripts/reproductions/made.toml", TABLE + '[data]\nname = "CIFAR-10"\n'
+                   'prepare = "cifar"\nget = "download it"\n')
+        (self.folder / "none").mkdir()
+        self.assert_one_line_error(self.reproduce("made", "--data", "none"), "none", "train")
+        expected = b""
+        for part, name, value in (("train", "b", 7), ("train", "a", 3), ("test", "a", 9)):
+            pixels = numpy.full((32, 32, 3), value, "uint8")
+            pixels[0, 1] = (value, 20, 30)
+            path = self.folder / f"cifar/{part}/{name}/1.png"
+            path.parent.mkdir(parents=True)
+            Image.fromarray(pixels).save(path)
+        result = self.reproduce("made", "--data", "cifar", "--out", "out")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("--data.path=out/cifar", self.calls()[0])
+        made = self.folder / "out/cifar"
+        for label, value in ((0, 3), (1, 7)):
+            expected += bytes([label]) + b"".join(
+                bytes([value, other]) + bytes([value]) * 1022 for other in (value, 20, 30))
+        self.assertEqual(b"".join((made / f"data_batch_{i}.bin").read_bytes()
+                                  for i in range(1, 6)), expected)
+        self.assertEqual((made / "test_batch.bin").read_bytes()[:3], bytes([0, 9, 9]))
+        self.assertEqual((made / "batches.meta.txt").read_text(), "a\nb\n")
+        self.write("binary/data_batch_1.bin", "")
+        self.reproduce("made", "--data", "binary", "--out", "other")
+        self.assertIn("--data.path=binary", self.calls()[-1])
 
     def test_runs_of_another_reproduction_are_skipped(self):
         self.meanwhile("made", "--out", "out", "--seeds", "1", name="reproduce")
@@ -355,12 +503,21 @@ class TablesTest(unittest.TestCase):
                 self.assertTrue((SCRIPTS.parent / table["job"]).is_file())
                 names = [row["name"] for row in table["rows"]]
                 self.assertEqual(len(set(names)), len(names))
-                keys = {*table["quick"], *table.get("set", {})}
+                tuning = table.get("tuning", {})
+                keys = {*table["quick"], *table.get("set", {}), *tuning.get("set", {})}
                 for row in table["rows"]:
-                    keys |= set(row.get("set", {}))
+                    keys |= {*row.get("set", {}), *row.get("grid", {})}
+                    if "grid" in row:
+                        self.assertIn(tuning["set"]["evaluate.on"], ["validation"])
                     self.assertIn(len(row.get("paper", table["columns"])), [len(table["columns"])])
                 self.assertEqual(keys - known, set())
                 self.assertRegex(table["time"], r"\d+ (second|minute|hour)")
+                self.assertIn(table.get("data", {}).get("prepare"), [None, *PREPARED])
+                for setting in table.get("settings", {}).values():
+                    self.assertLessEqual(set(setting), SETTING_KEYS)
+                    self.assertLessEqual(set(setting.get("rows", [])), set(names))
+                    self.assertRegex(setting["time"], r"\d+ (second|minute|hour)")
+                    self.assertLessEqual({*setting.get("set", {}), *setting.get("tuning", {})}, known)
 
 
 class MeanTest(unittest.TestCase):

@@ -1,0 +1,232 @@
+"""Tables of papers, scripts/reproductions/NAME.toml: what they say, how they are cut and tuned, and
+their numbers.
+
+  title, job, note, seeds, first-seed (1), time (of all of it on 2 cores)
+  set         options of every run; `quick` are those of --quick
+  rows        name, set (options), paper (a text for each column, "" where it has no number), grid
+  columns     label, metric (of evaluations.csv or of `file`), at (a round), from (a round, of which on
+              the number is the mean) or sum ("x" or "-log1p", of the numbers of all rounds), where
+              ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"
+  [data]      what no package brings: name, get (from where), path (under the folder of --all), file
+              (which must be there), prepare (a function of prepared_data.py); without a name what is
+              only prepared
+
+A row's grid, {KEY = [VALUE, ...]}, is the product of its keys. Each point runs once, with the first
+seed and the options of [tuning]; the best is the row's.
+
+  [tuning]    metric (as in a column; larger is better), smaller = true, at, set: options by which
+              runs are judged on validation samples and see no test samples
+
+  [settings.NAME]   what a table is cut to: seeds, set, time, rows (their names), note, tuning (more
+              options of a grid's runs), and grids: "off", where a row's `set` stands, or other lists
+              for some keys
+"""
+import csv
+import itertools
+import math
+import pathlib
+import re
+import statistics
+import tomllib
+
+from shared import sweeping
+from shared.prepared_data import PREPARED
+from shared.sweeping import ROOT, Case, Refused, Sweep
+
+SUMMED = {"x": lambda x: x, "-log1p": lambda x: -math.log1p(x)}
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "reproductions"
+
+
+def names():
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def read(name):
+    """The table of that name."""
+    if name not in names():
+        raise Refused(f"no table '{name}'; hint: known are {', '.join(names())}")
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text())
+
+
+# -- settings
+
+def settings_of(table):
+    """By name; `quick` is one of every table."""
+    return {**table.get("settings", {}),
+            "quick": {"seeds": 1, "set": table["quick"], "grids": "off",
+                      "note": "quick: one seed of few rounds; these numbers say nothing."}}
+
+
+def cut(table, name):
+    """The table as a setting has it."""
+    settings = settings_of(table)
+    if name not in settings:
+        raise Refused(f"no setting '{name}'; hint: known are {', '.join(settings)}")
+    setting = settings[name]
+    grids = setting.get("grids", {})
+    rows = [{**row, "grid": {} if grids == "off" else
+             {key: grids.get(key, values) for key, values in row.get("grid", {}).items()}}
+            for row in table["rows"] if row["name"] in setting.get("rows", [row["name"]])]
+    tuning = table.get("tuning", {})
+    return {**table, "rows": rows, "seeds": setting.get("seeds", table["seeds"]),
+            "time": setting.get("time", table["time"]),
+            "set": {**table.get("set", {}), **setting.get("set", {})},
+            "tuning": {**tuning, "set": {**tuning.get("set", {}), **setting.get("tuning", {})}},
+            "note": " ".join([table["note"].strip(), setting.get("note", "")]).strip()}
+
+
+def points_of(row):
+    """The options of each point of its grid, in the grid's order; none without a grid."""
+    grid = row.get("grid")
+    return [dict(zip(grid, values)) for values in itertools.product(*grid.values())] if grid else []
+
+
+def runs_of(table, seeds=None):
+    return (len(table["rows"]) * (seeds or table["seeds"])
+            + sum(len(points_of(row)) for row in table["rows"]))
+
+
+def seconds_of(table, seeds=None, cores=2):
+    """What it takes, from its `time`, "40 minutes"; a minute where that is not said so."""
+    found = re.fullmatch(r"(\d+) (second|minute|hour)s?", table["time"])
+    whole = int(found[1]) * {"second": 1, "minute": 60, "hour": 3600}[found[2]] if found else 60
+    return whole * runs_of(table, seeds) / runs_of(table) * 2 / min(2, cores)
+
+
+# -- data
+
+def find_data(table, given, out):
+    """Options that name the data. Refuses, and says where it comes from, when it is not there."""
+    data = table.get("data", {})
+    prepare = PREPARED[data["prepare"]] if "prepare" in data else None
+    if "name" not in data:
+        if given:
+            raise Refused("--data: this table brings its own data")
+        return prepare(None, out, data) if prepare else {}
+    if not given:
+        raise Refused(f"needs {data['name']}; hint: {data['get']}, then --data PATH")
+    path = given / data["file"] if "file" in data else given
+    if not any(p.exists() for p in (path, path.with_name(path.name + ".gz"))):
+        raise Refused(f"{path} is missing; hint: {data['get']}")
+    return prepare(given, out, data) if prepare else {"data.path": given}
+
+
+# -- runs
+
+def seeds_of(table, seeds):
+    first = table.get("first-seed", 1)
+    return range(first, first + seeds)
+
+
+def text_of(point):
+    return ", ".join(f"{key} = {value}" for key, value in point.items())
+
+
+def case_of(row):
+    """The choice is in the name, and so in the folder: another choice has other runs."""
+    return Case(row["name"] + (f", {row['tuned']}" if "tuned" in row else ""), row.get("set", {}))
+
+
+def sweep_of(table, seeds, common, out):
+    """The runs of the rows; those whose grid has failed have none."""
+    return Sweep(out, ROOT / table["job"],
+                 [case_of(row) for row in table["rows"] if not row.get("failed")],
+                 seeds_of(table, seeds), common)
+
+
+def grids_of(table, common, out):
+    """The runs of the grids, a case for each point."""
+    options = table.get("tuning", {}).get("set", {})
+    return Sweep(out / "tuning", ROOT / table["job"],
+                 [Case(f"{row['name']}, {text_of(point)}",
+                       {**row.get("set", {}), **options, **point})
+                  for row in table["rows"] for point in points_of(row)],
+                 seeds_of(table, 1), common)
+
+
+def choose(table, grids):
+    """The table whose rows have the best points of their grids, from the runs of all points: `set`,
+    `tuned`, a text, and `failed` where no point has a number. A point without one is worst; the
+    first of equals is chosen."""
+    tuning = table["tuning"]
+    tasks = {task.case.name: task for task in grids.tasks}
+    rows = []
+    for row in table["rows"]:
+        points = points_of(row)
+        values = [value_of(tasks[f"{row['name']}, {text_of(point)}"], tuning) for point in points]
+        known = [(-value if tuning.get("smaller") else value, -i)
+                 for i, value in enumerate(values) if value is not None]
+        if known:
+            best = points[-max(known)[1]]
+            failed = len(points) - len(known)
+            row = {**row, "set": {**row.get("set", {}), **best},
+                   "tuned": text_of(best) + (f" ({failed} of {len(points)} failed)" if failed
+                                             else "")}
+        elif points:
+            row = {**row, "failed": True, "tuned": f"all {len(points)} failed"}
+        rows.append(row)
+    return {**table, "rows": rows}
+
+
+# -- numbers
+
+def counts(line, column):
+    """Is the column's number of this line of a file?"""
+    if any(line[key] != text for key, text in column.get("where", {}).items()):
+        return False
+    if "from" in column:
+        return int(line["round"]) >= column["from"]
+    return "at" not in column or int(line["round"]) == column["at"]
+
+
+def value_of(task, column):
+    """A run's number, of a file's last line or of round `at`, the mean `from` a round on, or a sum;
+    None when it has none, or no finite one."""
+    try:
+        with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
+            texts = [line[column["metric"]] for line in csv.DictReader(file)
+                     if counts(line, column)]
+        if "sum" in column:
+            value = math.fsum(SUMMED[column["sum"]](float(text)) for text in texts)
+        elif "from" in column:
+            value = statistics.fmean(map(float, filter(None, texts)))
+        else:
+            value = float(texts[-1])
+    except (OSError, IndexError, KeyError, ValueError, statistics.StatisticsError):
+        return None
+    value *= column.get("times", 1)
+    if column.get("scale") == "log":
+        return math.log(value) if value > 1e-9 else None  # less is what rounding leaves of nothing
+    return value if math.isfinite(value) else None
+
+
+def numbers_of(table, sweep):
+    """Ours, (mean, deviation), [rows][columns]; and the finished runs of each row."""
+    done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
+            for row in table["rows"]]
+    return [[sweeping.mean_and_deviation([value_of(task, column) for task in own])
+             for column in table["columns"]] for own in done], list(map(len, done))
+
+
+def lines_of(table, sweep, apart=None):
+    """Head and rows: what was tuned, ours, and the paper's where it has a number of that column; with
+    `apart` (paper_page) also how far ours is from it."""
+    columns = table["columns"]
+    printed = [any(row.get("paper", [""] * len(columns))[i] for row in table["rows"])
+               for i in range(len(columns))]
+    tuned = any("tuned" in row for row in table["rows"])
+    head = ["", *(["tuned"] if tuned else []), "runs"]
+    for column, has_paper in zip(columns, printed):
+        head += [column["label"], *(["paper"] if has_paper else []),
+                 *(["ours - paper"] if has_paper and apart else [])]
+    lines = []
+    for row, own, runs in zip(table["rows"], *numbers_of(table, sweep)):
+        cells = [row["name"], *([row.get("tuned", "-")] if tuned else []), runs]
+        for i, (column, numbers) in enumerate(zip(columns, own)):
+            percent = column.get("scale") == "percent"
+            cells.append(sweeping.cell_text(*numbers, percent))
+            if printed[i]:
+                text = row["paper"][i] if "paper" in row else ""
+                cells += [text or "-", *([apart(text, *numbers, percent)] if apart else [])]
+        lines.append(cells)
+    return head, lines
