@@ -99,6 +99,7 @@ FAMILIES = {
         "sizes": {"federation.sizes": "5,10,20", "federation.size-probabilities": "0.5,0.3,0.2"},
         "power-law": {"federation.power": 2.5, "federation.min-samples": 5},
         "labels": {"federation.labels-per-client": 2},
+        "class-shares": {"federation.share": 1},
         "by-label": {"federation.clients": 5, "federation.labels-per-client": 1,
                      "sampler.per-round": 3},
         "by-column": {**HEART, "data.shape": None},
