@@ -203,6 +203,8 @@ VARIANTS = {
     "models/linear": {"zeros": {"model.init": "zeros"}, "no-bias": {"model.bias": "false"}},
     "online/fed-exp": {"corrected": {"online.variant": "corrected"}, "peers": {"online.peers": 2},
                        "in-place": {"online.mixing": "in-place"},
+                       "passes": {"online.horizon": 3, "online.passes": 3, "online.batch": 1,
+                                  "online.steps": 4},
                        "predict-first": {"online.order": "predict-then-train"},
                        "c": {"online.c": 0.1}, "labels": {"online.drift": "labels"},
                        "swap": {"online.drift": "swap"}},
