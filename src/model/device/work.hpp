@@ -34,6 +34,8 @@ struct FoldWork {
     double squared[kGroup] = {}, misfits[kGroup] = {};
     for (int64_t i = lane; i < n; i += all) {
       const float origin = theta != nullptr ? theta[i] : 0;
+      int64_t exact_sum = 0;
+      float fast_sum = exact != nullptr ? 0 : fast[i];
       for (int c = 0; c < kGroup; ++c) {
         if (c >= clients) continue;
         const float value = rows[c * stride + i];
@@ -41,17 +43,22 @@ struct FoldWork {
         bool fits = true;
         if (exact != nullptr) {
           const ExactEntry entry = exact_entry(value, origin, scales[c], limit);
-          exact[i] += entry.addend;
+          exact_sum += entry.addend;
           delta = entry.delta;
           fits = entry.fits;
         } else {
           const FastEntry entry = fast_entry(value, origin, static_cast<float>(scales[c]));
-          fast[i] += entry.addend;
+          fast_sum += entry.addend;
           delta = static_cast<double>(entry.delta);
           fits = entry.fits;
         }
         squared[c] += delta * delta;
         misfits[c] += fits ? 0 : 1;
+      }
+      if (exact != nullptr) {
+        exact[i] += exact_sum;
+      } else {
+        fast[i] = fast_sum;
       }
     }
     for (int c = 0; c < kGroup; ++c) {
