@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "hanse/base/random.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
@@ -72,12 +71,12 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
-  std::vector<BatchStream> streams_;  // [C]
-  std::vector<RandomStream> noise_;   // [C]
-  std::vector<int64_t> steps_left_;   // [C]
-  std::vector<int64_t> counts_;       // [steps at once, C] samples
-  std::vector<float> rates_;          // [steps at once, C] sizes of the steps
-  std::vector<int64_t> rows_;         // places on the device: [steps at once, C, B], or [window]
+  std::vector<BatchStream> streams_;     // [C]
+  std::vector<Cohort::NoiseKey> noise_;  // [C]
+  std::vector<int64_t> steps_left_;      // [C]
+  std::vector<int64_t> counts_;          // [steps at once, C] samples
+  std::vector<float> rates_;             // [steps at once, C] sizes of the steps
+  std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;  // [window]; empty when the device holds all
 };

@@ -13,6 +13,7 @@
 
 #include "hanse/model/cohort.hpp"
 #include "hanse/model/device_communicator.hpp"
+#include "hanse/model/device_server.hpp"
 #include "hanse/model/device_sums.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/model.hpp"
@@ -54,8 +55,8 @@ struct TorchLibrary {
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);
 
-  // Memory: P int64 or float32, and about 5 P float64 while it folds. `device` as LibTorch names
-  // them. REQUIRES: as UpdateSum.
+  // Memory: P int64 or float32, and 16 float64 for each of P or at most 65536 lanes while it folds.
+  // `device` as LibTorch names them. REQUIRES: as UpdateSum.
   std::unique_ptr<DeviceSum> (*make_device_sum)(int64_t n_params, int64_t addends,
                                                 Reduction reduction, const std::string& device);
 
@@ -65,6 +66,11 @@ struct TorchLibrary {
                                                         DeviceCommunicator& devices,
                                                         std::vector<RowPart> layers,
                                                         const std::string& device);
+
+  // `devices` must outlive it. Memory: a rank's part of 2 P float32 at most, and of the sum.
+  std::unique_ptr<DeviceServer> (*make_device_server)(Communicator& comm,
+                                                      DeviceCommunicator& devices, int64_t n_params,
+                                                      const std::string& device);
 
   // Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
   // CPUs. `comm` must outlive it.

@@ -65,6 +65,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_cohort = make_cohort,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,
+      .make_device_server = make_device_server,
       .make_staged_communicator = make_staged_communicator,
       .make_nccl_communicator = make_nccl_communicator,
       .gpus = gpus,
