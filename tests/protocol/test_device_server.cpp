@@ -35,10 +35,12 @@ struct Pairs {
 };
 
 Pairs awkward_pairs() {
-  const Row values{0,       -0.0F,    1,      -0.3F,
-                   1e-3F,   1e20F,    -3e38F, std::numeric_limits<float>::denorm_min(),
-                   -1e-41F, 0x1p-44F, kInf,   -kInf,
-                   kNan};
+  // 0.01: its square is where the second moment starts.
+  const Row values{0,       -0.0F,    1,
+                   0.01F,   -0.3F,    1e-3F,
+                   1e20F,   -3e38F,   std::numeric_limits<float>::denorm_min(),
+                   -1e-41F, 0x1p-44F, kInf,
+                   -kInf,   kNan};
   Pairs pairs;
   for (const float theta : values) {
     for (const float update : values) {
