@@ -221,11 +221,11 @@ TEST(PartitionLabels, BadArguments) {
                  {"client 5", "none of the samples", "fewer clients"});
 }
 
-// Of 3 classes of 40, 55 and 101 samples every client keeps at most the share of its part.
+// Of 3 classes of 400, 550 and 1010 samples every client keeps at most the share of its part.
 TEST(PartitionClassShares, ClientsKeepSharesOfEqualParts) {
-  std::vector<int32_t> labels(40, 0);
-  labels.insert(labels.end(), 55, 1);
-  labels.insert(labels.end(), 101, 2);
+  std::vector<int32_t> labels(400, 0);
+  labels.insert(labels.end(), 550, 1);
+  labels.insert(labels.end(), 1010, 2);
   const Dataset dataset = numbered_dataset(labels, 3);
   for (const double share : {0.5, 1.0}) {
     double kept = 0, parts = 0;
@@ -236,7 +236,7 @@ TEST(PartitionClassShares, ClientsKeepSharesOfEqualParts) {
       EXPECT_EQ(std::ssize(given), std::ssize(partition.order));  // none twice
       const auto counts = class_counts(dataset, partition);
       for (const auto& own : counts) {
-        for (const auto& [count, size] : {std::pair{own[0], 40}, {own[1], 55}, {own[2], 101}}) {
+        for (const auto& [count, size] : {std::pair{own[0], 400}, {own[1], 550}, {own[2], 1010}}) {
           EXPECT_LE(static_cast<double>(count), share * (size / 5 + 1) + 0.5);
           kept += static_cast<double>(count);
           parts += size / 5.0;
