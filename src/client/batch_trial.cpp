@@ -88,17 +88,21 @@ std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federat
   return listed(trials);
 }
 
-std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon) {
+std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon,
+                                      int64_t step_rows) {
   Trials trials;
   for (int64_t client = 0; client < federation.clients(); ++client) {
     for (const bool training : {true, false}) {
       const int64_t samples =
           (training ? federation.train(client) : federation.test(client)).size();
       for (const int64_t rows : {samples / horizon, (samples + horizon - 1) / horizon}) {
-        add(trials, {.rows = rows,
-                     .client = client,
-                     .training = training,
-                     .hint = "a smaller online.horizon makes larger batches"});
+        const int64_t step = training && step_rows > 0 ? std::min(step_rows, rows) : rows;
+        for (const int64_t size : {step, step > 0 ? rows % step : 0}) {
+          add(trials, {.rows = size,
+                       .client = client,
+                       .training = training,
+                       .hint = "a smaller online.horizon makes larger batches"});
+        }
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "hanse/client/stream_fit.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include <Eigen/Dense>
@@ -11,16 +12,32 @@ namespace {
 
 class SgdFit final : public StreamFit {
  public:
-  SgdFit(Model& model, int64_t steps, double lr) : model_(model), steps_(steps), lr_(lr) {}
+  SgdFit(Model& model, int64_t steps, double lr, const StepBatch& step)
+      : model_(model), steps_(steps), lr_(lr), step_(step) {}
 
   void fit(int64_t, const Batch& batch, RandomStream& noise, std::span<float> row) override {
-    for (int64_t step = 0; step < steps_; ++step) model_.sgd_step(row, batch, noise, lr_, 0);
+    for (int64_t step = 0; step < steps_; ++step) {
+      model_.sgd_step(row, step_.rows > 0 ? part(batch, step) : batch, noise, lr_, 0);
+    }
   }
 
  private:
+  Batch part(const Batch& whole, int64_t step) const {
+    const int64_t parts = (whole.rows + step_.rows - 1) / step_.rows;
+    const int64_t first = step % parts * step_.rows;
+    const int64_t first_label = first * step_.label_values;
+    Batch batch = whole;
+    batch.features += first * step_.sample_values;
+    if (batch.labels) batch.labels += first_label;
+    if (batch.targets) batch.targets += first_label;
+    batch.rows = std::min(step_.rows, whole.rows - first);
+    return batch;
+  }
+
   Model& model_;
   int64_t steps_;
   double lr_;
+  StepBatch step_;
 };
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -126,8 +143,9 @@ class RidgeFit final : public StreamFit {
 
 }  // namespace
 
-std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr) {
-  return std::make_unique<SgdFit>(model, steps, lr);
+std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr,
+                                        const StepBatch& step) {
+  return std::make_unique<SgdFit>(model, steps, lr, step);
 }
 
 std::unique_ptr<StreamFit> make_ridge_fit(int64_t inputs, int64_t outputs, double ridge,

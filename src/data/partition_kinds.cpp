@@ -61,6 +61,11 @@ const std::vector<PartitionKind> kPartitions = {
       "2022)",
       labels_key("labels a client")},
      partition_labels},
+    {{"class-shares",
+      "of equal parts of every class, shares of other sizes (Kesanapalli and Bharath 2021)",
+      key("share", &Options::share, above_to(0, 1),
+          "largest share that a client keeps of its part of a class")},
+     partition_class_shares},
     {{"by-column", "the data's own clients: client column, file, role"}, partition_by_column},
 };
 

@@ -16,6 +16,8 @@ Partition partition_shards(const Dataset& dataset, const FederationOptions& opti
 Partition partition_by_label(const Dataset& dataset, const FederationOptions& options,
                              uint64_t seed);
 Partition partition_labels(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
+Partition partition_class_shares(const Dataset& dataset, const FederationOptions& options,
+                                 uint64_t seed);
 
 Partition partition_iid(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
 Partition partition_sizes(const Dataset& dataset, const FederationOptions& options, uint64_t seed);
@@ -45,6 +47,7 @@ enum class PartitionStream : uint64_t {
   kHeldOut = 6,      // who is held out of training
   kLabels = 7,       // labels: those of a client
   kValidationClients = 8,
+  kShares = 9,  // class-shares: those of a client
 };
 
 inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {

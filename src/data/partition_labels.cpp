@@ -242,6 +242,28 @@ std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationO
 
 }  // namespace
 
+namespace {
+
+// Each client's samples, which it then has in ascending order. Throws InvalidArgument where a
+// client has none: `what` is wrong with it, and what may help.
+Partition from_clients(std::vector<std::vector<int64_t>>& samples, const std::string& what,
+                       const std::string& hint) {
+  Partition result{.offsets = {0}};
+  for (std::vector<int64_t>& own : samples) {
+    if (own.empty()) {
+      throw InvalidArgument(fmt::format("client {} {}", result.clients(), what),
+                            "federation.clients", hint);
+    }
+    std::ranges::sort(own);
+    result.order.insert(result.order.end(), own.begin(), own.end());
+    result.offsets.push_back(std::ssize(result.order));
+  }
+  result.train_end.assign(result.offsets.begin() + 1, result.offsets.end());
+  return result;
+}
+
+}  // namespace
+
 Partition partition_labels(const Dataset& dataset, const FederationOptions& options,
                            uint64_t seed) {
   require_labels(dataset, options);
@@ -262,19 +284,29 @@ Partition partition_labels(const Dataset& dataset, const FederationOptions& opti
           classes.order[static_cast<std::size_t>(classes.offsets[k] + i)]);
     }
   }
-  Partition result{.offsets = {0}};
-  for (std::vector<int64_t>& own : samples) {
-    if (own.empty()) {
-      throw InvalidArgument(
-          fmt::format("client {} has none of the samples of its labels", result.clients()),
-          "federation.clients", "have fewer clients, or more labels a client");
+  return from_clients(samples, "has none of the samples of its labels",
+                      "have fewer clients, or more labels a client");
+}
+
+Partition partition_class_shares(const Dataset& dataset, const FederationOptions& options,
+                                 uint64_t seed) {
+  require_labels(dataset, options);
+  const Partition classes = order_by_class(dataset, seed);
+  std::vector<std::vector<int64_t>> samples(static_cast<std::size_t>(options.clients));
+  for (int64_t client = 0; client < options.clients; ++client) {
+    RandomStream stream =
+        partition_stream(seed, PartitionStream::kShares, static_cast<uint64_t>(client));
+    for (std::size_t k = 0; k + 1 < classes.offsets.size(); ++k) {
+      const int64_t size = classes.offsets[k + 1] - classes.offsets[k];
+      const int64_t begin = size * client / options.clients;
+      const int64_t part = size * (client + 1) / options.clients - begin;
+      const double kept = stream.uniform() * options.share * static_cast<double>(part);
+      const auto first = classes.order.begin() + classes.offsets[k] + begin;
+      auto& own = samples[static_cast<std::size_t>(client)];
+      own.insert(own.end(), first, first + std::llround(kept));
     }
-    std::ranges::sort(own);
-    result.order.insert(result.order.end(), own.begin(), own.end());
-    result.offsets.push_back(std::ssize(result.order));
   }
-  result.train_end.assign(result.offsets.begin() + 1, result.offsets.end());
-  return result;
+  return from_clients(samples, "keeps no sample", "have fewer clients, or a larger share");
 }
 
 }  // namespace hanse

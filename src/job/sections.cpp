@@ -324,11 +324,13 @@ void bind_online(OptionTable& table, OnlineOptions& online) {
                    "a node's own estimate: SGD on the batch from the node's model, or, for "
                    "model.kind = linear, ridge regression on the batch or on all batches so far");
   table.add("online.steps", online.steps, at_least(1), "sgd: steps on each batch");
+  table.add("online.batch", online.batch, at_least(0), "sgd: samples of a step, in turn; 0: all");
   table.add("online.lr", online.lr, above(0), "sgd: step size");
   table.add("online.ridge", online.ridge, above(0),
             "ridge-batch: weight of |Gamma - theta|^2; ridge-all: of |Gamma|^2");
   table.add("online.horizon", online.horizon, or_auto(at_least(1)),
             "batches that each node's samples are cut into; auto: run.rounds at the first start");
+  table.add("online.passes", online.passes, at_least(1), "times each stream comes, in new orders");
   table.add_choice("online.drift", online.drift, {"none", "labels", "swap"},
                    "none: each node's samples in random order; labels: class after class; swap: "
                    "after half of the horizon every node receives the next node's stream");

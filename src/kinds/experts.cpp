@@ -10,9 +10,16 @@ namespace hanse {
 namespace {
 
 void check_gradients(const Job& job) {
-  if (job.online.gamma == "sgd" && job.online.steps == 1) return;
-  throw InvalidArgument(job.online.kind + " averages gradients: one step of SGD a round",
-                        "online.kind", "use online.gamma = sgd and online.steps = 1");
+  if (job.online.gamma == "sgd" && job.online.steps == 1 && job.online.batch == 0) return;
+  throw InvalidArgument(job.online.kind + " mixes gradients: one step of SGD a round, on all of it",
+                        "online.kind",
+                        "use online.gamma = sgd, online.steps = 1 and online.batch = 0");
+}
+
+void check_steps(const Job& job) {
+  if (job.online.gamma == "sgd") return;
+  throw InvalidArgument(job.online.kind + " averages steps of SGD", "online.kind",
+                        "use online.gamma = sgd");
 }
 
 struct ExpertKind : KindRow<Job> {
@@ -49,7 +56,7 @@ const Family<ExpertKind> kExperts{
             "N gradients more a node and round; 0: always mixes")}},
       Exchange::kAll},
      {{"local", "each node its own model"}, Exchange::kNone},
-     {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_gradients},
+     {{"fedsgd", "one model, the mean of the nodes' gradient steps", kPeers, check_steps},
       Exchange::kMean},
      {{"omni-fedge",
        "each node its own model, which moves by a mixture of all gradients (Omni-Fedge, 2021)",
@@ -82,8 +89,13 @@ std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t n
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
                                            Model& model) {
   const OnlineOptions& online = job.online;
-  if (online.gamma == "sgd") return make_sgd_fit(model, online.steps, online.lr);
   const int64_t inputs = federation.sample_values();
+  if (online.gamma == "sgd") {
+    return make_sgd_fit(model, online.steps, online.lr,
+                        {.rows = online.batch,
+                         .sample_values = inputs,
+                         .label_values = federation.label_form().values});
+  }
   return make_ridge_fit(inputs, model.n_params() / (inputs + 1), online.ridge,
                         online.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
 }
@@ -91,10 +103,11 @@ std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& fed
 void check_online(const Job& job) {
   const OnlineOptions& online = job.online;
   online_eta(online, 1, 1);
-  if (job.run.rounds > online.horizon) {
+  if (job.run.rounds > online.horizon * online.passes) {
     throw InvalidArgument(fmt::format("the streams have {} batches, and {} rounds are asked for",
-                                      online.horizon, job.run.rounds),
-                          "run.rounds", "online.horizon is fixed at the first start");
+                                      online.horizon * online.passes, job.run.rounds),
+                          "run.rounds",
+                          "online.horizon and online.passes are fixed at the first start");
   }
   if (online.gamma == "sgd") return;
   if (job.model.kind != "linear") {

@@ -12,7 +12,7 @@
 namespace hanse {
 
 Stream::Stream(const Federation& federation, const StreamOptions& options, uint64_t seed)
-    : federation_(federation), options_(options) {
+    : federation_(federation), options_(options), seed_(seed) {
   if (options.drift == "labels" && federation.label_form().values > 1) {
     throw InvalidArgument("samples with several labels or targets have no order", "online.drift",
                           "use none or swap");
@@ -20,7 +20,6 @@ Stream::Stream(const Federation& federation, const StreamOptions& options, uint6
   order_.resize(to_index(federation.samples()));
   for (int64_t client = 0; client < federation.clients(); ++client) {
     const SampleRange train = federation.train(client);
-    const SampleRange test = federation.test(client);
     if (train.size() < options.horizon) {
       throw InvalidArgument(
           fmt::format("the stream of {} has {} training samples, too few "
@@ -28,17 +27,28 @@ Stream::Stream(const Federation& federation, const StreamOptions& options, uint6
                       client_label(federation, client), train.size(), options.horizon),
           "online.horizon", "ask for fewer rounds, or give the clients more data");
     }
-    order_samples(train, seed, client);
-    if (test.begin != train.begin) order_samples(test, seed, client);
+  }
+  order_pass(0);
+}
+
+void Stream::order_pass(int64_t pass) {
+  pass_ = pass;
+  for (int64_t client = 0; client < federation_.clients(); ++client) {
+    const SampleRange train = federation_.train(client);
+    const SampleRange test = federation_.test(client);
+    order_samples(train, client);
+    if (test.begin != train.begin) order_samples(test, client);
   }
 }
 
-void Stream::order_samples(SampleRange range, uint64_t seed, int64_t client) {
+void Stream::order_samples(SampleRange range, int64_t client) {
   const auto begin = to_index(range.begin);
   const std::span<int32_t> order(order_.data() + begin, to_index(range.size()));
   std::iota(order.begin(), order.end(), 0);
-  // Round 0 is the stream; the federated protocol's shuffles start at round 1.
-  RandomStream(seed, Purpose::kShuffle, 0, static_cast<uint64_t>(client)).shuffle(std::span(order));
+  // The first pass is round 0. The federated protocol, whose shuffles start at 1, has no streams.
+  RandomStream(seed_, Purpose::kShuffle, static_cast<uint64_t>(pass_),
+               static_cast<uint64_t>(client))
+      .shuffle(std::span(order));
   if (options_.drift != "labels") return;
   const auto by = [&](const auto& values) {
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -57,11 +67,11 @@ int64_t Stream::source(int64_t node, int64_t t) const {
   return swapped ? (node + 1) % federation_.clients() : node;
 }
 
-void Stream::train(int64_t node, int64_t t, StreamBatch& batch) const {
+void Stream::train(int64_t node, int64_t t, StreamBatch& batch) {
   take(federation_.train(source(node, t)), t, batch);
 }
 
-void Stream::test(int64_t node, int64_t t, StreamBatch& batch) const {
+void Stream::test(int64_t node, int64_t t, StreamBatch& batch) {
   take(federation_.test(source(node, t)), t, batch);
 }
 
@@ -70,9 +80,12 @@ bool Stream::tests_on_training(int64_t node, int64_t t) const {
   return federation_.test(client).begin == federation_.train(client).begin;
 }
 
-void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) const {
-  const int64_t begin = range.size() * (t - 1) / options_.horizon;
-  const int64_t end = range.size() * t / options_.horizon;
+void Stream::take(SampleRange range, int64_t t, StreamBatch& batch) {
+  const int64_t pass = (t - 1) / options_.horizon;
+  if (pass != pass_) order_pass(pass);
+  const int64_t turn = (t - 1) % options_.horizon;
+  const int64_t begin = range.size() * turn / options_.horizon;
+  const int64_t end = range.size() * (turn + 1) / options_.horizon;
   const std::span<const int32_t> chosen(order_.data() + range.begin + begin, to_index(end - begin));
   batch.gather(federation_, range.begin, chosen);
 }

@@ -65,7 +65,7 @@ OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
           .c = online.c,
           .eta = online_eta(online, nodes, online.horizon),
           .asked = asked_of(job),
-          .stream = {.horizon = online.horizon, .drift = online.drift}};
+          .stream = {.horizon = online.horizon, .passes = online.passes, .drift = online.drift}};
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
                                         online_settings(job, federation.clients()));
   });
   if (assembly->files.contains("model.path")) {
-    try_batches(stream_trials(federation, job.online.horizon), comm, *assembly);
+    try_batches(stream_trials(federation, job.online.horizon, job.online.batch), comm, *assembly);
   }
   return assembly;
 }

@@ -256,7 +256,15 @@ TEST(BatchTrials, OfStreams) {
       }
     }
   }
-  EXPECT_EQ(sizes_of(stream_trials(federation, 3)), expected);
+  EXPECT_EQ(sizes_of(stream_trials(federation, 3, 0)), expected);
+  // Steps of two samples: pairs, and what is left of a batch.
+  std::set<std::pair<bool, int64_t>> of_steps;
+  for (const auto& [training, rows] : expected) {
+    if (!training) of_steps.emplace(false, rows);
+    if (training && rows >= 2) of_steps.emplace(true, 2);
+    if (training && rows % 2 == 1) of_steps.emplace(true, 1);
+  }
+  EXPECT_EQ(sizes_of(stream_trials(federation, 3, 2)), of_steps);
 }
 
 // Cannot train on one sample, as batch norm, nor evaluate two.

@@ -120,5 +120,24 @@ TEST(SgdFit, IsStepsOfTheModel) {
   EXPECT_EQ(row, expected);
 }
 
+// Five samples two at a time: 0 1, 2 3, 4, and again from the start.
+TEST(SgdFit, StepsGoThroughTheBatch) {
+  const auto model = make_model(model_options("linear", "cross-entropy"), {6}, 3);
+  const Samples samples({6}, 3, 5);
+  auto row = initial_row(*model);
+  auto expected = row;
+  auto noise = noise_stream();
+  make_sgd_fit(*model, 4, 0.2, {.rows = 2, .sample_values = 6})
+      ->fit(1, samples.batch(), noise, row);
+  for (const auto& [first, rows] : {std::pair{0, 2}, {2, 2}, {4, 1}, {0, 2}}) {
+    Batch part = samples.batch();
+    part.features += 6 * first;
+    part.labels += first;
+    part.rows = rows;
+    model->sgd_step(expected, part, noise, 0.2, 0);
+  }
+  EXPECT_EQ(row, expected);
+}
+
 }  // namespace
 }  // namespace hanse

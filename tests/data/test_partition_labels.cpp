@@ -221,6 +221,41 @@ TEST(PartitionLabels, BadArguments) {
                  {"client 5", "none of the samples", "fewer clients"});
 }
 
+// Of 3 classes of 40, 55 and 101 samples every client keeps at most the share of its part.
+TEST(PartitionClassShares, ClientsKeepSharesOfEqualParts) {
+  std::vector<int32_t> labels(40, 0);
+  labels.insert(labels.end(), 55, 1);
+  labels.insert(labels.end(), 101, 2);
+  const Dataset dataset = numbered_dataset(labels, 3);
+  for (const double share : {0.5, 1.0}) {
+    double kept = 0, parts = 0;
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+      const Partition partition = partition_samples(
+          dataset, {.clients = 5, .partition = "class-shares", .share = share}, seed);
+      std::set<int64_t> given(partition.order.begin(), partition.order.end());
+      EXPECT_EQ(std::ssize(given), std::ssize(partition.order));  // none twice
+      const auto counts = class_counts(dataset, partition);
+      for (const auto& own : counts) {
+        for (const auto& [count, size] : {std::pair{own[0], 40}, {own[1], 55}, {own[2], 101}}) {
+          EXPECT_LE(static_cast<double>(count), share * (size / 5 + 1) + 0.5);
+          kept += static_cast<double>(count);
+          parts += size / 5.0;
+        }
+      }
+    }
+    EXPECT_NEAR(kept / parts, share / 2, 0.02);  // 3000 uniform shares: deviation 0.005 share
+  }
+}
+
+TEST(PartitionClassShares, BadArguments) {
+  const Dataset few = numbered_dataset({0, 1}, 2);
+  expect_invalid(
+      [&] {
+        partition_samples(few, {.clients = 2, .partition = "class-shares", .share = 0.1}, 1);
+      },
+      {"client 0", "keeps no sample", "larger share"});
+}
+
 TEST(PartitionByLabel, BadArguments) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 7, .partition = "by-label", .labels_per_client = 2};

@@ -38,7 +38,7 @@ class StreamTest : public testing::Test {
 
 TEST_F(StreamTest, EverySampleComesOnce) {
   for (const int64_t horizon : {1, 4, 9}) {
-    const Stream stream(federation_, {.horizon = horizon}, 1);
+    Stream stream(federation_, {.horizon = horizon}, 1);
     for (int64_t node = 0; node < federation_.clients(); ++node) {
       Bag train, test;
       int64_t least = 1000, most = 0;
@@ -58,8 +58,35 @@ TEST_F(StreamTest, EverySampleComesOnce) {
   }
 }
 
+TEST_F(StreamTest, EveryPassIsInAnotherOrder) {
+  Stream stream(federation_, {.horizon = 3, .passes = 3}, 1);
+  Stream again(federation_, {.horizon = 3, .passes = 3}, 1);
+  StreamBatch other;
+  for (int64_t node = 0; node < federation_.clients(); ++node) {
+    std::vector<AlignedFloats> firsts;
+    for (int64_t pass = 0; pass < 3; ++pass) {
+      Bag train, test;
+      for (int64_t t = 3 * pass + 1; t <= 3 * pass + 3; ++t) {
+        stream.train(node, t, batch_);
+        if (t % 3 == 1) firsts.push_back(batch_.features);
+        add(batch_, train);
+        again.train((node + 1) % federation_.clients(), 9, other);  // passes in any order
+        again.train(node, t, other);
+        EXPECT_EQ(batch_.features, other.features);
+        stream.test(node, t, batch_);
+        add(batch_, test);
+      }
+      EXPECT_EQ(train, bag_of(federation_.train(node)));
+      EXPECT_EQ(test, bag_of(federation_.test(node)));
+    }
+    if (firsts[0].size() < 8) continue;  // few samples may come in the same order
+    EXPECT_NE(firsts[0], firsts[1]);
+    EXPECT_NE(firsts[1], firsts[2]);
+  }
+}
+
 TEST_F(StreamTest, LabelsBelongToTheirSamples) {
-  const Stream stream(federation_, {.horizon = 3}, 1);
+  Stream stream(federation_, {.horizon = 3}, 1);
   const SampleRange range = federation_.train(2);
   std::vector<float> all(static_cast<std::size_t>(range.size() * 4));
   federation_.copy(range, all.data());
@@ -75,8 +102,8 @@ TEST_F(StreamTest, LabelsBelongToTheirSamples) {
 }
 
 TEST_F(StreamTest, OrderDependsOnSeedAndClient) {
-  const Stream one(federation_, {.horizon = 2}, 1);
-  const Stream other(federation_, {.horizon = 2}, 2);
+  Stream one(federation_, {.horizon = 2}, 1);
+  Stream other(federation_, {.horizon = 2}, 2);
   StreamBatch second;
   one.train(0, 1, batch_);
   other.train(0, 1, second);
@@ -86,7 +113,7 @@ TEST_F(StreamTest, OrderDependsOnSeedAndClient) {
 }
 
 TEST_F(StreamTest, LabelsDriftFromClassToClass) {
-  const Stream stream(federation_, {.horizon = 5, .drift = "labels"}, 1);
+  Stream stream(federation_, {.horizon = 5, .drift = "labels"}, 1);
   for (int64_t node = 0; node < federation_.clients(); ++node) {
     std::vector<int32_t> labels;
     for (int64_t t = 1; t <= 5; ++t) {
@@ -98,8 +125,8 @@ TEST_F(StreamTest, LabelsDriftFromClassToClass) {
 }
 
 TEST_F(StreamTest, SwapGivesTheNextNodesStreamInTheSecondHalf) {
-  const Stream plain(federation_, {.horizon = 5}, 1);
-  const Stream swapped(federation_, {.horizon = 5, .drift = "swap"}, 1);
+  Stream plain(federation_, {.horizon = 5}, 1);
+  Stream swapped(federation_, {.horizon = 5, .drift = "swap"}, 1);
   StreamBatch other;
   for (int64_t t = 1; t <= 5; ++t) {
     for (int64_t node = 0; node < 7; ++node) {
@@ -117,7 +144,7 @@ TEST_F(StreamTest, SwapGivesTheNextNodesStreamInTheSecondHalf) {
 
 TEST_F(StreamTest, WithoutTestSamplesTheTestBatchIsTheTrainingBatch) {
   const Federation all = online_federation({.test_fraction = 0}, *comm_);
-  const Stream stream(all, {.horizon = 4}, 1);
+  Stream stream(all, {.horizon = 4}, 1);
   StreamBatch test;
   for (int64_t t = 1; t <= 4; ++t) {
     stream.train(3, t, batch_);

@@ -82,6 +82,9 @@ class ExportModelTest(ScriptTest):
             self.script("export-model", "cnn", str(self.folder / "m.pt"), "--shape=5"),
             "cnn takes no samples of shape [5]")
         self.assert_one_line_error(
+            self.script("export-model", "leaky-cnn", str(self.folder / "m.pt"), "--shape=5"),
+            "leaky-cnn takes no samples of shape [5]")
+        self.assert_one_line_error(
             self.script("export-model", "mlp", str(self.folder / "none" / "m.pt")), "cannot write")
 
     def test_without_torch(self):
@@ -96,6 +99,24 @@ class ExportModelTest(ScriptTest):
         state = torch.jit.load(str(path)).state_dict()
         self.assertEqual(state["1.num_batches_tracked"], 0)
         self.assertTrue(torch.equal(state["1.running_var"], torch.ones(16)))
+
+    def test_one_convolution(self):
+        import torch
+        x = torch.randn(3, 2, 7, 8)
+        for words, relu in (((), False), (("--relu",), True)):
+            path = self.folder / "leaky.pt"
+            result = self.script("export-model", "leaky-cnn", str(path), "--shape=2,7,8",
+                                 "--channels=4", "--classes=5", *words)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            model = torch.jit.load(str(path))
+            conv, conv_bias, *dense = model.state_dict().values()
+            y = torch.nn.functional.conv2d(x, conv, conv_bias)
+            y = torch.nn.functional.max_pool2d(y.clamp(min=0) if relu else y, 2).flatten(1)
+            self.assertEqual(dense[0].shape, (128, 4 * 2 * 3))
+            for weight, bias in (dense[:2], dense[2:]):
+                y = y @ weight.T + bias
+                y = torch.where(y > 0, y, 0.1 * y)
+            torch.testing.assert_close(model(x), y)
 
     def test_the_seed_fixes_the_file(self):
         import torch

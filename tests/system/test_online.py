@@ -25,6 +25,8 @@ KINDS = {
     "in-place": {"online.mixing": "in-place", "online.peers": 4},
     "omni-fedge": {"online.kind": "omni-fedge", "online.loss-scale": None, "model.kind": "mlp",
                    "model.hidden": "7"},
+    "passes": {"online.horizon": 4, "online.passes": 3, "online.steps": 3, "online.batch": 2,
+               "federation.partition": "class-shares", "federation.share": 0.8},
     "local": {"online.kind": "local"},
     "fedsgd": {"online.kind": "fedsgd", "model.kind": "mlp", "model.hidden": "7"},
 }
@@ -72,6 +74,9 @@ class SameBits(OnlineCase):
     def test_ridge_on_all_data(self):
         self.check("ridge")
 
+    def test_passes_over_a_stream(self):
+        self.check("passes")
+
     def test_local(self):
         self.check("local")
 
@@ -86,7 +91,7 @@ class SameBits(OnlineCase):
 class Resume(OnlineCase):
     def check(self, kind, ranks, ranks_after):
         """A run that ends in mid-stream, and goes on to its end."""
-        job = self.online({**KINDS[kind], "online.horizon": 12})
+        job = self.online({"online.horizon": 12, **KINDS[kind]})
         run = self.train(job, "run", ranks, {"run.rounds": 5})
         self.assertEqual(self.rounds(run), list(range(1, 6)))
         self.hanse("resume", run, "--run.rounds=12", "--evaluate.every=4", ranks=ranks_after)
@@ -114,6 +119,9 @@ class Resume(OnlineCase):
 
     def test_ridge_on_all_data(self):
         self.check("ridge", 4, 2)
+
+    def test_passes_over_a_stream(self):
+        self.check("passes", 3, 2)
 
     def test_local(self):
         self.check("local", 2, 1)
@@ -265,8 +273,14 @@ class Refusals(OnlineCase):
         self.refuse({"online.gamma": "ridge-all", "model.kind": "mlp"}, "online.gamma", "mlp")
         self.refuse({"online.gamma": "ridge-batch", "model.bias": "false"}, "online.gamma", "bias")
 
-    def test_fedsgd_is_one_step(self):
-        self.refuse({"online.kind": "fedsgd", "online.steps": 2}, "fedsgd", "online.steps")
+    def test_fedsgd_steps_by_gradients(self):
+        self.refuse({"online.kind": "fedsgd", "online.gamma": "ridge-all"}, "fedsgd", "online.gamma")
+        for changes in ({"online.steps": 2}, {"online.batch": 1}):
+            self.refuse({"online.kind": "omni-fedge", **changes}, "omni-fedge", "online.steps")
+
+    def test_rounds_behind_the_last_pass(self):
+        self.refuse({"online.horizon": 4, "online.passes": 2, "run.rounds": 9}, "8 batches",
+                    "9 rounds")
 
     def test_unknown_names(self):
         self.refuse({"online.kind": "fedexp"}, "online.kind", "did you mean 'fed-exp'")

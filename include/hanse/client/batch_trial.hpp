@@ -26,8 +26,10 @@ struct BatchTrial {
 std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federation& federation,
                                      const Model& model, int64_t trained, int64_t loss_batches);
 
-// The same for streams that are cut into `horizon` batches (stream.hpp).
-std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon);
+// The same for streams that are cut into `horizon` batches (stream.hpp), of which steps take so
+// many samples (0: the whole batch).
+std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon,
+                                      int64_t step_rows);
 
 // A forward pass, and in training a backward one, on samples of the client, from the model's start.
 // Throws InvalidArgument that names the client when the model fails. Memory: two rows.

@@ -19,8 +19,16 @@ class StreamFit {
   virtual bool remembers() const { return false; }
 };
 
-// `steps` steps of plain SGD on the whole batch. `model` must outlive the object.
-std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr);
+// Which samples a step is on: the next `rows` of the batch, the last ones of it perhaps fewer, and
+// then again from its start.
+struct StepBatch {
+  int64_t rows = 0;  // 0: the whole batch
+  int64_t sample_values = 0, label_values = 1;
+};
+
+// `steps` steps of plain SGD on the batch. `model` must outlive the object.
+std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr,
+                                        const StepBatch& step = {});
 
 // Least squares with a ridge, for linear models (weight [outputs, inputs], then the bias, which the
 // ridge shrinks too). Targets: one-hot classes; +-1 for a single output with labels; the

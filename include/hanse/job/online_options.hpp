@@ -19,9 +19,11 @@ struct OnlineOptions {
   std::string order = "train-then-predict";  // | predict-then-train
   std::string gamma = "sgd";                 // sgd | ridge-batch | ridge-all
   int64_t steps = 1;                         // sgd: steps on a batch
+  int64_t batch = 0;                         // sgd: samples of a step; 0: the whole batch
   double lr = 0.1;                           // sgd
   double ridge = 1;                          // ridge-*
   int64_t horizon = 0;                       // batches a stream; 0: run.rounds at the first start
+  int64_t passes = 1;                        // over a stream, each in another order
   std::string drift = "none";                // none | labels | swap
 };
 

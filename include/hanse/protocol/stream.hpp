@@ -1,4 +1,4 @@
-// Each client's samples as a stream: batches that arrive over time, each sample once.
+// Each client's samples as a stream: batches that arrive over time, each sample once a pass.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ namespace hanse {
 //   swap:   in random order; after half of the rounds every node receives the next node's stream.
 struct StreamOptions {
   int64_t horizon = 1;         // batches a client's samples are cut into
+  int64_t passes = 1;          // over these, each in another order
   std::string drift = "none";  // none | labels | swap
 };
 
 using StreamBatch = GatheredBatch;
 
 // Batch t of T holds the samples [floor(n (t-1) / T), floor(n t / T)) of a client's n, in an order
-// that depends on the seed and the client alone.
+// that depends on the seed, the client and the pass alone. The batches T + 1 ... 2 T are those of
+// the second pass, and so on.
 class Stream {
  public:
   // Throws InvalidArgument when a client has fewer training samples than batches. `federation` must
@@ -31,21 +33,25 @@ class Stream {
   Stream(const Federation& federation, const StreamOptions& options, uint64_t seed);
 
   int64_t horizon() const { return options_.horizon; }
-  // The client whose samples reach the node in round t (1 ... horizon).
+  // The client whose samples reach the node in round t (1 ... horizon * passes).
   int64_t source(int64_t node, int64_t t) const;
 
   // What reaches the node in round t: of its training samples, at least one; of its test samples,
-  // perhaps none. Without own test samples the test batch is the training batch.
-  void train(int64_t node, int64_t t, StreamBatch& batch) const;
-  void test(int64_t node, int64_t t, StreamBatch& batch) const;
+  // perhaps none. Without own test samples the test batch is the training batch. A round of another
+  // pass than the last call's orders all samples anew: O(samples).
+  void train(int64_t node, int64_t t, StreamBatch& batch);
+  void test(int64_t node, int64_t t, StreamBatch& batch);
   bool tests_on_training(int64_t node, int64_t t) const;
 
  private:
-  void order_samples(SampleRange range, uint64_t seed, int64_t client);
-  void take(SampleRange range, int64_t t, StreamBatch& batch) const;
+  void order_pass(int64_t pass);
+  void order_samples(SampleRange range, int64_t client);
+  void take(SampleRange range, int64_t t, StreamBatch& batch);
 
   const Federation& federation_;
   StreamOptions options_;
+  uint64_t seed_;
+  int64_t pass_ = 0;            // that `order_` is of
   std::vector<int32_t> order_;  // [samples] places within the range that holds them
 };
 
