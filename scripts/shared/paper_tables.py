@@ -86,11 +86,18 @@ def runs_of(table, seeds=None):
             + sum(len(points_of(row)) for row in table["rows"]))
 
 
-def seconds_of(table, seeds=None, cores=2):
-    """What it takes, from its `time`, "40 minutes"; a minute where that is not said so."""
+def finished_in(out):
+    """How many runs of a table are there, those of grids among them."""
+    return sum(1 for part in (out, out / "tuning") for _ in part.glob("*/seed-*/summary.json"))
+
+
+def seconds_of(table, seeds=None, cores=2, finished=0):
+    """What the runs take that are not finished, from its `time`, "40 minutes"; a minute where that is
+    not said so."""
     found = re.fullmatch(r"(\d+) (second|minute|hour)s?", table["time"])
     whole = int(found[1]) * {"second": 1, "minute": 60, "hour": 3600}[found[2]] if found else 60
-    return whole * runs_of(table, seeds) / runs_of(table) * 2 / min(2, cores)
+    missing = max(0, runs_of(table, seeds) - finished)
+    return whole * missing / runs_of(table) * 2 / min(2, cores)
 
 
 # -- data

@@ -318,8 +318,10 @@ class ReproduceTest(MadeRepository):
         self.assertEqual(len(self.calls()), 4 + 2)
         self.write("data/own/images", "")
         self.reproduce("--all", "--budget", "1.5", "--out", "all", "--data", "data")
-        self.assertIn("## A table", (self.folder / "all/papers.md").read_text())
-        self.assertEqual(len(self.calls()), 4 + 2 + 4)
+        page = (self.folder / "all/papers.md").read_text()
+        self.assertIn("## A table", page)
+        self.assertNotIn("Cut:", page)  # the half of the long one that is there takes no time
+        self.assertEqual(len(self.calls()), 4 + 2 + 4 + 2)
 
     def test_grids_are_tuned_on_validation_samples(self):
         self.write("scripts/reproductions/made.toml", WITH_GRID)
@@ -386,6 +388,10 @@ class ReproduceTest(MadeRepository):
         result = self.reproduce("--all", "--budget", "0.05", "--out", "less")
         self.assertIn("a seed of it does not fit into the 3 minutes left; all takes 5 minutes",
                       result.stdout)
+        self.reproduce("--all", "--budget", "0.0001", "--out", "all")
+        self.assertIn("`scripts/reproduce made --setting affordable`",  # what is there takes no time
+                      (self.folder / "all/papers.md").read_text())
+        self.assertEqual(len(self.calls()), 2)
         for budget, command in [("11", "made --setting affordable"), ("13", "made")]:
             self.reproduce("--all", "--budget", budget, "--out", budget, "--jobs", "1")
             self.assertIn(f"`scripts/reproduce {command}`",
