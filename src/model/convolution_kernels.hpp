@@ -9,7 +9,6 @@
 namespace hanse {
 
 // Pixel (r, c) has its channels one after another from data + r * row + c * pixel. Vector kernels
-// Pixel (r, c) has its channels one after another from data + r * row + c * pixel. Vector kernels
 // read up to kReadAhead floats behind the last channel: an image's memory goes on for as many.
 template <class T>
 struct ImageOf {
