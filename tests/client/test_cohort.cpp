@@ -113,8 +113,8 @@ Trained side_by_side(const Case& c, const Federation& federation,
   Row theta = initial_row(*model, c);
   training.cohort().put_theta(theta);
   const auto update = make_sgd(c.client, federation, *model);
-  CohortUpdate cohort(*update, training, model->n_params());
-  return rows_of(training, clients, cohort.train(tasks_of(clients, round), theta));
+  const auto cohort = update->cohort_update(training, model->n_params());
+  return rows_of(training, clients, cohort->train(tasks_of(clients, round), theta));
 }
 
 void expect_agreement(const Case& c, const std::string& what) {

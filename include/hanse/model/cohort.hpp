@@ -72,6 +72,10 @@ class Cohort {
   // client, for dropout. Cost: C times that of the model's loss_and_gradient, in kernels C times as
   // large.
   virtual void step(int64_t number, std::span<RandomStream> noise) = 0;
+  // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
+  // until the next call. `counts`: the losses count in losses().
+  virtual const at::Tensor& gradients(int64_t number, std::span<RandomStream> noise,
+                                      bool counts) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hanse/model/cohort.hpp"
+#include "hanse/model/cohort_gradients.hpp"
 #include "hanse/model/device_communicator.hpp"
 #include "hanse/model/device_sums.hpp"
 #include "hanse/model/layout.hpp"
@@ -52,6 +53,10 @@ struct TorchLibrary {
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);
+
+  // `cohort` must outlive it; `weight_decay` is part of the gradients.
+  std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,
+                                                            double weight_decay);
 
   // Memory: P int64 or float32, and about 5 P float64 while it folds. `device` as LibTorch names
   // them. REQUIRES: as UpdateSum.

@@ -80,20 +80,17 @@ class NetworkCohort final : public Cohort {
   }
 
   void step(int64_t number, std::span<RandomStream> noise) override {
-    const at::Tensor weights = steps_.weights[number];
-    const at::Tensor order = steps_.places[number];
-    const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
-    const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number, noise));
-    const at::Tensor losses = losses_of(logits, targets);
-    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
-    const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
+    const at::Tensor means = differentiate(number, noise);
     const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    const at::Tensor means = at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
     losses_.add_(means);
     if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
     descend(steps_.rates[number]);
+  }
+
+  const at::Tensor& gradients(int64_t number, std::span<RandomStream> noise, bool counts) override {
+    const at::Tensor means = differentiate(number, noise);
+    if (counts) losses_.add_(means);
+    return gradient_;
   }
 
   std::vector<double> losses() const override {
@@ -142,6 +139,21 @@ class NetworkCohort final : public Cohort {
   }
 
  private:
+  // Fills gradient_ with those of the losses. Returns their means [C].
+  at::Tensor differentiate(int64_t number, std::span<RandomStream> noise) {
+    const at::Tensor weights = steps_.weights[number];
+    const at::Tensor order = steps_.places[number];
+    const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
+    const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
+    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number, noise));
+    const at::Tensor losses = losses_of(logits, targets);
+    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
+    const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
+    return at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
+  }
+
   int64_t c() const { return settings_.clients; }
   int64_t b() const { return settings_.batch; }
   int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }

@@ -64,6 +64,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .state_dict = state_dict,
       .read_state_dict = read_state_dict,
       .make_cohort = make_cohort,
+      .make_cohort_gradients = make_cohort_gradients,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,
       .make_staged_communicator = make_staged_communicator,
