@@ -18,6 +18,7 @@
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "model/script_file.hpp"
 #include "protocol/resume.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
@@ -109,6 +110,7 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"dqn-fed with kept pairs", lowering("l-bfgs", 4, 5, "backtracking")},
       {"dqn-fed of full batches", lowering("l-bfgs", 0, 5)},
       {"adafed", lowering("loss", 4, 2)},
+      {"torchscript", {.model = "torchscript"}},
   };
   return jobs;
 }
@@ -141,6 +143,10 @@ ModelOptions model_options(const CohortJob& job) {
   ModelOptions options;
   options.kind = job.model;
   options.hidden = {9};
+  if (job.model == "torchscript") {
+    static const std::string path = script_file("linear");
+    options.path = path;
+  }
   return options;
 }
 

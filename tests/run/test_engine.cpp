@@ -105,7 +105,6 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     expect_error<InvalidArgument>([&] { require_gpu_needs(needs); },
                                   {"several values", "data.kind", "hint", "run.device = cpu"});
   }
-  refused("model.kind", [](Job& job) { job.model.kind = "torchscript"; });
   for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }

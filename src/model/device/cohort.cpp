@@ -145,12 +145,18 @@ class NetworkCohort final : public Cohort {
     const at::Tensor order = steps_.places[number];
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number, noise));
+    const std::span counts(steps_.counts.data() + number * c(), static_cast<std::size_t>(c()));
+    const at::Tensor logits =
+        network_->training_logits(leaves_, input, draw_masks(number, noise), {counts, noise});
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
-    const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
+    const auto gradients =
+        torch::autograd::grad({losses}, leaves_, {weights}, /*retain_graph=*/false,
+                              /*create_graph=*/false, /*allow_unused=*/true);
     const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i].defined() ? gradients_[i].copy_(gradients[i]) : gradients_[i].zero_();
+    }
     return at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
   }
 
@@ -276,13 +282,14 @@ class NetworkCohort final : public Cohort {
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings) {
-  if (!has_cohort(options.kind)) {
-    throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
-                          "model.kind", "those of every other kind can");
-  }
   const auto model = make_model(options, sample_shape, classes);
+  if (model->layout().n_trainable() < model->n_params()) {
+    throw InvalidArgument(
+        "clients of a model with buffers or frozen parameters cannot be trained side by side",
+        "model.path", "use group norm");
+  }
   const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
-  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c), c.loss,
+  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c, settings.device), c.loss,
                                          size_of(sample_shape), classes > 0, settings);
 }
 
