@@ -126,6 +126,14 @@ class RidgeFit final : public StreamFit {
 
 }  // namespace
 
+void StreamFit::fit_all(int64_t first, std::span<const Batch> batches,
+                        std::span<RandomStream> noise, std::span<float> rows) {
+  const std::size_t width = batches.empty() ? 0 : rows.size() / batches.size();
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    fit(first + static_cast<int64_t>(i), batches[i], noise[i], rows.subspan(i * width, width));
+  }
+}
+
 std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr) {
   return std::make_unique<SgdFit>(model, steps, lr);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hanse/base/random.hpp"
+#include "hanse/data/dataset.hpp"
 #include "hanse/model/model.hpp"
 
 namespace at {
@@ -88,6 +89,9 @@ class Cohort {
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.
   virtual EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) = 0;
+  // [batches, C] mean losses, in evaluation mode, of each of rows() on the samples in each of these
+  // ranges of places. Waits for the device.
+  virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;
 };
 
 }  // namespace hanse

@@ -71,6 +71,10 @@ struct TorchLibrary {
                                                         std::vector<RowPart> layers,
                                                         const std::string& device);
 
+  // mix_rows() on a device, in one product there.
+  void (*mix_rows_on)(const std::string& device, std::span<const double> weights,
+                      std::span<const float> rows, int64_t n, std::span<float> out);
+
   // Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
   // CPUs. `comm` must outlive it.
   std::unique_ptr<DeviceCommunicator> (*make_staged_communicator)(Communicator& comm);

@@ -138,6 +138,21 @@ class NetworkCohort final : public Cohort {
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }
 
+  std::vector<double> row_losses(std::span<const SampleRange> batches) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> all;
+    for (const SampleRange& batch : batches) {
+      const int64_t n = batch.size();
+      const at::Tensor input = features_.narrow(0, batch.begin, n).expand({c(), n, -1});
+      const at::Tensor targets = targets_.narrow(0, batch.begin, n).expand({c(), n}).contiguous();
+      const at::Tensor z = network_->logits(leaves_, input.contiguous(), {});
+      all.push_back(at::mean(losses_of(z, targets).to(at::kDouble), {1}));
+    }
+    const at::Tensor on_host = at::stack(all).cpu();
+    const double* first = on_host.data_ptr<double>();
+    return {first, first + on_host.numel()};
+  }
+
  private:
   // Fills gradient_ with those of the losses. Returns their means [C].
   at::Tensor differentiate(int64_t number, std::span<RandomStream> noise) {

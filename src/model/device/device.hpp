@@ -25,6 +25,8 @@ std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Re
 std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
                                                    std::vector<RowPart> layers,
                                                    const std::string& device);
+void mix_rows_on(const std::string& device, std::span<const double> weights,
+                 std::span<const float> rows, int64_t n, std::span<float> out);
 std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
                                                            const std::string& device);

@@ -67,6 +67,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_cohort_gradients = make_cohort_gradients,
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,
+      .mix_rows_on = mix_rows_on,
       .make_staged_communicator = make_staged_communicator,
       .make_nccl_communicator = make_nccl_communicator,
       .gpus = gpus,
