@@ -12,10 +12,29 @@ cuda_pip() { "$cuda_venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 site_packages() { find "$cuda_venv/lib" -maxdepth 2 -name site-packages -print -quit; }
 
+# Of LibTorch: "13.2".
+torch_cuda_version() { sed -n "s/^cuda.* = '\(.*\)'/\1/p" "$(site_packages)/torch/version.py"; }
+
+# pip has compilers from CUDA 13 on; an older one is the machine's, where it has the same version.
+machine_nvcc() {
+  local nvcc=${CUDACXX:-nvcc} version
+  version=$(torch_cuda_version)
+  [[ $("$nvcc" --version 2>/dev/null) == *"release ${version%%.*}."* ]] ||
+    die "torch $torch_version needs the compiler of CUDA $version, which pip does not have" \
+      "load a module with CUDA ${version%%.*}, or let CUDACXX name its nvcc"
+  realpath "$(command -v "$nvcc")"
+}
+
+has_pip_compiler() { [[ $(torch_cuda_version | cut -d. -f1) -ge 13 ]]; }
+
 # LibTorch's CMake files enable the CUDA language, and the wheel brings no compiler: the one of the
 # same CUDA version as its runtime.
 install_cuda_compiler() {
   local version
+  if ! has_pip_compiler; then
+    machine_nvcc >/dev/null
+    return
+  fi
   version=$(cuda_pip show nvidia-cuda-runtime | sed -n 's/^Version: \([0-9]*\.[0-9]*\).*/\1/p')
   quietly cuda_pip install "nvidia-cuda-nvcc==$version.*" "nvidia-cuda-crt==$version.*" \
     "nvidia-nvvm==$version.*"
@@ -26,7 +45,7 @@ link_cuda_libraries() {
   local library plain
   for library in "$(site_packages)"/nvidia/{cu*,nccl}/lib/lib*.so.*; do
     plain=${library%%.so.*}.so
-    [[ -e $plain ]] || ln -s "$(basename "$library")" "$plain"
+    [[ ! -e $library || -e $plain ]] || ln -s "$(basename "$library")" "$plain"
   done
   for library in "$(site_packages)"/nvidia/cu*/lib; do
     ln -sfn lib "${library}64"
@@ -52,9 +71,14 @@ install_cuda_torch() {
 
 # What cmake needs to know, an option a line. 9.0 is the compute capability of an H100 or H200.
 cuda_options() {
-  local packages cuda
+  local packages cuda nvcc
   packages=$(site_packages)
-  cuda=$(find "$packages/nvidia" -maxdepth 1 -name 'cu[0-9]*' -print -quit)
+  if has_pip_compiler; then
+    cuda=$(find "$packages/nvidia" -maxdepth 1 -name 'cu[0-9]*' -print -quit)
+  else
+    nvcc=$(machine_nvcc)
+    cuda=${nvcc%/bin/nvcc}
+  fi
   say "-DHANSE_CUDA=ON"
   say "-DTORCH_CUDA_ARCH_LIST=9.0"
   say "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc"

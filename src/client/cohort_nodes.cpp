@@ -98,22 +98,24 @@ class CohortNodes::SideBySideFit final : public StreamFit {
         settings_(settings),
         width_(to_index(n_params)),
         rows_(to_index(settings.clients) * width_),
-        places_(to_index(settings.clients * settings.batch)),
-        counts_(to_index(settings.clients)),
+        places_(to_index(settings.steps * settings.clients * settings.batch)),
+        counts_(to_index(settings.steps * settings.clients)),
         rates_(counts_.size()) {}
 
+  // One node has no stream of its own here: fit_all().
   void fit(int64_t node, const Batch& batch, RandomStream& noise, std::span<float> row) override {
-    fit_all(node, {&batch, 1}, {&noise, 1}, row);
+    const Cohort::NoiseKey key{noise.next(), 0, static_cast<uint64_t>(node)};
+    fit_all(node, {&batch, 1}, {&key, 1}, row);
   }
 
-  void fit_all(int64_t first, std::span<const Batch> batches, std::span<RandomStream> noise,
-               std::span<float> rows) override {
+  void fit_all(int64_t first, std::span<const Batch> batches,
+               std::span<const Cohort::NoiseKey> keys, std::span<float> rows) override {
     const auto nodes = std::ssize(batches);
     for (int64_t done = 0; done < nodes;) {
       const int64_t place = (first + done) % settings_.clients;
       const int64_t some = std::min(nodes - done, settings_.clients - place);
       const auto at = to_index(done), n = to_index(some);
-      fit_cohort(place, batches.subspan(at, n), noise.subspan(at, n),
+      fit_cohort(to_index(place), batches.subspan(at, n), keys.subspan(at, n),
                  rows.subspan(at * width_, n * width_));
       done += some;
     }
@@ -121,23 +123,32 @@ class CohortNodes::SideBySideFit final : public StreamFit {
 
  private:
   // Of nodes that stand from `place` on; the others rest.
-  void fit_cohort(int64_t place, std::span<const Batch> batches, std::span<RandomStream> noise,
-                  std::span<float> rows) {
-    const auto first = rows_.begin() + place * std::ssize(rows) / std::ssize(batches);
+  void fit_cohort(std::size_t place, std::span<const Batch> batches,
+                  std::span<const Cohort::NoiseKey> keys, std::span<float> rows) {
     std::fill(rows_.begin(), rows_.end(), 0.0F);
-    std::copy(rows.begin(), rows.end(), first);
     std::fill(places_.begin(), places_.end(), 0);
     std::fill(counts_.begin(), counts_.end(), 0);
     std::fill(rates_.begin(), rates_.end(), 0.0F);
-    std::vector<RandomStream> streams(counts_.size(), RandomStream(0, Purpose::kDropout));
-    for (std::size_t i = 0; i < batches.size(); ++i) put(to_index(place) + i, batches[i]);
-    std::copy(noise.begin(), noise.end(), streams.begin() + place);
-    cohort_.start({.rows = rows_});
+    std::vector<Cohort::NoiseKey> streams(to_index(settings_.clients));
+    const auto mine = std::span(rows_).subspan(place * width_, rows.size());
+    std::copy(rows.begin(), rows.end(), mine.begin());
+    std::copy(keys.begin(), keys.end(), streams.begin() + static_cast<std::ptrdiff_t>(place));
+    for (std::size_t i = 0; i < batches.size(); ++i) put(place + i, batches[i]);
+    repeat(places_), repeat(counts_), repeat(rates_);
+    cohort_.start({.rows = rows_, .noise = streams});
     cohort_.put_steps({.places = places_, .counts = counts_, .rates = rates_});
-    for (int64_t step = 0; step < settings_.steps; ++step) cohort_.step(0, streams);
+    for (int64_t step = 0; step < settings_.steps; ++step) cohort_.step(step);
     cohort_.take_rows(rows_);
-    std::copy_n(first, rows.size(), rows.begin());
-    std::copy_n(streams.begin() + place, noise.size(), noise.begin());
+    std::copy(mine.begin(), mine.end(), rows.begin());
+  }
+
+  // The first step's part of a table for all steps.
+  template <class Value>
+  void repeat(std::vector<Value>& table) const {
+    const auto one = std::ssize(table) / settings_.steps;
+    for (auto to = table.begin() + one; to != table.end(); to += one) {
+      std::copy_n(table.begin(), one, to);
+    }
   }
 
   void put(std::size_t place, const Batch& batch) {
@@ -154,9 +165,9 @@ class CohortNodes::SideBySideFit final : public StreamFit {
   CohortNodesSettings settings_;
   std::size_t width_;            // P
   std::vector<float> rows_;      // [C, P]
-  std::vector<int64_t> places_;  // [C, B] of the samples on the device
-  std::vector<int64_t> counts_;  // [C]
-  std::vector<float> rates_;     // [C]
+  std::vector<int64_t> places_;  // [steps, C, B] of the samples on the device
+  std::vector<int64_t> counts_;  // [steps, C]
+  std::vector<float> rates_;     // [steps, C]
 };
 
 CohortNodes::CohortNodes(Model& model, const Federation& federation, const ModelOptions& options,

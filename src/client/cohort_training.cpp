@@ -32,6 +32,11 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
   };
 }
 
+// Of dropout_stream().
+Cohort::NoiseKey dropout_key(const ClientTask& task) {
+  return {task.seed, static_cast<uint64_t>(task.round), static_cast<uint64_t>(task.client)};
+}
+
 }  // namespace
 
 int64_t largest_batch(const ClientOptions& options, const Federation& federation) {
@@ -61,7 +66,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   const auto window = static_cast<std::size_t>(window_);
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
-  noise_.assign(places, RandomStream(0, Purpose::kDropout));
+  noise_.resize(places);
   steps_left_.resize(places);
   const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
@@ -138,10 +143,12 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   std::fill(steps_left_.begin(), steps_left_.end(), 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
-    noise_[i] = dropout_stream(tasks[i]);
+    noise_[i] = dropout_key(tasks[i]);
     steps[i] = steps_left_[i] = streams_[i].steps();
   }
-  cohort_->start(start);
+  Cohort::Start begin = start;
+  begin.noise = std::span(noise_).first(tasks.size());
+  cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; left -= at_once) {
@@ -156,7 +163,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     for (std::size_t step = 0; step < some; ++step) {
       const auto number = static_cast<int64_t>(step);
       ++made;
-      make_step ? make_step(number, made, noise_) : cohort_->step(number, noise_);
+      make_step ? make_step(number, made) : cohort_->step(number);
       for (std::size_t i = 0; i < tasks.size(); ++i) {
         outcomes[i].samples += counts_[step * places + i];
       }

@@ -36,10 +36,9 @@ class QuasiNewtonCohort final : public CohortUpdate {
     }
     if (!rule_.sends_last()) table_->clear(sum_line());
     const auto starts = rows_of_arrival(received);
-    auto outcomes = cohorts_.train(
-        tasks, {.rows = starts}, [&](int64_t number, int64_t step, std::span<RandomStream> noise) {
-          make_step(number, step, noise, !starts.empty());
-        });
+    auto outcomes = cohorts_.train(tasks, {.rows = starts}, [&](int64_t number, int64_t step) {
+      make_step(number, step, !starts.empty());
+    });
     std::vector<int64_t> sent;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       sent.push_back(sent_line(places_[i]));
@@ -96,21 +95,18 @@ class QuasiNewtonCohort final : public CohortUpdate {
   }
 
   // Of all clients that have this step. `arrives`: the rows stand where first pairs begin.
-  void make_step(int64_t number, int64_t step, std::span<RandomStream> noise, bool arrives) {
+  void make_step(int64_t number, int64_t step, bool arrives) {
     const auto pairs = of_each([&](const Place& place) {
       return rule_.makes_pair(step, place.steps) && (step > 1 || place.arrives) ? 1.0F : 0.0F;
     });
     const bool any = std::any_of(pairs.begin(), pairs.end(), [](float one) { return one != 0; });
-    if (any && !rule_.full_batches()) {  // with the same dropout
-      std::vector<RandomStream> same(noise.begin(), noise.end());
-      table_->find(number, same, false, pairs, change_line(step));
-    }
+    if (any && !rule_.full_batches()) table_->find(number, false, pairs, change_line(step));
     if (step == 1 && arrives) table_->return_rows();
     const auto here = [&](float value) {
       return of_each([&](const Place& place) { return step <= place.steps ? value : 0.0F; });
     };
     if (step > 1) table_->move_rows(gradient_line(step - 1), here(-rate()));
-    table_->find(number, noise, true, here(1), gradient_line(step));
+    table_->find(number, true, here(1), gradient_line(step));
     if (rule_.sends_last()) return;
     table_->add(gradient_line(step), of_each([&](const Place& place) {
                   return step <= place.steps ? rule_.share(lr_, place.steps) : 0.0F;

@@ -127,10 +127,11 @@ class RidgeFit final : public StreamFit {
 }  // namespace
 
 void StreamFit::fit_all(int64_t first, std::span<const Batch> batches,
-                        std::span<RandomStream> noise, std::span<float> rows) {
+                        std::span<const Cohort::NoiseKey> keys, std::span<float> rows) {
   const std::size_t width = batches.empty() ? 0 : rows.size() / batches.size();
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    fit(first + static_cast<int64_t>(i), batches[i], noise[i], rows.subspan(i * width, width));
+    RandomStream noise(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+    fit(first + static_cast<int64_t>(i), batches[i], noise, rows.subspan(i * width, width));
   }
 }
 

@@ -140,19 +140,20 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
 // Gamma_i of this rank's nodes, and everybody's for rules that mix.
 void OnlineTrainer::train() {
   std::vector<Batch> views;
-  std::vector<RandomStream> noise;
+  std::vector<Cohort::NoiseKey> keys;
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto from = row_of(theta_, node);
     std::copy(from.begin(), from.end(), row_of(gamma_, node).begin());
     views.push_back(batch.view());
-    noise.push_back(noise_of(settings_.seed, node, round_number()));
+    keys.push_back({settings_.seed, static_cast<uint64_t>(round_number()),
+                    static_cast<uint64_t>(node)});  // of noise_of()
   });
   {
     const InPhase phase(Phase::kTraining, train_s_);
     const auto width = static_cast<std::size_t>(parts_.model.n_params());
     const auto rows =
         std::span(gamma_).subspan(static_cast<std::size_t>(begin_) * width, views.size() * width);
-    attempt(failure_, [&] { parts_.fit.fit_all(begin_, views, noise, rows); });
+    attempt(failure_, [&] { parts_.fit.fit_all(begin_, views, keys, rows); });
   }
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {

@@ -1,6 +1,5 @@
 #include "hanse/protocol/server_optimizer.hpp"
 
-#include <cmath>
 #include <vector>
 
 #include "hanse/base/decay.hpp"
@@ -16,82 +15,47 @@ double server_rate(const ServerOptions& options, int64_t round) {
 
 namespace {
 
-class ServerSgd final : public ServerOptimizer {
+// One whose entries do not depend on each other, here or on a device.
+template <EntryRule kRule>
+class EntryOptimizer final : public ServerOptimizer {
  public:
-  ServerSgd(const ServerOptions&, int64_t) {}
-
-  void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
-    const auto rate = static_cast<float>(lr);
-    for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += rate * update[i];
+  EntryOptimizer(const ServerOptions& options, int64_t n_params)
+      : step_{.rule = kRule,
+              .rates = {.beta = static_cast<float>(options.beta),
+                        .beta2 = static_cast<float>(options.beta2),
+                        .tau = static_cast<float>(options.tau)}} {
+    const auto n = static_cast<std::size_t>(n_params);
+    if (step_.states() > 0) first_.resize(n);
+    if (step_.states() > 1) second_.assign(n, step_.rates.tau * step_.rates.tau);
   }
-};
-
-class ServerMomentum final : public ServerOptimizer {
- public:
-  ServerMomentum(const ServerOptions& options, int64_t n_params)
-      : beta_(static_cast<float>(options.beta)), velocity_(static_cast<std::size_t>(n_params)) {}
 
   void step(std::span<float> theta, std::span<const float> update, double lr,
             int64_t begin) override {
-    const auto rate = static_cast<float>(lr);
-    float* velocity = velocity_.data() + begin;
+    EntryRates rates = step_.rates;
+    rates.rate = static_cast<float>(lr);
+    constexpr int64_t kStates = EntryStep{.rule = kRule}.states();
+    float* first = first_.data() + (kStates > 0 ? begin : 0);
+    float* second = second_.data() + (kStates > 1 ? begin : 0);
+    float none = 0;
     for (std::size_t i = 0; i < theta.size(); ++i) {
-      velocity[i] = beta_ * velocity[i] + update[i];
-      theta[i] += rate * velocity[i];
+      step_entry<kRule>(rates, update[i], theta[i], kStates > 0 ? first[i] : none,
+                        kStates > 1 ? second[i] : none);
     }
   }
 
- private:
-  void visit(StateFields& fields) override { fields.fixed("velocity", velocity_); }
-
-  float beta_;
-  std::vector<float> velocity_;  // [P]
-};
-
-// The second moment of one entry after an update u.
-using SecondMoment = float (*)(float v, float u, float beta2);
-
-float adagrad_moment(float v, float u, float) { return v + u * u; }
-float adam_moment(float v, float u, float beta2) { return beta2 * v + (1 - beta2) * u * u; }
-float yogi_moment(float v, float u, float beta2) {
-  const float difference = v - u * u;
-  const float sign = static_cast<float>((difference > 0) - (difference < 0));
-  return v - (1 - beta2) * u * u * sign;
-}
-
-template <SecondMoment kMoment>
-class ServerAdaptive final : public ServerOptimizer {
- public:
-  ServerAdaptive(const ServerOptions& options, int64_t n_params)
-      : beta_(static_cast<float>(options.beta)),
-        beta2_(static_cast<float>(options.beta2)),
-        tau_(static_cast<float>(options.tau)),
-        first_(static_cast<std::size_t>(n_params)),
-        second_(static_cast<std::size_t>(n_params), tau_ * tau_) {}
-
-  void step(std::span<float> theta, std::span<const float> update, double lr,
-            int64_t begin) override {
-    const auto rate = static_cast<float>(lr);
-    float* first = first_.data() + begin;
-    float* second = second_.data() + begin;
-    for (std::size_t i = 0; i < theta.size(); ++i) {
-      first[i] = beta_ * first[i] + (1 - beta_) * update[i];
-      second[i] = kMoment(second[i], update[i], beta2_);
-      theta[i] += rate * first[i] / (std::sqrt(second[i]) + tau_);
-    }
-  }
+  std::optional<EntryStep> by_entry() const override { return step_; }
+  EntryStates entry_states() override { return {first_, second_}; }
 
  private:
   void visit(StateFields& fields) override {
-    fields.fixed("first_moment", first_);
-    fields.fixed("second_moment", second_);
+    if (step_.states() == 1) fields.fixed("velocity", first_);
+    if (step_.states() == 2) fields.fixed("first_moment", first_);
+    if (step_.states() == 2) fields.fixed("second_moment", second_);
   }
 
-  float beta_;
-  float beta2_;
-  float tau_;
-  std::vector<float> first_;   // [P]
-  std::vector<float> second_;  // [P]
+  EntryStep step_;
+  std::vector<float> first_;   // [P] velocity, first moment
+  std::vector<float> second_;  // [P] second moment
 };
 
 class NewtonOptimizer final : public ServerOptimizer {
@@ -157,15 +121,15 @@ const Keys<Options> kMoments{
     key("beta2", &Options::beta2, from_below(0, 1), "share of the second moment that stays"), kTau};
 
 const std::vector<OptimizerKind> kOptimizers{
-    {{"sgd", "theta moves by lr times the mixed update"}, make<ServerSgd>},
+    {{"sgd", "theta moves by lr times the mixed update"}, make<EntryOptimizer<EntryRule::kSgd>>},
     {{"momentum", "with a velocity that lives across rounds (FedAvgM)", velocity_key()},
-     make<ServerMomentum>},
-    {{"adam", "FedAdam (Reddi et al. 2021)", kMoments}, make<ServerAdaptive<adam_moment>>},
-    {{"yogi", "FedYogi (Reddi et al. 2021)", kMoments}, make<ServerAdaptive<yogi_moment>>},
+     make<EntryOptimizer<EntryRule::kMomentum>>},
+    {{"adam", "FedAdam (Reddi et al. 2021)", kMoments}, make<EntryOptimizer<EntryRule::kAdam>>},
+    {{"yogi", "FedYogi (Reddi et al. 2021)", kMoments}, make<EntryOptimizer<EntryRule::kYogi>>},
     {{"adagrad",
       "FedAdagrad (Reddi et al. 2021)",
       {velocity_key(" (FedAdagrad's authors: 0)"), kTau}},
-     make<ServerAdaptive<adagrad_moment>>},
+     make<EntryOptimizer<EntryRule::kAdagrad>>},
 };
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "fold_kernels.hpp"
 
-#include <cmath>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "hanse/base/processor.hpp"
+#include "hanse/sums/fold_entry.hpp"
 
 namespace hanse {
 
@@ -14,13 +13,11 @@ FoldSums fold_plain(float* row, const float* theta, int64_t* fixed, std::size_t 
                     double limit) {
   FoldSums sums;
   for (std::size_t i = 0; i < n; ++i) {
-    const double origin = theta != nullptr ? static_cast<double>(theta[i]) : 0;
-    const double delta = static_cast<double>(row[i]) - origin;
-    const double addend = delta * scale;
-    const bool fits = std::fabs(addend) <= limit;  // not for NaN
-    sums.squared[i % FoldSums::kLanes] += delta * delta;
-    sums.in_range = sums.in_range && fits;
-    fixed[i] += fits ? static_cast<int64_t>(std::nearbyint(addend)) : 0;
+    const float origin = theta != nullptr ? theta[i] : 0;
+    const ExactEntry entry = exact_entry(row[i], origin, scale, limit);
+    sums.squared[i % FoldSums::kLanes] += entry.delta * entry.delta;
+    sums.in_range = sums.in_range && entry.fits;
+    fixed[i] += entry.addend;
     if (theta != nullptr) row[i] = theta[i];
   }
   return sums;

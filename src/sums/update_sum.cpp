@@ -5,6 +5,7 @@
 
 #include "fold_kernels.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/sums/fold_entry.hpp"
 
 namespace hanse {
 
@@ -13,11 +14,11 @@ namespace {
 void fold_fast(std::span<float> row, std::span<const float> theta, std::span<float> sum,
                float coefficient, FoldSums& sums) {
   for (std::size_t i = 0; i < row.size(); ++i) {
-    const float delta = theta.empty() ? row[i] : row[i] - theta[i];
-    const float addend = coefficient * delta;
-    sums.squared[i % FoldSums::kLanes] += static_cast<double>(delta) * static_cast<double>(delta);
-    sums.in_range = sums.in_range && std::isfinite(addend);
-    sum[i] += addend;
+    const FastEntry entry = fast_entry(row[i], theta.empty() ? 0 : theta[i], coefficient);
+    const auto delta = static_cast<double>(entry.delta);
+    sums.squared[i % FoldSums::kLanes] += delta * delta;
+    sums.in_range = sums.in_range && entry.fits;
+    sum[i] += entry.addend;
     if (!theta.empty()) row[i] = theta[i];
   }
 }
@@ -82,7 +83,7 @@ void UpdateSum::take(std::span<float> out, int64_t begin) {
   if (reduction_ == Reduction::kExact) {
     const auto part = std::span(fixed_).subspan(first, out.size());
     for (std::size_t i = 0; i < part.size(); ++i) {
-      out[i] = static_cast<float>(static_cast<double>(part[i]) * (1.0 / kUnits));
+      out[i] = exact_value(part[i]);
     }
     std::fill(part.begin(), part.end(), 0);
   } else {

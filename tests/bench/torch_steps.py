@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Milliseconds of a step of SGD of the benchmarks' models as one writes it with PyTorch.
 
-  PYTHON tests/bench/torch_steps.py [--compile] [--device=cuda] MODEL ...
+  PYTHON tests/bench/torch_steps.py [--compile] [--vmap=N] [--device=cuda] MODEL ...
 
-One thread, samples at random, on the CPU or another device. Prints a JSON object: the version of torch, and the median of the
-steps of each model; with --compile of the model and its loss behind torch.compile.
+One thread, samples at random, on the CPU or another device. Prints a JSON object: the version of
+torch, and the median of the steps of each model; with --compile of the model and its loss behind
+torch.compile, with --vmap=N of N clients with models of their own by torch.func.vmap, divided by N.
 """
 import json
 import math
@@ -112,27 +113,60 @@ MODELS = {"lr": (linear, 10, (1, 28, 28), 10), "mlp": (mlp, 20, (1, 28, 28), 10)
           "lstm": (Lstm, 10, (80,), 97), "transformer": (Transformer, 10, (80,), 97)}
 
 
-def step_ms(name, compiled, device):
-    make, batch, shape, classes = MODELS[name]
-    torch.manual_seed(1)
-    model = make().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def samples_of(name, device, *clients):
+    _, batch, shape, classes = MODELS[name]
     if len(shape) == 1:
-        x = torch.randint(classes, (batch, *shape), device=device)
+        x = torch.randint(classes, (*clients, batch, *shape), device=device)
     else:
-        x = torch.rand(batch, *shape, device=device)
-    y = torch.randint(classes, (batch,), device=device)
+        x = torch.rand(*clients, batch, *shape, device=device)
+    return x, torch.randint(classes, (*clients, batch), device=device)
+
+
+def step_ms(name, compiled, device):
+    torch.manual_seed(1)
+    model = MODELS[name][0]().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = samples_of(name, device)
 
     def loss_of(x, y):
         return nn.functional.cross_entropy(model(x), y)
 
     loss = torch.compile(loss_of) if compiled else loss_of
-    times, start = [], time.perf_counter()
-    while len(times) < 15 or (time.perf_counter() - start < 4 and len(times) < 3000):
-        begin = time.perf_counter()
+
+    def step():
         optimizer.zero_grad()
         loss(x, y).backward()
         optimizer.step()
+
+    return median_ms(step, device)
+
+
+def vmap_step_ms(name, clients, device):
+    torch.manual_seed(1)
+    model = MODELS[name][0]().to(device)
+    rows = {key: value.detach().expand(clients, *value.shape).clone()
+            for key, value in model.named_parameters()}
+    buffers = dict(model.named_buffers())
+    x, y = samples_of(name, device, clients)
+
+    def loss(row, x, y):
+        outputs = torch.func.functional_call(model, {**row, **buffers}, (x,))
+        return nn.functional.cross_entropy(outputs, y)
+
+    gradients = torch.func.vmap(torch.func.grad(loss), randomness="different")
+
+    def step():
+        for key, gradient in gradients(rows, x, y).items():
+            rows[key].sub_(gradient, alpha=0.01)
+
+    return median_ms(step, device) / clients
+
+
+def median_ms(step, device):
+    times, start = [], time.perf_counter()
+    while len(times) < 15 or (time.perf_counter() - start < 4 and len(times) < 3000):
+        begin = time.perf_counter()
+        step()
         if device != "cpu":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
@@ -143,8 +177,10 @@ def main(words):
     compiled = "--compile" in words
     device = "cuda" if "--device=cuda" in words else "cpu"
     torch.set_num_threads(1)
+    clients = next((int(word[7:]) for word in words if word.startswith("--vmap=")), 0)
     print(json.dumps({"torch": torch.__version__,
-                      **{name: step_ms(name, compiled, device) for name in words if name in MODELS}}))
+                      **{name: vmap_step_ms(name, clients, device) if clients
+                         else step_ms(name, compiled, device) for name in words if name in MODELS}}))
 
 
 if __name__ == "__main__":

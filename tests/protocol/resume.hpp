@@ -28,6 +28,7 @@ Kept train_and_keep(int ranks, const Job& job, int64_t rounds) {
   run_threads(ranks, [&](Communicator& comm) {
     Training training(comm, job);
     for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
+    training.trainer->collect();
     const std::lock_guard lock(mutex);
     if (comm.rank() == 0) training.trainer->save(kept.server);
     auto* states = training.trainer->client_states();

@@ -40,6 +40,7 @@ struct CohortJob {
   std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf | dqn-fed | backtracking, of dqn-fed
   std::string sampler = "uniform";
   std::string reduction = "exact";
+  ServerOptions server = {};
   bool regret = false;
   bool own_models = false;         // are evaluated
   double round_seconds = 0;        // of a clock whose every look takes a second
@@ -98,6 +99,10 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"propfair", {.client = proportional_fairness()}},
       {"optimal", {.sampler = "optimal"}},
       {"regret", {.regret = true}},
+      {"server momentum", {.server = {.optimizer = "momentum", .lr = 0.5, .lr_decay = 0.9}}},
+      {"server adagrad", {.server = {.optimizer = "adagrad", .lr = 0.01}}},
+      {"server adam", {.server = {.optimizer = "adam", .lr = 0.01}}},
+      {"server yogi", {.rule = "fedmgda+", .server = {.optimizer = "yogi", .lr = 0.01}}},
       {"pooled", {.cohort = 1, .client = pooled()}},
       {"scaffold", stateful("scaffold")},
       {"ditto", stateful("ditto")},
@@ -190,13 +195,15 @@ struct CohortRun {
       const int64_t drawn = std::min<int64_t>(clients, 7);
       sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
                                          : make_uniform_sampler(clients, drawn);
-      optimizer = job.client.kind == "feddyn" ? make_dyn_optimizer(model->n_params())
-                                              : make_server_optimizer({}, model->n_params());
+      optimizer = job.client.kind == "feddyn"
+                      ? make_dyn_optimizer(model->n_params())
+                      : make_server_optimizer(job.server, model->n_params());
     }
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = 7;
     settings.client = job.client;
+    settings.server = job.server;
     settings.server.role = job.role;
     settings.comm.reduction = job.reduction;
     settings.regret = job.regret;

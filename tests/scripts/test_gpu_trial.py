@@ -42,6 +42,14 @@ class GpuTrialTest(ScriptTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual({one["found"] for one in self.results().values()}, {"no GPU"})
 
+    def test_a_rehearsal_takes_the_cpu(self):
+        self.trial("--rehearse", "--only", "digests", "profile")
+        self.assertIn("device = cpu", (self.folder / "trial" / "linear.cfg").read_text())
+        states = {name: one["state"] for name, one in self.results().items()}
+        self.assertEqual(states["digests"], "failed")  # the program only pretends
+        if not HAS_GPU:
+            self.assertEqual(states["profile"], "skipped")
+
     def test_what_is_done_is_left_out(self):
         self.trial("--only", "environment")
         result = self.trial("--continue", "--only", "environment", "tests")

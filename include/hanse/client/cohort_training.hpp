@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "hanse/base/random.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
@@ -52,7 +51,7 @@ class CohortTraining final : public Evaluator {
 
   // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
   // 1, in the round. It must count the losses.
-  using Step = std::function<void(int64_t number, int64_t step, std::span<RandomStream> noise)>;
+  using Step = std::function<void(int64_t number, int64_t step)>;
 
   // Trains clients of one round from theta(), or as `start` has it, by Cohort::step() or by steps
   // of the caller's; of a task it reads client, round and seed. An outcome for each task. REQUIRES:
@@ -78,12 +77,12 @@ class CohortTraining final : public Evaluator {
   int64_t window_;   // samples that the device has room for, when it does not hold all
   bool holds_all_;
   std::unique_ptr<Cohort> cohort_;
-  std::vector<BatchStream> streams_;  // [C]
-  std::vector<RandomStream> noise_;   // [C]
-  std::vector<int64_t> steps_left_;   // [C]
-  std::vector<int64_t> counts_;       // [steps at once, C] samples
-  std::vector<float> rates_;          // [steps at once, C] sizes of the steps
-  std::vector<int64_t> rows_;         // places on the device: [steps at once, C, B], or [window]
+  std::vector<BatchStream> streams_;     // [C]
+  std::vector<Cohort::NoiseKey> noise_;  // [C]
+  std::vector<int64_t> steps_left_;      // [C]
+  std::vector<int64_t> counts_;          // [steps at once, C] samples
+  std::vector<float> rates_;             // [steps at once, C] sizes of the steps
+  std::vector<int64_t> rows_;            // places on the device: [steps at once, C, B], or [window]
   // On their way to the device.
   GatheredBatch staged_;  // [window]; empty when the device holds all
 };

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "hanse/base/random.hpp"
 #include "hanse/data/dataset.hpp"
 #include "hanse/model/model.hpp"
 
@@ -49,6 +48,10 @@ class Cohort {
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
   };
+  // Of RandomStream, with Purpose::kDropout.
+  struct NoiseKey {
+    uint64_t seed, round, client;
+  };
   // Where steps begin, and what draws them besides the gradient:
   //   g <- g + mu (w - anchor) + pull,  before momentum
   struct Start {
@@ -56,6 +59,7 @@ class Cohort {
     bool to_theta = false;              // its anchor is theta; else what the rows start from
     std::span<const float> rows = {};   // [n, P] of the first places; the others start from theta
     std::span<const float> pulls = {};  // [n, P]; empty: none
+    std::span<const NoiseKey> noise = {};  // [n] streams of the clients' dropout masks
   };
 
   virtual ~Cohort() = default;
@@ -69,21 +73,20 @@ class Cohort {
   // The samples of the next steps go to the device at once; it still makes earlier ones. Behind
   // start().
   virtual void put_steps(const CohortSteps& steps) = 0;
-  // Step `number` of those, from 0, of every client that has a sample in it; `noise` [C] of each
-  // client, for dropout. Cost: C times that of the model's loss_and_gradient, in kernels C times as
-  // large.
-  virtual void step(int64_t number, std::span<RandomStream> noise) = 0;
+  // Step `number` of those, from 0, of every client that has a sample in it. Cost: C times that of
+  // the model's loss_and_gradient, in kernels C times as large.
+  virtual void step(int64_t number) = 0;
   // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
-  // until the next call. `counts`: the losses count in losses().
-  virtual const at::Tensor& gradients(int64_t number, std::span<RandomStream> noise,
-                                      bool counts) = 0;
+  // until the next call. The masks are those of the step. `counts`: the losses count in losses().
+  virtual const at::Tensor& gradients(int64_t number, bool counts) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
   virtual const at::Tensor& rows() const = 0;
-  // The first rows from and to the host's memory, [n, P]; a model in the place of theta(), [P].
+  // The first rows from and to the host's memory, [n, P]; and theta(), [P].
   virtual void take_rows(std::span<float> rows) const = 0;
   virtual void put_rows(std::span<const float> rows) = 0;
+  virtual void take_theta(std::span<float> row) const = 0;
   virtual void put_theta(std::span<const float> row) = 0;
   // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits

@@ -16,9 +16,8 @@ class CohortGradients {
   virtual ~CohortGradients() = default;
 
   // line[c] <- gradient, with weight decay, at the cohort's rows of step `number` of those put.
-  // `noise` as in Cohort::step(); `counts`: the losses count in Cohort::losses().
-  virtual void find(int64_t number, std::span<RandomStream> noise, bool counts,
-                    std::span<const float> who, int64_t line) = 0;
+  // `counts`: the losses count in Cohort::losses().
+  virtual void find(int64_t number, bool counts, std::span<const float> who, int64_t line) = 0;
   // to[c] <- to[c] + factors[c] line[c];  the same of the cohort's rows.
   virtual void add(int64_t line, std::span<const float> factors, int64_t to) = 0;
   virtual void move_rows(int64_t line, std::span<const float> factors) = 0;

@@ -26,6 +26,13 @@ class DeviceCommunicator {
   // in `on_device` [n] (float32, contiguous).
   virtual void bcast(std::span<float> row, at::Tensor& on_device, int root) = 0;
 
+  // The sums of the ranks' `values` [ranks * n] (int64 or float32, contiguous), the r-th part of
+  // them in rank r's `part` [n].
+  virtual void reduce_scatter(const at::Tensor& values, at::Tensor& part) = 0;
+
+  // Every rank's `part` [n] in every rank's `values` [ranks * n] (float32, contiguous).
+  virtual void all_gather(const at::Tensor& part, at::Tensor& values) = 0;
+
   // As Communicator::alltoallv, of float32 tensors that are contiguous. What a rank has for itself
   // does not leave its device.
   virtual void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,

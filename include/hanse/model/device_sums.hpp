@@ -34,6 +34,9 @@ class DeviceSum {
   // Writes the sum to `out` [P], in the host's memory, as UpdateSum::take() does, and clears it.
   virtual void take(std::span<float> out) = 0;
   virtual void clear() = 0;
+
+  // [P] int64 in units of 2^-44, or float32.
+  virtual const at::Tensor& values() const = 0;
 };
 
 // Kept until the coefficients are known. Memory on the device: a row for each of this rank's

@@ -13,6 +13,7 @@
 #include "hanse/model/cohort.hpp"
 #include "hanse/model/cohort_gradients.hpp"
 #include "hanse/model/device_communicator.hpp"
+#include "hanse/model/device_server.hpp"
 #include "hanse/model/device_sums.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/model.hpp"
@@ -59,8 +60,8 @@ struct TorchLibrary {
   std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,
                                                             double weight_decay);
 
-  // Memory: P int64 or float32, and about 5 P float64 while it folds. `device` as LibTorch names
-  // them. REQUIRES: as UpdateSum.
+  // Memory: P int64 or float32, and 16 float64 for each of P or at most 65536 lanes while it folds.
+  // `device` as LibTorch names them. REQUIRES: as UpdateSum.
   std::unique_ptr<DeviceSum> (*make_device_sum)(int64_t n_params, int64_t addends,
                                                 Reduction reduction, const std::string& device);
 
@@ -74,6 +75,11 @@ struct TorchLibrary {
   // mix_rows() on a device, in one product there.
   void (*mix_rows_on)(const std::string& device, std::span<const double> weights,
                       std::span<const float> rows, int64_t n, std::span<float> out);
+
+  // `devices` must outlive it. Memory: a rank's part of 2 P float32 at most, and of the sum.
+  std::unique_ptr<DeviceServer> (*make_device_server)(Communicator& comm,
+                                                      DeviceCommunicator& devices, int64_t n_params,
+                                                      const std::string& device);
 
   // Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
   // CPUs. `comm` must outlive it.

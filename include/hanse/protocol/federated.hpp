@@ -94,6 +94,7 @@ class FederatedTrainer final : public Protocol {
   // Of the last round, when settings.trace. Rank 0.
   const RoundTrace& trace() const;
 
+  void collect() override;
   void save(State& state) const override;
   void load(const State& state) override;
   ClientStateStore* client_states() override;

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"
+#include "hanse/model/entry_step.hpp"
 
 namespace hanse {
 
@@ -39,6 +41,11 @@ class ServerOptimizer : public Stateful {
   // Cost: of the entries.
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
+
+  // What step() does, where that is the same function of each entry alone: devices step then. Rates
+  // but for the round's. And the rows it keeps across rounds.
+  virtual std::optional<EntryStep> by_entry() const { return std::nullopt; }
+  virtual EntryStates entry_states() { return {}; }
 };
 
 // The server's learning rate of a round (from 1): lr * decay^floor((round - 1) / every).

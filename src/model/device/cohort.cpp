@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 #include "dropout.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
@@ -62,33 +63,40 @@ class NetworkCohort final : public Cohort {
     if (pulls_.defined()) copy_to(pulls_, 0, rows_in(start.pulls.size()), start.pulls.data());
     if (velocity_.defined()) velocity_.zero_();
     losses_.zero_();
+    put_streams(start.noise);
   }
 
   void put_steps(const CohortSteps& steps) override {
     const auto n = static_cast<int64_t>(steps.counts.size()) / c();
-    steps_.counts.assign(steps.counts.begin(), steps.counts.end());
-    const at::Tensor table = staged({n * c() * (b() + 1)}, at::kLong);
-    std::copy(steps.counts.begin(), steps.counts.end(),
-              std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
+    const int64_t places = n * c() * b(), counts = n * c();
+    const int64_t drawn = counts * std::ssize(network_->dropouts());
+    const at::Tensor table = staged({places + counts + drawn}, at::kLong);
+    auto* next =
+        std::copy(steps.counts.begin(), steps.counts.end(),
+                  std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
+    put_draws(steps.counts, next);
+    put_seeds(steps.counts);
     const at::Tensor there = sent(table);
-    steps_.places = there.narrow(0, 0, n * c() * b()).view({n, c() * b()});
-    const at::Tensor counts = there.narrow(0, n * c() * b(), n * c()).view({n, c(), 1});
-    steps_.weights = at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
+    steps_.places = there.narrow(0, 0, places).view({n, c() * b()});
+    steps_.counts = there.narrow(0, places, counts);
+    steps_.drawn = there.narrow(0, places + counts, drawn);
+    const at::Tensor samples = steps_.counts.view({n, c(), 1});
+    steps_.weights = at::lt(within_, samples).to(at::kFloat) / samples.clamp_min(1).to(at::kFloat);
     const at::Tensor rates = staged({n, c(), 1}, at::kFloat);
     std::copy(steps.rates.begin(), steps.rates.end(), rates.data_ptr<float>());
     steps_.rates = sent(rates);
   }
 
-  void step(int64_t number, std::span<RandomStream> noise) override {
-    const at::Tensor means = differentiate(number, noise);
+  void step(int64_t number) override {
+    const at::Tensor means = differentiate(number);
     const at::NoGradGuard no_grad;
     losses_.add_(means);
     if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
     descend(steps_.rates[number]);
   }
 
-  const at::Tensor& gradients(int64_t number, std::span<RandomStream> noise, bool counts) override {
-    const at::Tensor means = differentiate(number, noise);
+  const at::Tensor& gradients(int64_t number, bool counts) override {
+    const at::Tensor means = differentiate(number);
     if (counts) losses_.add_(means);
     return gradient_;
   }
@@ -107,6 +115,9 @@ class NetworkCohort final : public Cohort {
   }
   void put_rows(std::span<const float> rows) override {
     if (!rows.empty()) copy_to(rows_, 0, rows_in(rows.size()), rows.data());
+  }
+  void take_theta(std::span<float> row) const override {
+    at::from_blob(row.data(), {std::ssize(row)}, at::kFloat).copy_(theta_);
   }
   void put_theta(std::span<const float> row) override {
     copy_to(theta_, 0, std::ssize(row), row.data());
@@ -155,14 +166,15 @@ class NetworkCohort final : public Cohort {
 
  private:
   // Fills gradient_ with those of the losses. Returns their means [C].
-  at::Tensor differentiate(int64_t number, std::span<RandomStream> noise) {
+  at::Tensor differentiate(int64_t number) {
     const at::Tensor weights = steps_.weights[number];
     const at::Tensor order = steps_.places[number];
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const std::span counts(steps_.counts.data() + number * c(), static_cast<std::size_t>(c()));
-    const at::Tensor logits =
-        network_->training_logits(leaves_, input, draw_masks(number, noise), {counts, noise});
+    const auto first = static_cast<std::size_t>(number * c()), n = static_cast<std::size_t>(c());
+    const at::Tensor logits = network_->training_logits(
+        leaves_, input, draw_masks(number),
+        {std::span(counts_).subspan(first, n), std::span(seeds_).subspan(first, n)});
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients =
@@ -186,6 +198,41 @@ class NetworkCohort final : public Cohort {
     return rows.narrow(1, slot.offset, slot.size).view(shape).detach();
   }
 
+  void put_streams(std::span<const NoiseKey> keys) {
+    const at::Tensor table = staged({c(), 3}, at::kLong);
+    auto* next = reinterpret_cast<uint64_t*>(table.data_ptr<int64_t>());
+    for (const NoiseKey& key : keys) {
+      for (const uint64_t part : {key.seed, key.round, key.client}) *next++ = part;
+    }
+    streams_ = sent(table);
+    drawn_.assign(static_cast<std::size_t>(c()), 0);
+    noise_.assign(static_cast<std::size_t>(c()), RandomStream(0, Purpose::kDropout));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      noise_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+    }
+  }
+
+  // Of networks that draw by themselves: a number of each client's stream a step.
+  void put_seeds(std::span<const int64_t> counts) {
+    counts_.assign(counts.begin(), counts.end());
+    seeds_.assign(counts.size(), 0);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) seeds_[i] = noise_[i % noise_.size()].next();
+    }
+  }
+
+  // [steps, dropouts, C] what a client has drawn before each of its masks.
+  void put_draws(std::span<const int64_t> counts, int64_t* drawn) {
+    for (std::size_t first = 0; first < counts.size(); first += drawn_.size()) {
+      for (const CohortForward::Dropout& dropout : network_->dropouts()) {
+        drawn = std::copy(drawn_.begin(), drawn_.end(), drawn);
+        for (std::size_t i = 0; i < drawn_.size(); ++i) {
+          drawn_[i] += DropWork::draws(counts[first + i], dropout.width);
+        }
+      }
+    }
+  }
+
   // On the CPU that is the host's memory, which must outlive what is computed of it.
   at::Tensor upload(const void* values, at::IntArrayRef shape, at::ScalarType type) const {
     return at::from_blob(const_cast<void*>(values), shape, type).to(on_device_.device());
@@ -201,31 +248,25 @@ class NetworkCohort final : public Cohort {
 
   // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
   // samples of one dropout after the other.
-  std::vector<at::Tensor> draw_masks(int64_t number, std::span<RandomStream> noise) const {
+  std::vector<at::Tensor> draw_masks(int64_t number) const {
     std::vector<at::Tensor> masks;
     for (const CohortForward::Dropout& dropout : network_->dropouts()) {
-      const at::Tensor mask = staged({c(), b(), dropout.width}, at::kFloat);
-      const auto size = static_cast<std::size_t>(b() * dropout.width);
-      const int64_t* counts = steps_.counts.data() + number * c();
-      for (std::size_t i = 0; i < noise.size(); ++i) {
-        draw_client(dropout, counts[i], noise[i], {mask.data_ptr<float>() + i * size, size});
-      }
-      masks.push_back(sent(mask));
+      const at::Tensor& mask = masks.emplace_back(at::zeros({c(), b(), dropout.width}, on_device_));
+      const DropoutRule rule(dropout.share);
+      const int64_t at = number * std::ssize(network_->dropouts()) + std::ssize(masks) - 1;
+      const DropWork work{.purpose = static_cast<uint64_t>(Purpose::kDropout),
+                          .threshold = rule.threshold,
+                          .scale = rule.scale,
+                          .batch = b(),
+                          .width = dropout.width,
+                          .steps = dropout.steps,
+                          .counts = steps_.counts.data_ptr<int64_t>() + number * c(),
+                          .streams = streams_.data_ptr<int64_t>(),
+                          .drawn = steps_.drawn.data_ptr<int64_t>() + at * c(),
+                          .mask = mask.data_ptr<float>()};
+      run(work, c() * work.blocks(), mask.device());
     }
     return masks;
-  }
-
-  // mask [B, width] of one client's samples, which are drawn [steps, samples, width / steps].
-  static void draw_client(const CohortForward::Dropout& dropout, int64_t samples,
-                          RandomStream& noise, std::span<float> mask) {
-    const auto all = mask.first(static_cast<std::size_t>(samples * dropout.width));
-    draw_mask(dropout.share, noise, all);
-    if (dropout.steps == 1 || samples == 0) return;
-    const std::vector<float> drawn(all.begin(), all.end());
-    at::from_blob(all.data(), {samples, dropout.steps, dropout.width / dropout.steps}, at::kFloat)
-        .copy_(at::from_blob(const_cast<float*>(drawn.data()),
-                             {dropout.steps, samples, dropout.width / dropout.steps}, at::kFloat)
-                   .transpose(0, 1));
   }
 
   // `values` where they count: 0 NaN is NaN, and nothing may come of the places behind a client's
@@ -283,12 +324,18 @@ class NetworkCohort final : public Cohort {
   std::vector<at::Tensor> leaves_;        // [C, shape of each tensor], on rows_
   std::vector<at::Tensor> gradients_;     // the same on gradient_
   at::Tensor within_;                     // [B] 0, 1, ...
+  at::Tensor streams_;                    // [C, 3] DropWork::streams
+  std::vector<int64_t> drawn_;            // [C] from them since start(), in the steps put
+  std::vector<RandomStream> noise_;       // [C] behind the steps put
+  std::vector<int64_t> counts_;           // [steps, C] samples of the steps put
+  std::vector<uint64_t> seeds_;           // [steps, C] CohortForward::StepOfClients
   // Of the steps put.
   struct Steps {
-    std::vector<int64_t> counts;  // [steps, C] in the host's memory
-    at::Tensor places;            // [steps, C B]
-    at::Tensor weights;           // [steps, C, B] what a sample counts in its client's loss
-    at::Tensor rates;             // [steps, C, 1]; 0: the client does not step
+    at::Tensor places;   // [steps, C B]
+    at::Tensor counts;   // [steps, C]
+    at::Tensor drawn;    // [steps, dropouts, C] DropWork::drawn
+    at::Tensor weights;  // [steps, C, B] what a sample counts in its client's loss
+    at::Tensor rates;    // [steps, C, 1]; 0: the client does not step
   } steps_;
 };
 

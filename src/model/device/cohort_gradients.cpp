@@ -20,9 +20,8 @@ class CohortGradientsOfTensors final : public CohortGradients {
         lines_(at::zeros({lines, cohort.rows().size(0), cohort.rows().size(1)},
                          cohort.rows().options())) {}
 
-  void find(int64_t number, std::span<RandomStream> noise, bool counts, std::span<const float> who,
-            int64_t line) override {
-    at::Tensor gradient = cohort_.gradients(number, noise, counts);
+  void find(int64_t number, bool counts, std::span<const float> who, int64_t line) override {
+    at::Tensor gradient = cohort_.gradients(number, counts);
     const at::NoGradGuard no_grad;
     if (weight_decay_ > 0) gradient = gradient + weight_decay_ * cohort_.rows();
     lines_[line].copy_(at::where(on_device(who) != 0, gradient, lines_[line]));

@@ -27,6 +27,8 @@ std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCom
                                                    const std::string& device);
 void mix_rows_on(const std::string& device, std::span<const double> weights,
                  std::span<const float> rows, int64_t n, std::span<float> out);
+std::unique_ptr<DeviceServer> make_device_server(Communicator& comm, DeviceCommunicator& devices,
+                                                 int64_t n_params, const std::string& device);
 std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm,
                                                            const std::string& device);

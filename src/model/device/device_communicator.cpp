@@ -6,6 +6,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/sum.h>
 
 #include "device/device.hpp"
 
@@ -33,6 +34,22 @@ class StagedCommunicator final : public DeviceCommunicator {
     on_device.copy_(at::from_blob(row.data(), {static_cast<int64_t>(row.size())}, at::kFloat));
   }
 
+  void reduce_scatter(const at::Tensor& values, at::Tensor& part) override {
+    const at::Tensor on_host = values.cpu();
+    const bool is_exact = on_host.scalar_type() == at::kLong;
+    const at::Tensor parts = is_exact ? exchanged<int64_t>(on_host, part.numel())
+                                      : exchanged<float>(on_host, part.numel());
+    part.copy_(at::sum(parts, {0}));
+  }
+
+  void all_gather(const at::Tensor& part, at::Tensor& values) override {
+    const int64_t n = part.numel();
+    const at::Tensor on_host = at::empty({values.numel()}, at::TensorOptions(at::kFloat));
+    on_host.narrow(0, comm_.rank() * n, n).copy_(part);
+    comm_.allgatherv(floats_of<float>(on_host), std::vector<int64_t>(ranks(), n));
+    values.copy_(on_host);
+  }
+
   void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
                  std::span<const int64_t> receives) override {
     const auto rank = static_cast<std::size_t>(comm_.rank());
@@ -56,6 +73,19 @@ class StagedCommunicator final : public DeviceCommunicator {
   template <class T>
   static std::span<T> floats_of(const at::Tensor& values) {
     return {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())};
+  }
+
+  std::size_t ranks() const { return static_cast<std::size_t>(comm_.size()); }
+
+  // [ranks, n] of every rank what it has for this one, of values [ranks * n] for all.
+  template <class T>
+  at::Tensor exchanged(const at::Tensor& values, int64_t n) {
+    at::Tensor parts = at::empty({comm_.size(), n}, values.options());
+    const auto all = static_cast<std::size_t>(values.numel());
+    const std::vector<int64_t> counts(ranks(), n);
+    comm_.alltoallv(std::span<const T>(values.data_ptr<T>(), all), counts,
+                    std::span<T>(parts.data_ptr<T>(), all), counts);
+    return parts;
   }
 
   // What is of the ranks before this one, of this one, and of those behind it.

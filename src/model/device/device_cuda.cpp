@@ -4,10 +4,13 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include "device/device.hpp"
+#include "device/kernels.hpp"
+#include "device/launch.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -22,19 +25,34 @@ cudaDeviceProp properties(int64_t index) {
                         "run.device", "nvidia-smi shows its state; run.device = cpu needs none");
 }
 
-// One kernel of each library that training calls: a GPU that another process holds for itself, that
-// is full, or that this build has no kernels for, is found here and not in the first round.
+[[noreturn]] void refuse_gpu(const std::string& why) {
+  throw InvalidArgument("the GPU cannot be used: " + why, "run.device",
+                        "nvidia-smi shows its state; run.device = cpu needs none");
+}
+
+// What kernels.cu says of a kernel that does not start.
+class KernelError : public Error {
+ public:
+  using Error::Error;
+};
+
+// One kernel of each library that training calls, and one of ours: a GPU that another process holds
+// for itself, that is full, or that this build has no kernels for, is found here and not in the
+// first round.
 void try_gpu(const std::string& device) {
   try {
     const auto on = at::TensorOptions(at::kFloat).device(at::Device(device));
     const at::Tensor images = at::ones({2, 3, 8, 8}, on);
     const at::Tensor products = at::bmm(images[0], images[1]);
     const at::Tensor sums = at::conv2d(images, at::ones({4, 3, 3, 3}, on)).sum() + products.sum();
-    if (sums.item<float>() > 0) return;
+    const at::Tensor own = at::ones({2}, on.dtype(at::kDouble)), sum = at::zeros_like(own);
+    run(SumWork{own.data_ptr<double>(), sum.data_ptr<double>(), 2, 1}, 1, own.device());
+    if (sums.item<float>() > 0 && sum[0].item<double>() == 2) return;
     throw InvalidArgument("the GPU computes nonsense", "run.device", "another GPU");
   } catch (const c10::Error& error) {
-    throw InvalidArgument(fmt::format("the GPU cannot be used: {}", error.what_without_backtrace()),
-                          "run.device", "nvidia-smi shows its state; run.device = cpu needs none");
+    refuse_gpu(error.what_without_backtrace());
+  } catch (const KernelError& error) {
+    refuse_gpu(error.what());
   }
 }
 
@@ -54,6 +72,11 @@ std::vector<Gpu> gpus() {
                      .memory_bytes = static_cast<int64_t>(gpu.totalGlobalMem)});
   }
   return found;
+}
+
+void run_on_gpu(const Work& work, int64_t n) {
+  const char* wrong = launch(work, n, c10::cuda::getCurrentCUDAStream().stream());
+  if (wrong != nullptr) throw KernelError(fmt::format("a kernel does not start: {}", wrong));
 }
 
 std::string use_gpu(int64_t index) {

@@ -1,5 +1,6 @@
 // A build without CUDA and NCCL.
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -8,6 +9,7 @@ std::vector<Gpu> gpus() { return {}; }
 std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
 std::string cuda_version() { return ""; }
 std::string nccl_version() { return ""; }
+void run_on_gpu(const Work&, int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator&, const std::string&) {
   throw NotCompiled("NCCL", "build with -DHANSE_CUDA=ON");
 }

@@ -1,17 +1,20 @@
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "device/device.hpp"
+#include "device/kernels.hpp"
 
 namespace hanse {
 
 namespace {
 
-// Of one update: its squared norm, and 1 when all of it is in range.
-at::Tensor facts(const at::Tensor& delta, const at::Tensor& fits) {
-  return at::stack({at::sum(delta * delta), fits.all().to(at::kDouble)});
+// Of kept updates: a squared norm, and 1 when all of it is finite.
+at::Tensor facts(const at::Tensor& delta) {
+  return at::stack({at::sum(delta * delta), delta.isfinite().all().to(at::kDouble)});
 }
 
 std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts) {
@@ -37,14 +40,14 @@ class DeviceSumOfTensors final : public DeviceSum {
 
   std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
                                std::span<const double> coefficients, int64_t begin) override {
-    at::Tensor sum = sum_.narrow(0, begin, rows.size(1));
-    std::vector<at::Tensor> found;
-    for (std::size_t i = 0; i < coefficients.size(); ++i) {
-      const at::Tensor row = rows[static_cast<int64_t>(i)];
-      found.push_back(exact_ ? fold_exact(row, theta, coefficients[i], sum)
-                             : fold_fast(row, theta, coefficients[i], sum));
+    std::vector<FoldResult> results;
+    for (std::size_t first = 0; first < coefficients.size(); first += FoldWork::kGroup) {
+      const auto some = coefficients.subspan(
+          first, std::min<std::size_t>(FoldWork::kGroup, coefficients.size() - first));
+      fold_group(rows.narrow(0, static_cast<int64_t>(first), std::ssize(some)), theta, some, begin,
+                 results);
     }
-    return results_of(found);
+    return results;
   }
 
   void scale(double factor) override {
@@ -65,28 +68,50 @@ class DeviceSumOfTensors final : public DeviceSum {
   }
 
   void clear() override { sum_.zero_(); }
+  const at::Tensor& values() const override { return sum_; }
 
  private:
-  // fold_plain() of src/sums/fold_kernels.cpp on tensors: sum += round(c 2^44 (row - theta)), to
-  // nearest even, what does not fit left out.
-  at::Tensor fold_exact(const at::Tensor& row, const at::Tensor& theta, double coefficient,
-                        at::Tensor& sum) const {
-    at::Tensor delta = row.to(at::kDouble);
-    if (theta.defined()) delta.sub_(theta.to(at::kDouble));
-    const at::Tensor addend = delta * (coefficient * UpdateSum::kUnits);
-    const at::Tensor fits = addend.abs().le(limit_);  // not for NaN
-    sum.add_(at::where(fits, addend, at::zeros_like(addend)).round_().to(at::kLong));
-    return facts(delta, fits);
+  void fold_group(const at::Tensor& rows, const at::Tensor& theta,
+                  std::span<const double> coefficients, int64_t begin,
+                  std::vector<FoldResult>& results) {
+    const at::Tensor sum = sum_.narrow(0, begin, rows.size(1));
+    FoldWork work{.rows = rows.data_ptr<float>(),
+                  .theta = theta.defined() ? theta.data_ptr<float>() : nullptr,
+                  .stride = rows.stride(0),
+                  .clients = rows.size(0),
+                  .n = rows.size(1),
+                  .limit = limit_,
+                  .exact = exact_ ? sum.data_ptr<int64_t>() : nullptr,
+                  .fast = exact_ ? nullptr : sum.data_ptr<float>()};
+    for (std::size_t i = 0; i < coefficients.size(); ++i) {
+      work.scales[i] = coefficients[i] * (exact_ ? UpdateSum::kUnits : 1);
+    }
+    const auto doubles = sum_.options().dtype(at::kDouble);
+    const int64_t facts = 2 * work.clients, lanes = work.lanes();
+    const at::Tensor of_lanes = at::empty({facts, lanes}, doubles);
+    work.facts = of_lanes.data_ptr<double>();
+    run(work, lanes, sum_.device());
+    const int64_t few = std::min(lanes, kFewSums);
+    const at::Tensor of_few = at::empty({facts, few}, doubles);
+    run(SumWork{work.facts, of_few.data_ptr<double>(), lanes, few}, facts * few, sum_.device());
+    append_results(of_few.cpu(), results);
   }
 
-  // fold_fast() of src/sums/update_sum.cpp.
-  static at::Tensor fold_fast(const at::Tensor& row, const at::Tensor& theta, double coefficient,
-                              at::Tensor& sum) {
-    const at::Tensor delta = theta.defined() ? row - theta : row;
-    const at::Tensor addend = delta * static_cast<float>(coefficient);
-    sum.add_(addend);
-    return facts(delta.to(at::kDouble), addend.isfinite());
+  // Of sums [2 clients, few]: FoldWork::facts.
+  static void append_results(const at::Tensor& sums, std::vector<FoldResult>& results) {
+    const int64_t clients = sums.size(0) / 2, few = sums.size(1);
+    const double* first = sums.data_ptr<double>();
+    const auto sum_of = [&](int64_t fact) {
+      return std::accumulate(first + fact * few, first + (fact + 1) * few, 0.0);
+    };
+    for (int64_t c = 0; c < clients; ++c) {
+      const double squared = sum_of(c);
+      results.push_back({.squared_norm = squared,
+                         .in_range = sum_of(clients + c) == 0 && std::isfinite(squared)});
+    }
   }
+
+  static constexpr int64_t kFewSums = 256;  // of a fact, which the host adds
 
   bool exact_;
   double limit_;    // of an addend, in units of 2^-44
@@ -112,7 +137,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
     std::vector<at::Tensor> found;
     for (int64_t i = 0; i < n; ++i) {
       const at::Tensor delta = updates[i].to(at::kDouble);
-      found.push_back(facts(delta, delta.isfinite()));
+      found.push_back(facts(delta));
     }
     return results_of(found);
   }

@@ -44,9 +44,8 @@ class NcclCommunicator final : public DeviceCommunicator {
   void sum(at::Tensor& values, int root) override {
     void* data = values.data_ptr();
     const auto n = static_cast<std::size_t>(values.numel());
-    const ncclDataType_t type = values.scalar_type() == at::kLong ? ncclInt64 : ncclFloat32;
     finish([&](cudaStream_t stream) {
-      return ncclReduce(data, data, n, type, ncclSum, root, nccl_, stream);
+      return ncclReduce(data, data, n, type_of(values), ncclSum, root, nccl_, stream);
     });
     count(values, root);
   }
@@ -61,6 +60,23 @@ class NcclCommunicator final : public DeviceCommunicator {
     });
     if (rank_ != root) on_host.copy_(on_device);
     count(on_device, root);
+  }
+
+  void reduce_scatter(const at::Tensor& values, at::Tensor& part) override {
+    const auto n = static_cast<std::size_t>(part.numel());
+    finish([&](cudaStream_t stream) {
+      return ncclReduceScatter(values.data_ptr(), part.data_ptr(), n, type_of(values), ncclSum,
+                               nccl_, stream);
+    });
+    bytes_moved_ += static_cast<int64_t>(part.nbytes()) * (size_ - 1);
+  }
+
+  void all_gather(const at::Tensor& part, at::Tensor& values) override {
+    const auto n = static_cast<std::size_t>(part.numel());
+    finish([&](cudaStream_t stream) {
+      return ncclAllGather(part.data_ptr(), values.data_ptr(), n, type_of(part), nccl_, stream);
+    });
+    bytes_moved_ += static_cast<int64_t>(part.nbytes()) * (size_ - 1);
   }
 
   void alltoallv(const at::Tensor& out, std::span<const int64_t> sends, at::Tensor& in,
@@ -92,6 +108,10 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
  private:
+  static ncclDataType_t type_of(const at::Tensor& values) {
+    return values.scalar_type() == at::kLong ? ncclInt64 : ncclFloat32;
+  }
+
   // On LibTorch's stream, so behind what the buffers are computed by, and to its end: a rank that
   // waits in NCCL must not enter the next collective of MPI. Nothing of NCCL ends when a rank does
   // not come, neither the call, which may connect ranks, nor the stream: so both are under the

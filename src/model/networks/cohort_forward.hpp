@@ -23,10 +23,10 @@ class CohortForward {
     int64_t steps = 1;  // a client's masks are drawn step by step: [steps, samples, width / steps]
   };
 
-  // Samples [C] of a training step, 0: the client rests; and the clients' streams [C] for dropout.
+  // Samples [C] of a training step, 0: the client rests; and seeds [C] of what a network draws.
   struct StepOfClients {
     std::span<const int64_t> counts;
-    std::span<RandomStream> noise;
+    std::span<const uint64_t> seeds;
   };
 
   virtual ~CohortForward() = default;

@@ -68,6 +68,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_device_sum = make_device_sum,
       .make_device_updates = make_device_updates,
       .mix_rows_on = mix_rows_on,
+      .make_device_server = make_device_server,
       .make_staged_communicator = make_staged_communicator,
       .make_nccl_communicator = make_nccl_communicator,
       .gpus = gpus,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 #include <torch/script.h>
@@ -33,7 +34,7 @@ class ScriptCohort final : public CohortForward {
                     std::span<const at::Tensor>) const override {
     std::vector<at::Tensor> all;
     for (int64_t client = 0; client < input.size(0); ++client) {
-      all.push_back(one(leaves, client, input[client], nullptr));
+      all.push_back(one(leaves, client, input[client], {}));
     }
     return at::stack(all);
   }
@@ -49,8 +50,8 @@ class ScriptCohort final : public CohortForward {
         all.push_back(rest);
         continue;
       }
-      RandomStream& noise = step.noise[static_cast<std::size_t>(client)];
-      all.push_back(at::cat({one(leaves, client, input[client].narrow(0, 0, n), &noise), rest}));
+      const uint64_t seed = step.seeds[static_cast<std::size_t>(client)];
+      all.push_back(at::cat({one(leaves, client, input[client].narrow(0, 0, n), seed), rest}));
     }
     return at::stack(all);
   }
@@ -76,16 +77,16 @@ class ScriptCohort final : public CohortForward {
     }
   }
 
-  // Logits [n, outputs] of a client's samples [n, values]. `noise`: training.
+  // Logits [n, outputs] of a client's samples [n, values]. `seed`: training.
   at::Tensor one(std::span<const at::Tensor> leaves, int64_t client, const at::Tensor& samples,
-                 RandomStream* noise) const {
+                 std::optional<uint64_t> seed) const {
     for (Held& held : held_) held.owner.setattr(held.name, leaves[held.leaf][client]);
     {
       const at::NoGradGuard no_grad;
       for (const auto& [buffer, value] : carried_) buffer.copy_(value);
     }
     try {
-      const at::Tensor output = forward(samples, noise);
+      const at::Tensor output = forward(samples, seed);
       if (output.numel() == samples.size(0) * outputs_) {
         return output.reshape({samples.size(0), outputs_});
       }
@@ -97,20 +98,19 @@ class ScriptCohort final : public CohortForward {
     }
   }
 
-  at::Tensor forward(const at::Tensor& samples, RandomStream* noise) const {
-    const bool training = noise != nullptr;
+  at::Tensor forward(const at::Tensor& samples, std::optional<uint64_t> seed) const {
+    const bool training = seed.has_value();
     if (training != module_.is_training()) module_.train(training);
     std::vector<int64_t> shape = {samples.size(0)};
     shape.insert(shape.end(), sample_shape_.begin(), sample_shape_.end());
-    const ScriptCall call(training ? noise->next() : 0, device_);
+    const ScriptCall call(seed.value_or(0), device_);
     return module_.forward({samples.reshape(shape)}).toTensor();
   }
 
   // What a module does on the CPU it may not do elsewhere.
   void try_out() const {
     const auto zeros = at::zeros({2, size_of(sample_shape_)}, at::TensorOptions(device_));
-    RandomStream noise(0, Purpose::kDropout);
-    for (RandomStream* mode : {static_cast<RandomStream*>(nullptr), &noise}) {
+    for (const auto mode : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
       try {
         forward(zeros, mode);
       } catch (const std::exception& error) {

@@ -78,6 +78,8 @@ class DeviceEngine final : public Engine, private SoloTraining {
         reduction_(settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact),
         sum_(torch_library().make_device_sum(parts.model.n_params(), settings.max_participants,
                                              reduction_, cohorts_->device())),
+        device_server_(torch_library().make_device_server(comm_, *devices_, parts.model.n_params(),
+                                                          cohorts_->device())),
         second_row_(update_.control_width(), settings.max_participants, reduction_),
         n_params_(parts.model.n_params()) {
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
@@ -148,9 +150,12 @@ class DeviceEngine final : public Engine, private SoloTraining {
 
   std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
 
-  ExchangeReport exchange(std::span<float>, const PartStep& step) override {
+  ExchangeReport exchange(std::span<float> model, const SumStep& sum_step) override {
     const auto value_bytes = reduction_ == Reduction::kExact ? sizeof(int64_t) : sizeof(float);
     ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(value_bytes)};
+    done.shares_model = step_on_devices(model, sum_step, done.times.reduce_s);
+    if (done.shares_model) return done;
+    const PartStep& step = sum_step.part;
     {
       const PhaseTimer timer(done.times.reduce_s);
       sum_->reduce(*devices_, 0);
@@ -167,7 +172,27 @@ class DeviceEngine final : public Engine, private SoloTraining {
 
   int64_t bytes_moved() const override { return comm_.bytes_moved() + devices_->bytes_moved(); }
 
+  void collect(const EntryStates& states) override { device_server_->collect(states); }
+  void forget_server() override { device_server_->forget(); }
+
  private:
+  // Does nothing unless rank 0's step is that of each entry alone. Otherwise all ranks have the new
+  // model, on their devices and in `model`.
+  bool step_on_devices(std::span<float> model, const SumStep& step, double& seconds) {
+    struct {
+      int64_t is_by_entry;
+      EntryStep step;
+    } message{step.by_entry.has_value(), step.by_entry.value_or(EntryStep())};
+    comm_.bcast(std::as_writable_bytes(std::span(&message, 1)), 0);
+    if (!message.is_by_entry) return false;
+    const PhaseTimer timer(seconds);
+    shared_model(model);
+    Cohort& cohort = cohorts_->cohort();
+    device_server_->step(message.step, step.states, *sum_, cohort.theta());
+    cohort.take_theta(model);
+    return true;
+  }
+
   // What a client that keeps its own model has of it; one that is held out trains for it first.
   Evaluator& viewed_model(const RoundContext& round, int64_t client, bool) override {
     shared_model(round.model);
@@ -274,6 +299,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
   std::unique_ptr<CohortUpdate> cohort_update_;
   Reduction reduction_;
   std::unique_ptr<DeviceSum> sum_;
+  std::unique_ptr<DeviceServer> device_server_;
   SecondRow second_row_;
   int64_t n_params_;
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made

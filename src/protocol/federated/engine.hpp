@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/model/entry_step.hpp"
 #include "hanse/protocol/engines.hpp"
 
 namespace hanse {
@@ -45,6 +47,14 @@ struct RoundContext {
 
 // What rank 0 does when the sum of the updates' entries from `begin` on is there.
 using PartStep = std::function<void(int64_t begin, std::span<float> update)>;
+
+// Rank 0's step of a round; empty on other ranks and where there is none.
+struct SumStep {
+  PartStep part = {};
+  // The same for each entry of the sum, where the server's step is this alone.
+  std::optional<EntryStep> by_entry = {};
+  EntryStates states = {};
+};
 
 struct ExchangeReport {
   ExchangeTimes times;
@@ -99,9 +109,12 @@ class Engine {
   virtual std::span<const float> reduce_second_row() { return {}; }
 
   // The updates' sum to rank 0, which steps on the parts of `model` as they come, and perhaps the
-  // model back. An empty `step`, on other ranks and after a failure: there is none. Forgets the
-  // round's sums. Collective.
-  virtual ExchangeReport exchange(std::span<float> model, const PartStep& step) = 0;
+  // model back; or the ranks step on their devices. Forgets the round's sums. Collective.
+  virtual ExchangeReport exchange(std::span<float> model, const SumStep& step) = 0;
+  // The rows of the server's optimizer that lie on devices to rank 0's memory. Collective. And
+  // these have changed there.
+  virtual void collect(const EntryStates& /*states*/) {}
+  virtual void forget_server() {}
 
   // As Communicator::bytes_moved(), over all that the engine sends by.
   virtual int64_t bytes_moved() const = 0;

@@ -135,7 +135,8 @@ class HostEngine final : public Engine, private SoloTraining {
 
   std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
 
-  ExchangeReport exchange(std::span<float> model, const PartStep& step) override {
+  ExchangeReport exchange(std::span<float> model, const SumStep& sum_step) override {
+    const PartStep& step = sum_step.part;
     const auto step_part = [&](int64_t begin, int64_t end) {
       if (!step) return;
       const auto update = std::span(step_).subspan(to_index(begin), to_index(end - begin));

@@ -206,6 +206,14 @@ void Server::step(int64_t begin, std::span<float> theta, std::span<float> update
   average_buffers(theta.subspan(trained), update.subspan(trained), coefficients_);
 }
 
+SumStep Server::by_entry() const {
+  auto step = parts_.optimizer->by_entry();
+  if (!step || sent_.trained < sent_.size) return {};
+  step->rates.rate = static_cast<float>(server_rate(settings_.server, round_));
+  step->scale = static_cast<float>(scale_);
+  return {.by_entry = step, .states = parts_.optimizer->entry_states()};
+}
+
 bool Server::accepts(std::span<const double> losses) const {
   return parts_.aggregator.accepts(losses_, losses);
 }

@@ -49,6 +49,8 @@ class Server : public Stateful {
   void prepare_step(std::span<float> control, std::span<const float> second_row);
   // Entries from `begin` on of the model, whose mixed update is there.
   void step(int64_t begin, std::span<float> theta, std::span<float> update);
+  // What step() does, where that is the same function of each entry alone; else nothing.
+  SumStep by_entry() const;
 
   // Are the participants' losses behind the step low enough? If not, only `share` of it is taken.
   bool accepts(std::span<const double> losses) const;

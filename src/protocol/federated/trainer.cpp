@@ -247,7 +247,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     second_row = engine().reduce_second_row();
     account_->reduce_bytes += engine().bytes_moved() - before;
   }
-  PartStep step_part;
+  SumStep sum_step;
   if (server_ && !record.failed) {
     const InPhase stepping(Phase::kStep, account_->step_s);
     plan_->observe(findings);
@@ -256,7 +256,8 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
       if (!plan_->empty()) server_->prepare_step(control_, second_row);
     });
     if (!failure_ && !plan_->empty()) {
-      step_part = [this](int64_t begin, std::span<float> update) {
+      sum_step = server_->by_entry();
+      sum_step.part = [this](int64_t begin, std::span<float> update) {
         const InPhase part(Phase::kStep);
         const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
         attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
@@ -264,7 +265,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     }
   }
   const InPhase phase(Phase::kReduce);
-  const ExchangeReport done = engine().exchange(theta_, step_part);
+  const ExchangeReport done = engine().exchange(theta_, sum_step);
   record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
@@ -370,6 +371,10 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.engine->stat
 
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
+void FederatedTrainer::collect() {
+  engine().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
+}
+
 void FederatedTrainer::save(State& state) const {
   state.put("model", std::span(theta_));
   state.put("rounds", completed_);
@@ -380,6 +385,7 @@ void FederatedTrainer::save(State& state) const {
 
 void FederatedTrainer::load(const State& state) {
   model_is_shared_ = false;
+  engine().forget_server();
   agree_on(parts_.comm, [&] {
     if (!server_) return;
     state.get_into<float>("model", theta_);

@@ -1,0 +1,23 @@
+// Where the functions of work.hpp run.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/ATen.h>
+
+#include "device/work.hpp"
+
+namespace hanse {
+
+// `n` items on the current stream of this thread's GPU, behind what was begun there before; does
+// not wait. Throws Error when the GPU refuses, NotCompiled in a build without CUDA.
+void run_on_gpu(const Work& work, int64_t n);
+
+// On `device`, the one on which the memory of `work` lies.
+template <class One>
+void run(const One& work, int64_t n, const at::Device& device) {
+  if (!device.is_cpu()) return run_on_gpu(work, n);
+  for (int64_t item = 0; item < n; ++item) work(item);
+}
+
+}  // namespace hanse

@@ -1,0 +1,11 @@
+// What CUDA's compiler makes for the rest of the library.
+#pragma once
+
+#include "device/work.hpp"
+
+namespace hanse {
+
+// A thread for each of `n` items on a stream (cudaStream_t). Returns what went wrong, else null.
+const char* launch(const Work& work, int64_t n, void* stream);
+
+}  // namespace hanse
