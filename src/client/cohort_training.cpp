@@ -134,7 +134,8 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t rou
 }
 
 std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tasks,
-                                                 const Cohort::Start& start) {
+                                                 const Cohort::Start& start,
+                                                 const Step& make_step) {
   std::vector<ClientOutcome> outcomes(tasks.size());
   std::vector<int64_t> steps(tasks.size());
   const std::size_t places = streams_.size();
@@ -149,6 +150,7 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
   begin.noise = std::span(noise_).first(tasks.size());
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
+  int64_t made = 0;
   for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
     for (std::size_t step = 0; step < some; ++step) {
@@ -159,7 +161,9 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
                         .counts = std::span(counts_).first(some * places),
                         .rates = std::span(rates_).first(some * places)});
     for (std::size_t step = 0; step < some; ++step) {
-      cohort_->step(static_cast<int64_t>(step));
+      const auto number = static_cast<int64_t>(step);
+      ++made;
+      make_step ? make_step(number, made) : cohort_->step(number);
       for (std::size_t i = 0; i < tasks.size(); ++i) {
         outcomes[i].samples += counts_[step * places + i];
       }

@@ -5,8 +5,13 @@
 
 namespace hanse {
 
-CohortUpdate::CohortUpdate(LocalUpdate& update, CohortTraining& cohorts, int64_t n_params)
-    : update_(*update.side_by_side()),
+std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining& cohorts,
+                                                         int64_t n_params) {
+  return std::make_unique<CohortPasses>(*side_by_side(), cohorts, n_params);
+}
+
+CohortPasses::CohortPasses(SideBySide& update, CohortTraining& cohorts, int64_t n_params)
+    : update_(update),
       cohorts_(cohorts),
       passes_(update_.passes()),
       n_params_(static_cast<std::size_t>(n_params)) {
@@ -18,7 +23,7 @@ CohortUpdate::CohortUpdate(LocalUpdate& update, CohortTraining& cohorts, int64_t
   }
 }
 
-std::vector<ClientOutcome> CohortUpdate::train(std::span<const ClientTask> tasks,
+std::vector<ClientOutcome> CohortPasses::train(std::span<const ClientTask> tasks,
                                                std::span<const float> received) {
   std::vector<ClientOutcome> outcomes;
   for (std::size_t pass = 0; pass < passes_.size(); ++pass) {
@@ -31,7 +36,7 @@ std::vector<ClientOutcome> CohortUpdate::train(std::span<const ClientTask> tasks
   return outcomes;
 }
 
-std::vector<ClientOutcome> CohortUpdate::run(std::size_t number, std::span<const ClientTask> tasks,
+std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const ClientTask> tasks,
                                              std::span<const float> received) {
   const CohortPass& pass = passes_[number];
   const std::size_t size = tasks.size() * n_params_;

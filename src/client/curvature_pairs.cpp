@@ -1,6 +1,7 @@
 #include "curvature_pairs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -45,31 +46,41 @@ FreshPair RoundPairs::begin_with_row() {
 }
 
 std::optional<double> RoundPairs::rate(const GradientRecord& gradient) {
-  const std::span<const Pair> pairs = std::span(pairs_).first(begun_);
-  begun_ = ended_ = 0;
   // Every gradient once: where a step ends, the next one goes along it.
   std::vector<const GradientRecord*> all = {&gradient};
   const auto place = [&](const GradientRecord* record) {
     const auto found = std::find(all.begin(), all.end(), record);
-    const Index at = found - all.begin();
+    const auto at = static_cast<std::size_t>(found - all.begin());
     if (found == all.end()) all.push_back(record);
     return at;
   };
+  std::vector<PairTerms> terms;
+  for (const Pair& pair : std::span(pairs_).first(begun_)) {
+    const std::size_t step = place(&pair.step), end = place(pair.gradient);
+    terms.push_back(
+        {.factor = pair.factor, .step = step, .change = place(&pair.change), .end = end});
+  }
+  begun_ = ended_ = 0;
+  std::vector<double> gram(all.size() * all.size());
+  GradientRecord::gram(all, gram);
+  return rate_of_pairs(terms, gram);
+}
+
+std::optional<double> rate_of_pairs(std::span<const PairTerms> pairs,
+                                    std::span<const double> gram) {
   // Of s_1, y_1, ..., g: what each is made of.
   const auto n = static_cast<Index>(pairs.size());
-  Matrix terms = Matrix::Zero(2 * n + 1, 3 * n + 1);
+  const auto size = static_cast<Index>(std::lround(std::sqrt(gram.size())));
+  Matrix terms = Matrix::Zero(2 * n + 1, size);
   for (Index i = 0; i < n; ++i) {
-    const Pair& pair = pairs[to_index(i)];
-    terms(2 * i, place(&pair.step)) = pair.factor;
-    terms(2 * i + 1, place(pair.gradient)) = 1;
-    terms(2 * i + 1, place(&pair.change)) = -1;
+    const PairTerms& pair = pairs[to_index(i)];
+    terms(2 * i, static_cast<Index>(pair.step)) = pair.factor;
+    terms(2 * i + 1, static_cast<Index>(pair.end)) += 1;
+    terms(2 * i + 1, static_cast<Index>(pair.change)) += -1;
   }
   terms(2 * n, 0) = 1;
-  const auto size = static_cast<Index>(all.size());
-  Matrix gram(size, size);
-  GradientRecord::gram(all, {gram.data(), all.size() * all.size()});
-  const Matrix products = terms.leftCols(size) * gram * terms.leftCols(size).transpose();
-
+  const Matrix products =
+      terms * Eigen::Map<const Matrix>(gram.data(), size, size) * terms.transpose();
   std::vector<Index> used;
   for (Index s = 0; s < 2 * n; s += 2) {
     if (!has_curvature(products(s, s), products(s, s + 1), products(s + 1, s + 1))) continue;

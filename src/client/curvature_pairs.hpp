@@ -18,6 +18,17 @@ struct FreshPair {
   GradientRecord* change;  // the gradient where the step began
 };
 
+// A pair made of gradients, each by its place among them: s = factor times one, y is what the
+// gradient at the end of the step has changed by.
+struct PairTerms {
+  float factor;
+  std::size_t step, change, end;
+};
+
+// lbfgs_rate of gradient number 0 with the pairs that have curvature (has_curvature), nothing when
+// there is none; gram [n, n] of all gradients.
+std::optional<double> rate_of_pairs(std::span<const PairTerms> pairs, std::span<const double> gram);
+
 // Up to m pairs, as gradients that stay until rate(), which makes their inner products at once: y
 // itself, a difference of gradients, is never written.
 class RoundPairs {

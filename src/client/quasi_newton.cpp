@@ -1,118 +1,87 @@
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <memory>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "batch_stream.hpp"
-#include "curvature_pairs.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
 #include "hanse/model/gradient_record.hpp"
+#include "quasi_newton_cohort.hpp"
+#include "quasi_newton_rule.hpp"
 
 namespace hanse {
 
 namespace {
 
-// That a client takes in a round.
-struct LocalSteps {
-  int64_t fewest = std::numeric_limits<int64_t>::max();
-  int64_t most = 1;
-};
-
-LocalSteps fewest_and_most_steps(const ClientOptions& options, const Federation& federation) {
-  LocalSteps found;
-  for (int64_t client = 0; client < federation.clients(); ++client) {
-    const int64_t steps = local_steps(options, federation.train(client).size());
-    found.fewest = std::min(found.fewest, steps);
-    found.most = std::max(found.most, steps);
-  }
-  return found;
+double squared_norm(const GradientRecord& gradient) {
+  const GradientRecord* const one[] = {&gradient};
+  double square = 0;
+  GradientRecord::gram(one, {&square, 1});
+  return square;
 }
 
 class QuasiNewton final : public LocalUpdate {
  public:
   QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model)
-      : options_(options),
-        federation_(federation),
-        model_(model),
-        batches_(options, federation),
-        steps_(fewest_and_most_steps(options, federation)),
-        sent_(options.gradient != "auto" ? options.gradient
-              : steps_.most > 1          ? "update"
-                                         : "last"),
-        most_(options.rate == "l-bfgs" ? options.pairs : 0),
-        in_factors_(pays_in_factors()),
-        round_pairs_(model.n_params(), keeps_pairs() ? 0 : most_, in_factors_) {
-    const auto n = static_cast<std::size_t>(model.n_params());
-    if (sent_ != "last") sum_.resize(n);
-    if (!in_factors_) loose_.resize(n);
-    if (!pairs_arrivals()) return;
-    const int64_t line = whole_lines(model.n_params());
-    state_.push_back({"model", line});
-    if (full_batches()) state_.push_back({"gradient", line});
-    if (keeps_pairs()) state_.push_back({"pairs", KeptPairs::width(model.n_params(), slots())});
-    state_.push_back({"known", 1});
-  }
+      : QuasiNewton(options, federation, model, {options, federation, model.n_params()}) {}
 
   bool sends_direction() const override { return true; }
 
   ClientOutcome train(const ClientTask& task) override {
-    Memory memory = memory_of(task.state);
-    if (!keeps_pairs()) return descend(task, memory, round_pairs_);
-    KeptPairs pairs(memory.pairs, model_.n_params(), most_, slots());
+    QuasiNewtonMemory memory = rule_.memory_of(task.state);
+    if (!rule_.keeps_pairs()) return descend(task, memory, round_pairs_);
+    KeptPairs pairs = rule_.kept_pairs(memory);
     return descend(task, memory, pairs);
   }
 
- private:
-  // The blocks of a client's state, rows without what fills their last line.
-  struct Memory {
-    float* known;               // 1 once the others hold something; null: nothing is kept
-    std::span<float> model;     // [P] of the last participation
-    std::span<float> gradient;  // [P] there, with full batches
-    std::span<float> pairs;     // KeptPairs
-  };
+  bool trains_side_by_side() override { return true; }
+  std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params) override {
+    return make_quasi_newton_cohort(options_, rule_, n_params, cohorts);
+  }
 
-  Memory memory_of(std::span<float> state) const {
-    if (state.empty()) return {};
-    const auto row = [&](const char* name) {
-      const auto lines = block(state, name);
-      return lines.first(std::min(lines.size(), static_cast<std::size_t>(model_.n_params())));
-    };
-    return {.known = block(state, "known").data(),
-            .model = row("model"),
-            .gradient = row("gradient"),
-            .pairs = block(state, "pairs")};
+ private:
+  QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model,
+              const QuasiNewtonRule& rule)
+      : LocalUpdate(rule.state()),
+        options_(options),
+        model_(model),
+        batches_(options, federation),
+        rule_(rule),
+        in_factors_(pays_in_factors()),
+        round_pairs_(model.n_params(), rule.keeps_pairs() ? 0 : rule.most(), in_factors_) {
+    const auto n = static_cast<std::size_t>(model.n_params());
+    if (!rule.sends_last()) sum_.resize(n);
+    if (!in_factors_) loose_.resize(n);
   }
 
   // `pairs`: RoundPairs or KeptPairs.
   template <class Pairs>
-  ClientOutcome descend(const ClientTask& task, Memory& memory, Pairs& pairs) {
+  ClientOutcome descend(const ClientTask& task, QuasiNewtonMemory& memory, Pairs& pairs) {
     std::fill(sum_.begin(), sum_.end(), 0.0F);
-    const int64_t steps = local_steps(options_, federation_.train(task.client).size());
+    const int64_t steps = rule_.steps(task.client);
     const double lr = learning_rate(options_, task.round);
     const auto rate = static_cast<float>(lr);
-    const float share = sent_ == "mean" ? 1 / static_cast<float>(steps) : rate;
-    // Pairs that later ones of the round would push out are not made.
-    const auto makes_pair = [&](int64_t step) { return step <= steps && step > steps - most_; };
+    const float share = rule_.share(lr, steps);
     std::optional<FreshPair> pair;  // that ends with this step's gradient
-    if (makes_pair(1) && memory.known && *memory.known != 0) pair = pairs.begin_with_row();
+    if (rule_.pairs_arrival(memory, steps)) pair = pairs.begin_with_row();
     GradientRecord last;
     GradientRecord* gradient = nullptr;  // whose step is not taken yet
     int64_t step = 0;
     ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
       const bool first = ++step == 1;
       if (pair) gradient_behind(memory, task.row, gradient, batch, noise, *pair->change);
-      if (first) arrive(memory, task.row, pair);
+      if (first) rule_.arrive(memory, task.row, pair ? pair->step->row() : std::span<float>());
       if (gradient != nullptr) gradient->add_to(task.row, -rate);
       gradient = nullptr;
-      if (step < steps && !makes_pair(step + 1) && sum_.empty()) {  // nobody asks for it again
+      const bool makes_next = rule_.makes_pair(step + 1, steps);
+      if (step < steps && !makes_next && sum_.empty()) {  // nobody asks for it again
         return model_.sgd_step(task.row, batch, noise, lr, options_.weight_decay);
       }
       std::optional<FreshPair> next;  // whose step goes along this gradient
-      if (makes_pair(step + 1)) next = pairs.begin(-rate);
+      if (makes_next) next = pairs.begin(-rate);
       if (!next) last = place_of_loose(task.row, step == steps);
       gradient = next ? next->step : &last;
       const double loss = gradient_at(task.row, batch, noise, *gradient);
@@ -126,24 +95,16 @@ class QuasiNewton final : public LocalUpdate {
     });
     const GradientRecord sum{std::span(sum_)};
     const GradientRecord& sent = sum_.empty() ? *gradient : sum;
-    outcome.rate = options_.rate == "loss" ? std::pow(outcome.loss, options_.rate_power)
-                                           : gain(sent, pairs.rate(sent), lr, outcome.loss);
+    outcome.rate = rule_.rate_is_of_loss() ? rule_.loss_rate(outcome.loss)
+                                           : rate_of(sent, pairs.rate(sent), lr, outcome.loss);
     sent.add_to(task.row, -1, 0);
     return outcome;
   }
 
-  // d of l-bfgs, or without pairs (nothing) of a gradient step.
-  double gain(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
-              double loss) const {
-    const double rate = by_pairs ? *by_pairs : lr * squared_norm(sent);
-    return options_.rate_limit > 0 ? std::min(rate, options_.rate_limit * loss) : rate;
-  }
-
-  static double squared_norm(const GradientRecord& gradient) {
-    const GradientRecord* const one[] = {&gradient};
-    double square = 0;
-    GradientRecord::gram(one, {&square, 1});
-    return square;
+  // A square norm takes a pass, and is only for those without pairs.
+  double rate_of(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
+                 double loss) const {
+    return rule_.gain(by_pairs, lr, by_pairs ? 0 : squared_norm(sent), loss);
   }
 
   // A gradient that no pair keeps; the last one may stand where the model was.
@@ -166,10 +127,10 @@ class QuasiNewton final : public LocalUpdate {
   // The gradient of this mini-batch where the step began: at the iterate that is not moved yet,
   // where full batches had `gradient`, or in the first step (null) at the model of the last
   // participation.
-  void gradient_behind(const Memory& memory, std::span<const float> row,
+  void gradient_behind(const QuasiNewtonMemory& memory, std::span<const float> row,
                        const GradientRecord* gradient, const Batch& batch, RandomStream noise,
                        GradientRecord& change) {
-    if (full_batches()) {
+    if (rule_.full_batches()) {
       const std::span<const float> known = gradient ? gradient->row() : memory.gradient;
       std::copy(known.begin(), known.end(), change.row().begin());
     } else {
@@ -177,46 +138,17 @@ class QuasiNewton final : public LocalUpdate {
     }
   }
 
-  // The step from the last participation's model to the received one.
-  static void arrive(Memory& memory, std::span<const float> row,
-                     const std::optional<FreshPair>& pair) {
-    if (!memory.known) return;
-    if (!pair) {
-      std::copy(row.begin(), row.end(), memory.model.begin());
-    } else {
-      const std::span<float> step = pair->step->row();
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        step[i] = row[i] - memory.model[i];
-        memory.model[i] = row[i];
-      }
-    }
-    *memory.known = 1;
-  }
-
-  bool full_batches() const { return options_.batch == 0; }
-  // Some client makes fewer than m pairs in a round and needs older ones. Where nobody does, pairs
-  // of earlier rounds would count only in the place of those without curvature, and would cost
-  // each client a memory of 2 m rows: they go.
-  bool keeps_pairs() const { return steps_.fewest < most_; }
-  // Some client is among its last m steps when it receives a model.
-  bool pairs_arrivals() const { return steps_.fewest <= most_; }
-  // Old pairs, and those that a round makes.
-  int64_t slots() const { return most_ + std::min(steps_.most, most_); }
-
   // Rows are for what has to be added to or kept.
   bool pays_in_factors() const {
-    if (keeps_pairs() || full_batches() || sent_ != "last") return false;
+    if (rule_.keeps_pairs() || rule_.full_batches() || !rule_.sends_last()) return false;
     const int64_t cost = model_.record_product_cost(options_.batch);
     return options_.weight_decay == 0 && cost > 0 && cost < model_.n_params();
   }
 
   ClientOptions options_;
-  const Federation& federation_;
   Model& model_;
   BatchStream batches_;
-  LocalSteps steps_;
-  std::string sent_;  // last | mean | update
-  int64_t most_;      // m; 0: no pairs
+  QuasiNewtonRule rule_;
   bool in_factors_;
   RoundPairs round_pairs_;  // where no client keeps them
   AlignedFloats loose_;     // [P] a gradient that no pair keeps, when they are rows

@@ -17,20 +17,18 @@ class SgdFit final : public StreamFit {
 
   void fit(int64_t, const Batch& batch, RandomStream& noise, std::span<float> row) override {
     for (int64_t step = 0; step < steps_; ++step) {
-      model_.sgd_step(row, step_.rows > 0 ? part(batch, step) : batch, noise, lr_, 0);
+      model_.sgd_step(row, part(batch, step_.of(step, batch.rows)), noise, lr_, 0);
     }
   }
 
  private:
-  Batch part(const Batch& whole, int64_t step) const {
-    const int64_t parts = (whole.rows + step_.rows - 1) / step_.rows;
-    const int64_t first = step % parts * step_.rows;
-    const int64_t first_label = first * step_.label_values;
+  Batch part(const Batch& whole, SampleRange range) const {
+    const int64_t first_label = range.begin * step_.label_values;
     Batch batch = whole;
-    batch.features += first * step_.sample_values;
+    batch.features += range.begin * step_.sample_values;
     if (batch.labels) batch.labels += first_label;
     if (batch.targets) batch.targets += first_label;
-    batch.rows = std::min(step_.rows, whole.rows - first);
+    batch.rows = range.size();
     return batch;
   }
 
@@ -142,6 +140,22 @@ class RidgeFit final : public StreamFit {
 };
 
 }  // namespace
+
+SampleRange StepBatch::of(int64_t step, int64_t all) const {
+  if (rows == 0) return {0, all};
+  const int64_t parts = (all + rows - 1) / rows;
+  const int64_t first = step % parts * rows;
+  return {first, std::min(first + rows, all)};
+}
+
+void StreamFit::fit_all(int64_t first, std::span<const Batch> batches,
+                        std::span<const Cohort::NoiseKey> keys, std::span<float> rows) {
+  const std::size_t width = batches.empty() ? 0 : rows.size() / batches.size();
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    RandomStream noise(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+    fit(first + static_cast<int64_t>(i), batches[i], noise, rows.subspan(i * width, width));
+  }
+}
 
 std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr,
                                         const StepBatch& step) {

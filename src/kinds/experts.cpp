@@ -63,7 +63,7 @@ const Family<ExpertKind> kExperts{
        key("lambda", &Options::lambda, above_to(0, 1),
            "power of the weights in sum_j L_j w_j^lambda - lambda sum_j log w_j, which a node's "
            "weights minimise"),
-       check_gradients},
+       check_gradients, kCpusAlone},
       Exchange::kGradients}}};
 
 }  // namespace

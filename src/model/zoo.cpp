@@ -95,7 +95,7 @@ const std::vector<ModelKind> kModels = {
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
-      check_torchscript, kCpusAlone},
+      check_torchscript},
      nullptr,
      &TorchLibrary::make_torchscript,
      true},
@@ -124,10 +124,6 @@ std::string model_file(const ModelOptions& options) {
 
 bool needs_torch(const std::string& kind) {
   return find_kind(kModels, "model.kind", kind).make == nullptr;
-}
-
-bool has_cohort(const std::string& kind) {
-  return !find_kind(kModels, "model.kind", kind).cpus_alone;
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options,

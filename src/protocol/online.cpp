@@ -44,19 +44,6 @@ RandomStream noise_of(uint64_t seed, int64_t node, int64_t t) {
   return {seed, Purpose::kDropout, static_cast<uint64_t>(t), static_cast<uint64_t>(node)};
 }
 
-constexpr double kUnscaled = -1;  // in the place of a scale: any finite loss of at least 0
-
-// The loss of a model on a node's batch, in [0, 1] unless it is unscaled.
-double checked_loss(double loss, double scale, int64_t node, int64_t model, int64_t round) {
-  try {
-    const double unit = unit_loss(loss, scale == kUnscaled ? 1 : scale);  // refuses what is none
-    return scale == kUnscaled ? loss : unit;
-  } catch (const InvalidArgument& error) {
-    throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
-                        round);
-  }
-}
-
 }  // namespace
 
 OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
@@ -76,7 +63,8 @@ OnlineTrainer::OnlineTrainer(Parts parts, Settings settings)
   }
   theta_.resize(n * static_cast<std::size_t>(parts_.model.n_params()));
   gamma_.resize(theta_.size());
-  mixture_ = std::make_unique<PeerMixture>(parts_.rule, nodes_, settings_.in_place);
+  mixture_ =
+      std::make_unique<PeerMixture>(parts_.rule, nodes_, settings_.in_place, parts_.mix_rows);
   scores_ = std::make_unique<OnlineScores>(nodes_, parts_.rule.exchange(),
                                            parts_.federation.classes() > 0, settings_.loss_scale);
   batches_.resize(static_cast<std::size_t>(end_ - begin_));
@@ -151,13 +139,22 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
 
 // Gamma_i of this rank's nodes, and everybody's for rules that mix.
 void OnlineTrainer::train() {
+  std::vector<Batch> views;
+  std::vector<Cohort::NoiseKey> keys;
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto from = row_of(theta_, node);
-    const auto row = row_of(gamma_, node);
-    std::copy(from.begin(), from.end(), row.begin());
-    RandomStream noise = noise_of(settings_.seed, node, round_number());
-    parts_.fit.fit(node, batch.view(), noise, row);
+    std::copy(from.begin(), from.end(), row_of(gamma_, node).begin());
+    views.push_back(batch.view());
+    keys.push_back({settings_.seed, static_cast<uint64_t>(round_number()),
+                    static_cast<uint64_t>(node)});  // of noise_of()
   });
+  {
+    const InPhase phase(Phase::kTraining, train_s_);
+    const auto width = static_cast<std::size_t>(parts_.model.n_params());
+    const auto rows =
+        std::span(gamma_).subspan(static_cast<std::size_t>(begin_) * width, views.size() * width);
+    attempt(failure_, [&] { parts_.fit.fit_all(begin_, views, keys, rows); });
+  }
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {
     const InPhase phase(Phase::kWait, wait_s_);

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/error.hpp"
+
 namespace hanse {
 
 namespace {
@@ -16,6 +18,16 @@ double mean(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+double checked_loss(double loss, double scale, int64_t node, int64_t model, int64_t round) {
+  try {
+    const double unit = unit_loss(loss, scale == kUnscaled ? 1 : scale);  // refuses what is none
+    return scale == kUnscaled ? loss : unit;
+  } catch (const InvalidArgument& error) {
+    throw TrainingError(fmt::format("model {} on a node's batch: {}", model, error.what()), node,
+                        round);
+  }
+}
 
 OnlineScores::OnlineScores(int64_t nodes, Exchange exchange, bool classifies, double loss_scale)
     : nodes_(static_cast<std::size_t>(nodes)),

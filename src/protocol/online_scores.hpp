@@ -19,6 +19,12 @@ inline int64_t first_node(int64_t rank, int64_t ranks, int64_t nodes) {
   return nodes * rank / ranks;
 }
 
+constexpr double kUnscaled = -1;  // in the place of a scale: any finite loss of at least 0
+
+// The loss of a model on a node's batch, in [0, 1] unless it is unscaled. Throws TrainingError for
+// another one.
+double checked_loss(double loss, double scale, int64_t node, int64_t model, int64_t round);
+
 // What a node reports after a round.
 struct NodeReport {
   double loss;     // of the node's model on its batch

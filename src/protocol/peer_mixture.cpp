@@ -4,14 +4,13 @@
 #include <numeric>
 #include <utility>
 
-#include "hanse/model/mixing.hpp"
-
 namespace hanse {
 
-PeerMixture::PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place)
+PeerMixture::PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place, RowMixer mix_rows)
     : rule_(rule),
       nodes_(static_cast<std::size_t>(nodes)),
       in_place_(in_place),
+      mix_rows_(std::move(mix_rows)),
       weights_(nodes_ * nodes_),
       mixes_(nodes_, 1),
       mixed_(nodes_, 0) {
@@ -35,7 +34,7 @@ void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
     case Exchange::kNone: std::swap(theta, gamma); return;
     case Exchange::kMean: {
       const auto first = std::span(theta).first(width);
-      mix_rows(std::span(weights_).first(nodes_), gamma, n, first);
+      mix_rows_(std::span(weights_).first(nodes_), gamma, n, first);
       for (std::size_t node = 1; node < nodes_; ++node) {
         std::copy(first.begin(), first.end(),
                   theta.begin() + static_cast<std::ptrdiff_t>(node * width));
@@ -53,7 +52,7 @@ void PeerMixture::mix(std::vector<float>& gamma, std::vector<float>& theta) {
         std::fill_n(shares.begin() + static_cast<std::ptrdiff_t>(i * nodes_), nodes_, 0.0);
         shares[i * nodes_ + i] = 1;
       }
-      mix_rows(shares, gamma, n, theta);
+      mix_rows_(shares, gamma, n, theta);
     }
   }
 }
@@ -65,7 +64,7 @@ void PeerMixture::mix_in_place(std::span<const float> gamma, std::span<float> th
   for (std::size_t i = 0; i < nodes_; ++i) {
     if (!mixes_[i]) continue;
     const auto shares = std::span<const double>(weights_).subspan(i * nodes_, nodes_);
-    mix_rows(shares, theta, static_cast<int64_t>(nodes_), mixed);
+    mix_rows_(shares, theta, static_cast<int64_t>(nodes_), mixed);
     std::copy(mixed.begin(), mixed.end(), theta.subspan(i * width, width).begin());
   }
 }

@@ -7,6 +7,7 @@
 
 #include "hanse/base/state.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/model/mixing.hpp"
 #include "hanse/rules/experts/experts.hpp"
 
 namespace hanse {
@@ -16,7 +17,8 @@ class PeerMixture : public Stateful {
  public:
   // Before the first round the weights are those of all nodes. `rule` must outlive the object.
   // `in_place`: mix() replaces one node's estimate after the other, see there.
-  PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place = false);
+  PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place = false,
+              RowMixer mix_rows = hanse::mix_rows);
 
   // The weights of these participants; mix() is by them.
   void weigh(std::span<const int64_t> participants);
@@ -43,6 +45,7 @@ class PeerMixture : public Stateful {
   ExpertRule& rule_;
   std::size_t nodes_;
   bool in_place_;
+  RowMixer mix_rows_;
   std::vector<double> weights_;  // [N, N] of the last mixture
   std::vector<int64_t> mixes_;   // [N] may the node mix in the next round?
   std::vector<int64_t> mixed_;   // [N] did it in the last one?

@@ -180,13 +180,15 @@ void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
 RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
                        const FederatedAssembly& parts) {
   const Job& job = parts.trained;
+  const ParameterLayout& layout = parts.model->layout();
   return {.update = *parts.update,
           .rule = rule,
           .settings = settings,
           .off_gpus = kind_off_gpus(job),
           .update_kind = job.client.kind,
           .rule_kind = job.aggregator.kind,
-          .labels = parts.federation.label_form()};
+          .labels = parts.federation.label_form(),
+          .moves_all = layout.n_trainable() == layout.n_params()};
 }
 
 // By parts.trained.

@@ -31,12 +31,12 @@ bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& com
 // The samples' part of a GPU's memory is one in so many.
 constexpr int64_t kSampleShare = 4;
 
-RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm,
+RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Communicator& comm,
                      Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
   agree_on(comm, [&] {
-    require_gpu_needs(needs);
+    if (refusal) refuse(*refusal);
     const std::vector<Gpu> gpus = torch_library().gpus();
     if (gpus.empty()) return;
     mine = host.rank() % std::ssize(gpus);
@@ -65,8 +65,8 @@ RankDevice claim_gpu(const Job& job, const RoundNeeds& needs, Communicator& comm
 // What a core does in kGpuStep_s: an estimate, too.
 constexpr double kLeastGpuFlops = 5e7;
 
-double cohort_flops(const Job& job, double flops) {
-  return flops * static_cast<double>(job.client.batch * job.run.device_cohort);
+double cohort_flops(const Job& job, const StepWork& work) {
+  return work.flops * static_cast<double>(work.batch * job.run.device_cohort);
 }
 
 }  // namespace
@@ -112,22 +112,22 @@ int64_t side_by_side(const Job& job, int64_t participants) {
   return std::clamp<int64_t>(participants, 1, job.run.device_cohort);
 }
 
-bool is_worth_a_gpu(const Job& job, double flops) {
-  return flops == 0 || job.client.batch == 0 || cohort_flops(job, flops) >= kLeastGpuFlops;
+bool is_worth_a_gpu(const Job& job, const StepWork& work) {
+  return work.flops == 0 || work.batch == 0 || cohort_flops(job, work) >= kLeastGpuFlops;
 }
 
-RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, Communicator& comm,
-                         Communicator& host) {
+RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
+                         const StepWork& work, Communicator& comm, Communicator& host) {
   if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
-  if (job.run.device == "auto" && !is_worth_a_gpu(job, flops)) {
+  if (job.run.device == "auto" && !is_worth_a_gpu(job, work)) {
     notice(
         fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
                     "few for a GPU; run.device = cuda trains them there",
-                    job.run.device_cohort, 1e-6 * cohort_flops(job, flops)));
+                    job.run.device_cohort, 1e-6 * cohort_flops(job, work)));
     return {};
   }
   try {
-    return claim_gpu(job, needs, comm, host);
+    return claim_gpu(job, refusal, comm, host);
   } catch (const AgreedError& error) {
     if (job.run.device == "cuda") throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
@@ -138,7 +138,8 @@ RankDevice choose_device(const Job& job, const RoundNeeds& needs, double flops, 
 ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
                           Communicator& host) {
   const RankDevice device =
-      choose_device(job, needs, parts.model.gradient_flops(), parts.comm, host);
+      choose_device(job, device_refusal(needs), {parts.model.gradient_flops(), job.client.batch},
+                    parts.comm, host);
   if (device.name.empty()) {
     return {make_host_engine(parts, needs.settings), device.kind, device_refusal(needs)};
   }

@@ -56,7 +56,7 @@ const Family<ProtocolKind> kProtocols{
         "evaluate", "checkpoint", "report", "simulate"}},
       std::nullopt,
       assemble_federated},
-     {{"online", "every node its own model on a stream of batches", {}, check_online, kCpusAlone},
+     {{"online", "every node its own model on a stream of batches", {}, check_online},
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
        .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start"}},

@@ -90,6 +90,11 @@ Module make(const std::string& name) {
   if (name == "dropout") return with_dropout();
   if (name == "frozen") return with_dense(4, kDense, at::kFloat, false);
   if (name == "tied") return tied();
+  if (name == "centred") {
+    return with_dense(4,
+                      "  y = x - torch.mean(x, [0], True)\n"
+                      "  return torch.linear(y, self.weight, self.bias)\n");
+  }
   if (name == "double") return with_dense(4, kDense, at::kDouble);
   if (name == "half") return with_dense(4, kDense, at::kHalf);
   if (name == "no-parameters") return without_parameters();

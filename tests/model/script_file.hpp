@@ -11,6 +11,7 @@ namespace hanse {
 //   dropout     layer norm of 4 values, dropout, a dense layer; classes 3
 //   frozen      linear of 4 values, its weight frozen; classes 3
 //   tied        two layers of one 3x3 weight; classes 3, samples {3}
+//   centred     linear of 4 values, of which the batch's mean is taken off; classes 3
 //   cumulative  as batch-norm, but the running mean is that of all batches counted
 //   double, half        linear with parameters of that type
 //   no-parameters, detached, integers, two-outputs, one-batch

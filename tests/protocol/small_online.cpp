@@ -1,5 +1,8 @@
 #include "protocol/small_online.hpp"
 
+#include <algorithm>
+
+#include "hanse/model/torch_library.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -53,6 +56,7 @@ std::vector<OnlineCase> online_cases() {
   });
   add("labels in order", [](OnlineCase& c) { c.settings.stream.drift = "labels"; });
   add("no test samples", [](OnlineCase& c) { c.test_fraction = 0; });
+  add("steps of two samples", [](OnlineCase& c) { c.step_rows = 2; });
   add("two nodes", [](OnlineCase& c) { c.nodes = 2; });
   add("one node", [](OnlineCase& c) { c.nodes = 1; });
   add("mlp", [](OnlineCase& c) { c.model = "mlp"; });
@@ -62,6 +66,14 @@ std::vector<OnlineCase> online_cases() {
     c.nodes = 3;
     c.settings.c = 0.02;
   });
+  std::vector<OnlineCase> on_devices;
+  for (const OnlineCase& c : cases) {
+    if (c.gamma != "sgd" || c.rule == "omni-fedge") continue;
+    on_devices.push_back(c);
+    on_devices.back().name += ", side by side";
+    on_devices.back().cohort = 3;
+  }
+  cases.insert(cases.end(), on_devices.begin(), on_devices.end());
   return cases;
 }
 
@@ -79,6 +91,18 @@ Federation online_federation(const OnlineCase& c, Communicator& host) {
   return Federation::load(data, options, 11, host);
 }
 
+namespace {
+
+int64_t largest_batch(const Federation& federation, int64_t horizon) {
+  int64_t most = 1;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
+  }
+  return most;
+}
+
+}  // namespace
+
 OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
     : host(comm.split_by_host()), federation(online_federation(c, *host)) {
   ModelOptions options;
@@ -89,13 +113,38 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
          : c.rule == "mean"       ? std::make_unique<ExpertRule>(Exchange::kMean, c.nodes)
          : c.rule == "omni-fedge" ? std::make_unique<ExpertRule>(Exchange::kGradients, c.nodes, 0.5)
                                   : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
+  const StepBatch step{.rows = c.step_rows, .sample_values = federation.sample_values()};
   fit = c.gamma == "sgd"
-            ? make_sgd_fit(*model, 2, 0.5)
+            ? make_sgd_fit(*model, 2, 0.5, step)
             : make_ridge_fit(federation.sample_values(), 3, 0.5,
                              c.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
+  if (c.cohort == 0) {
+    trainer = std::make_unique<OnlineTrainer>(
+        OnlineTrainer::Parts{
+            .comm = comm, .federation = federation, .model = *model, .rule = *rule, .fit = *fit},
+        c.settings);
+    return;
+  }
+  torch_library().set_threads(1);  // ranks are threads that compute at once
+  nodes = std::make_unique<CohortNodes>(
+      *model, federation, options,
+      CohortNodesSettings{.device = c.device,
+                          .clients = c.cohort,
+                          .batch = largest_batch(federation, c.settings.stream.horizon),
+                          .nodes = (c.nodes + comm.size() - 1) / comm.size(),
+                          .steps = 2,
+                          .lr = 0.5,
+                          .step = step});
   trainer = std::make_unique<OnlineTrainer>(
-      OnlineTrainer::Parts{
-          .comm = comm, .federation = federation, .model = *model, .rule = *rule, .fit = *fit},
+      OnlineTrainer::Parts{.comm = comm,
+                           .federation = federation,
+                           .model = nodes->model(),
+                           .rule = *rule,
+                           .fit = nodes->fit(),
+                           .mix_rows =
+                               [device = c.device](auto weights, auto rows, int64_t n, auto out) {
+                                 torch_library().mix_rows_on(device, weights, rows, n, out);
+                               }},
       c.settings);
 }
 

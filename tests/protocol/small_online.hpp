@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/client/cohort_nodes.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/protocol/online.hpp"
@@ -22,6 +23,9 @@ struct OnlineCase {
   double test_fraction = 0.3;
   std::string model = "linear";
   std::vector<int64_t> shape = {4};
+  int64_t step_rows = 0;  // samples of a step; 0: the whole batch
+  int64_t cohort = 0;     // nodes side by side on a device; 0: one by one on the host
+  std::string device = "cpu";
   OnlineTrainer::Settings settings = {
       .seed = 3, .loss_scale = 4, .eta = 1.5, .stream = {.horizon = 9}};
 };
@@ -40,6 +44,7 @@ struct OnlineRun {
   std::unique_ptr<Model> model;
   std::unique_ptr<ExpertRule> rule;
   std::unique_ptr<StreamFit> fit;
+  std::unique_ptr<CohortNodes> nodes;  // null: on the host
   std::unique_ptr<OnlineTrainer> trainer;
 };
 

@@ -16,7 +16,9 @@
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
+#include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "model/script_file.hpp"
 #include "protocol/resume.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
@@ -35,7 +37,7 @@ struct CohortJob {
   std::string device = "cpu";
   std::string model = "mlp";
   std::string role = "auto";
-  std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf
+  std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf | dqn-fed | backtracking, of dqn-fed
   std::string sampler = "uniform";
   std::string reduction = "exact";
   ServerOptions server = {};
@@ -64,6 +66,15 @@ CohortJob stateful(const std::string& kind) {
                 .client = {.kind = kind, .epochs = 2, .batch = 4, .lr = 0.1, .weight_decay = 0.02}};
   job.client.lambda = 0.7;
   job.client.second_order.alpha = 0.3;
+  return job;
+}
+
+// Clients that send directions, with pairs of the round alone or such as they keep.
+CohortJob lowering(const std::string& rate, int64_t batch, int64_t pairs,
+                   const std::string& rule = "dqn-fed") {
+  CohortJob job{.rule = rule, .client = {.steps = 3, .batch = batch, .lr = 0.05}};
+  job.client.rate = rate;
+  job.client.pairs = pairs;
   return job;
 }
 
@@ -100,6 +111,11 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"personal scaffold", personal(stateful("scaffold").client)},
       {"alone", personal({.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5}, true)},
       {"optimal scaffold", optimal(stateful("scaffold"))},
+      {"dqn-fed", lowering("l-bfgs", 4, 2)},
+      {"dqn-fed with kept pairs", lowering("l-bfgs", 4, 5, "backtracking")},
+      {"dqn-fed of full batches", lowering("l-bfgs", 0, 5)},
+      {"adafed", lowering("loss", 4, 2)},
+      {"torchscript", {.model = "torchscript"}},
   };
   return jobs;
 }
@@ -132,6 +148,10 @@ ModelOptions model_options(const CohortJob& job) {
   ModelOptions options;
   options.kind = job.model;
   options.hidden = {9};
+  if (job.model == "torchscript") {
+    static const std::string path = script_file("linear");
+    options.path = path;
+  }
   return options;
 }
 
@@ -146,11 +166,14 @@ const std::vector<std::pair<std::string, Maker>> kMakers{{"sgd", make_sgd},
 std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
   if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
   if (rule == "fedlf") return make_fedlf({});
+  if (rule == "dqn-fed") return make_dqn_fed(1, 0);
+  if (rule == "backtracking") return make_dqn_fed(1, 3);
   return make_fedavg("samples", Estimator::kNormalized, clients);
 }
 
 std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Federation& federation,
-                                         Model& model) {
+                                         Model& model, const AggregatorNeeds& rule) {
+  if (rule.rates) return make_quasi_newton(options, federation, model);
   const auto& [kind, maker] = *std::find_if(
       kMakers.begin(), kMakers.end(), [&](const auto& one) { return one.first == options.kind; });
   auto update = maker(options, federation, model);
@@ -165,8 +188,8 @@ struct CohortRun {
       : host(comm.split_by_host()),
         federation(unequal_federation(*host)),
         model(make_model(model_options(job), federation.sample_shape(), 3)),
-        update(make_update(job.client, federation, *model)) {
-    aggregator = make_rule(job.rule, federation.clients());
+        aggregator(make_rule(job.rule, federation.clients())),
+        update(make_update(job.client, federation, *model, aggregator->needs())) {
     if (comm.rank() == 0) {
       const int64_t clients = job.client.pooled ? 1 : federation.clients();
       const int64_t drawn = std::min<int64_t>(clients, 7);
@@ -212,8 +235,8 @@ struct CohortRun {
   std::unique_ptr<Communicator> host;
   Federation federation;
   std::unique_ptr<Model> model;
-  std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<ClientSampler> sampler;      // rank 0
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
@@ -263,7 +286,7 @@ void expect_near(const std::string& what, CohortJob job) {
   }
   ASSERT_EQ(got.worth.size(), expected.worth.size());
   for (std::size_t i = 0; i < got.worth.size(); ++i) {
-    EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4) << what;
+    EXPECT_NEAR(got.worth[i], expected.worth[i], 1e-4 * (1 + std::abs(expected.worth[i]))) << what;
   }
 }
 

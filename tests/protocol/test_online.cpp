@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/rules/experts/omni_fedge.hpp"
 #include "protocol/small_online.hpp"
+#include "support/devices.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -251,6 +252,32 @@ TEST(Online, FedSgdIsOneStepAlongTheMeanGradient) {
     EXPECT_NEAR(trainer.model_row()[k], expected[k % width], 1e-6);
     EXPECT_EQ(trainer.model_row()[k], trainer.model_row()[k % width]);  // one model for all
   }
+}
+
+// The losses of all rounds, evaluations and the models, on a device as on the host.
+TEST(Online, NodesSideBySideEqualNodesOneByOne) {
+  int found = 0;
+  for (const std::string& device : test_devices()) {
+    for (OnlineCase c : online_cases()) {
+      if (c.cohort == 0) continue;
+      ++found;
+      c.device = device;
+      const auto together = run_on_threads(2, c, kRounds);
+      c.cohort = 0;
+      const auto apart = run_on_threads(1, c, kRounds);
+      ASSERT_EQ(together.rows.size(), apart.rows.size());
+      for (std::size_t i = 0; i < apart.rows.size(); ++i) {
+        ASSERT_NEAR(together.rows[i], apart.rows[i], 5e-5) << c.name << " on " << device;
+      }
+      ASSERT_EQ(together.numbers.size(), apart.numbers.size());
+      for (std::size_t i = 0; i < apart.numbers.size(); ++i) {
+        if (!std::isfinite(apart.numbers[i])) continue;
+        EXPECT_NEAR(together.numbers[i], apart.numbers[i], 1e-4 * (1 + std::abs(apart.numbers[i])))
+            << c.name << " on " << device;
+      }
+    }
+  }
+  EXPECT_GE(found, 15);
 }
 
 TEST(Online, SameBitsOnAnyNumberOfRanks) {

@@ -77,6 +77,13 @@ TEST(Engine, JobsThatGpusTrain) {
         EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << rule;
       }
     }
+    for (const char* rule : {"dqn-fed", "adafed"}) {
+      Job job;
+      fill_job(job);
+      job.model.kind = kind;
+      job.aggregator.kind = rule;
+      EXPECT_NO_THROW(require_gpu_needs(MadeJob(job).needs(job))) << kind << " " << rule;
+    }
   }
 }
 
@@ -98,13 +105,10 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     expect_error<InvalidArgument>([&] { require_gpu_needs(needs); },
                                   {"several values", "data.kind", "hint", "run.device = cpu"});
   }
-  refused("model.kind", [](Job& job) { job.model.kind = "torchscript"; });
   for (const char* update : {"fednew", "fednl"}) {
     refused("client.update", [&](Job& job) { job.client.kind = update; });
   }
-  for (const char* rule : {"dqn-fed", "adafed", "fedheal"}) {
-    refused("aggregator.kind", [&](Job& job) { job.aggregator.kind = rule; });
-  }
+  refused("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
   refused("aggregator.kind", [](Job& job) {
     job.aggregator.kind = "fedlf";
     job.aggregator.absent = "window";
@@ -124,6 +128,7 @@ TEST(Engine, RowsKnowWhatGpusTrain) {
     for (const auto& row : family.rows) {
       Job chosen = job;
       family.choice(chosen) = row.name;
+      if (family.key == "online.kind") chosen.run.protocol = "online";
       const auto refusal = kind_off_gpus(chosen);
       EXPECT_EQ(refusal.has_value(), row.cpus_alone) << row.name;
       if (refusal) EXPECT_EQ(refusal->key, family.key);
@@ -131,10 +136,10 @@ TEST(Engine, RowsKnowWhatGpusTrain) {
       if (is_own) continue;
       if (family.key == "aggregator.kind") {
         const AggregatorNeeds rule = MadeJob(chosen).rule;
-        EXPECT_EQ(rule.rates || rule.sign_share, row.cpus_alone) << row.name;
+        EXPECT_EQ(rule.sign_share.has_value(), row.cpus_alone) << row.name;
       }
       if (family.key == "client.update" || family.key == "client.optimizer") {
-        EXPECT_EQ(MadeJob(chosen).update->side_by_side() == nullptr, row.cpus_alone) << row.name;
+        EXPECT_NE(MadeJob(chosen).update->trains_side_by_side(), row.cpus_alone) << row.name;
       }
     }
   }
@@ -149,14 +154,16 @@ TEST(Engine, BoundsAreTrainedAndOtherProtocolsRefused) {
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(pooled).needs(pooled)));
   const Job alone = bound_job(job, data.federation, Bound::kLocal);
   EXPECT_NO_THROW(require_gpu_needs(MadeJob(alone).needs(alone)));
+  job.run.protocol = "online";
+  EXPECT_FALSE(kind_off_gpus(job));
+  job.online.kind = "omni-fedge";
+  EXPECT_EQ(kind_off_gpus(job)->key, "online.kind");
+  job.run.protocol = "bandit";
+  EXPECT_EQ(kind_off_gpus(job)->key, "run.protocol");
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
-  for (const char* protocol : {"online", "bandit"}) {
-    Job job;
-    job.run.device = "cuda";
-    job.run.protocol = protocol;
-    expect_error<InvalidArgument>([&] { check_engine(job); },
-                                  {"run.protocol", "hint", "run.device = cpu"});
-  }
+  job.run.device = "cuda";
+  expect_error<InvalidArgument>([&] { check_engine(job); },
+                                {"run.protocol", "hint", "run.device = cpu"});
 }
 
 TEST(Engine, RanksThatHaveTheSameGpuAreCounted) {
@@ -178,13 +185,13 @@ TEST(Engine, RanksThatHaveTheSameGpuAreCounted) {
 // Operations of a sample, samples a batch, clients a cohort.
 TEST(Engine, SmallModelsAreNotWorthAGpu) {
   Job job;
-  job.client.batch = 20;
   job.run.device_cohort = 8;
-  EXPECT_FALSE(is_worth_a_gpu(job, 31400));  // linear, 784 to 10
-  EXPECT_TRUE(is_worth_a_gpu(job, 639200));  // mlp, 784 to 200 to 10
-  EXPECT_TRUE(is_worth_a_gpu(job, 0));       // not known
+  EXPECT_FALSE(is_worth_a_gpu(job, {31400, 20}));  // linear, 784 to 10
+  EXPECT_TRUE(is_worth_a_gpu(job, {639200, 20}));  // mlp, 784 to 200 to 10
+  EXPECT_TRUE(is_worth_a_gpu(job, {0, 20}));       // not known
+  EXPECT_TRUE(is_worth_a_gpu(job, {31400, 0}));    // all samples of a client
   job.run.device_cohort = 1024;
-  EXPECT_TRUE(is_worth_a_gpu(job, 31400));
+  EXPECT_TRUE(is_worth_a_gpu(job, {31400, 20}));
 }
 
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
@@ -196,16 +203,18 @@ TEST(Engine, HostsWithoutGpu) {
     fill_job(job);
     const MadeJob made(job);
     const RoundNeeds needs = made.needs(job);
-    EXPECT_EQ(choose_device(job, needs, 0, comm, *host).name, "");
+    const auto choose = [&](const Job& wanted) {
+      return choose_device(wanted, device_refusal(needs), {0, 20}, comm, *host);
+    };
+    EXPECT_EQ(choose(job).name, "");
     const EngineParts parts{comm, made.federation, *made.model, *made.update, made.rule};
     const ChosenEngine chosen = build_engine(job, needs, parts, *host);
     EXPECT_NE(chosen.engine, nullptr);
     EXPECT_EQ(chosen.trains_on, "cpu");
     job.run.device = "cuda";
-    expect_error<AgreedError>([&] { choose_device(job, needs, 0, comm, *host); },
-                              {"no GPU", "run.device"});
+    expect_error<AgreedError>([&] { choose(job); }, {"no GPU", "run.device"});
     job.run.device = "cpu";
-    EXPECT_EQ(choose_device(job, needs, 0, comm, *host).name, "");
+    EXPECT_EQ(choose(job).name, "");
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,10 +49,15 @@ class CohortTraining final : public Evaluator {
   // of the tasks, behind them theta().
   Cohort& cohort() { return *cohort_; }
 
-  // Trains clients of one round from theta(), or as `start` has it; of a task it reads client,
-  // round and seed. An outcome for each task. REQUIRES: 1 to C tasks.
+  // Makes a step of all clients, the one of that number in the cohort's table and of `step`, from
+  // 1, in the round. It must count the losses.
+  using Step = std::function<void(int64_t number, int64_t step)>;
+
+  // Trains clients of one round from theta(), or as `start` has it, by Cohort::step() or by steps
+  // of the caller's; of a task it reads client, round and seed. An outcome for each task. REQUIRES:
+  // 1 to C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
-                                   const Cohort::Start& start = {});
+                                   const Cohort::Start& start = {}, const Step& make_step = {});
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;

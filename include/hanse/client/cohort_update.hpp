@@ -10,19 +10,29 @@
 
 namespace hanse {
 
-// The steps are those of CohortTraining; what stands before and behind them, states and control
-// variates, is the update's own code in the host's memory, to which rows go only where a pass says
-// so: up to 3 C P floats each way.
 class CohortUpdate {
  public:
-  // `update` and `cohorts` must outlive the object; the options behind them are the same.
-  // REQUIRES: update.side_by_side().
-  CohortUpdate(LocalUpdate& update, CohortTraining& cohorts, int64_t n_params);
-
+  virtual ~CohortUpdate() = default;
   // As update.train() of each task, from `received` [P], which is the cohort's theta(), too. Of a
   // task all but its row counts; the rows stay on the device. REQUIRES: 1 to C tasks.
+  virtual std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
+                                           std::span<const float> received) = 0;
+  // [P] what the cohort's rows are then measured from: theta(), or undefined where the rows are the
+  // updates themselves.
+  virtual const at::Tensor& origin() = 0;
+};
+
+// Of an update in parts. The steps are those of CohortTraining; what stands before and behind them,
+// states and control variates, is the update's own code in the host's memory, to which rows go only
+// where a pass says so: up to 3 C P floats each way.
+class CohortPasses final : public CohortUpdate {
+ public:
+  // `update` and `cohorts` must outlive the object; the options behind them are the same.
+  CohortPasses(SideBySide& update, CohortTraining& cohorts, int64_t n_params);
+
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
-                                   std::span<const float> received);
+                                   std::span<const float> received) override;
+  const at::Tensor& origin() override { return cohorts_.cohort().theta(); }
 
  private:
   std::vector<ClientOutcome> run(std::size_t pass, std::span<const ClientTask> tasks,

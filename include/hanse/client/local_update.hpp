@@ -36,6 +36,8 @@ struct ClientOutcome {
   double rate = 0;      // d, by how much its own step would lower its loss; where rules need it
 };
 
+class CohortTraining;
+class CohortUpdate;
 class SideBySide;
 
 class LocalUpdate {
@@ -59,6 +61,10 @@ class LocalUpdate {
   virtual bool sends_direction() const { return false; }
   // train() in parts, whose steps CohortTraining of the same options can make; null: it cannot.
   virtual SideBySide* side_by_side() { return nullptr; }
+  // Has it a cohort_update(), of which those parts are one kind? `cohorts` must outlive it, as this
+  // object must.
+  virtual bool trains_side_by_side() { return side_by_side() != nullptr; }
+  virtual std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params);
 
   // Turns the received model in `row` [P] into the one that the client starts from; `state` is the
   // client's, zero before its first participation. Here: the same.

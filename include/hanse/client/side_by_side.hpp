@@ -20,7 +20,7 @@ struct CohortPass {
   bool looks_back = false;   // after() needs the row that the steps have left
 };
 
-// LocalUpdate::train() without its steps, which someone else makes: CohortUpdate. Each pass starts
+// LocalUpdate::train() without its steps, which someone else makes: CohortPasses. Each pass starts
 // from the received model and has the same batches and dropout masks; what the last one leaves in
 // the row is what the client sends, and its losses are the client's. The model has no buffers.
 class SideBySide {

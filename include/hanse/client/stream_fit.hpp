@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "hanse/model/cohort.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
@@ -14,6 +15,10 @@ class StreamFit {
   virtual ~StreamFit() = default;
   // row [P]: the node's model on entry, its estimate Gamma on return. `noise` feeds dropout.
   virtual void fit(int64_t node, const Batch& batch, RandomStream& noise, std::span<float> row) = 0;
+  // The same of several nodes from `first` on: their batches [n], keys of their streams [n] and
+  // rows [n, P].
+  virtual void fit_all(int64_t first, std::span<const Batch> batches,
+                       std::span<const Cohort::NoiseKey> keys, std::span<float> rows);
   // Does the estimate depend on earlier batches? After a resume they are then given once more, in
   // order, which is exact and keeps nothing in the checkpoint.
   virtual bool remembers() const { return false; }
@@ -24,6 +29,9 @@ class StreamFit {
 struct StepBatch {
   int64_t rows = 0;  // 0: the whole batch
   int64_t sample_values = 0, label_values = 1;
+
+  // Of a batch of `all` samples those of a step, from 0.
+  SampleRange of(int64_t step, int64_t all) const;
 };
 
 // `steps` steps of plain SGD on the batch. `model` must outlive the object.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/data/dataset.hpp"
 #include "hanse/model/model.hpp"
 
 namespace at {
@@ -75,6 +76,9 @@ class Cohort {
   // Step `number` of those, from 0, of every client that has a sample in it. Cost: C times that of
   // the model's loss_and_gradient, in kernels C times as large.
   virtual void step(int64_t number) = 0;
+  // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
+  // until the next call. The masks are those of the step. `counts`: the losses count in losses().
+  virtual const at::Tensor& gradients(int64_t number, bool counts) = 0;
   // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
   virtual std::vector<double> losses() const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
@@ -88,6 +92,9 @@ class Cohort {
   // depends on their number and the model alone, and the bits on nothing else of the call. Waits
   // for the device.
   virtual EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) = 0;
+  // [batches, C] mean losses, in evaluation mode, of each of rows() on the samples in each of these
+  // ranges of places. Waits for the device.
+  virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;
 };
 
 }  // namespace hanse

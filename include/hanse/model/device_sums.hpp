@@ -47,7 +47,8 @@ class DeviceUpdates {
   virtual ~DeviceUpdates() = default;
 
   // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows
-  // [C, P]; theta [P]. Squared norms as DeviceSum::fold() has them. Waits for the device.
+  // [C, P]; theta [P], undefined: the rows are the updates. Squared norms as DeviceSum::fold() has
+  // them. Waits for the device.
   virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const int64_t> positions) = 0;
 

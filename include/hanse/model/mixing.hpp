@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace hanse {
@@ -11,5 +12,9 @@ namespace hanse {
 // multiple of n, out.size() = m P; `out` and `rows` do not overlap. Cost: 2 m n P flops.
 void mix_rows(std::span<const double> weights, std::span<const float> rows, int64_t n,
               std::span<float> out);
+
+// Who makes such a product: mix_rows(), or a device.
+using RowMixer = std::function<void(std::span<const double> weights, std::span<const float> rows,
+                                    int64_t n, std::span<float> out)>;
 
 }  // namespace hanse

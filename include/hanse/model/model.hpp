@@ -153,9 +153,6 @@ std::vector<KindRow<ModelOptions>> model_kinds();
 // Does a model of this kind load torch_library()?
 bool needs_torch(const std::string& kind);
 
-// Can clients of this model.kind be trained side by side (cohort.hpp)?
-bool has_cohort(const std::string& kind);
-
 // The file that a model of this kind is read from; empty: it has none.
 std::string model_file(const ModelOptions& options);
 

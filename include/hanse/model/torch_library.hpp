@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hanse/model/cohort.hpp"
+#include "hanse/model/cohort_gradients.hpp"
 #include "hanse/model/device_communicator.hpp"
 #include "hanse/model/device_server.hpp"
 #include "hanse/model/device_sums.hpp"
@@ -50,10 +51,15 @@ struct TorchLibrary {
   // For the model that make_model() builds of the same arguments: the same layout, the same loss
   // and the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P
   // floats (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps
-  // of them. Throws InvalidArgument as make_model() does, and unless has_cohort().
+  // of them. Throws InvalidArgument as make_model() does, and for models with buffers or frozen
+  // parameters.
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);
+
+  // `cohort` must outlive it; `weight_decay` is part of the gradients.
+  std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,
+                                                            double weight_decay);
 
   // Memory: P int64 or float32, and 16 float64 for each of P or at most 65536 lanes while it folds.
   // `device` as LibTorch names them. REQUIRES: as UpdateSum.
@@ -66,6 +72,10 @@ struct TorchLibrary {
                                                         DeviceCommunicator& devices,
                                                         std::vector<RowPart> layers,
                                                         const std::string& device);
+
+  // mix_rows() on a device, in one product there.
+  void (*mix_rows_on)(const std::string& device, std::span<const double> weights,
+                      std::span<const float> rows, int64_t n, std::span<float> out);
 
   // `devices` must outlive it. Memory: a rank's part of 2 P float32 at most, and of the sum.
   std::unique_ptr<DeviceServer> (*make_device_server)(Communicator& comm,

@@ -65,6 +65,7 @@ struct RoundNeeds {
   // What the user called them, for messages.
   std::string update_kind, rule_kind;
   LabelForm labels = {};
+  bool moves_all = true;  // gradients train every value of the model
 };
 
 // The first of a job's needs that the device engine cannot meet; none: it can train the job.

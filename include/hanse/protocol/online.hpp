@@ -34,6 +34,7 @@
 
 #include "hanse/client/stream_fit.hpp"
 #include "hanse/comm/communicator.hpp"
+#include "hanse/model/mixing.hpp"
 #include "hanse/protocol/footprint.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/protocol/stream.hpp"
@@ -53,6 +54,7 @@ class OnlineTrainer final : public Protocol {
     Model& model;
     ExpertRule& rule;  // a copy a rank; all learn the same
     StreamFit& fit;
+    RowMixer mix_rows = hanse::mix_rows;
   };
   struct Settings {
     uint64_t seed = 1;

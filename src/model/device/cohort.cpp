@@ -75,6 +75,7 @@ class NetworkCohort final : public Cohort {
         std::copy(steps.counts.begin(), steps.counts.end(),
                   std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
     put_draws(steps.counts, next);
+    put_seeds(steps.counts);
     const at::Tensor there = sent(table);
     steps_.places = there.narrow(0, 0, places).view({n, c() * b()});
     steps_.counts = there.narrow(0, places, counts);
@@ -87,20 +88,17 @@ class NetworkCohort final : public Cohort {
   }
 
   void step(int64_t number) override {
-    const at::Tensor weights = steps_.weights[number];
-    const at::Tensor order = steps_.places[number];
-    const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
-    const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const at::Tensor logits = network_->logits(leaves_, input, draw_masks(number));
-    const at::Tensor losses = losses_of(logits, targets);
-    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
-    const auto gradients = torch::autograd::grad({losses}, leaves_, {weights});
+    const at::Tensor means = differentiate(number);
     const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients_[i].copy_(gradients[i]);
-    const at::Tensor means = at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
     losses_.add_(means);
     if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
     descend(steps_.rates[number]);
+  }
+
+  const at::Tensor& gradients(int64_t number, bool counts) override {
+    const at::Tensor means = differentiate(number);
+    if (counts) losses_.add_(means);
+    return gradient_;
   }
 
   std::vector<double> losses() const override {
@@ -151,7 +149,44 @@ class NetworkCohort final : public Cohort {
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }
 
+  std::vector<double> row_losses(std::span<const SampleRange> batches) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> all;
+    for (const SampleRange& batch : batches) {
+      const int64_t n = batch.size();
+      const at::Tensor input = features_.narrow(0, batch.begin, n).expand({c(), n, -1});
+      const at::Tensor targets = targets_.narrow(0, batch.begin, n).expand({c(), n}).contiguous();
+      const at::Tensor z = network_->logits(leaves_, input.contiguous(), {});
+      all.push_back(at::mean(losses_of(z, targets).to(at::kDouble), {1}));
+    }
+    const at::Tensor on_host = at::stack(all).cpu();
+    const double* first = on_host.data_ptr<double>();
+    return {first, first + on_host.numel()};
+  }
+
  private:
+  // Fills gradient_ with those of the losses. Returns their means [C].
+  at::Tensor differentiate(int64_t number) {
+    const at::Tensor weights = steps_.weights[number];
+    const at::Tensor order = steps_.places[number];
+    const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
+    const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
+    const auto first = static_cast<std::size_t>(number * c()), n = static_cast<std::size_t>(c());
+    const at::Tensor logits = network_->training_logits(
+        leaves_, input, draw_masks(number),
+        {std::span(counts_).subspan(first, n), std::span(seeds_).subspan(first, n)});
+    const at::Tensor losses = losses_of(logits, targets);
+    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
+    const auto gradients =
+        torch::autograd::grad({losses}, leaves_, {weights}, /*retain_graph=*/false,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i].defined() ? gradients_[i].copy_(gradients[i]) : gradients_[i].zero_();
+    }
+    return at::sum(used(weights, losses).to(at::kDouble) * weights, {1});
+  }
+
   int64_t c() const { return settings_.clients; }
   int64_t b() const { return settings_.batch; }
   int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }
@@ -171,6 +206,19 @@ class NetworkCohort final : public Cohort {
     }
     streams_ = sent(table);
     drawn_.assign(static_cast<std::size_t>(c()), 0);
+    noise_.assign(static_cast<std::size_t>(c()), RandomStream(0, Purpose::kDropout));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      noise_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
+    }
+  }
+
+  // Of networks that draw by themselves: a number of each client's stream a step.
+  void put_seeds(std::span<const int64_t> counts) {
+    counts_.assign(counts.begin(), counts.end());
+    seeds_.assign(counts.size(), 0);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) seeds_[i] = noise_[i % noise_.size()].next();
+    }
   }
 
   // [steps, dropouts, C] what a client has drawn before each of its masks.
@@ -278,6 +326,9 @@ class NetworkCohort final : public Cohort {
   at::Tensor within_;                     // [B] 0, 1, ...
   at::Tensor streams_;                    // [C, 3] DropWork::streams
   std::vector<int64_t> drawn_;            // [C] from them since start(), in the steps put
+  std::vector<RandomStream> noise_;       // [C] behind the steps put
+  std::vector<int64_t> counts_;           // [steps, C] samples of the steps put
+  std::vector<uint64_t> seeds_;           // [steps, C] CohortForward::StepOfClients
   // Of the steps put.
   struct Steps {
     at::Tensor places;   // [steps, C B]
@@ -293,13 +344,14 @@ class NetworkCohort final : public Cohort {
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings) {
-  if (!has_cohort(options.kind)) {
-    throw InvalidArgument("clients of a " + options.kind + " cannot be trained side by side",
-                          "model.kind", "those of every other kind can");
-  }
   const auto model = make_model(options, sample_shape, classes);
+  if (model->layout().n_trainable() < model->n_params()) {
+    throw InvalidArgument(
+        "clients of a model with buffers or frozen parameters cannot be trained side by side",
+        "model.path", "use group norm");
+  }
   const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
-  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c), c.loss,
+  return std::make_unique<NetworkCohort>(*model, make_cohort_forward(c, settings.device), c.loss,
                                          size_of(sample_shape), classes > 0, settings);
 }
 

@@ -18,11 +18,15 @@ std::string nccl_version();
 std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
                                     const std::vector<int64_t>& sample_shape, int64_t classes,
                                     const Cohort::Settings& settings);
+std::unique_ptr<CohortGradients> make_cohort_gradients(Cohort& cohort, int64_t lines,
+                                                       double weight_decay);
 std::unique_ptr<DeviceSum> make_device_sum(int64_t n_params, int64_t addends, Reduction reduction,
                                            const std::string& device);
 std::unique_ptr<DeviceUpdates> make_device_updates(Communicator& comm, DeviceCommunicator& devices,
                                                    std::vector<RowPart> layers,
                                                    const std::string& device);
+void mix_rows_on(const std::string& device, std::span<const double> weights,
+                 std::span<const float> rows, int64_t n, std::span<float> out);
 std::unique_ptr<DeviceServer> make_device_server(Communicator& comm, DeviceCommunicator& devices,
                                                  int64_t n_params, const std::string& device);
 std::unique_ptr<DeviceCommunicator> make_staged_communicator(Communicator& comm);

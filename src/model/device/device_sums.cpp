@@ -131,7 +131,8 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
   std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
                                std::span<const int64_t> positions) override {
     const auto n = static_cast<int64_t>(positions.size());
-    const at::Tensor& updates = kept_.emplace_back(rows.narrow(0, 0, n) - theta);
+    const at::Tensor made = rows.narrow(0, 0, n);
+    const at::Tensor& updates = kept_.emplace_back(theta.defined() ? made - theta : made.clone());
     positions_.insert(positions_.end(), positions.begin(), positions.end());
     std::vector<at::Tensor> found;
     for (int64_t i = 0; i < n; ++i) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -22,6 +23,12 @@ class CohortForward {
     int64_t steps = 1;  // a client's masks are drawn step by step: [steps, samples, width / steps]
   };
 
+  // Samples [C] of a training step, 0: the client rests; and seeds [C] of what a network draws.
+  struct StepOfClients {
+    std::span<const int64_t> counts;
+    std::span<const uint64_t> seeds;
+  };
+
   virtual ~CohortForward() = default;
 
   // In the order in which a forward pass meets them; only those with a share above 0.
@@ -33,6 +40,12 @@ class CohortForward {
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
 
+  // The same in training, where a network may look at the clients one by one.
+  virtual at::Tensor training_logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
+                                     std::span<const at::Tensor> masks, const StepOfClients&) {
+    return logits(leaves, input, masks);
+  }
+
   // Throws Error when samples in the host's memory are none of this network's.
   virtual void check(const Batch& /*batch*/) const {}
 
@@ -40,13 +53,17 @@ class CohortForward {
   std::vector<Dropout> dropouts_;
 };
 
-// That of the model which make_model() builds. REQUIRES: has_cohort(c.options.kind).
-std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c);
+// That of the model which make_model() builds, on a device as LibTorch names it. Throws
+// InvalidArgument when a user's module does not run there.
+std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device);
 
 // Of single kinds.
 std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c);
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c);
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c);
+// REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the
+// device's own generator, which every pass seeds from the client's stream.
+std::unique_ptr<CohortForward> make_script_cohort(const ModelCase& c, const std::string& device);
 
 // Images [B, C channels, height, width] of input [C, B, values].
 inline at::Tensor images_side_by_side(const at::Tensor& input, const std::vector<int64_t>& shape) {

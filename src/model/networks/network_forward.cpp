@@ -109,7 +109,8 @@ class NetworkForward final : public CohortForward {
 
 }  // namespace
 
-std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c) {
+std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device) {
+  if (c.options.kind == "torchscript") return make_script_cohort(c, device);
   if (auto spec = network_spec(c.options, c.sample_shape)) {
     return std::make_unique<NetworkForward>(*std::move(spec), c.sample_shape);
   }

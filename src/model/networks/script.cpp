@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -31,13 +32,13 @@ std::string one_line(const std::exception& error) {
 }
 
 torch::jit::Module read_script(const std::string& path, const std::string& key,
-                               const std::string& hint) {
+                               const std::string& hint, at::Device device) {
   if (!std::filesystem::is_regular_file(path)) {
     throw InvalidArgument("no such file: " + (path.empty() ? key + " is empty" : path), key, hint);
   }
   check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
   try {
-    return torch::jit::load(path, at::kCPU);
+    return torch::jit::load(path, device);
   } catch (const std::exception& error) {
     throw InvalidArgument(
         fmt::format("no TorchScript that LibTorch {} reads: {}", TORCH_VERSION, one_line(error)),
@@ -45,9 +46,13 @@ torch::jit::Module read_script(const std::string& path, const std::string& key,
   }
 }
 
-ScriptCall::ScriptCall(uint64_t seed) : generator_(generator_in_use), as_it_is_(false) {
+ScriptCall::ScriptCall(uint64_t seed, at::Device device)
+    : generator_(generator_in_use), as_it_is_(false) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(seed);
+  if (device.is_cpu()) return;
+  at::Generator there = at::globalContext().defaultGenerator(device);
+  there.set_current_seed(seed);
 }
 
 }  // namespace hanse

@@ -41,8 +41,11 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {!augmentation_key(client.augmentation).empty(),
        {"an augmented image" + cannot, augmentation_key(client.augmentation),
         "leave it as it is by default"}},
+      {!needs.moves_all,
+       {"a model with buffers or frozen parameters" + cannot, "model.path",
+        "use group norm, which has no buffers"}},
       {client.accumulate > 1, {"a step of several batches" + cannot, "client.accumulate", "use 1"}},
-      {needs.update.side_by_side() == nullptr,
+      {!needs.update.trains_side_by_side(),
        {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
       {settings.comm.compress != "none",
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
@@ -71,7 +74,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
         cohorts_(std::move(cohorts)),
         devices_(std::move(devices)),
         update_(parts.update),
-        cohort_update_(parts.update, *cohorts_, parts.model.n_params()),
+        cohort_update_(parts.update.cohort_update(*cohorts_, parts.model.n_params())),
         reduction_(settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact),
         sum_(torch_library().make_device_sum(parts.model.n_params(), settings.max_participants,
                                              reduction_, cohorts_->device())),
@@ -198,7 +201,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
     std::vector<float> state = state_copy(client);
     ClientTask task = task_of(round, client, 0, state);
     if (client >= federation_.clients()) {
-      cohort_update_.train(std::span(&task, 1), round.model);
+      cohort_update_->train(std::span(&task, 1), round.model);
       cohorts_->cohort().take_rows(row);
     }
     task.row = row;
@@ -253,11 +256,12 @@ class DeviceEngine final : public Engine, private SoloTraining {
       coefficients.push_back(entry.coefficient);
       positions.push_back(entry.position);
     }
-    const auto outcomes = cohort_update_.train(tasks, round.model);
+    const auto outcomes = cohort_update_->train(tasks, round.model);
     if (!deadline.counts(elapsed_s(round))) return;
-    Cohort& cohort = cohorts_->cohort();
-    auto folded = kept_ ? kept_->keep(cohort.rows(), cohort.theta(), positions)
-                        : sum_->fold(cohort.rows(), cohort.theta(), coefficients);
+    const at::Tensor& rows = cohorts_->cohort().rows();
+    const at::Tensor& origin = cohort_update_->origin();
+    auto folded =
+        kept_ ? kept_->keep(rows, origin, positions) : sum_->fold(rows, origin, coefficients);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),
@@ -277,10 +281,9 @@ class DeviceEngine final : public Engine, private SoloTraining {
       tasks.push_back(
           task_of(round, client, tasks.size(), states.emplace_back(state_copy(client))));
     }
-    const auto outcomes = cohort_update_.train(tasks, round.model);
-    Cohort& cohort = cohorts_->cohort();
-    const auto folded =
-        sum_->fold(cohort.rows(), cohort.theta(), std::vector<double>(tasks.size()));
+    const auto outcomes = cohort_update_->train(tasks, round.model);
+    const auto folded = sum_->fold(cohorts_->cohort().rows(), cohort_update_->origin(),
+                                   std::vector<double>(tasks.size()));
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       squared[i] =
           checked_squared_step(round, tasks[i].client, outcomes[i], folded[i].squared_norm);
@@ -293,7 +296,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
   std::unique_ptr<CohortTraining> cohorts_;
   std::unique_ptr<DeviceCommunicator> devices_;
   LocalUpdate& update_;
-  CohortUpdate cohort_update_;
+  std::unique_ptr<CohortUpdate> cohort_update_;
   Reduction reduction_;
   std::unique_ptr<DeviceSum> sum_;
   std::unique_ptr<DeviceServer> device_server_;

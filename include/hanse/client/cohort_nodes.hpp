@@ -1,0 +1,51 @@
+// What the models of an online federation's nodes do on a device, several side by side.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "hanse/client/stream_fit.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/model/cohort.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+struct CohortNodesSettings {
+  std::string device = "cpu";  // as LibTorch names them
+  int64_t clients = 8;         // C nodes or models at once
+  int64_t batch = 1;           // B, the most samples of a node's batch
+  int64_t nodes = 1;           // the most nodes of a rank
+  int64_t steps = 1;           // of each fit
+  double lr = 0.1;             // of each step
+  StepBatch step = {};         // its samples
+};
+
+// Results agree with those of the host's model within float tolerance. A node stands at the place
+// node mod C of a cohort, a model of a comparison likewise: the bits do not depend on who computes
+// them. Rows and batches come from the host's memory, and rows go back there. Memory on the device:
+// a cohort's, and a batch of each of the rank's nodes.
+class CohortNodes {
+ public:
+  // `model` and `federation` must outlive the object. Throws InvalidArgument as
+  // TorchLibrary::make_cohort does.
+  CohortNodes(Model& model, const Federation& federation, const ModelOptions& options,
+              const CohortNodesSettings& settings);
+  ~CohortNodes();
+
+  // `model` with evaluations and cross_losses() on the device, C rows at once; single gradients are
+  // still the host's.
+  Model& model();
+  // make_sgd_fit() of C nodes at once.
+  StreamFit& fit();
+
+ private:
+  class OnDevice;
+  class SideBySideFit;
+  std::unique_ptr<Cohort> cohort_;
+  std::unique_ptr<OnDevice> model_;
+  std::unique_ptr<SideBySideFit> fit_;
+};
+
+}  // namespace hanse

@@ -1,0 +1,200 @@
+// Clients side by side and one after the other.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "client/support.hpp"
+#include "hanse/client/cohort_training.hpp"
+#include "hanse/client/cohort_update.hpp"
+#include "hanse/model/model.hpp"
+#include "support/devices.hpp"
+#include "support/thread_communicator.hpp"
+
+namespace hanse {
+
+using Row = std::vector<float>;
+
+inline constexpr uint64_t kSeed = 5;
+inline constexpr int64_t kAllSamples = int64_t{1} << 30;  // of the device's memory
+
+struct Case {
+  ModelOptions model;
+  std::vector<int64_t> shape = {4};
+  int64_t classes = 3;
+  ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.05};
+  int64_t tokens = 0;         // of sequences
+  bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
+};
+
+// Clients with 1, 3, 7 or 10 samples.
+inline Federation unequal_federation(Communicator& comm, const Case& c) {
+  DataOptions data;
+  data.kind = "random";
+  data.shape = c.shape;
+  data.classes = c.classes;
+  data.tokens = c.tokens;
+  data.test_fraction = 0;
+  FederationOptions options;
+  options.clients = 7;
+  options.partition = "sizes";
+  options.sizes = {1, 3, 7, 10};
+  options.size_probabilities = {0.25, 0.25, 0.25, 0.25};
+  return Federation::load(data, options, kSeed, comm);
+}
+
+struct Trained {
+  std::vector<Row> rows;
+  std::vector<ClientOutcome> outcomes;
+};
+
+inline Row initial_row(Model& model, const Case& c) {
+  Row row(static_cast<std::size_t>(model.n_params()));
+  RandomStream stream(kSeed, Purpose::kInitialize);
+  model.initialize(row, stream);
+  if (!c.starts_blank) return row;
+  // Of so few bits that a convolution's sums are exact: what is equal stays so, whatever the order
+  // in which a processor's kernels add.
+  for (float& value : row) value = std::round(value * 64) / 64;
+  std::fill_n(row.begin(), model.layout().slots().front().size, 0.0F);
+  return row;
+}
+
+inline Trained one_by_one(const Case& c, const Federation& federation,
+                          const std::vector<int64_t>& clients, int64_t round) {
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  const auto update = make_sgd(c.client, federation, *model);
+  Trained trained;
+  for (const int64_t client : clients) {
+    Row& row = trained.rows.emplace_back(initial_row(*model, c));
+    trained.outcomes.push_back(
+        update->train({.client = client, .round = round, .seed = kSeed, .row = row}));
+  }
+  return trained;
+}
+
+inline std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t round) {
+  std::vector<ClientTask> tasks;
+  for (const int64_t client : clients) {
+    tasks.push_back({.client = client, .round = round, .seed = kSeed});
+  }
+  return tasks;
+}
+
+inline Trained rows_of(CohortTraining& training, const std::vector<int64_t>& clients,
+                       std::vector<ClientOutcome> outcomes) {
+  Trained trained{.outcomes = std::move(outcomes)};
+  const at::Tensor rows = training.cohort().rows().cpu();
+  const auto width = static_cast<std::size_t>(rows.size(1));
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const float* first = rows.data_ptr<float>() + i * width;
+    trained.rows.emplace_back(first, first + width);
+  }
+  return trained;
+}
+
+inline Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
+                               int64_t round) {
+  return rows_of(training, clients, training.train(tasks_of(clients, round)));
+}
+
+inline Trained side_by_side(const Case& c, const Federation& federation,
+                            const std::vector<int64_t>& clients, int64_t round,
+                            const std::string& device, int64_t places,
+                            int64_t sample_bytes = kAllSamples) {
+  CohortTraining training(c.client, federation, c.model, device, places, sample_bytes);
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  Row theta = initial_row(*model, c);
+  training.cohort().put_theta(theta);
+  const auto update = make_sgd(c.client, federation, *model);
+  const auto cohort = update->cohort_update(training, model->n_params());
+  return rows_of(training, clients, cohort->train(tasks_of(clients, round), theta));
+}
+
+inline void expect_agreement(const Case& c, const std::string& what,
+                             const std::vector<std::string>& devices = test_devices()) {
+  const auto comm = make_single_communicator();
+  const Federation federation = unequal_federation(*comm, c);
+  const std::vector<int64_t> clients{3, 0, 6, 5, 1};
+  constexpr int64_t kRound = 2;
+  const Trained expected = one_by_one(c, federation, clients, kRound);
+  for (const std::string& device : devices) {
+    for (const int64_t places : {5, 6}) {
+      const Trained got = side_by_side(c, federation, clients, kRound, device, places);
+      for (std::size_t i = 0; i < clients.size(); ++i) {
+        const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
+        EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
+        EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
+        float furthest = 0;
+        for (std::size_t j = 0; j < expected.rows[i].size(); ++j) {
+          furthest = std::max(furthest, std::abs(got.rows[i][j] - expected.rows[i][j]));
+        }
+        EXPECT_LE(furthest, 1e-5F) << who;
+      }
+    }
+  }
+}
+
+inline ModelOptions kind(const std::string& name, const std::string& loss = "cross-entropy") {
+  ModelOptions options;
+  options.kind = name;
+  options.loss = loss;
+  options.hidden = {7, 5};
+  return options;
+}
+
+// The model on the device as Model::evaluate() has it in the host's memory, one sample at a time.
+inline void expect_evaluation(const Case& c, const std::string& what) {
+  const auto comm = make_single_communicator();
+  DataOptions data{.kind = "random", .test_fraction = 0.5, .shape = c.shape, .classes = c.classes};
+  data.tokens = c.tokens;
+  constexpr int64_t kSamples = 2 * CohortTraining::kEvaluationRows + 6;
+  const FederationOptions options{.clients = 2, .partition = "iid", .samples = kSamples};
+  const Federation federation = Federation::load(data, options, kSeed, *comm);
+  const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
+  Row row = initial_row(*model, c);
+  RowEvaluator expected(federation, *model);
+  expected.at(row);
+  const SampleRange ranges[] = {{0, 1}, {3, 10}, federation.train(0), federation.test(1)};
+  for (const std::string& device : test_devices()) {
+    for (const int64_t sample_bytes : {int64_t{0}, kAllSamples}) {
+      CohortTraining training(c.client, federation, c.model, device, 3, sample_bytes);
+      training.cohort().theta().copy_(at::from_blob(row.data(), {model->n_params()}, at::kFloat));
+      const auto expect_sums = [&](const EvaluationSums& found, const EvaluationSums& sums) {
+        EXPECT_EQ(found.samples, sums.samples) << what;
+        EXPECT_EQ(found.correct, sums.correct) << what;
+        EXPECT_NEAR(found.loss, sums.loss, 1e-6 * static_cast<double>(sums.samples)) << what;
+      };
+      for (const SampleRange& range : ranges) {
+        const bool scored = c.classes == 2;
+        std::vector<float> scores(static_cast<std::size_t>(range.size()));
+        std::vector<float> expected_scores(scores.size());
+        std::vector<int32_t> ranks(scores.size(), -1), expected_ranks(scores.size(), -2);
+        std::vector<int32_t> classes(ranks), expected_classes(expected_ranks);
+        expect_sums(
+            training.range(range, {.scores = scored ? scores.data() : nullptr,
+                                   .ranks = c.classes > 0 ? ranks.data() : nullptr,
+                                   .classes = c.classes > 0 ? classes.data() : nullptr}),
+            expected.range(range, {.scores = scored ? expected_scores.data() : nullptr,
+                                   .ranks = c.classes > 0 ? expected_ranks.data() : nullptr,
+                                   .classes = c.classes > 0 ? expected_classes.data() : nullptr}));
+        if (c.classes > 0) {
+          EXPECT_EQ(ranks, expected_ranks) << what;
+          EXPECT_EQ(classes, expected_classes) << what;
+        }
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+          EXPECT_NEAR(scores[i], expected_scores[i], 1e-5) << what;
+        }
+      }
+      const std::vector<int32_t> order{7, 2, 0, 11, 2};
+      expect_sums(training.chosen(5, order), expected.chosen(5, order));
+    }
+  }
+}
+
+}  // namespace hanse

@@ -1,0 +1,44 @@
+// Modules of the user's on a device: the clients one after the other, each with its parameters.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "client/cohort_cases.hpp"
+#include "model/script_file.hpp"
+#include "support/errors.hpp"
+
+namespace hanse {
+namespace {
+
+Case module_of(const std::string& name, const std::vector<int64_t>& shape = {4}) {
+  Case c{.model = kind("torchscript"), .shape = shape};
+  c.model.path = script_file(name);
+  return c;
+}
+
+TEST(CohortModules, EqualsSgdOfModules) {
+  expect_agreement(module_of("linear", {1, 12, 12}), "linear");
+  expect_agreement(module_of("tied", {3}), "tied");
+  expect_agreement(module_of("centred"), "centred");  // by the client's own samples alone
+  Case moving = module_of("dropout");
+  moving.client.momentum = 0.9;
+  moving.client.weight_decay = 0.1;
+  expect_agreement(moving, "with momentum", std::vector<std::string>{"cpu"});  // whose generator
+  expect_evaluation(module_of("linear", {1, 12, 12}), "linear");               // it draws from
+  expect_evaluation(module_of("dropout"), "dropout");
+}
+
+TEST(CohortModules, ModulesWithBuffersAreRefused) {
+  for (const char* name : {"batch-norm", "frozen"}) {
+    const Case c = module_of(name);
+    const auto comm = make_single_communicator();
+    const Federation federation = unequal_federation(*comm, c);
+    expect_error<InvalidArgument>(
+        [&] { CohortTraining({}, federation, c.model, "cpu", 2, kAllSamples); },
+        {"buffers or frozen parameters", "side by side", "model.path", "hint"});
+  }
+}
+
+}  // namespace
+}  // namespace hanse
