@@ -102,11 +102,11 @@ void check_second_order(const Job& job) {
 }
 
 void check_scaffold(const Job& job) {
-  const std::string key = beyond_plain_steps(job.client);
-  if (key.empty()) return;
+  const std::string beyond = beyond_plain_steps(job.client);
+  if (beyond.empty()) return;
   throw InvalidArgument(
-      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", key), key,
-      fmt::format("leave {} as it is by default, or use client.update = sgd", key));
+      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", beyond),
+      beyond, fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
 }
 
 // One algorithm of clients and server.

@@ -26,8 +26,8 @@ struct OnlineAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<ExpertRule> experts;
-  std::unique_ptr<StreamFit> fit;      // null on GPUs
-  std::unique_ptr<CohortNodes> nodes;  // null on CPUs
+  std::unique_ptr<StreamFit> fit;          // null on GPUs
+  std::unique_ptr<CohortNodes> on_device;  // null on CPUs
   RowMixer mix_rows = hanse::mix_rows;
   std::unique_ptr<OnlineTrainer> online;
 };
@@ -100,7 +100,7 @@ void choose_device_of(const Job& job, Communicator& comm, OnlineAssembly& assemb
   if (device.name.empty()) return;
   const int64_t nodes = federation.clients(), ranks = comm.size();
   agree_on(comm, [&] {
-    assembly.nodes =
+    assembly.on_device =
         std::make_unique<CohortNodes>(*assembly.model, federation, job.model,
                                       CohortNodesSettings{.device = device.name,
                                                           .clients = side_by_side(job, nodes),
@@ -138,7 +138,7 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
   choose_device_of(job, comm, *assembly);
-  CohortNodes* const nodes = assembly->nodes.get();
+  CohortNodes* const nodes = assembly->on_device.get();
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);
     if (!nodes) assembly->fit = make_stream_fit(job, federation, *assembly->model);

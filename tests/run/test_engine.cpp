@@ -96,11 +96,11 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
     expect_error<InvalidArgument>([&] { require_gpu_needs(made.needs(job)); },
                                   {key, "hint", "run.device = cpu"});
   };
-  Job job;
-  fill_job(job);
-  const MadeJob made(job);
+  Job plain;
+  fill_job(plain);
+  const MadeJob made(plain);
   for (const LabelForm& labels : {LabelForm(0, 3, true), LabelForm(0, 2), LabelForm(4, 9)}) {
-    RoundNeeds needs = made.needs(job);
+    RoundNeeds needs = made.needs(plain);
     needs.labels = labels;
     expect_error<InvalidArgument>([&] { require_gpu_needs(needs); },
                                   {"several values", "data.kind", "hint", "run.device = cpu"});
