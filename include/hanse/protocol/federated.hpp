@@ -110,7 +110,6 @@ class FederatedTrainer final : public Protocol {
   void step(const Findings& findings, RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
-  Metrics round_numbers() const;  // the columns of rounds.csv that only this protocol has
   Engine& engine() { return *parts_.engine; }
 
   Parts parts_;

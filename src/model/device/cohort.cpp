@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "device/cohort_noise.hpp"
 #include "device/device.hpp"
-#include "device/kernels.hpp"
-#include "dropout.hpp"
+#include "device/upload.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
 #include "networks/cohort_forward.hpp"
@@ -28,7 +28,8 @@ class NetworkCohort final : public Cohort {
       : network_(std::move(network)),
         loss_(std::move(loss)),
         settings_(settings),
-        on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))) {
+        on_device_(at::TensorOptions(at::kFloat).device(at::Device(settings.device))),
+        noise_(network_->dropouts(), settings.clients, settings.batch, on_device_) {
     const int64_t c = settings.clients, p = model.n_params();
     features_ = at::zeros({settings.samples, values}, on_device_);
     targets_ = at::zeros({settings.samples}, classes ? on_device_.dtype(at::kInt) : on_device_);
@@ -63,28 +64,24 @@ class NetworkCohort final : public Cohort {
     if (pulls_.defined()) copy_to(pulls_, 0, rows_in(start.pulls.size()), start.pulls.data());
     if (velocity_.defined()) velocity_.zero_();
     losses_.zero_();
-    put_streams(start.noise);
+    noise_.start(start.noise);
   }
 
   void put_steps(const CohortSteps& steps) override {
     const auto n = static_cast<int64_t>(steps.counts.size()) / c();
     const int64_t places = n * c() * b(), counts = n * c();
-    const int64_t drawn = counts * std::ssize(network_->dropouts());
-    const at::Tensor table = staged({places + counts + drawn}, at::kLong);
-    auto* next =
-        std::copy(steps.counts.begin(), steps.counts.end(),
-                  std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
-    put_draws(steps.counts, next);
-    put_seeds(steps.counts);
-    const at::Tensor there = sent(table);
+    const at::Device device = on_device_.device();
+    const at::Tensor table = staged({places + counts}, at::kLong, device);
+    std::copy(steps.counts.begin(), steps.counts.end(),
+              std::copy(steps.places.begin(), steps.places.end(), table.data_ptr<int64_t>()));
+    const at::Tensor there = sent(table, device);
     steps_.places = there.narrow(0, 0, places).view({n, c() * b()});
-    steps_.counts = there.narrow(0, places, counts);
-    steps_.drawn = there.narrow(0, places + counts, drawn);
-    const at::Tensor samples = steps_.counts.view({n, c(), 1});
+    const at::Tensor samples = there.narrow(0, places, counts).view({n, c(), 1});
+    noise_.put_steps(steps.counts, samples);
     steps_.weights = at::lt(within_, samples).to(at::kFloat) / samples.clamp_min(1).to(at::kFloat);
-    const at::Tensor rates = staged({n, c(), 1}, at::kFloat);
+    const at::Tensor rates = staged({n, c(), 1}, at::kFloat, device);
     std::copy(steps.rates.begin(), steps.rates.end(), rates.data_ptr<float>());
-    steps_.rates = sent(rates);
+    steps_.rates = sent(rates, device);
   }
 
   void step(int64_t number) override {
@@ -171,10 +168,8 @@ class NetworkCohort final : public Cohort {
     const at::Tensor order = steps_.places[number];
     const at::Tensor input = features_.index_select(0, order).view({c(), b(), -1});
     const at::Tensor targets = targets_.index_select(0, order).view({c(), b()});
-    const auto first = static_cast<std::size_t>(number * c()), n = static_cast<std::size_t>(c());
-    const at::Tensor logits = network_->training_logits(
-        leaves_, input, draw_masks(number),
-        {std::span(counts_).subspan(first, n), std::span(seeds_).subspan(first, n)});
+    const at::Tensor logits =
+        network_->training_logits(leaves_, input, noise_.masks(number), noise_.of_clients(number));
     const at::Tensor losses = losses_of(logits, targets);
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients =
@@ -198,75 +193,9 @@ class NetworkCohort final : public Cohort {
     return rows.narrow(1, slot.offset, slot.size).view(shape).detach();
   }
 
-  void put_streams(std::span<const NoiseKey> keys) {
-    const at::Tensor table = staged({c(), 3}, at::kLong);
-    auto* next = reinterpret_cast<uint64_t*>(table.data_ptr<int64_t>());
-    for (const NoiseKey& key : keys) {
-      for (const uint64_t part : {key.seed, key.round, key.client}) *next++ = part;
-    }
-    streams_ = sent(table);
-    drawn_.assign(static_cast<std::size_t>(c()), 0);
-    noise_.assign(static_cast<std::size_t>(c()), RandomStream(0, Purpose::kDropout));
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      noise_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
-    }
-  }
-
-  // Of networks that draw by themselves: a number of each client's stream a step.
-  void put_seeds(std::span<const int64_t> counts) {
-    counts_.assign(counts.begin(), counts.end());
-    seeds_.assign(counts.size(), 0);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] > 0) seeds_[i] = noise_[i % noise_.size()].next();
-    }
-  }
-
-  // [steps, dropouts, C] what a client has drawn before each of its masks.
-  void put_draws(std::span<const int64_t> counts, int64_t* drawn) {
-    for (std::size_t first = 0; first < counts.size(); first += drawn_.size()) {
-      for (const CohortForward::Dropout& dropout : network_->dropouts()) {
-        drawn = std::copy(drawn_.begin(), drawn_.end(), drawn);
-        for (std::size_t i = 0; i < drawn_.size(); ++i) {
-          drawn_[i] += DropWork::draws(counts[first + i], dropout.width);
-        }
-      }
-    }
-  }
-
   // On the CPU that is the host's memory, which must outlive what is computed of it.
   at::Tensor upload(const void* values, at::IntArrayRef shape, at::ScalarType type) const {
     return at::from_blob(const_cast<void*>(values), shape, type).to(on_device_.device());
-  }
-
-  // Zeros in the host's memory, from which GPUs read while it goes on.
-  at::Tensor staged(at::IntArrayRef shape, at::ScalarType type) const {
-    return at::zeros(shape, at::TensorOptions(type).pinned_memory(on_device_.device().is_cuda()));
-  }
-  at::Tensor sent(const at::Tensor& staged) const {
-    return staged.to(on_device_.device(), staged.scalar_type(), /*non_blocking=*/true);
-  }
-
-  // [C, B, width] for each dropout, from the clients' streams in the order of Model's: a client's
-  // samples of one dropout after the other.
-  std::vector<at::Tensor> draw_masks(int64_t number) const {
-    std::vector<at::Tensor> masks;
-    for (const CohortForward::Dropout& dropout : network_->dropouts()) {
-      const at::Tensor& mask = masks.emplace_back(at::zeros({c(), b(), dropout.width}, on_device_));
-      const DropoutRule rule(dropout.share);
-      const int64_t at = number * std::ssize(network_->dropouts()) + std::ssize(masks) - 1;
-      const DropWork work{.purpose = static_cast<uint64_t>(Purpose::kDropout),
-                          .threshold = rule.threshold,
-                          .scale = rule.scale,
-                          .batch = b(),
-                          .width = dropout.width,
-                          .steps = dropout.steps,
-                          .counts = steps_.counts.data_ptr<int64_t>() + number * c(),
-                          .streams = streams_.data_ptr<int64_t>(),
-                          .drawn = steps_.drawn.data_ptr<int64_t>() + at * c(),
-                          .mask = mask.data_ptr<float>()};
-      run(work, c() * work.blocks(), mask.device());
-    }
-    return masks;
   }
 
   // `values` where they count: 0 NaN is NaN, and nothing may come of the places behind a client's
@@ -310,6 +239,7 @@ class NetworkCohort final : public Cohort {
   LossPtr loss_;
   Settings settings_;
   at::TensorOptions on_device_;
+  CohortNoise noise_;
   Start start_;                           // its spans are spent
   at::Tensor features_;                   // [samples, values of a sample]
   at::Tensor targets_;                    // [samples] labels, int32; targets, float32
@@ -324,16 +254,9 @@ class NetworkCohort final : public Cohort {
   std::vector<at::Tensor> leaves_;        // [C, shape of each tensor], on rows_
   std::vector<at::Tensor> gradients_;     // the same on gradient_
   at::Tensor within_;                     // [B] 0, 1, ...
-  at::Tensor streams_;                    // [C, 3] DropWork::streams
-  std::vector<int64_t> drawn_;            // [C] from them since start(), in the steps put
-  std::vector<RandomStream> noise_;       // [C] behind the steps put
-  std::vector<int64_t> counts_;           // [steps, C] samples of the steps put
-  std::vector<uint64_t> seeds_;           // [steps, C] CohortForward::StepOfClients
   // Of the steps put.
   struct Steps {
     at::Tensor places;   // [steps, C B]
-    at::Tensor counts;   // [steps, C]
-    at::Tensor drawn;    // [steps, dropouts, C] DropWork::drawn
     at::Tensor weights;  // [steps, C, B] what a sample counts in its client's loss
     at::Tensor rates;    // [steps, C, 1]; 0: the client does not step
   } steps_;

@@ -224,6 +224,12 @@ void Server::append_numbers(Metrics& numbers) const {
   for (const auto& number : directions_.numbers()) numbers.push_back(number);
 }
 
+Metrics round_numbers(const RoundAccount& account, const Server* server) {
+  Metrics numbers = account.numbers();
+  if (server != nullptr) server->append_numbers(numbers);
+  return numbers;
+}
+
 Metrics Server::metrics() const {
   const ClientSampler& sampler = participation_.sampler();
   return sampler.even() ? Metrics() : summarize_probabilities(sampler);

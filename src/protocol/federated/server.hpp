@@ -91,4 +91,7 @@ class Server : public Stateful {
   int64_t left_out_ = 0;
 };
 
+// The columns of rounds.csv that only this protocol has. `server`: rank 0's, else null.
+Metrics round_numbers(const RoundAccount& account, const Server* server);
+
 }  // namespace hanse

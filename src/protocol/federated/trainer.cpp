@@ -89,7 +89,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   step(findings, record);
   if (needs_.trials > 0) backtrack(before, record.failed);
   record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
-  for (const auto& [name, value] : round_numbers()) record.more.push_back(value);
+  for (const auto& [name, value] : round_numbers(*account_, server_.get()))
+    record.more.push_back(value);
   ++completed_;
   if (server_) add_to_mean(average_, theta_, completed_);
   record.seconds = settings_.clock() - account_->start_s();
@@ -341,15 +342,9 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   return clients;
 }
 
-Metrics FederatedTrainer::round_numbers() const {
-  Metrics numbers = account_->numbers();
-  if (server_) server_->append_numbers(numbers);
-  return numbers;
-}
-
 std::vector<std::string> FederatedTrainer::round_columns() const {
   std::vector<std::string> columns;
-  for (const auto& [name, value] : round_numbers()) columns.push_back(name);
+  for (const auto& [name, value] : round_numbers(*account_, server_.get())) columns.push_back(name);
   return columns;
 }
 

@@ -1,0 +1,51 @@
+// What the clients of a cohort draw while they train: masks of dropout, made on the device with the
+// bits of the host's, and seeds for networks that draw by themselves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "hanse/base/random.hpp"
+#include "hanse/model/cohort.hpp"
+#include "networks/cohort_forward.hpp"
+
+namespace hanse {
+
+class CohortNoise {
+ public:
+  // For C clients with batches of up to B samples.
+  CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t clients, int64_t batch,
+              const at::TensorOptions& on_device);
+
+  // The clients' streams from their beginnings; [n] of the first ones, the others never draw.
+  void start(std::span<const Cohort::NoiseKey> keys);
+
+  // The next steps, with so many samples [steps, C]; `there`: the same on the device.
+  void put_steps(std::span<const int64_t> counts, const at::Tensor& there);
+
+  // Of one of those steps, from 0: [C, B, width] for each dropout, in the order of Model's, a
+  // client's samples of one dropout after the other.
+  std::vector<at::Tensor> masks(int64_t step) const;
+  CohortForward::StepOfClients of_clients(int64_t step) const;
+
+ private:
+  void put_drawn();
+  void put_seeds();
+
+  std::vector<CohortForward::Dropout> dropouts_;
+  int64_t clients_, batch_;
+  at::TensorOptions on_device_;
+  at::Tensor keys_;                    // [C, 3] DropWork::streams
+  std::vector<int64_t> drawn_;         // [C] values drawn from them behind the steps put
+  std::vector<RandomStream> streams_;  // [C] behind the steps put
+  // Of the steps put.
+  std::vector<int64_t> counts_;    // [steps, C] samples
+  std::vector<uint64_t> seeds_;    // [steps, C] CohortForward::StepOfClients
+  at::Tensor counts_there_;        // [steps, C]
+  at::Tensor drawn_before_there_;  // [steps, dropouts, C] DropWork::drawn
+};
+
+}  // namespace hanse
