@@ -6,12 +6,10 @@
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
-#include "hanse/client/cohort_nodes.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/experts.hpp"
-#include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/online.hpp"
-#include "hanse/run/engine.hpp"
+#include "online_engine.hpp"
 #include "plan/measure.hpp"
 
 namespace hanse {
@@ -26,9 +24,7 @@ struct OnlineAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<ExpertRule> experts;
-  std::unique_ptr<StreamFit> fit;          // null on GPUs
-  std::unique_ptr<CohortNodes> on_device;  // null on CPUs
-  RowMixer mix_rows = hanse::mix_rows;
+  OnlineEngine engine;
   std::unique_ptr<OnlineTrainer> online;
 };
 
@@ -63,58 +59,6 @@ void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   sheet.line("the run's work, estimated", duration_text(round_s * number(plan.job.run.rounds)));
 }
 
-int64_t largest_stream_batch(const Federation& federation, int64_t horizon) {
-  int64_t most = 1;
-  for (int64_t client = 0; client < federation.clients(); ++client) {
-    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
-  }
-  return most;
-}
-
-// Why GPUs cannot run these nodes; none: they can.
-std::optional<Refusal> online_refusal(const Job& job, const OnlineAssembly& assembly) {
-  if (auto kind = kind_off_gpus(job)) return kind;
-  const LabelForm labels = assembly.federation.label_form();
-  if (labels.values > 1 || labels.multi_label) {
-    return Refusal{"a label of several values is not trained on GPUs", "data.kind",
-                   "use data with one label a sample"};
-  }
-  const ParameterLayout& layout = assembly.model->layout();
-  if (layout.n_trainable() < layout.n_params()) {
-    return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
-                   "use group norm, which has no buffers"};
-  }
-  if (job.online.gamma == "sgd") return std::nullopt;
-  return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
-}
-
-// The nodes' steps, comparisons and mixtures on GPUs, where run.device chooses them.
-void choose_device_of(const Job& job, Communicator& comm, OnlineAssembly& assembly) {
-  const Federation& federation = assembly.federation;
-  const int64_t batch = largest_stream_batch(federation, job.online.horizon);
-  std::optional<Refusal> refusal;
-  agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
-  const RankDevice device =
-      choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
-  assembly.trained_on = device.kind;
-  if (device.name.empty()) return;
-  const int64_t nodes = federation.clients(), ranks = comm.size();
-  agree_on(comm, [&] {
-    assembly.on_device =
-        std::make_unique<CohortNodes>(*assembly.model, federation, job.model,
-                                      CohortNodesSettings{.device = device.name,
-                                                          .clients = side_by_side(job, nodes),
-                                                          .batch = batch,
-                                                          .nodes = (nodes + ranks - 1) / ranks,
-                                                          .steps = job.online.steps,
-                                                          .lr = job.online.lr,
-                                                          .step = {.rows = job.online.batch}});
-    assembly.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
-      torch_library().mix_rows_on(name, weights, rows, n, out);
-    };
-  });
-}
-
 OnlineTrainer::Settings online_settings(const Job& job, int64_t nodes) {
   const OnlineOptions& online = job.online;
   return {.seed = static_cast<uint64_t>(job.run.seed),
@@ -137,18 +81,18 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
-  choose_device_of(job, comm, *assembly);
-  CohortNodes* const nodes = assembly->on_device.get();
+  assembly->engine = choose_online_engine(job, comm, *assembly);
+  assembly->trained_on = assembly->engine.trained_on;
+  const OnlineEngine& engine = assembly->engine;
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);
-    if (!nodes) assembly->fit = make_stream_fit(job, federation, *assembly->model);
     assembly->online = std::make_unique<OnlineTrainer>(
         OnlineTrainer::Parts{.comm = comm,
                              .federation = federation,
-                             .model = nodes ? nodes->model() : *assembly->model,
+                             .model = engine.model(*assembly->model),
                              .rule = *assembly->experts,
-                             .fit = nodes ? nodes->fit() : *assembly->fit,
-                             .mix_rows = assembly->mix_rows},
+                             .fit = engine.fit(),
+                             .mix_rows = engine.mix_rows},
         online_settings(job, federation.clients()));
   });
   if (assembly->files.contains("model.path")) {

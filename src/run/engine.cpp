@@ -37,7 +37,7 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
   Gpu gpu;
   agree_on(comm, [&] {
     if (refusal) refuse(*refusal);
-    const std::vector<Gpu> gpus = torch_library().gpus();
+    const std::vector<Gpu> gpus = torch_library().gpu.all();
     if (gpus.empty()) return;
     mine = host.rank() % std::ssize(gpus);
     gpu = gpus[static_cast<std::size_t>(mine)];
@@ -51,9 +51,9 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
   require_same(comm, "GPUs", gpu.name, "their results differ in the last bits; use one kind");
   RankDevice device{.shared = comm.allreduce_one(most, ReduceOp::kMax) > 1};
   agree_on(comm, [&] {
-    device.name = torch_library().use_gpu(mine);
-    device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name, torch_library().cuda_version(),
-                              torch_library().version());
+    device.name = torch_library().gpu.use(mine);
+    device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name,
+                              torch_library().gpu.cuda_version(), torch_library().version());
     device.sample_bytes = gpu.memory_bytes / (kSampleShare * most);
   });
   notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,

@@ -24,8 +24,8 @@ std::vector<std::pair<std::string, std::string>> versions() {
   const auto of_gpus = [] {
     if (!kHasCuda) return std::string("none: built without CUDA");
     if (!uses_torch()) return std::string("not used");
-    return fmt::format("CUDA {}, NCCL {}", torch_library().cuda_version(),
-                       torch_library().nccl_version());
+    return fmt::format("CUDA {}, NCCL {}", torch_library().gpu.cuda_version(),
+                       torch_library().gpu.nccl_version());
   };
   return {{"hanse", kVersion},
           {"mpi", MpiEnvironment::library_version()},

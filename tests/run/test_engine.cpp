@@ -196,7 +196,7 @@ TEST(Engine, SmallModelsAreNotWorthAGpu) {
 
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
 TEST(Engine, HostsWithoutGpu) {
-  if (!torch_library().gpus().empty()) GTEST_SKIP() << "a host with a GPU";
+  if (!torch_library().gpu.all().empty()) GTEST_SKIP() << "a host with a GPU";
   run_threads(3, [](Communicator& comm) {
     const auto host = comm.split_by_host();
     Job job;
@@ -219,8 +219,8 @@ TEST(Engine, HostsWithoutGpu) {
 }
 
 TEST(Engine, VersionsAreThoseOfTheBuild) {
-  EXPECT_EQ(kHasCuda, !torch_library().cuda_version().empty());
-  EXPECT_EQ(kHasCuda, !torch_library().nccl_version().empty());
+  EXPECT_EQ(kHasCuda, !torch_library().gpu.cuda_version().empty());
+  EXPECT_EQ(kHasCuda, !torch_library().gpu.nccl_version().empty());
 }
 
 }  // namespace

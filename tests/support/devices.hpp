@@ -13,8 +13,8 @@ namespace hanse {
 // The CPU, and the first GPU where there is one. HANSE_REQUIRE_GPU = 1 says that there must be.
 inline std::vector<std::string> test_devices() {
   std::vector<std::string> devices{"cpu"};
-  if (!torch_library().gpus().empty()) {
-    devices.push_back(torch_library().use_gpu(0));
+  if (!torch_library().gpu.all().empty()) {
+    devices.push_back(torch_library().gpu.use(0));
   } else if (std::getenv("HANSE_REQUIRE_GPU") != nullptr) {
     throw Error("HANSE_REQUIRE_GPU is set, and no GPU is found");
   }

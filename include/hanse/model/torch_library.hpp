@@ -32,6 +32,22 @@ struct Gpu {
   int64_t memory_bytes = 0;
 };
 
+// The GPUs of this process.
+struct GpuLibrary {
+  // None when there is no GPU, no driver, or no CUDA in this build. Throws InvalidArgument when one
+  // does not answer.
+  std::vector<Gpu> (*all)();
+
+  // Makes all()[index] the one of this process, and its results the same from run to run:
+  // deterministic algorithms, no search for the fastest one, no TF32. Returns LibTorch's name of
+  // it, "cuda:0". To be called before the first computation on it. Throws NotCompiled in a build
+  // without CUDA.
+  std::string (*use)(int64_t index);
+
+  std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
+  std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
+};
+
 struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
   MakeModel make_resnet18, make_lstm, make_transformer, make_torchscript;
@@ -92,24 +108,14 @@ struct TorchLibrary {
   std::unique_ptr<DeviceCommunicator> (*make_nccl_communicator)(Communicator& comm,
                                                                 const std::string& device);
 
-  // None when there is no GPU, no driver, or no CUDA in this build. Throws InvalidArgument when one
-  // does not answer.
-  std::vector<Gpu> (*gpus)();
-
-  // Makes gpus()[index] the one of this process, and its results the same from run to run:
-  // deterministic algorithms, no search for the fastest one, no TF32. Returns LibTorch's name of
-  // it, "cuda:0". To be called before the first computation on it. Throws NotCompiled in a build
-  // without CUDA.
-  std::string (*use_gpu)(int64_t index);
-
   // As set_model_threads() has it, for LibTorch and oneDNN.
   void (*set_threads)(int64_t threads);
 
   std::string (*kernels)();  // that it chooses on this machine, "torch AVX512"
 
-  std::string (*version)();       // of LibTorch's headers, "1.13.1"
-  std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
-  std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
+  std::string (*version)();  // of LibTorch's headers, "1.13.1"
+
+  GpuLibrary gpu;
 };
 
 // Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the

@@ -70,13 +70,13 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_device_server = make_device_server,
       .make_staged_communicator = make_staged_communicator,
       .make_nccl_communicator = make_nccl_communicator,
-      .gpus = gpus,
-      .use_gpu = use_gpu,
       .set_threads = set_threads,
       .kernels = kernels,
       .version = [] { return std::string(TORCH_VERSION); },
-      .cuda_version = cuda_version,
-      .nccl_version = nccl_version,
+      .gpu = {.all = gpus,
+              .use = use_gpu,
+              .cuda_version = cuda_version,
+              .nccl_version = nccl_version},
   };
   return &library;
 }

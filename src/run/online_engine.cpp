@@ -1,0 +1,73 @@
+#include "online_engine.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "hanse/comm/agreement.hpp"
+#include "hanse/kinds/experts.hpp"
+#include "hanse/model/torch_library.hpp"
+#include "hanse/run/engine.hpp"
+
+namespace hanse {
+
+namespace {
+
+int64_t largest_stream_batch(const Federation& federation, int64_t horizon) {
+  int64_t most = 1;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
+  }
+  return most;
+}
+
+// Why GPUs cannot run these nodes; none: they can.
+std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) {
+  if (auto kind = kind_off_gpus(job)) return kind;
+  const LabelForm labels = assembly.federation.label_form();
+  if (labels.values > 1 || labels.multi_label) {
+    return Refusal{"a label of several values is not trained on GPUs", "data.kind",
+                   "use data with one label a sample"};
+  }
+  const ParameterLayout& layout = assembly.model->layout();
+  if (layout.n_trainable() < layout.n_params()) {
+    return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
+                   "use group norm, which has no buffers"};
+  }
+  if (job.online.gamma == "sgd") return std::nullopt;
+  return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
+}
+
+}  // namespace
+
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  const int64_t batch = largest_stream_batch(federation, job.online.horizon);
+  std::optional<Refusal> refusal;
+  agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
+  const RankDevice device =
+      choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
+  OnlineEngine engine;
+  engine.trained_on = device.kind;
+  const int64_t nodes = federation.clients(), ranks = comm.size();
+  agree_on(comm, [&] {
+    if (device.name.empty()) {
+      engine.on_host = make_stream_fit(job, federation, *assembly.model);
+      return;
+    }
+    engine.on_device =
+        std::make_unique<CohortNodes>(*assembly.model, federation, job.model,
+                                      CohortNodesSettings{.device = device.name,
+                                                          .clients = side_by_side(job, nodes),
+                                                          .batch = batch,
+                                                          .nodes = (nodes + ranks - 1) / ranks,
+                                                          .steps = job.online.steps,
+                                                          .lr = job.online.lr,
+                                                          .step = {.rows = job.online.batch}});
+    engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
+      torch_library().mix_rows_on(name, weights, rows, n, out);
+    };
+  });
+  return engine;
+}
+
+}  // namespace hanse
