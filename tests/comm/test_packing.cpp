@@ -25,18 +25,20 @@ TEST(Packing, WidthHoldsTheLargestValueAndItsSign) {
 
 TEST(Packing, AddsWhatWasPacked) {
   for (int64_t width = 1; width <= 8; ++width) {
-    const auto limit = static_cast<int64_t>(uint64_t{1} << (8 * width - 1));  // width 8: the lowest
-    const Values extremes{0, -1, 1, limit - 1, -limit, limit / 3, -(limit / 5), -1};
+    const int64_t most = std::numeric_limits<int64_t>::max() >> (64 - 8 * width);
+    const Values extremes{0, -1, 1, most, -most - 1, most / 3, -(most / 5), -1};
     for (std::size_t n = 0; n <= 17; ++n) {
       Values values;
       for (std::size_t i = 0; i < n; ++i) values.push_back(extremes[i % extremes.size()]);
       std::vector<std::byte> packed(8 * n);
       pack(values, width, packed.data());
-      Values sum(n, 5);
-      add_packed(packed.data(), width, sum);
-      for (std::size_t i = 0; i < n; ++i) {
-        EXPECT_EQ(static_cast<uint64_t>(sum[i]), static_cast<uint64_t>(values[i]) + 5) << width;
+      Values sum, expected;
+      for (const int64_t value : values) {
+        sum.push_back(value > 0 ? -5 : 5);  // stays in the range
+        expected.push_back(value + sum.back());
       }
+      add_packed(packed.data(), width, sum);
+      EXPECT_EQ(sum, expected) << width;
     }
   }
 }
