@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hanse/base/index.hpp"
+#include "hanse/client/gathered_batch.hpp"
 #include "hanse/model/torch_library.hpp"
 
 namespace hanse {
@@ -11,14 +12,6 @@ namespace hanse {
 namespace {
 
 constexpr int64_t kEvaluationRows = 512;
-
-// Samples from first of a batch.
-Batch part_of(const Batch& batch, int64_t first, int64_t rows, int64_t values) {
-  return {.features = batch.features + first * values,
-          .labels = batch.labels == nullptr ? nullptr : batch.labels + first,
-          .targets = batch.targets == nullptr ? nullptr : batch.targets + first,
-          .rows = rows};
-}
 
 }  // namespace
 
@@ -56,7 +49,7 @@ class CohortNodes::OnDevice final : public Model {
     EvaluationSums sums;
     for (int64_t first = 0; first < batch.rows; first += std::ssize(places_)) {
       const int64_t rows = std::min(batch.rows - first, std::ssize(places_));
-      cohort_.put(0, part_of(batch, first, rows, values_));
+      cohort_.put(0, part_of(batch, {first, first + rows}, values_));
       sums += cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
     }
     return sums;

@@ -16,13 +16,6 @@ namespace hanse {
 
 namespace {
 
-double squared_norm(const GradientRecord& gradient) {
-  const GradientRecord* const one[] = {&gradient};
-  double square = 0;
-  GradientRecord::gram(one, {&square, 1});
-  return square;
-}
-
 class QuasiNewton final : public LocalUpdate {
  public:
   QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model)
@@ -95,16 +88,11 @@ class QuasiNewton final : public LocalUpdate {
     });
     const GradientRecord sum{std::span(sum_)};
     const GradientRecord& sent = sum_.empty() ? *gradient : sum;
-    outcome.rate = rule_.rate_is_of_loss() ? rule_.loss_rate(outcome.loss)
-                                           : rate_of(sent, pairs.rate(sent), lr, outcome.loss);
+    outcome.rate = rule_.rate_is_of_loss()
+                       ? rule_.loss_rate(outcome.loss)
+                       : rule_.rate_of(sent, pairs.rate(sent), lr, outcome.loss);
     sent.add_to(task.row, -1, 0);
     return outcome;
-  }
-
-  // A square norm takes a pass, and is only for those without pairs.
-  double rate_of(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
-                 double loss) const {
-    return rule_.gain(by_pairs, lr, by_pairs ? 0 : squared_norm(sent), loss);
   }
 
   // A gradient that no pair keeps; the last one may stand where the model was.

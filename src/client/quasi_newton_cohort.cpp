@@ -191,17 +191,8 @@ class QuasiNewtonCohort final : public CohortUpdate {
     }
     keep_first_gradient(client, place);
     table_->take(client, sent_line(place), row_);
-    const auto by_pairs = pairs.rate(GradientRecord(std::span(row_)));
-    return rule_.gain(by_pairs, lr_, square(), loss);
-  }
-
-  // |row_|^2
-  double square() {
-    const GradientRecord row{std::span(row_)};
-    const GradientRecord* const one[] = {&row};
-    double square = 0;
-    GradientRecord::gram(one, {&square, 1});
-    return square;
+    const GradientRecord sent{std::span(row_)};
+    return rule_.rate_of(sent, pairs.rate(sent), lr_, loss);
   }
 
   ClientOptions options_;

@@ -70,4 +70,12 @@ double QuasiNewtonRule::gain(std::optional<double> by_pairs, double lr, double s
   return options_.rate_limit > 0 ? std::min(rate, options_.rate_limit * loss) : rate;
 }
 
+double QuasiNewtonRule::rate_of(const GradientRecord& sent, std::optional<double> by_pairs,
+                                double lr, double loss) const {
+  double square = 0;
+  const GradientRecord* const one[] = {&sent};
+  if (!by_pairs) GradientRecord::gram(one, {&square, 1});
+  return gain(by_pairs, lr, square, loss);
+}
+
 }  // namespace hanse

@@ -57,6 +57,9 @@ class QuasiNewtonRule {
   bool rate_is_of_loss() const { return options_.rate == "loss"; }
   double loss_rate(double loss) const;
   double gain(std::optional<double> by_pairs, double lr, double square, double loss) const;
+  // The same of what is sent; its square norm takes a pass, and is only for those without pairs.
+  double rate_of(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
+                 double loss) const;
 
   bool full_batches() const { return options_.batch == 0; }
   // Some client makes fewer than m pairs in a round and needs older ones. Where nobody does, pairs

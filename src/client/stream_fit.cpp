@@ -6,6 +6,8 @@
 #include <Eigen/Dense>
 #include <cblas.h>
 
+#include "hanse/client/gathered_batch.hpp"
+
 namespace hanse {
 
 namespace {
@@ -17,21 +19,13 @@ class SgdFit final : public StreamFit {
 
   void fit(int64_t, const Batch& batch, RandomStream& noise, std::span<float> row) override {
     for (int64_t step = 0; step < steps_; ++step) {
-      model_.sgd_step(row, part(batch, step_.of(step, batch.rows)), noise, lr_, 0);
+      const SampleRange used = step_.of(step, batch.rows);
+      model_.sgd_step(row, part_of(batch, used, step_.sample_values, step_.label_values), noise,
+                      lr_, 0);
     }
   }
 
  private:
-  Batch part(const Batch& whole, SampleRange range) const {
-    const int64_t first_label = range.begin * step_.label_values;
-    Batch batch = whole;
-    batch.features += range.begin * step_.sample_values;
-    if (batch.labels) batch.labels += first_label;
-    if (batch.targets) batch.targets += first_label;
-    batch.rows = range.size();
-    return batch;
-  }
-
   Model& model_;
   int64_t steps_;
   double lr_;

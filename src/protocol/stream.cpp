@@ -62,6 +62,14 @@ void Stream::order_samples(SampleRange range, int64_t client) {
   }
 }
 
+int64_t Stream::largest_batch(const Federation& federation, int64_t horizon) {
+  int64_t most = 1;
+  for (int64_t client = 0; client < federation.clients(); ++client) {
+    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
+  }
+  return most;
+}
+
 int64_t Stream::source(int64_t node, int64_t t) const {
   const bool swapped = options_.drift == "swap" && 2 * t > options_.horizon;
   return swapped ? (node + 1) % federation_.clients() : node;

@@ -6,19 +6,12 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/stream.hpp"
 #include "hanse/run/engine.hpp"
 
 namespace hanse {
 
 namespace {
-
-int64_t largest_stream_batch(const Federation& federation, int64_t horizon) {
-  int64_t most = 1;
-  for (int64_t client = 0; client < federation.clients(); ++client) {
-    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
-  }
-  return most;
-}
 
 // Why GPUs cannot run these nodes; none: they can.
 std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) {
@@ -41,7 +34,7 @@ std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) 
 
 OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly) {
   const Federation& federation = assembly.federation;
-  const int64_t batch = largest_stream_batch(federation, job.online.horizon);
+  const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
   std::optional<Refusal> refusal;
   agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
   const RankDevice device =

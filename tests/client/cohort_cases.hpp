@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
+#include "client/unequal_federation.hpp"
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/cohort_update.hpp"
 #include "hanse/model/model.hpp"
@@ -32,20 +33,8 @@ struct Case {
   bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
 };
 
-// Clients with 1, 3, 7 or 10 samples.
 inline Federation unequal_federation(Communicator& comm, const Case& c) {
-  DataOptions data;
-  data.kind = "random";
-  data.shape = c.shape;
-  data.classes = c.classes;
-  data.tokens = c.tokens;
-  data.test_fraction = 0;
-  FederationOptions options;
-  options.clients = 7;
-  options.partition = "sizes";
-  options.sizes = {1, 3, 7, 10};
-  options.size_probabilities = {0.25, 0.25, 0.25, 0.25};
-  return Federation::load(data, options, kSeed, comm);
+  return unequal_federation(comm, c.shape, c.classes, c.tokens, kSeed);
 }
 
 struct Trained {

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "client/unequal_federation.hpp"
 #include "hanse/client/cohort_update.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
@@ -27,17 +28,6 @@ struct Case {
   std::vector<int64_t> shape = {4};
   int64_t samples_on_device = kSampleBytes;
 };
-
-Federation unequal_federation(Communicator& comm, const std::vector<int64_t>& shape) {
-  const DataOptions data{
-      .kind = "random", .test_fraction = 0, .shape = shape, .classes = 3, .tokens = 0};
-  FederationOptions options;
-  options.clients = 7;
-  options.partition = "sizes";
-  options.sizes = {1, 3, 7, 10};
-  options.size_probabilities = {0.25, 0.25, 0.25, 0.25};
-  return Federation::load(data, options, kSeed, comm);
-}
 
 // What each client keeps: the rows of a table [7, width].
 struct States {
@@ -63,7 +53,7 @@ double length_of(const Row& row) {
 // In each round both get the model that the host's directions lead to.
 void expect_agreement(const Case& c, const std::string& what) {
   const auto comm = make_single_communicator();
-  const Federation federation = unequal_federation(*comm, c.shape);
+  const Federation federation = unequal_federation(*comm, c.shape, 3, 0, kSeed);
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   for (const std::string& device : test_devices()) {
     for (const int64_t places : {5, 6}) {

@@ -91,18 +91,6 @@ Federation online_federation(const OnlineCase& c, Communicator& host) {
   return Federation::load(data, options, 11, host);
 }
 
-namespace {
-
-int64_t largest_batch(const Federation& federation, int64_t horizon) {
-  int64_t most = 1;
-  for (int64_t client = 0; client < federation.clients(); ++client) {
-    most = std::max(most, (federation.train(client).size() + horizon - 1) / horizon);
-  }
-  return most;
-}
-
-}  // namespace
-
 OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
     : host(comm.split_by_host()), federation(online_federation(c, *host)) {
   ModelOptions options;
@@ -130,7 +118,7 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
       *model, federation, options,
       CohortNodesSettings{.device = c.device,
                           .clients = c.cohort,
-                          .batch = largest_batch(federation, c.settings.stream.horizon),
+                          .batch = Stream::largest_batch(federation, c.settings.stream.horizon),
                           .nodes = (c.nodes + comm.size() - 1) / comm.size(),
                           .steps = 2,
                           .lr = 0.5,

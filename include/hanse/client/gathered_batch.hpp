@@ -22,6 +22,17 @@ inline Batch batch_of(const Federation& federation, SampleRange range, const flo
           .rows = range.size()};
 }
 
+// Of a batch the samples in that range of its rows.
+inline Batch part_of(const Batch& whole, SampleRange range, int64_t sample_values,
+                     int64_t label_values = 1) {
+  Batch part = whole;
+  part.features += range.begin * sample_values;
+  if (part.labels) part.labels += range.begin * label_values;
+  if (part.targets) part.targets += range.begin * label_values;
+  part.rows = range.size();
+  return part;
+}
+
 // Samples copied together from where they stand in a federation; the memory is reused.
 struct GatheredBatch {
   AlignedFloats features;       // [rows, values of a sample]

@@ -26,8 +26,7 @@ struct ClientTask {
   std::span<const float> control;   // [control_width()] the server's control variate c
   std::span<float> control_change;  // [control_width()] out: by how much the client's own one moved
   std::span<const float> anchor;    // [P] what a proximal term pulls to; empty: the received model
-  int64_t next =
-      -1;  // the client that trains here afterwards, where that is known: for speed alone
+  int64_t next = -1;                // the client that trains here next, if known; for speed alone
 };
 
 struct ClientOutcome {

@@ -28,6 +28,9 @@ using StreamBatch = GatheredBatch;
 // the second pass, and so on.
 class Stream {
  public:
+  // Samples of the largest training batch.
+  static int64_t largest_batch(const Federation& federation, int64_t horizon);
+
   // Throws InvalidArgument when a client has fewer training samples than batches. `federation` must
   // outlive the object. Memory: 4 bytes a sample.
   Stream(const Federation& federation, const StreamOptions& options, uint64_t seed);
