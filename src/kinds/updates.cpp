@@ -102,10 +102,13 @@ void check_second_order(const Job& job) {
 }
 
 void check_scaffold(const Job& job) {
-  const std::string beyond = beyond_plain_steps(job.client);
+  ClientOptions steps = job.client;
+  steps.momentum = 0;  // weighs the gradients by numbers that are known
+  std::string beyond = beyond_plain_steps(steps);
+  if (steps.optimizer.state != "fresh") beyond = "client.optimizer-state";
   if (beyond.empty()) return;
   throw InvalidArgument(
-      fmt::format("scaffold corrects plain gradient steps and cannot be used with {}", beyond),
+      fmt::format("scaffold corrects gradient steps and cannot be used with {}", beyond),
       beyond, fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
 }
 

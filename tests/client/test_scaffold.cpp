@@ -89,9 +89,51 @@ TEST(Scaffold, NewControlIsTheMeanOfTheGradientsVisited) {
   }
 }
 
+// v <- beta v + g - c_i + c, y <- y - lr v (Nesterov's: y - lr (g - c_i + c + beta v)), and c_i+ is
+// the mean of the g with their weights in x - y.
+TEST(Scaffold, WithMomentumTheControlIsTheWeightedMean) {
+  const Regression r(random_clients());
+  const Row theta{1, -2, 0.5};
+  const Numbers old_state{0.3, -0.7, 1.1}, control{-0.4, 0.2, 0.9};
+  const int steps = 6;
+  const double beta = 0.8, lr = 0.03;
+  for (const bool nesterov : {false, true}) {
+    ClientOptions options = scaffold_steps(steps, lr);
+    options.momentum = beta;
+    options.optimizer.nesterov = nesterov;
+    OneRound mine(theta);
+    mine.state.assign(old_state.begin(), old_state.end());
+    mine.control.assign(control.begin(), control.end());
+    mine.train(*make_scaffold(options, r.federation, *r.model), 1);
+
+    Numbers y(theta.begin(), theta.end()), v(3), mean(3), gradient;
+    double weights = 0;
+    for (int step = 0; step < steps; ++step) {
+      r.loss_and_gradient(1, y, gradient);
+      // beta^0 + ... up to the last step; Nesterov's looks one further, without the first's own
+      double weight = nesterov ? 1 : 0;
+      for (int later = step; later < steps; ++later) {
+        weight += std::pow(beta, later - step + (nesterov ? 1 : 0));
+      }
+      weights += weight;
+      for (std::size_t j = 0; j < y.size(); ++j) {
+        const double g = gradient[j] - old_state[j] + control[j];
+        mean[j] += weight * gradient[j];
+        v[j] = beta * v[j] + g;
+        y[j] -= lr * (nesterov ? g + beta * v[j] : v[j]);
+      }
+    }
+    for (double& m : mean) m /= weights;
+    expect_close(mine.row, y, 2e-6);
+    expect_close(mine.state, mean, 2e-5);
+  }
+}
+
 TEST(Scaffold, IsAPureFunctionOfTheTask) {
   const Regression r(random_clients());
-  const ClientOptions options{.kind = "scaffold", .epochs = 3, .batch = 3, .lr = 0.1};
+  ClientOptions options{.kind = "scaffold", .epochs = 3, .batch = 3, .lr = 0.1};
+  expect_pure_function(*make_scaffold(options, r.federation, *r.model));
+  options.momentum = 0.5;
   expect_pure_function(*make_scaffold(options, r.federation, *r.model));
 }
 

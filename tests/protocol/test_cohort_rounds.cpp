@@ -78,6 +78,11 @@ CohortJob lowering(const std::string& rate, int64_t batch, int64_t pairs,
   return job;
 }
 
+CohortJob with_momentum(CohortJob job) {
+  job.client.momentum = 0.6;
+  return job;
+}
+
 CohortJob optimal(CohortJob job) {
   job.sampler = "optimal";
   return job;
@@ -105,6 +110,7 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"server yogi", {.rule = "fedmgda+", .server = {.optimizer = "yogi", .lr = 0.01}}},
       {"pooled", {.cohort = 1, .client = pooled()}},
       {"scaffold", stateful("scaffold")},
+      {"scaffold with momentum", with_momentum(stateful("scaffold"))},
       {"ditto", stateful("ditto")},
       {"feddyn", stateful("feddyn")},
       {"personal", personal({.kind = "prox", .epochs = 2, .batch = 4, .lr = 0.1, .mu = 0.8})},

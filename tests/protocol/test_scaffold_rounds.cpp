@@ -175,6 +175,7 @@ TEST(ScaffoldRounds, SameBitsOnAnyNumberOfRanksAndAfterAResume) {
     for (const bool away : {false, true}) {
       RivalJob job;
       job.sampler = sampler;
+      if (sampler == "uniform") job.client.momentum = 0.7;
       if (away) job.availability = [] { return make_independent_availability(kRivals, 0.6); };
       const Kept straight = train_and_keep<RivalTraining>(1, job, 9);
       for (int ranks = 1; ranks <= 4; ++ranks) {

@@ -100,8 +100,11 @@ std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federa
 // do not drift apart. For K local steps from the received x
 //   y <- y - lr (g(y) - c_i + c),  then  c_i+ = c_i - c + (x - y)/(K lr),
 // with c_i the client's state and c the server's control variate; c_i+ is the mean of the K
-// gradients, weight decay and PropFair's slope among them. Batches are those of SGD.
-// REQUIRES: plain steps (beyond_plain_steps), since else c_i+ would be no mean of gradients.
+// gradients, weight decay and PropFair's slope among them. With momentum v <- momentum v + g - c_i
+// + c, y <- y - lr v, from v = 0 in each round; K is then effective_steps(), which makes c_i+ the
+// mean of the gradients with the weights that they have in x - y. Batches are those of SGD.
+// REQUIRES: plain steps (beyond_plain_steps) but for momentum, which clients do not keep, since
+// else c_i+ would be no mean of gradients.
 // Known weakness: c_i is as old as the client's last participation. Memory: two rows and one batch,
 // the state, and twice SGD's bytes on the network. Cost: SGD's and one pass over the row a step.
 std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
