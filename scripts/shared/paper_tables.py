@@ -3,7 +3,8 @@ their numbers.
 
   title, job, note, seeds, first-seed (1), time (of all of it on 2 cores)
   set         options of every run; `quick` are those of --quick
-  rows        name, set (options), paper (a text for each column, "" where it has no number), grid
+  rows        name, set (options), paper (a text for each column, "" where it has no number), grid,
+              may-diverge = true (a run that diverges is a result, and no failure of the table's)
   columns     label, metric (of evaluations.csv or of `file`), at (a round), from (a round, of which on
               the number is the mean) or sum ("x" or "-log1p", of the numbers of all rounds), where
               ({COLUMN = TEXT}, of the file's lines), times, scale = "percent" or "log"
@@ -33,6 +34,7 @@ from shared import sweeping
 from shared.prepared_data import PREPARED
 from shared.sweeping import ROOT, Case, Refused, Sweep
 
+DIVERGED = "is not finite or above"  # in the program's message
 SUMMED = {"x": lambda x: x, "-log1p": lambda x: -math.log1p(x)}
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "reproductions"
 
@@ -139,6 +141,12 @@ def sweep_of(table, seeds, common, out):
     return Sweep(out, ROOT / table["job"],
                  [case_of(row) for row in table["rows"] if not row.get("failed")],
                  seeds_of(table, seeds), common)
+
+
+def failures_of(table, sweep):
+    """Those of the sweep's failures that the table does not allow."""
+    may = tuple(f"{case_of(row).name}, " for row in table["rows"] if row.get("may-diverge"))
+    return [text for text in sweep.failures if not (text.startswith(may) and DIVERGED in text)]
 
 
 def grids_of(table, common, out):

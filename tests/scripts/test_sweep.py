@@ -38,7 +38,8 @@ if [[ $verb == check ]]; then
   exit 0
 fi
 echo "$*" >>calls
-if [[ $lr == 9 ]]; then echo "hanse: error: it diverges" >&2; exit 1; fi
+if [[ $lr == 9 ]]; then echo "hanse: error: it fails" >&2; exit 1; fi
+if [[ $lr == 8 ]]; then echo "hanse: error: its update is not finite or above 1" >&2; exit 1; fi
 mkdir -p "$folder"
 if [[ -e wait && $verb == run ]]; then
   trap 'mkdir -p "$folder/checkpoints"; touch "$folder/checkpoints/round-000003.h5"; exit 75' USR1
@@ -194,8 +195,8 @@ class SweepTest(MadeRepository):
     def test_failures_are_shown_and_the_rest_is_run(self):
         result = self.sweep("--set", "client.lr=9,0.3")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("client.lr=9, seed 1: status 1: hanse: error: it diverges", result.stderr)
-        self.assertEqual((result.stdout + result.stderr).count("it diverges"), 1)
+        self.assertIn("client.lr=9, seed 1: status 1: hanse: error: it fails", result.stderr)
+        self.assertEqual((result.stdout + result.stderr).count("it fails"), 1)
         self.assertIn("client.lr=9, seed 1: FAILED, out/client.lr=9/seed-1.log", result.stdout)
         self.assertEqual([row[2] for row in self.table()[1:]], ["-", "31.00 %"])
         self.assertEqual(self.sweep("--set", "client.lr=0.3").returncode, 0)
@@ -287,6 +288,17 @@ class ReproduceTest(MadeRepository):
             ["fast", "2", "31.50 % (0.71)", "-", "5.5 (0)", "-"]])
         self.assertIn("What differs.", result.stdout)
         self.assertEqual(len(self.calls()), 4)
+
+    def test_rows_that_may_diverge(self):
+        """They are named, and are no failure; other failures of such a row are, and other rows'."""
+        for slow, may, status in [("8", "slow", 0), ("8", "fast", 1), ("9", "slow", 1)]:
+            with self.subTest(slow=slow, may=may):
+                text = TABLE.replace('"0.1"', f'"{slow}"')
+                self.write("scripts/reproductions/made.toml", text.replace(
+                    f'{{name = "{may}", ', f'{{name = "{may}", may-diverge = true, '))
+                result = self.reproduce("made", "--out", f"out-{slow}-{may}")
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertIn("reproduce: failed: slow, seed 1: status 1", result.stderr)
 
     def test_quick_and_seeds(self):
         self.assertIn("these numbers say nothing", self.reproduce("made", "--quick").stdout)
