@@ -257,9 +257,10 @@ class BadInput(test_bad_input.BadInput):
                     changes={"sampler.kind": "lipschitz", "model.kind": "mlp",
                              "model.hidden": 4})
 
-    def test_scaffold_with_momentum(self):
-        self.refuse("client.momentum", "scaffold",
-                    changes={"client.update": "scaffold", "client.momentum": 0.5})
+    def test_scaffold_with_kept_momentum(self):
+        self.refuse("client.optimizer-state", "scaffold",
+                    changes={"client.update": "scaffold", "client.momentum": 0.5,
+                             "client.optimizer-state": "kept"})
 
     def test_availability(self):
         self.refuse("sampler.availability", "'sometimes'", "blocks(n, rounds)",
