@@ -110,7 +110,8 @@ TEST(Scaffold, WithMomentumTheControlIsTheWeightedMean) {
     double weights = 0;
     for (int step = 0; step < steps; ++step) {
       r.loss_and_gradient(1, y, gradient);
-      // beta^0 + ... up to the last step; Nesterov's looks one further, without the first's own
+      // In v of each step t from this one on it is beta^(t - step); Nesterov's direction has it
+      // once more itself, and beta v.
       double weight = nesterov ? 1 : 0;
       for (int later = step; later < steps; ++later) {
         weight += std::pow(beta, later - step + (nesterov ? 1 : 0));

@@ -106,9 +106,10 @@ class BadJob(BadInput):
                          "client.mu (client.update=sgd)\n")
         self.refuse("aggregator.kind", "did you mean 'fedavg'", verb="check", places=ALONE,
                     arguments=["--aggregator.kind=fedavgg"])
-        for own in ("--client.update=scaffold", "--aggregator.kind=dqn-fed"):
-            self.refuse("gradient", "client.clip", verb="check", places=ALONE,
-                        arguments=[own, "--client.clip=0.9"])
+        self.refuse("plain gradient", "client.momentum", verb="check", places=ALONE,
+                    arguments=["--aggregator.kind=dqn-fed", "--client.momentum=0.9"])
+        self.refuse("scaffold corrects gradient steps", "client.clip", verb="check", places=ALONE,
+                    arguments=["--client.update=scaffold", "--client.clip=0.9"])
 
     def test_abbreviated_key_on_the_command_line(self):
         self.refuse("--client.lr-deca", "did you mean 'client.lr-decay'",
