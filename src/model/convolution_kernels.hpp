@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "hanse/base/aligned.hpp"
+#include "vector_families.hpp"
 
 namespace hanse {
 
@@ -43,8 +43,6 @@ struct Finish {
 // The kernels of one family of processors. Every sum adds its products in one order, each with one
 // rounding, so that all families have the same bits.
 struct ConvolutionKernels {
-  const char* name;
-
   // REQUIRES: pixels of x lie without gaps, x.pixel == inputs. Cost: 2 flops a product, at a core's
   // peak where `outputs` fill vectors.
   void (*convolve)(const Convolution& c, ConstImage x, const float* w, Image y,
@@ -63,10 +61,6 @@ struct ConvolutionKernels {
                  const int32_t* which, Image x);
 };
 
-// The fastest on this processor; with HANSE_KERNELS=Haswell those of AVX2.
-const ConvolutionKernels& convolution_kernels();
-
-// All that this processor can run.
-std::vector<const ConvolutionKernels*> all_convolution_kernels();
+const ConvolutionKernels& convolution_kernels(Family family = fastest_family());
 
 }  // namespace hanse

@@ -210,10 +210,10 @@ Result run(ConvolutionStack& stack, const ParameterLayout& layout, const std::ve
 
 TEST(Convolution, IsThatOfPlainLoopsInEveryFamily) {
   for (const ConvolutionCase& c : convolution_cases()) {
-    for (const ConvolutionKernels* kernels : all_convolution_kernels()) {
-      SCOPED_TRACE(::testing::PrintToString(c) + " " + kernels->name);
+    for (const Family family : families()) {
+      SCOPED_TRACE(::testing::PrintToString(c) + " " + name_of(family));
       ParameterLayout layout;
-      ConvolutionStack stack(layout, c.stages, c.shape, *kernels);
+      ConvolutionStack stack(layout, c.stages, c.shape, convolution_kernels(family));
       const auto row = whole_numbers(layout.n_params(), 4, 1);
       const auto samples = whole_numbers(c.rows * size_of(c.shape), 2, 2);
       const auto delta = whole_numbers(c.rows * output_values(c.stages, c.shape), 2, 3);
@@ -237,15 +237,15 @@ TEST(Convolution, HasTheSameBitsInEveryFamily) {
   for (const ConvolutionCase& c : convolution_cases()) {
     SCOPED_TRACE(::testing::PrintToString(c));
     std::vector<Result> results;
-    for (const ConvolutionKernels* kernels : all_convolution_kernels()) {
+    for (const Family family : families()) {
       ParameterLayout layout;
-      ConvolutionStack stack(layout, c.stages, c.shape, *kernels);
+      ConvolutionStack stack(layout, c.stages, c.shape, convolution_kernels(family));
       const auto row = normal_numbers(layout.n_params(), 1);
       const auto samples = normal_numbers(c.rows * size_of(c.shape), 2);
       const auto delta = normal_numbers(c.rows * output_values(c.stages, c.shape), 3);
       results.push_back(run(stack, layout, row, samples, delta, c.rows));
-      EXPECT_EQ(results.back().features, results.front().features) << kernels->name;
-      EXPECT_EQ(results.back().gradient, results.front().gradient) << kernels->name;
+      EXPECT_EQ(results.back().features, results.front().features) << name_of(family);
+      EXPECT_EQ(results.back().gradient, results.front().gradient) << name_of(family);
     }
   }
 }
@@ -324,9 +324,9 @@ TEST(Convolution, PoolsNanAndEqualValues) {
       {1, 2, 3, 4},    {4, 4, 4, 4},       {-1, -2, -1, -2}, {kNan, 1, 2, 3},
       {1, kNan, 9, 3}, {9, 1, kNan, kNan}, {-3, -2, -5, -2}, {0, INFINITY, kNan, INFINITY}};
   const std::vector<int32_t> places = {3, 0, 0, 0, 1, 3, 1, 2};
-  for (const ConvolutionKernels* kernels : all_convolution_kernels()) {
+  for (const Family family : families()) {
     for (const bool rectify : {false, true}) {
-      SCOPED_TRACE(kernels->name);
+      SCOPED_TRACE(name_of(family));
       const auto channels = std::ssize(windows);
       std::vector<float> x(std::size_t(4 * channels + kReadAhead)), y(windows.size());
       for (std::size_t c = 0; c < windows.size(); ++c) {
@@ -335,7 +335,8 @@ TEST(Convolution, PoolsNanAndEqualValues) {
       }
       std::vector<int32_t> which(windows.size());
       const ConstImage image{x.data(), channels, 2 * channels};
-      kernels->pool(1, 1, channels, image, {y.data(), channels, channels}, rectify, which.data());
+      convolution_kernels(family).pool(1, 1, channels, image, {y.data(), channels, channels},
+                                       rectify, which.data());
       EXPECT_EQ(which, places);
       for (std::size_t c = 0; c < windows.size(); ++c) {
         const float largest = windows[c][std::size_t(places[c])];
@@ -351,10 +352,11 @@ TEST(Convolution, PoolsNanAndEqualValues) {
 
 // As torch's ReLU: the convolution behind it gets NaN, and takes a delta back to it.
 TEST(Convolution, NanPassesTheReluInEveryFamily) {
-  for (const ConvolutionKernels* kernels : all_convolution_kernels()) {
-    SCOPED_TRACE(kernels->name);
+  for (const Family family : families()) {
+    SCOPED_TRACE(name_of(family));
     ParameterLayout layout;
-    ConvolutionStack stack(layout, {{1, 3, 0, false}, {1, 3, 0, false}}, {1, 5, 5}, *kernels);
+    ConvolutionStack stack(layout, {{1, 3, 0, false}, {1, 3, 0, false}}, {1, 5, 5},
+                           convolution_kernels(family));
     const std::vector<float> row(std::size_t(layout.n_params()), 1.0F);
     std::vector<float> sample(25, 1.0F), gradient(row.size());
     sample[0] = std::numeric_limits<float>::quiet_NaN();

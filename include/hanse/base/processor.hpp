@@ -1,8 +1,9 @@
 // What this processor can do.
 #pragma once
 
-// Of a function that uses them, to be called where has_avx512() says so.
+// Of a function that uses them, to be called where has_avx512() and has_avx2() say so.
 #if defined(__x86_64__)
+#define HANSE_AVX2 __attribute__((target("avx2,fma")))
 #define HANSE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif
 
@@ -13,6 +14,15 @@ inline bool has_avx512() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+// AVX2 and FMA.
+inline bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
   return false;
 #endif

@@ -1,0 +1,122 @@
+// What vector kernels are written with, once for each family of processors: namespaces avx2, avx512
+// and plain have a Vector of kLanes floats, what loads, stores and computes it, and kSums, the sums
+// that fit into its registers beside the factors. A kernel's loops stand in a file of their own,
+// which is included inside each of these namespaces, and HANSE_FAMILY stands before every function
+// of it:
+//
+//   namespace hanse::avx512 {
+//   #define HANSE_FAMILY HANSE_AVX512
+//   #include "convolution_loops.inc"
+//   #undef HANSE_FAMILY
+//   }
+//
+// Each operation rounds once, so that loops which add in one order have the same bits in all
+// families.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "hanse/base/processor.hpp"
+
+#define HANSE_INLINE inline __attribute__((always_inline))
+
+namespace hanse {
+
+enum class Family { kPlain, kAvx2, kAvx512 };
+
+// That this processor can run, the fastest first.
+std::vector<Family> families();
+
+// The first of them; with HANSE_KERNELS=Haswell that of AVX2.
+Family fastest_family();
+
+const char* name_of(Family family);  // "AVX-512"
+
+#if defined(__x86_64__)
+
+namespace avx2 {
+#define HANSE_FAMILY HANSE_AVX2
+using Vector = __m256;
+constexpr int64_t kLanes = 8;
+constexpr int kSums = 12;  // of 16 registers
+HANSE_FAMILY HANSE_INLINE Vector load(const float* from) { return _mm256_loadu_ps(from); }
+HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm256_storeu_ps(to, v); }
+HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
+  float values[kLanes];
+  store(values, v);
+  for (int64_t i = 0; i < n; ++i) to[i] = values[i];
+}
+HANSE_FAMILY HANSE_INLINE Vector broadcast(float value) { return _mm256_set1_ps(value); }
+HANSE_FAMILY HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+HANSE_FAMILY HANSE_INLINE Vector at_least_zero(Vector v) {
+  return _mm256_max_ps(_mm256_setzero_ps(), v);
+}
+HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
+  return _mm256_and_ps(v, _mm256_cmp_ps(gate, _mm256_setzero_ps(), _CMP_NLE_UQ));
+}
+#include "vector_tiles.inc"
+#undef HANSE_FAMILY
+}  // namespace avx2
+
+namespace avx512 {
+#define HANSE_FAMILY HANSE_AVX512
+using Vector = __m512;
+constexpr int64_t kLanes = 16;
+constexpr int kSums = 24;  // of 32 registers
+HANSE_FAMILY HANSE_INLINE Vector load(const float* from) { return _mm512_loadu_ps(from); }
+HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm512_storeu_ps(to, v); }
+HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << n) - 1U), v);
+}
+HANSE_FAMILY HANSE_INLINE Vector broadcast(float value) { return _mm512_set1_ps(value); }
+HANSE_FAMILY HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+HANSE_FAMILY HANSE_INLINE Vector at_least_zero(Vector v) {
+  return _mm512_maskz_max_ps(0xffff, _mm512_setzero_ps(), v);  // the second where one is NaN
+}
+HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(gate, _mm512_setzero_ps(), _CMP_NLE_UQ), v);
+}
+#include "vector_tiles.inc"
+#undef HANSE_FAMILY
+}  // namespace avx512
+
+#endif
+
+// For other processors, and to compare with.
+namespace plain {
+#define HANSE_FAMILY
+constexpr int64_t kLanes = 4;
+constexpr int kSums = 12;
+using Vector = float __attribute__((vector_size(16)));
+HANSE_INLINE Vector load(const float* from) {
+  Vector v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
+  std::memcpy(to, &v, static_cast<std::size_t>(n) * sizeof(float));
+}
+HANSE_INLINE void store(float* to, Vector v) { store_first(to, v, kLanes); }
+HANSE_INLINE Vector broadcast(float value) { return Vector{} + value; }
+HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
+  for (int64_t i = 0; i < kLanes; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+HANSE_INLINE Vector at_least_zero(Vector v) { return v < 0 ? Vector{} : v; }
+HANSE_INLINE Vector unless_gated(Vector v, Vector gate) { return gate <= 0 ? Vector{} : v; }
+#include "vector_tiles.inc"
+#undef HANSE_FAMILY
+}  // namespace plain
+
+}  // namespace hanse
