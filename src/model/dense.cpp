@@ -82,18 +82,13 @@ float* DenseStack::backward(const float* row, const GradientTarget& target) {
     const float* x = l > 0 ? layers_[l - 1].output.data() : input_;
     const float scale = l > 0 ? layers_[l - 1].backward_scale : rectified_scale_;
     float* delta_x = l > 0 || options_.rectify_input ? grow(delta_[l % 2], rows_ * in) : nullptr;
-    const auto add_delta_x = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-      if (delta_x == nullptr) return;
-      multiply(rows_, n_in, n_out, 1.0f, {delta + o, out}, {row + layer.weight + o * in + i, in},
-               o == 0 ? 0.0f : 1.0f, delta_x + i, in);
-    };
     target.add({.offset = layer.weight,
                 .out = out,
                 .in = in,
                 .samples = rows_,
                 .deltas = delta,
                 .inputs = x},
-               add_delta_x);
+               row + layer.weight, delta_x);
     if (options_.bias) {
       sum_rows(delta, rows_, out, bias_delta_.data());
       target.add(layer.bias, bias_delta_.data(), out);

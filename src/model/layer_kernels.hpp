@@ -9,6 +9,7 @@
 
 #include <cblas.h>
 
+#include "dense_kernels.hpp"
 #include "hanse/model/weight_gradient.hpp"
 
 namespace hanse {
@@ -58,6 +59,7 @@ inline void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix&
 // y [rows, out] <- y + x W^T, x [rows, in], W [out, in].
 inline void add_product(int64_t rows, int64_t out, int64_t in, const float* x, const float* w,
                         float* y) {
+  if (is_streamed(rows, out, in)) return add_streamed_product(rows, out, in, x, w, y);
   for_each_tile(rows, out, in, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
     multiply(rows, n_out, n_in, 1.0F, {x + i, in}, {w + o * in + i, in, CblasTrans}, 1.0F, y + o,
              out);

@@ -19,11 +19,20 @@ struct DenseCase {
 
 const std::vector<DenseCase>& dense_cases() {
   static const std::vector<DenseCase> cases = {
-      {"linear", {}, 1, 2, 1},         {"linear", {}, 784, 10, 10},
-      {"linear", {}, 37, 3, 257},      {"linear", {}, 1021, 67, 61},  // tiles with rests
-      {"mlp", {1}, 1, 2, 1},           {"mlp", {200}, 784, 10, 20},   // tiles
-      {"mlp", {33, 17, 5}, 19, 7, 13}, {"mlp", {131}, 997, 62, 1},
-      {"mlp", {301, 40}, 777, 11, 65}, {"mlp", {129, 67}, 1531, 3, 23},
+      {"linear", {}, 1, 2, 1},
+      {"linear", {}, 784, 10, 10},
+      {"linear", {}, 37, 3, 257},
+      {"linear", {}, 1021, 67, 61},  // tiles with rests
+      {"mlp", {1}, 1, 2, 1},
+      {"mlp", {200}, 784, 10, 20},  // tiles
+      {"mlp", {33, 17, 5}, 19, 7, 13},
+      {"mlp", {131}, 997, 62, 1},
+      {"mlp", {301, 40}, 777, 11, 65},
+      {"mlp", {129, 67}, 1531, 3, 23},
+      // Weights above 1 MiB: parts with rests, all rows that are taken, and one.
+      {"mlp", {1040, 263}, 16, 5, 21},
+      {"mlp", {528, 500}, 8, 3, 64},
+      {"mlp", {8208, 33}, 5, 2, 1},
   };
   return cases;
 }

@@ -1,0 +1,42 @@
+// Products of a batch of few rows with a weight [out, in] that no cache beside the core holds, with
+// AVX-512. Each pass reads the weight from memory once and computes meanwhile: what comes next is
+// fetched while a part is multiplied, which OpenBLAS does not do for few rows. With 20 rows of 3136
+// inputs and 2048 outputs the passes of a step take 0.74 times as long.
+#pragma once
+
+#include <cstdint>
+
+#include <cblas.h>
+
+#include "hanse/model/weight_gradient.hpp"
+
+namespace hanse {
+
+// to <- keep to + scale the gradient of w, both [out, in]; they may be the same.
+struct WeightStep {
+  const float* w;
+  float* to;
+  float keep = 0;  // 0: the old values are never read
+  float scale = 1;
+};
+
+inline constexpr int64_t kStreamedRows = 64;
+
+// Has this processor the kernels, and does OpenBLAS use AVX-512, too?
+bool can_stream();
+
+// Are they faster than OpenBLAS? They take whole vectors of inputs, and one thread.
+inline bool is_streamed(int64_t rows, int64_t out, int64_t in) {
+  constexpr int64_t kCachedFloats = 256 << 10;  // 1 MiB
+  return out * in > kCachedFloats && rows <= kStreamedRows && in % 16 == 0 &&
+         openblas_get_num_threads() == 1 && can_stream();
+}
+
+// y [rows, out] += x [rows, in] w^T. REQUIRES, as the next: is_streamed(rows, out, in).
+void add_streamed_product(int64_t rows, int64_t out, int64_t in, const float* x, const float* w,
+                          float* y);
+
+// dx [samples, in] <- deltas w, and then the step, part by part.
+void descend_streamed(const WeightGradient& g, const WeightStep& step, float* dx);
+
+}  // namespace hanse
