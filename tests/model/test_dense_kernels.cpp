@@ -1,0 +1,135 @@
+// Products that stream a weight against plain loops in float64. All values are small whole numbers
+// and the scales powers of two: every sum is exact.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/processor.hpp"
+#include "hanse/base/random.hpp"
+#include "model/dense_kernels.hpp"
+
+namespace hanse {
+namespace {
+
+struct Sizes {
+  int64_t rows, out, in;
+};
+
+// Rows that make parts of all sizes, outputs that are no whole panel, inputs with single vectors
+// behind the last four.
+std::vector<Sizes> all_sizes() {
+  std::vector<Sizes> sizes = {{20, 2048, 3136}};
+  for (const int64_t rows : {1, 2, 3, 5, 6, 7, 12, 13, 17, 23, 63, 64}) {
+    sizes.push_back({rows, 61, 80});
+    sizes.push_back({rows, 129, 64});
+    sizes.push_back({rows, 3, 16});
+  }
+  return sizes;
+}
+
+std::vector<float> whole_numbers(int64_t n, uint64_t seed) {
+  RandomStream random(seed, Purpose::kData);
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(random.below(9)) - 4.0F);
+  return values;
+}
+
+class DenseKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_avx512()) GTEST_SKIP() << "this processor has no AVX-512";
+  }
+};
+
+TEST_F(DenseKernels, AddTheProductOfPlainLoops) {
+  for (const auto& [rows, out, in] : all_sizes()) {
+    SCOPED_TRACE(::testing::PrintToString(std::vector{rows, out, in}));
+    const auto x = whole_numbers(rows * in, 1), w = whole_numbers(out * in, 2);
+    const auto before = whole_numbers(rows * out, 3);
+    auto y = before;
+    add_streamed_product(rows, out, in, x.data(), w.data(), y.data());
+    auto expected = before;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = 0; o < out; ++o) {
+        double sum = 0;
+        for (int64_t i = 0; i < in; ++i) {
+          sum += double{x[std::size_t(r * in + i)]} * double{w[std::size_t(o * in + i)]};
+        }
+        expected[std::size_t(r * out + o)] += static_cast<float>(sum);
+      }
+    }
+    EXPECT_EQ(y, expected);
+  }
+}
+
+struct Descent {
+  std::vector<float> to, dx;
+};
+
+Descent plain_descent(const Sizes& s, const std::vector<float>& d, const std::vector<float>& x,
+                      const std::vector<float>& w, const std::vector<float>& before, float keep,
+                      float scale) {
+  Descent result{std::vector<float>(w.size()), std::vector<float>(x.size())};
+  for (int64_t r = 0; r < s.rows; ++r) {
+    for (int64_t o = 0; o < s.out; ++o) {
+      const float delta = d[std::size_t(r * s.out + o)];
+      for (int64_t i = 0; i < s.in; ++i) {
+        result.dx[std::size_t(r * s.in + i)] += delta * w[std::size_t(o * s.in + i)];
+        result.to[std::size_t(o * s.in + i)] += delta * x[std::size_t(r * s.in + i)];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    result.to[i] = scale * result.to[i] + (keep == 0 ? 0.0F : keep * before[i]);
+  }
+  return result;
+}
+
+TEST_F(DenseKernels, DescendAsPlainLoops) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const Sizes& s : all_sizes()) {
+    SCOPED_TRACE(::testing::PrintToString(std::vector{s.rows, s.out, s.in}));
+    const auto d = whole_numbers(s.rows * s.out, 4), x = whole_numbers(s.rows * s.in, 5);
+    const auto w = whole_numbers(s.out * s.in, 6), other = whole_numbers(s.out * s.in, 7);
+    const WeightGradient g{.offset = 0,
+                           .out = s.out,
+                           .in = s.in,
+                           .samples = s.rows,
+                           .deltas = d.data(),
+                           .inputs = x.data()};
+    const auto expect = [&](const std::vector<float>& weight, std::vector<float>& to, float keep,
+                            float scale) {
+      const Descent expected = plain_descent(s, d, x, weight, to, keep, scale);
+      std::vector<float> dx(x.size(), kNan);  // what stands there is not read
+      const float* from = &weight == &w ? to.data() : weight.data();
+      descend_streamed(g, {from, to.data(), keep, scale}, dx.data());
+      EXPECT_EQ(dx, expected.dx);
+      EXPECT_EQ(to, expected.to);
+    };
+    auto row = w;
+    expect(w, row, 0.5F, -0.25F);  // a step on the weight itself
+    row = w;
+    expect(w, row, 0, 1);  // its gradient in its place
+    std::vector<float> gradient(w.size(), kNan);
+    expect(other, gradient, 0, 1);
+  }
+}
+
+TEST(StreamedWeights, AreLargerThanACacheAndHaveFewRows) {
+  if (!can_stream()) GTEST_SKIP() << "OpenBLAS uses no AVX-512 here";
+  const int before = openblas_get_num_threads();
+  openblas_set_num_threads(1);
+  EXPECT_TRUE(is_streamed(20, 2048, 3136));
+  EXPECT_FALSE(is_streamed(65, 2048, 3136));
+  EXPECT_FALSE(is_streamed(20, 512, 512));
+  EXPECT_FALSE(is_streamed(20, 2048, 3137));
+  openblas_set_num_threads(2);
+  EXPECT_FALSE(is_streamed(20, 2048, 3136));
+  openblas_set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace hanse
