@@ -115,53 +115,55 @@ void add_product(int64_t rows, int64_t out, int64_t in, const float* x, const fl
   }
 }
 
-// Of the outputs [o, o + outputs) and the inputs [i, end), N vectors at a time.
-template <int N>
-void descend_part(const WeightGradient& g, const WeightStep& step, float* dx, int64_t o,
-                  int64_t outputs, int64_t i, int64_t end) {
-  const Parts rows(g.samples, kMost<N>), lines(outputs, kMost<N>);
-  for (; i < end; i += N * kLanes) {
-    const int64_t part = o * g.in + i;
+// Calls f.template operator()<N>(first) for groups of N vectors of a tile's inputs.
+template <class F>
+void visit_inputs(const WeightTile& tile, F f) {
+  int64_t i = tile.i;
+  const int64_t end = tile.i + tile.inputs;
+  for (; i + 4 * kLanes <= end; i += 4 * kLanes) f.template operator()<4>(i);
+  for (; i < end; i += kLanes) f.template operator()<1>(i);
+}
+
+void take_back(const WeightGradient& g, const float* w, const WeightTile& tile, float* dx) {
+  const Parts rows(g.samples, kMost<4>);
+  visit_inputs(tile, [&]<int N>(int64_t i) {
+    const float* part = w + tile.o * g.in + i;
     rows.visit([&](int64_t r, int64_t number) {
-      const TileOfSums tile{.x = g.deltas + r * g.out + o,
+      const TileOfSums sums{.x = g.deltas + r * g.out + tile.o,
                             .x_pixel = g.out,
                             .rows = 1,
-                            .length = outputs,
-                            .w = step.w + part,
+                            .length = tile.outputs,
+                            .w = part,
                             .line = g.in,
                             .y = dx + r * g.in + i,
                             .y_pixel = g.in,
                             .last = kLanes,
-                            .add = o > 0,
-                            .fetch = step.w + part + N * kLanes,
+                            .add = tile.o > 0,
+                            .fetch = part + N * kLanes,
                             .fetch_line = g.in};
-      kSumTiles<N, true>[static_cast<std::size_t>(number - 1)](tile);
+      kSumTiles<N, true>[static_cast<std::size_t>(number - 1)](sums);
     });
-    lines.visit([&](int64_t line, int64_t number) {
-      const TileOfWeights tile{.x = g.deltas + o + line,
+  });
+}
+
+void multiply_tile(const WeightGradient& g, const WeightTile& tile, float scale, float keep,
+                   float* c, int64_t c_line) {
+  const Parts outputs(tile.outputs, kMost<4>);
+  visit_inputs(tile, [&]<int N>(int64_t i) {
+    outputs.visit([&](int64_t first, int64_t number) {
+      const TileOfWeights sums{.x = g.deltas + tile.o + first,
                                .x_pixel = g.out,
                                .d = g.inputs + i,
                                .d_pixel = g.in,
                                .rows = 1,
                                .width = g.samples,
-                               .gradient = step.to + part + line * g.in,
-                               .line = g.in,
-                               .keep = step.keep,
-                               .scale = step.scale};
-      kWeightTiles<N>[static_cast<std::size_t>(number - 1)](tile);
+                               .gradient = c + first * c_line + i - tile.i,
+                               .line = c_line,
+                               .keep = keep,
+                               .scale = scale};
+      kWeightTiles<N>[static_cast<std::size_t>(number - 1)](sums);
     });
-  }
-}
-
-void descend(const WeightGradient& g, const WeightStep& step, float* dx) {
-  constexpr int64_t kOutputs = 60;  // of a part: with 64 inputs it stays in the first cache
-  constexpr int N = 4;
-  const int64_t wide = g.in / (N * kLanes) * (N * kLanes);
-  for (int64_t o = 0; o < g.out; o += kOutputs) {
-    const int64_t outputs = std::min(kOutputs, g.out - o);
-    descend_part<N>(g, step, dx, o, outputs, 0, wide);
-    descend_part<1>(g, step, dx, o, outputs, wide, g.in);
-  }
+  });
 }
 
 }  // namespace
@@ -178,15 +180,23 @@ void add_streamed_product(int64_t rows, int64_t out, int64_t in, const float* x,
   avx512::add_product(rows, out, in, x, w, y);
 }
 
-void descend_streamed(const WeightGradient& g, const WeightStep& step, float* dx) {
-  avx512::descend(g, step, dx);
+void take_back_streamed(const WeightGradient& g, const float* w, const WeightTile& tile,
+                        float* dx) {
+  avx512::take_back(g, w, tile, dx);
+}
+
+void multiply_streamed_tile(const WeightGradient& g, const WeightTile& tile, float scale,
+                            float keep, float* c, int64_t c_line) {
+  avx512::multiply_tile(g, tile, scale, keep, c, c_line);
 }
 
 #else
 
 bool can_stream() { return false; }
 void add_streamed_product(int64_t, int64_t, int64_t, const float*, const float*, float*) {}
-void descend_streamed(const WeightGradient&, const WeightStep&, float*) {}
+void take_back_streamed(const WeightGradient&, const float*, const WeightTile&, float*) {}
+void multiply_streamed_tile(const WeightGradient&, const WeightTile&, float, float, float*,
+                            int64_t) {}
 
 #endif
 

@@ -12,15 +12,13 @@
 
 namespace hanse {
 
-// to <- keep to + scale the gradient of w, both [out, in]; they may be the same.
-struct WeightStep {
-  const float* w;
-  float* to;
-  float keep = 0;  // 0: the old values are never read
-  float scale = 1;
+// The outputs [o, o + outputs) and the inputs [i, i + inputs) of a weight.
+struct WeightTile {
+  int64_t o, outputs, i, inputs;
 };
 
 inline constexpr int64_t kStreamedRows = 64;
+inline constexpr WeightTile kStreamedTile = {0, 60, 0, 1024};  // stays in the second cache
 
 // Has this processor the kernels, and does OpenBLAS use AVX-512, too?
 bool can_stream();
@@ -32,11 +30,17 @@ inline bool is_streamed(int64_t rows, int64_t out, int64_t in) {
          openblas_get_num_threads() == 1 && can_stream();
 }
 
-// y [rows, out] += x [rows, in] w^T. REQUIRES, as the next: is_streamed(rows, out, in).
+// y [rows, out] += x [rows, in] w^T. REQUIRES, as the others: is_streamed(rows, out, in).
 void add_streamed_product(int64_t rows, int64_t out, int64_t in, const float* x, const float* w,
                           float* y);
 
-// dx [samples, in] <- deltas w, and then the step, part by part.
-void descend_streamed(const WeightGradient& g, const WeightStep& step, float* dx);
+// dx [samples, in] <- deltas w of the tile with the first output, += of the others. REQUIRES, as
+// the next: whole vectors of inputs, and at most kStreamedTile.outputs.
+void take_back_streamed(const WeightGradient& g, const float* w, const WeightTile& tile, float* dx);
+
+// c [outputs, c_line] <- keep c + scale times the tile of the gradient; keep 0: the old values are
+// never read.
+void multiply_streamed_tile(const WeightGradient& g, const WeightTile& tile, float scale,
+                            float keep, float* c, int64_t c_line);
 
 }  // namespace hanse

@@ -33,13 +33,8 @@ struct GradientTarget {
   // Applies a weight's, and dx [samples, in] <- deltas w, of w before it changes; null: nothing.
   void add(const WeightGradient& g, const float* w, float* dx) const {
     if (dx == nullptr) return add(g);
-    const bool is_update = step == nullptr && record == nullptr;
-    if (is_update && is_streamed(g.samples, g.out, g.in)) {
-      return descend_streamed(g, {w, update.row + g.offset, update.keep, update.scale}, dx);
-    }
     add(g, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
-      multiply(g.samples, n_in, n_out, 1.0F, {g.deltas + o, g.out}, {w + o * g.in + i, g.in},
-               o == 0 ? 0.0F : 1.0F, dx + i, g.in);
+      take_back_tile(g, w, o, n_out, i, n_in, dx);
     });
   }
 

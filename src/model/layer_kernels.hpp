@@ -31,7 +31,10 @@ template <class F>
 void for_each_tile(int64_t rows, int64_t out, int64_t in, F f) {
   constexpr int64_t kLimit = 1000000;
   int64_t n_out = out, n_in = in;  // of a tile
-  if (rows * out * in > kLimit && rows <= 64 && openblas_get_num_threads() == 1) {
+  if (is_streamed(rows, out, in)) {
+    n_out = kStreamedTile.outputs;
+    n_in = kStreamedTile.inputs;
+  } else if (rows * out * in > kLimit && rows <= 64 && openblas_get_num_threads() == 1) {
     n_out = std::min<int64_t>(out, 32);
     n_in = std::min(in, kLimit / (rows * n_out) / 16 * 16);
   }
@@ -84,8 +87,22 @@ inline void sum_rows(const float* values, int64_t rows, int64_t width, float* __
 // c [n_out, n_in] <- keep c + scale times the tile at (o, i) of a weight's gradient.
 inline void multiply_tile(const WeightGradient& g, int64_t o, int64_t n_out, int64_t i,
                           int64_t n_in, float scale, float keep, float* c, int64_t c_stride) {
+  if (is_streamed(g.samples, g.out, g.in)) {
+    return multiply_streamed_tile(g, {o, n_out, i, n_in}, scale, keep, c, c_stride);
+  }
   multiply(n_out, n_in, g.samples, scale, {g.deltas + o, g.out, CblasTrans}, {g.inputs + i, g.in},
            keep, c, c_stride);
+}
+
+// dx [samples, in] <- deltas w, w [out, in], for all tiles with the first output; then += of
+// others.
+inline void take_back_tile(const WeightGradient& g, const float* w, int64_t o, int64_t n_out,
+                           int64_t i, int64_t n_in, float* dx) {
+  if (is_streamed(g.samples, g.out, g.in)) {
+    return take_back_streamed(g, w, {o, n_out, i, n_in}, dx);
+  }
+  multiply(g.samples, n_in, n_out, 1.0F, {g.deltas + o, g.out}, {w + o * g.in + i, g.in},
+           o == 0 ? 0.0F : 1.0F, dx + i, g.in);
 }
 
 // row <- keep row + scale gradient, part by part.

@@ -1,5 +1,6 @@
 // Products that stream a weight against plain loops in float64. All values are small whole numbers
 // and the scales powers of two: every sum is exact.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -88,6 +89,18 @@ Descent plain_descent(const Sizes& s, const std::vector<float>& d, const std::ve
   return result;
 }
 
+// Of all of a weight.
+std::vector<WeightTile> tiles(const Sizes& s) {
+  std::vector<WeightTile> found;
+  const auto& [zero, outputs, first, inputs] = kStreamedTile;
+  for (int64_t o = 0; o < s.out; o += outputs) {
+    for (int64_t i = 0; i < s.in; i += inputs) {
+      found.push_back({o, std::min(outputs, s.out - o), i, std::min(inputs, s.in - i)});
+    }
+  }
+  return found;
+}
+
 TEST_F(DenseKernels, DescendAsPlainLoops) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const Sizes& s : all_sizes()) {
@@ -105,7 +118,11 @@ TEST_F(DenseKernels, DescendAsPlainLoops) {
       const Descent expected = plain_descent(s, d, x, weight, to, keep, scale);
       std::vector<float> dx(x.size(), kNan);  // what stands there is not read
       const float* from = &weight == &w ? to.data() : weight.data();
-      descend_streamed(g, {from, to.data(), keep, scale}, dx.data());
+      for (const WeightTile& tile : tiles(s)) {
+        take_back_streamed(g, from, tile, dx.data());
+        float* c = to.data() + tile.o * s.in + tile.i;
+        multiply_streamed_tile(g, tile, scale, keep, c, s.in);
+      }
       EXPECT_EQ(dx, expected.dx);
       EXPECT_EQ(to, expected.to);
     };
