@@ -49,9 +49,10 @@ herr_t close_file(H5FD_t* file) {
   return 0;
 }
 
-// The features of the library's own driver: the files are the same.
+// The features of the library's own driver, and so the same files, but for the sieve: it would
+// write what stands beside a part of a dataset again, and another process may have changed it.
 herr_t query(const H5FD_t*, unsigned long* features) {
-  *features = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+  *features = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA |
               H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |
               H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
   return 0;

@@ -263,17 +263,11 @@ File File::open_to_read(const std::string& path) {
       path, nullptr};
 }
 
-File File::open_to_write(const std::string& path, const void* mpi_comm) {
+File File::open_to_write(const std::string& path) {
   const Handle access = access_properties(path);
   auto error = std::make_unique<int>(0);
-  if (mpi_comm) {
-    check(H5Pset_fapl_mpio(access.id(), *static_cast<const MPI_Comm*>(mpi_comm), MPI_INFO_NULL),
-          "set MPI-IO up", path);
-  } else {
-    check(use_quiet_driver(access.id(), error.get()), "set the driver up", path);
-  }
-  return {Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose,
-                 mpi_comm ? "open the file through MPI-IO" : "open the file", path),
+  check(use_quiet_driver(access.id(), error.get()), "set the driver up", path);
+  return {Handle(H5Fopen(path.c_str(), H5F_ACC_RDWR, access.id()), H5Fclose, "open the file", path),
           path, std::move(error)};
 }
 

@@ -67,7 +67,7 @@ std::string temporary_path(const std::string& folder, int64_t round) {
 
 void remove_temporaries(const std::string& folder) {
   for (const auto& name : names_in(folder)) {
-    // MPI-IO, too, makes files for a moment: NAME.locktest.RANK.
+    // Older versions wrote through MPI-IO, which makes files for a moment: NAME.locktest.RANK.
     const bool is_temporary =
         name.starts_with("." + kPrefix) && name.find(kTemporarySuffix) != std::string::npos;
     if (is_temporary) remove_file(folder + "/" + name);

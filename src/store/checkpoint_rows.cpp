@@ -120,8 +120,7 @@ void write_own_rows(hdf5::File& file, const Directory& directory, const ClientSt
   rows.close();
 }
 
-// Opening through MPI-IO is collective and cannot be left by one rank: what can fail on a single
-// one, a folder that its host does not see, is found before.
+// A host that does not see the file, or another one of that name, is told from a full disk.
 void require_visible(const std::string& path, int64_t bytes) {
   int64_t seen = -1;
   std::string reason;
@@ -136,25 +135,15 @@ void require_visible(const std::string& path, int64_t bytes) {
                 "run.out must be on a file system that all hosts share");
 }
 
-// Every rank its own rows at once.
-// A rank that cannot open the file leaves the others waiting for it in MPI-IO, where they cannot be
-// told: then all end.
-hdf5::File open_together(const std::string& path, Communicator& comm) {
-  if (comm.size() == 1) return hdf5::File::open_to_write(path);
-  try {
-    return hdf5::File::open_to_write(path, comm.native());
-  } catch (const IoError& error) {
-    throw CommError(error.what(), comm.rank(), errno);
-  }
-}
-
+// Every rank its own rows at once, each with a file of its own that it has open: a rank that fails
+// leaves no other one waiting, as it would in a file that MPI-IO has opened for all.
 void write_rows_at_once(const std::string& path, int64_t file_bytes, const Directory& directory,
                         const ClientStateStore* clients, Communicator& comm) {
   agree_on(comm, [&] { require_visible(path, file_bytes); });
   agree_on(comm, [&] {
     {
       const hdf5::Section section;
-      hdf5::File file = open_together(path, comm);
+      hdf5::File file = hdf5::File::open_to_write(path);
       write_own_rows(file, directory, clients);
       file.close();
     }
@@ -218,7 +207,7 @@ void write_rows_through_root(const std::string& path, const Directory& directory
 void write_rows(const std::string& path, int64_t file_bytes, const Directory& directory,
                 const ClientStateStore* clients, Communicator& comm) {
   if (directory.rows() == 0 || directory.width <= 0) return;
-  if (comm.size() == 1 || (comm.native() && directory.width >= kShortRowFloats)) {
+  if (comm.size() == 1 || directory.width >= kShortRowFloats) {
     comm.bcast(std::span(&file_bytes, 1), 0);
     write_rows_at_once(path, file_bytes, directory, clients, comm);
   } else {

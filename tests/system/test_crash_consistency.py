@@ -166,7 +166,11 @@ class EveryCall(hanse.Case):
             calls.pop()  # the rank that ends last makes it, another one each time
         if rank in (None, 0):
             self.check_lines_are_on_disk(calls, straight)
-        else:  # the other rank waits for it in MPI-IO
+        if rank is not None:  # the other rank hears of it, and does not wait
+            names = [name if path.endswith(".h5.tmp") else None for name, path in calls]
+            room = names.index("fallocate") if rank == 0 else 0
+            check("ENOSPC", names.index("pwrite", room) + 1, "row-not-written")
+        if rank == 1:
             opened = [name == "open" and path.endswith(".h5.tmp") for name, path in calls]
             check("EIO", opened.index(True) + 1, "not-opened")
         self.check_all(calls, ways, check)

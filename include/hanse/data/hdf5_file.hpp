@@ -145,8 +145,8 @@ class File {
   // In place of `path`. A user block has 0 or 512 bytes; datasets start at multiples of alignment.
   static File create(const std::string& path, int64_t user_block_bytes = 0, int64_t alignment = 1);
   static File open_to_read(const std::string& path);
-  // `mpi_comm`: an MPI_Comm, for MPI-IO: collective.
-  static File open_to_write(const std::string& path, const void* mpi_comm = nullptr);
+  // Several processes may have a file open so, and write parts of its datasets that do not overlap.
+  static File open_to_write(const std::string& path);
 
   Id id() const { return handle_.id(); }
   const std::string& path() const { return path_; }
@@ -182,7 +182,7 @@ class File {
   std::optional<std::string> read_text_attribute(const std::string& name) const;
 
   // Closes now. Only here a write that failed is reported: until it returns, nothing is known to be
-  // in the file. Collective when opened so.
+  // in the file.
   void close();
 
  private:
