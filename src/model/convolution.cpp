@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include <cblas.h>
-
 #include "layer_kernels.hpp"
+#include "shares.hpp"
 
 namespace hanse {
 
@@ -156,18 +154,11 @@ void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parame
 
 template <class F>
 void ConvolutionStack::for_each_image(F f) {
-  const int64_t threads =
-      std::max<int64_t>(1, std::min<int64_t>(rows_, openblas_get_num_threads()));
-  while (std::ssize(workspaces_) < threads) workspaces_.push_back(make_workspace());
-  const auto work = [&](int64_t thread) {
-    for (int64_t image = rows_ * thread / threads; image < rows_ * (thread + 1) / threads;
-         ++image) {
-      f(workspaces_[static_cast<std::size_t>(thread)], image);
-    }
-  };
-  std::vector<std::jthread> others;
-  for (int64_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
-  work(0);
+  while (std::ssize(workspaces_) < number_of_shares(rows_)) workspaces_.push_back(make_workspace());
+  in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
+    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
+    for (int64_t image = first; image < end; ++image) f(work, image);
+  });
 }
 
 Image ConvolutionStack::behind(std::size_t s, int64_t image, Images& output) {
