@@ -11,22 +11,11 @@ namespace hanse {
 
 namespace {
 
-// to [columns, rows] <- from [rows, columns], whose rows are `from_row` apart.
-void transpose(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to) {
-  constexpr int64_t kBlock = 16;  // columns, whose lines stay in the cache
-  for (int64_t first = 0; first < columns; first += kBlock) {
-    const int64_t end = std::min(columns, first + kBlock);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = first; c < end; ++c) to[c * rows + r] = from[r * from_row + c];
-    }
-  }
-}
-
 // An image in channels-last of one [channels, height, width].
 void to_channels_last(const float* from, int64_t channels, int64_t height, int64_t width,
                       Image to) {
   for (int64_t r = 0; r < height; ++r) {
-    transpose(from + r * width, height * width, channels, width, to.data + r * to.row);
+    transpose(from + r * width, height * width, channels, width, to.data + r * to.row, channels);
   }
 }
 
@@ -192,7 +181,8 @@ const float* ConvolutionStack::forward(const float* row, const float* samples, i
                      sample_shape_[2], stages_[0].input.inside(image));
     for (std::size_t s = 0; s < stages_.size(); ++s) run_stage(work, s, image);
     transpose(work.back().output.values.data(), last.forward.outputs, last.height * last.width,
-              last.forward.outputs, features + image * last.output_size());
+              last.forward.outputs, features + image * last.output_size(),
+              last.height * last.width);
   });
   return features;
 }
@@ -337,8 +327,8 @@ const float* ConvolutionStack::forward_tangent(const float* row, const float* v)
   for_each_image([&](Workspace& work, int64_t image) {
     for (std::size_t s = 0; s < stages_.size(); ++s) tangent_of_stage(work, s, image);
     transpose(work.back().output_tangent.values.data(), last.forward.outputs,
-              last.height * last.width, last.forward.outputs,
-              features + image * last.output_size());
+              last.height * last.width, last.forward.outputs, features + image * last.output_size(),
+              last.height * last.width);
   });
   return features;
 }

@@ -6,34 +6,33 @@
 
 namespace hanse {
 
-void PackedMatrix::shape(int64_t k, int64_t n) {
+// Calls f(first column, columns, the panel, its line) for each; fills what is left of its lines.
+template <class F>
+void PackedMatrix::fill(int64_t k, int64_t n, F f) {
   k_ = k;
   n_ = n;
-  grow(panels_, k * whole_lines(n));
+  float* panel = grow(panels_, k * whole_lines(n));
+  for (int64_t first = 0; first < n; first += kPanel) {
+    const int64_t columns = std::min(kPanel, n - first), line = whole_lines(columns);
+    f(first, columns, panel, line);
+    for (int64_t row = 0; row < k; ++row, panel += line) {
+      std::fill(panel + columns, panel + line, 0.0F);
+    }
+  }
 }
 
 void PackedMatrix::load(const float* w, int64_t k, int64_t n) {
-  shape(k, n);
-  float* to = panels_.data();
-  for (int64_t first = 0; first < n; first += kPanel) {
-    const int64_t columns = std::min(kPanel, n - first), line = whole_lines(columns);
-    for (int64_t row = 0; row < k; ++row, to += line) {
-      std::copy_n(w + row * n + first, columns, to);
-      std::fill(to + columns, to + line, 0.0F);
+  fill(k, n, [&](int64_t first, int64_t columns, float* panel, int64_t line) {
+    for (int64_t row = 0; row < k; ++row) {
+      std::copy_n(w + row * n + first, columns, panel + row * line);
     }
-  }
+  });
 }
 
 void PackedMatrix::load_transposed(const float* w, int64_t n, int64_t k) {
-  shape(k, n);
-  float* to = panels_.data();
-  for (int64_t first = 0; first < n; first += kPanel) {
-    const int64_t columns = std::min(kPanel, n - first), line = whole_lines(columns);
-    for (int64_t row = 0; row < k; ++row, to += line) {
-      for (int64_t c = 0; c < columns; ++c) to[c] = w[(first + c) * k + row];
-      std::fill(to + columns, to + line, 0.0F);
-    }
-  }
+  fill(k, n, [&](int64_t first, int64_t columns, float* panel, int64_t line) {
+    transpose(w + first * k, k, columns, k, panel, line);
+  });
 }
 
 void PackedMatrix::multiply(const float* x, int64_t rows, const float* start, float* y) const {

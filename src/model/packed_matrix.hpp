@@ -32,7 +32,8 @@ class PackedMatrix {
 
  private:
   static constexpr int64_t kPanel = 32;  // columns: two vectors of AVX-512
-  void shape(int64_t k, int64_t n);
+  template <class F>
+  void fill(int64_t k, int64_t n, F f);
   void run(const float* x, int64_t rows, float* y, const float* start, bool add) const;
 
   const ConvolutionKernels* kernels_;
