@@ -49,6 +49,11 @@ using Vector = __m256;
 constexpr int64_t kLanes = 8;
 constexpr int kSums = 12;  // of 16 registers
 HANSE_FAMILY HANSE_INLINE Vector load(const float* from) { return _mm256_loadu_ps(from); }
+HANSE_FAMILY HANSE_INLINE Vector load_first(const float* from, int64_t n) {
+  float values[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) values[i] = from[i];
+  return load(values);
+}
 HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm256_storeu_ps(to, v); }
 HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
   float values[kLanes];
@@ -75,6 +80,9 @@ using Vector = __m512;
 constexpr int64_t kLanes = 16;
 constexpr int kSums = 24;  // of 32 registers
 HANSE_FAMILY HANSE_INLINE Vector load(const float* from) { return _mm512_loadu_ps(from); }
+HANSE_FAMILY HANSE_INLINE Vector load_first(const float* from, int64_t n) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << n) - 1U), from);
+}
 HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm512_storeu_ps(to, v); }
 HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << n) - 1U), v);
@@ -101,11 +109,12 @@ namespace plain {
 constexpr int64_t kLanes = 4;
 constexpr int kSums = 12;
 using Vector = float __attribute__((vector_size(16)));
-HANSE_INLINE Vector load(const float* from) {
-  Vector v;
-  std::memcpy(&v, from, sizeof v);
+HANSE_INLINE Vector load_first(const float* from, int64_t n) {
+  Vector v{};
+  std::memcpy(&v, from, static_cast<std::size_t>(n) * sizeof(float));
   return v;
 }
+HANSE_INLINE Vector load(const float* from) { return load_first(from, kLanes); }
 HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
   std::memcpy(to, &v, static_cast<std::size_t>(n) * sizeof(float));
 }

@@ -61,7 +61,9 @@ class NoLibTorch(BadInput):
         images = {"data.shape": "1,28,28"}
         self.refuse(*missing, changes={"model.kind": "resnet18", **images})
         self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
-        for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images})):
+        tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
+        for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images}),
+                              ("lstm", {"model.kind": "lstm", "model.units": 5, **tokens})):
             summary = hanse.summary(self.train(self.job(changes), name))
             self.assertEqual(summary["versions"]["libtorch"], "not used")
 

@@ -7,7 +7,7 @@
 #include "networks/cohort_forward.hpp"
 #include "networks/graph.hpp"
 #include "networks/network_forward.hpp"
-#include "networks/sequences.hpp"
+#include "sequences.hpp"
 
 namespace hanse {
 
@@ -25,6 +25,11 @@ at::Tensor sinusoidal_positions(int64_t length, int64_t d) {
     }
   }
   return positions;
+}
+
+// [rows, length]
+at::Tensor token_tensor(const Batch& batch, const SequenceSizes& sizes) {
+  return at::tensor(token_ids(batch, sizes)).view({batch.rows, sizes.length});
 }
 
 // What is dropped from, in the order of the pass.
@@ -129,7 +134,7 @@ class TransformerModel final : public GraphModel {
  protected:
   at::Tensor graph(const std::vector<at::Tensor>& leaves, const Batch& batch,
                    RandomStream* noise) override {
-    return pass_.logits(leaves, token_ids(batch, sizes_),
+    return pass_.logits(leaves, token_tensor(batch, sizes_),
                         [&](const at::Tensor& x) { return dropout(x, sizes_.dropout, noise); });
   }
 

@@ -1,7 +1,7 @@
 // Networks that read sequences of tokens: kinds lstm and transformer.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <vector>
 
 #include "makers.hpp"
 
@@ -18,7 +18,10 @@ struct SequenceSizes {
 SequenceSizes sequence_sizes(const ModelCase& c);
 inline int64_t given_or(int64_t value, int64_t preset) { return value > 0 ? value : preset; }
 
-// [rows, length] int64. Throws Error when a feature is no token.
-at::Tensor token_ids(const Batch& batch, const SequenceSizes& sizes);
+// The same with the sizes of kind lstm.
+SequenceSizes lstm_sizes(const ModelCase& c);
+
+// [rows, length]. Throws Error when a feature is no token.
+std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes);
 
 }  // namespace hanse

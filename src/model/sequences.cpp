@@ -1,4 +1,4 @@
-#include "networks/sequences.hpp"
+#include "sequences.hpp"
 
 #include <fmt/format.h>
 
@@ -30,10 +30,17 @@ SequenceSizes sequence_sizes(const ModelCase& c) {
           .dropout = options.dropout};
 }
 
-at::Tensor token_ids(const Batch& batch, const SequenceSizes& sizes) {
-  const at::Tensor tokens = at::empty({batch.rows, sizes.length}, at::kLong);
-  auto* ids = tokens.data_ptr<int64_t>();
-  for (int64_t i = 0; i < tokens.numel(); ++i) {
+SequenceSizes lstm_sizes(const ModelCase& c) {
+  SequenceSizes sizes = sequence_sizes(c);
+  sizes.embedding = given_or(sizes.embedding, 8);
+  sizes.units = given_or(sizes.units, 256);
+  sizes.layers = given_or(sizes.layers, 2);
+  return sizes;
+}
+
+std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes) {
+  std::vector<int64_t> ids(static_cast<std::size_t>(batch.rows * sizes.length));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
     const float token = batch.features[i];
     if (!is_token(token, sizes.vocabulary)) {
       throw Error(
@@ -42,7 +49,7 @@ at::Tensor token_ids(const Batch& batch, const SequenceSizes& sizes) {
     }
     ids[i] = static_cast<int64_t>(token);
   }
-  return tokens;
+  return ids;
 }
 
 }  // namespace hanse
