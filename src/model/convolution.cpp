@@ -2,35 +2,14 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include <cblas.h>
-
+#include "channels_last.hpp"
 #include "layer_kernels.hpp"
 
 namespace hanse {
 
 namespace {
-
-// to [columns, rows] <- from [rows, columns], whose rows are `from_row` apart.
-void transpose(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to) {
-  constexpr int64_t kBlock = 16;  // columns, whose lines stay in the cache
-  for (int64_t first = 0; first < columns; first += kBlock) {
-    const int64_t end = std::min(columns, first + kBlock);
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = first; c < end; ++c) to[c * rows + r] = from[r * from_row + c];
-    }
-  }
-}
-
-// An image in channels-last of one [channels, height, width].
-void to_channels_last(const float* from, int64_t channels, int64_t height, int64_t width,
-                      Image to) {
-  for (int64_t r = 0; r < height; ++r) {
-    transpose(from + r * width, height * width, channels, width, to.data + r * to.row);
-  }
-}
 
 // sum [channels] += the pixels of an image.
 void add_pixels(ConstImage image, int64_t height, int64_t width, int64_t channels,
@@ -156,18 +135,11 @@ void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parame
 
 template <class F>
 void ConvolutionStack::for_each_image(F f) {
-  const int64_t threads =
-      std::max<int64_t>(1, std::min<int64_t>(rows_, openblas_get_num_threads()));
-  while (std::ssize(workspaces_) < threads) workspaces_.push_back(make_workspace());
-  const auto work = [&](int64_t thread) {
-    for (int64_t image = rows_ * thread / threads; image < rows_ * (thread + 1) / threads;
-         ++image) {
-      f(workspaces_[static_cast<std::size_t>(thread)], image);
-    }
-  };
-  std::vector<std::jthread> others;
-  for (int64_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
-  work(0);
+  while (std::ssize(workspaces_) < shares_of(rows_)) workspaces_.push_back(make_workspace());
+  for_each_share(rows_, [&](int64_t share, int64_t first, int64_t end) {
+    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
+    for (int64_t image = first; image < end; ++image) f(work, image);
+  });
 }
 
 Image ConvolutionStack::behind(std::size_t s, int64_t image, Images& output) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 #include <cblas.h>
 
@@ -39,6 +41,23 @@ void for_each_tile(int64_t rows, int64_t out, int64_t in, F f) {
       f(o, std::min(n_out, out - o), i, std::min(n_in, in - i));
     }
   }
+}
+
+// Of rows that several threads share: as many as OpenBLAS has, one for few rows.
+inline int64_t shares_of(int64_t rows) {
+  return std::max<int64_t>(1, std::min<int64_t>(rows, openblas_get_num_threads()));
+}
+
+// Calls f(share, first row, end) for each of shares_of(rows) shares, in a thread of its own.
+template <class F>
+void for_each_share(int64_t rows, F f) {
+  const int64_t shares = shares_of(rows);
+  const auto work = [&](int64_t share) {
+    f(share, rows * share / shares, rows * (share + 1) / shares);
+  };
+  std::vector<std::jthread> others;
+  for (int64_t share = 1; share < shares; ++share) others.emplace_back(work, share);
+  work(0);
 }
 
 struct Matrix {

@@ -21,7 +21,8 @@ const TorchLibrary& load() {
       library != nullptr ? reinterpret_cast<Entry>(dlsym(library, "hanse_torch_library")) : nullptr;
   if (entry == nullptr) {
     throw InvalidArgument(std::string("LibTorch cannot be loaded: ") + dlerror(), kFile,
-                          "linear, mlp, cnn-leaf, cnn-cifar and lenet on CPUs work without it");
+                          "linear, mlp, cnn-leaf, cnn-cifar, lenet and resnet18 on CPUs work "
+                          "without it");
   }
   const TorchLibrary& found = *entry();
   found.set_threads(openblas_get_num_threads());

@@ -1,7 +1,7 @@
 // All that needs LibTorch: networks, files for Python, and what computes on GPUs.
 //
 // LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; linear, mlp, cnn-leaf,
-// cnn-cifar and lenet on CPUs need none of them. So what calls it (src/model/networks,
+// cnn-cifar, lenet and resnet18 on CPUs need none of them. So what calls it (src/model/networks,
 // src/model/device) stands in a library of its own, build/lib/hanse-torch.so, which is loaded when
 // something asks for it.
 #pragma once
@@ -50,7 +50,7 @@ struct GpuLibrary {
 
 struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
-  MakeModel make_resnet18, make_lstm, make_transformer, make_torchscript;
+  MakeModel make_lstm, make_transformer, make_torchscript;
 
   // As train_for() describes it.
   std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);
