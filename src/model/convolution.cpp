@@ -4,20 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "channels_last.hpp"
 #include "layer_kernels.hpp"
 #include "shares.hpp"
 
 namespace hanse {
 
 namespace {
-
-// An image in channels-last of one [channels, height, width].
-void to_channels_last(const float* from, int64_t channels, int64_t height, int64_t width,
-                      Image to) {
-  for (int64_t r = 0; r < height; ++r) {
-    transpose(from + r * width, height * width, channels, width, to.data + r * to.row, channels);
-  }
-}
 
 // sum [channels] += the pixels of an image.
 void add_pixels(ConstImage image, int64_t height, int64_t width, int64_t channels,

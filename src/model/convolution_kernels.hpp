@@ -43,8 +43,8 @@ struct Finish {
 // The kernels of one family of processors. Every sum adds its products in one order, each with one
 // rounding, so that all families have the same bits.
 struct ConvolutionKernels {
-  // REQUIRES: pixels of x lie without gaps, x.pixel == inputs. Cost: 2 flops a product, at a core's
-  // peak where `outputs` fill vectors.
+  // REQUIRES: pixels of x lie without gaps, x.pixel == inputs, unless the kernel is 1. Cost: 2
+  // flops a product, at a core's peak where `outputs` fill vectors.
   void (*convolve)(const Convolution& c, ConstImage x, const float* w, Image y,
                    const Finish& finish);
 

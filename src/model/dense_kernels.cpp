@@ -13,41 +13,6 @@ namespace avx512 {
 
 namespace {
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees it in its own header
-// A block of kLanes x kLanes: pairs of rows, fours of rows, then fours of lanes twice.
-HANSE_AVX512 HANSE_INLINE void transpose_block(const float* from, int64_t from_row, float* to,
-                                               int64_t to_row) {
-  __m512 r[16], t[16];
-#pragma GCC unroll 16
-  for (int k = 0; k < 16; ++k) r[k] = load(from + k * from_row);
-#pragma GCC unroll 8
-  for (int k = 0; k < 16; k += 2) {
-    t[k] = _mm512_unpacklo_ps(r[k], r[k + 1]);
-    t[k + 1] = _mm512_unpackhi_ps(r[k], r[k + 1]);
-  }
-#pragma GCC unroll 4
-  for (int k = 0; k < 16; k += 4) {
-    r[k] = _mm512_shuffle_ps(t[k], t[k + 2], 0x44);
-    r[k + 1] = _mm512_shuffle_ps(t[k], t[k + 2], 0xee);
-    r[k + 2] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0x44);
-    r[k + 3] = _mm512_shuffle_ps(t[k + 1], t[k + 3], 0xee);
-  }
-#pragma GCC unroll 4
-  for (int k = 0; k < 4; ++k) {
-    t[k] = _mm512_shuffle_f32x4(r[k], r[k + 4], 0x88);
-    t[k + 4] = _mm512_shuffle_f32x4(r[k], r[k + 4], 0xdd);
-    t[k + 8] = _mm512_shuffle_f32x4(r[k + 8], r[k + 12], 0x88);
-    t[k + 12] = _mm512_shuffle_f32x4(r[k + 8], r[k + 12], 0xdd);
-  }
-#pragma GCC unroll 8
-  for (int k = 0; k < 8; ++k) {  // t[k] has the columns k and k + 8
-    store(to + k * to_row, _mm512_shuffle_f32x4(t[k], t[k + 8], 0x88));
-    store(to + (k + 8) * to_row, _mm512_shuffle_f32x4(t[k], t[k + 8], 0xdd));
-  }
-}
-#pragma GCC diagnostic pop
-
 // to [columns, line] <- the transposed of from [rows, columns], whose rows are `row` apart. Columns
 // are whole vectors.
 HANSE_AVX512 inline void transpose_part(const float* from, int64_t row, int64_t rows,

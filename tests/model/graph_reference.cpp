@@ -40,16 +40,17 @@ at::Tensor encode(const at::Tensor& x, const at::Tensor* w) {
   return normalize(y + fed, w[10], w[11]);
 }
 
-// Two groups of channels, each with the mean and variance of its own.
-at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const at::Tensor grouped = x.reshape({x.size(0), 2, -1});
+// Groups of channels, each with the mean and variance of its own.
+at::Tensor group_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      int64_t groups) {
+  const at::Tensor grouped = x.reshape({x.size(0), groups, -1});
   const at::Tensor centred = grouped - grouped.mean({2}, true);
   const at::Tensor scaled = centred / (centred.pow(2).mean({2}, true) + 1e-5).sqrt();
   return scaled.view(x.sizes()) * weight.view({1, -1, 1, 1}) + bias.view({1, -1, 1, 1});
 }
 
-at::Tensor convolve(const at::Tensor& x, const at::Tensor* w, int64_t stride) {
-  return group_norm(at::conv2d(x, w[0], {}, stride, w[0].size(2) / 2), w[1], w[2]);
+at::Tensor convolve(const at::Tensor& x, const at::Tensor* w, int64_t stride, int64_t groups) {
+  return group_norm(at::conv2d(x, w[0], {}, stride, w[0].size(2) / 2), w[1], w[2], groups);
 }
 
 }  // namespace
@@ -91,15 +92,16 @@ at::Tensor transformer_logits(const std::vector<at::Tensor>& leaves, const at::T
   return affine(y.sum({1}) / static_cast<double>(length), leaves[next], leaves[next + 1]);
 }
 
-at::Tensor resnet_logits(const std::vector<at::Tensor>& leaves, const at::Tensor& x) {
-  at::Tensor y = convolve(x, &leaves[0], 1).clamp_min(0);
+at::Tensor resnet_logits(const std::vector<at::Tensor>& leaves, const at::Tensor& x,
+                         int64_t groups) {
+  at::Tensor y = convolve(x, &leaves[0], 1, groups).clamp_min(0);
   std::size_t next = 3;
   for (int64_t block = 0; block < 8; ++block) {
     const bool reshapes = block > 0 && block % 2 == 0;
-    const at::Tensor inner = convolve(y, &leaves[next], reshapes ? 2 : 1).clamp_min(0);
-    const at::Tensor outer = convolve(inner, &leaves[next + 3], 1);
+    const at::Tensor inner = convolve(y, &leaves[next], reshapes ? 2 : 1, groups).clamp_min(0);
+    const at::Tensor outer = convolve(inner, &leaves[next + 3], 1, groups);
     next += 6;
-    const at::Tensor shortcut = reshapes ? convolve(y, &leaves[next], 2) : y;
+    const at::Tensor shortcut = reshapes ? convolve(y, &leaves[next], 2, groups) : y;
     if (reshapes) next += 3;
     y = (outer + shortcut).clamp_min(0);
   }

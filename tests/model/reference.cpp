@@ -38,10 +38,10 @@ at::Tensor stack_logits(const std::string& kind, const std::vector<int64_t>& sha
 }
 
 at::Tensor logits(const std::string& kind, const std::vector<int64_t>& shape,
-                  const std::vector<at::Tensor>& leaves, const at::Tensor& x) {
+                  const std::vector<at::Tensor>& leaves, const at::Tensor& x, int64_t groups) {
   if (kind == "lstm") return lstm_logits(leaves, x);
   if (kind == "transformer") return transformer_logits(leaves, x);
-  if (kind == "resnet18") return resnet_logits(leaves, x);
+  if (kind == "resnet18") return resnet_logits(leaves, x, groups);
   return stack_logits(kind, shape, leaves, x);
 }
 
@@ -66,7 +66,7 @@ double count_correct(const std::string& loss, const at::Tensor& z, const Batch& 
 
 Reference reference(const std::string& kind, const std::string& loss, const Model& model,
                     const std::vector<int64_t>& sample_shape, std::span<const float> row,
-                    const Batch& batch) {
+                    const Batch& batch, int64_t groups) {
   std::vector<at::Tensor> leaves;
   for (const ParameterSlot& slot : model.layout().slots()) {
     leaves.push_back(
@@ -77,7 +77,7 @@ Reference reference(const std::string& kind, const std::string& loss, const Mode
   std::vector<int64_t> shape = {batch.rows};
   shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
   const at::Tensor x = at::from_blob(const_cast<float*>(batch.features), shape, at::kFloat);
-  const at::Tensor z = logits(kind, sample_shape, leaves, x.to(at::kDouble));
+  const at::Tensor z = logits(kind, sample_shape, leaves, x.to(at::kDouble), groups);
   const at::Tensor mean = mean_loss(loss, z, batch);
 
   Reference result;
@@ -110,7 +110,7 @@ std::vector<float> reference_hessian_vector(const std::string& kind, const std::
   shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
   const at::Tensor x = at::from_blob(const_cast<float*>(batch.features), shape, at::kFloat);
   const at::Tensor mean =
-      mean_loss(loss, logits(kind, sample_shape, leaves, x.to(at::kDouble)), batch);
+      mean_loss(loss, logits(kind, sample_shape, leaves, x.to(at::kDouble), 2), batch);
   const auto gradients = torch::autograd::grad({mean}, leaves, {}, true, /*create_graph=*/true);
   const auto products =
       torch::autograd::grad(gradients, leaves, tensors(v), false, false, /*allow_unused=*/true);

@@ -15,10 +15,10 @@ struct Reference {
   std::vector<float> gradient;  // [P]
 };
 
-// Loss and gradient by autograd, without dropout.
+// Loss and gradient by autograd, without dropout; `groups` of group norm.
 Reference reference(const std::string& kind, const std::string& loss, const Model& model,
                     const std::vector<int64_t>& sample_shape, std::span<const float> row,
-                    const Batch& batch);
+                    const Batch& batch, int64_t groups = 2);
 
 // H v by autograd twice, without dropout.
 std::vector<float> reference_hessian_vector(const std::string& kind, const std::string& loss,

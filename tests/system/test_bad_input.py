@@ -59,7 +59,8 @@ class NoLibTorch(BadInput):
     def test_what_needs_it_is_refused_and_all_else_runs(self):
         missing = ("LibTorch cannot be loaded", "hanse-torch.so", "linear, mlp")
         images = {"data.shape": "1,28,28"}
-        self.refuse(*missing, changes={"model.kind": "resnet18", **images})
+        self.refuse(*missing, changes={"model.kind": "transformer", "data.shape": "9",
+                                       "data.tokens": 11})
         self.refuse(*missing, arguments=["--run.state-dict=true"], places=ALONE)
         tokens = {"data.shape": "7", "data.tokens": 11, "data.classes": 11}
         for name, changes in (("linear", {}), ("lenet", {"model.kind": "lenet", **images}),

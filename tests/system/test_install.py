@@ -59,8 +59,8 @@ class Install(hanse.Case):
 
     def check_runs(self):
         """A network of LibTorch, which needs every library, alone and on ranks."""
-        changes = {"model.kind": "resnet18", "model.channels": 4, "data.shape": "1,9,8",
-                   "run.rounds": 2}
+        changes = {"model.kind": "transformer", "data.shape": "9", "data.tokens": 11,
+                   "data.classes": 11, "run.rounds": 2}
         job = self.job(changes)
         here = self.train(job, "here")
         program = self.installed("bin", "hanse")

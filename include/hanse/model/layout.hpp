@@ -47,8 +47,8 @@ class ParameterLayout {
     return append({.name = name, .shape = shape, .fan_in = fan_in});
   }
   // The same for a tensor whose values are all `start` at first.
-  void add_constant(const std::string& name, const std::vector<int64_t>& shape, float start) {
-    append({.name = name, .shape = shape, .start = start});
+  int64_t add_constant(const std::string& name, const std::vector<int64_t>& shape, float start) {
+    return append({.name = name, .shape = shape, .start = start});
   }
   // The same for a buffer. REQUIRES: no trainable tensor is added after it.
   void add_buffer(const std::string& name, const std::vector<int64_t>& shape) {

@@ -1,9 +1,8 @@
 // All that needs LibTorch: networks, files for Python, and what computes on GPUs.
 //
-// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; linear, mlp, cnn-leaf,
-// cnn-cifar, lenet and lstm on CPUs need none of them. So what calls it (src/model/networks,
-// src/model/device) stands in a library of its own, build/lib/hanse-torch.so, which is loaded when
-// something asks for it.
+// LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer and
+// torchscript alone need them. So what calls it (src/model/networks, src/model/device) stands in a
+// library of its own, build/lib/hanse-torch.so, which is loaded when something asks for it.
 #pragma once
 
 #include <memory>
@@ -50,7 +49,7 @@ struct GpuLibrary {
 
 struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
-  MakeModel make_resnet18, make_transformer, make_torchscript;
+  MakeModel make_transformer, make_torchscript;
 
   // As train_for() describes it.
   std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);

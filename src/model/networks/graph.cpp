@@ -48,16 +48,6 @@ void GraphModel::backward(const float*, const Batch&, const GradientTarget& targ
   output_.reset();
 }
 
-at::Tensor image_input(const Batch& batch, const std::vector<int64_t>& sample_shape) {
-  const int64_t c = sample_shape[0], h = sample_shape[1], w = sample_shape[2];
-  float* data = const_cast<float*>(batch.features);
-  if (c == 1) {
-    return at::from_blob(data, {batch.rows, c, h, w}, {h * w, 1, w, 1}, at::kFloat);
-  }
-  return at::from_blob(data, {batch.rows, c, h, w}, at::kFloat)
-      .contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 at::Tensor dropout(const at::Tensor& x, double share, RandomStream* noise) {
   if (noise == nullptr || share == 0) return x;
   const at::Tensor mask = at::empty(x.sizes(), at::kFloat);

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "group_norm.hpp"
 #include "network_model.hpp"
 
 namespace hanse {
@@ -35,18 +36,10 @@ class GraphModel : public NetworkModel {
   at::Tensor logits_;                              // a copy of them
 };
 
-// Of layer norms and group norms, torch's default.
-inline constexpr double kNormEpsilon = 1e-5;
-
 // A tensor of the layout on the memory of a row; from_blob knows no const.
 inline at::Tensor slot_view(const float* row, const ParameterSlot& slot) {
   return at::from_blob(const_cast<float*>(row) + slot.offset, slot.shape, at::kFloat);
 }
-
-// [rows, channels, height, width] of a batch of {channels, height, width} samples, channels last in
-// memory: pooling and convolution are 1.5 to 10 times faster on it. With one channel it is the same
-// memory under other strides, but LibTorch chooses by the strides.
-at::Tensor image_input(const Batch& batch, const std::vector<int64_t>& sample_shape);
 
 // x with a share of its values 0 and the others scaled by 1 / (1 - share); x itself when the share
 // is 0 or `noise` null (see draw_mask).

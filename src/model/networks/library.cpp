@@ -55,7 +55,6 @@ std::string kernels() {
 
 extern "C" const TorchLibrary* hanse_torch_library() {
   static const TorchLibrary library{
-      .make_resnet18 = make_resnet18,
       .make_transformer = make_transformer,
       .make_torchscript = make_torchscript,
       .make_objective = make_objective,

@@ -1,0 +1,342 @@
+// ResNet-18 in closed form.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "channels_last.hpp"
+#include "group_norm.hpp"
+#include "hanse/base/error.hpp"
+#include "makers.hpp"
+#include "network_model.hpp"
+#include "same_convolution.hpp"
+#include "shares.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr int64_t kStages = 4;
+constexpr int64_t kBlocks = 2;  // of a stage
+
+// A convolution and the norm behind it, which has a ReLU behind it where the network has one.
+struct NormedConvolution {
+  SameConvolution convolution;
+  GroupNorm norm;
+  AlignedFloats sums;  // [rows, out_size], between them
+
+  bool wanted(const GradientTarget& target) const {
+    return target.wants(convolution.weight()) || norm.wanted(target);
+  }
+};
+
+// relu(F(x) + x), the shortcut through a convolution when the block changes the shape.
+struct ResidualBlock {
+  NormedConvolution first, second;
+  std::optional<NormedConvolution> shortcut;
+  AlignedFloats inner, output;  // behind the ReLUs of `first` and of the block
+
+  bool wanted(const GradientTarget& target) const {
+    return first.wanted(target) || second.wanted(target) || (shortcut && shortcut->wanted(target));
+  }
+};
+
+// Images in channels-last go through one layer after another, all of a batch through each, so that
+// its weights, which are larger than the images in the later stages, are read once; but convolution
+// and norm follow each other on as many images as stay in the cache.
+//
+// Of a training step each convolution's input and output are kept, of an evaluation nothing.
+class ResNet final : public NetworkModel {
+ public:
+  ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
+      : NetworkModel(std::move(loss)), sample_shape_(sample_shape), groups_(groups) {
+    int64_t height = sample_shape[1], width = sample_shape[2];
+    stem_.emplace(add("conv1", "bn1",
+                      {.inputs = sample_shape[0],
+                       .outputs = channels,
+                       .height = height,
+                       .width = width,
+                       .kernel = 3,
+                       .stride = 1,
+                       .of_samples = true}));
+    int64_t inputs = channels;
+    for (int64_t stage = 0; stage < kStages; ++stage) {
+      const int64_t outputs = channels << stage;
+      for (int64_t block = 0; block < kBlocks; ++block) {
+        const std::string name = fmt::format("layer{}.{}.", stage + 1, block);
+        const bool reshapes = inputs != outputs;
+        const SameConvolution::Size first{inputs, outputs, height, width, 3, reshapes ? 2 : 1};
+        height = first.out_height();
+        width = first.out_width();
+        blocks_.push_back(
+            {.first = add(name + "conv1", name + "bn1", first),
+             .second = add(name + "conv2", name + "bn2", {outputs, outputs, height, width, 3, 1})});
+        if (reshapes) {
+          SameConvolution::Size pixel = first;
+          pixel.kernel = 1;
+          blocks_.back().shortcut.emplace(add(name + "downsample.0", name + "downsample.1", pixel));
+        }
+        inputs = outputs;
+      }
+    }
+    features_ = inputs;
+    fc_weight_ = layout_.add("fc.weight", {outputs(), features_}, features_);
+    fc_bias_ = layout_.add("fc.bias", {outputs()}, features_);
+    add_layer_work(static_cast<double>(outputs() * features_));
+  }
+
+  int64_t evaluation_rows() const override { return 32; }
+
+ private:
+  NormedConvolution add(const std::string& name, const std::string& norm,
+                        const SameConvolution::Size& size) {
+    const int64_t places = size.kernel * size.kernel;
+    const int64_t weight =
+        layout_.add(name + ".weight", {size.outputs, size.inputs, size.kernel, size.kernel},
+                    size.inputs * places);
+    const int64_t gamma = layout_.add_constant(norm + ".weight", {size.outputs}, 1);
+    const int64_t beta = layout_.add_constant(norm + ".bias", {size.outputs}, 0);
+    add_layer_work(static_cast<double>(size.multiply_adds()), size.of_samples);
+    return {SameConvolution(weight, size),
+            GroupNorm(gamma, beta, size.outputs, groups_, size.out_pixels()),
+            {}};
+  }
+
+  // Calls f(share, first, end) for some of the layer's images, in the cache together, of all rows.
+  template <class F>
+  void for_each_part(const NormedConvolution& layer, F f) {
+    const int64_t step = layer.convolution.images_at_once();
+    if (std::ssize(scratch_.shares) < number_of_shares(rows_)) {
+      scratch_.shares.resize(static_cast<std::size_t>(number_of_shares(rows_)));
+    }
+    in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
+      for (; first < end; first += step) {
+        f(scratch_.shares[static_cast<std::size_t>(share)], first, std::min(end, first + step));
+      }
+    });
+  }
+
+  // Memory of `size` floats an image for what a layer leaves: its own in training, in evaluation
+  // that of all layers.
+  float* hold(AlignedFloats& own, AlignedFloats& common, int64_t size) {
+    return grow(keeps_ ? own : common, rows_ * size + kReadAhead);
+  }
+
+  // The convolution's output, and the statistics of it; then finish(image, output).
+  template <class F>
+  void pass(const float* row, NormedConvolution& layer, const float* x, AlignedFloats& common,
+            F finish) {
+    const int64_t size = layer.convolution.size().out_size();
+    layer.convolution.load(row, scratch_);
+    layer.norm.hold(rows_);
+    float* sums = hold(layer.sums, common, size);
+    for_each_part(layer, [&](ConvolutionScratch::Share& share, int64_t first, int64_t end) {
+      layer.convolution.forward(x, first, end, sums, scratch_, share);
+      for (int64_t image = first; image < end; ++image) {
+        layer.norm.measure(row, sums + image * size, image);
+        finish(image, sums + image * size);
+      }
+    });
+  }
+
+  const float* pass(const float* row, ResidualBlock& block, const float* x,
+                    AlignedFloats& common_output) {
+    const SameConvolution::Size& size = block.second.convolution.size();
+    const int64_t out = size.out_size();
+    float* inner = hold(block.inner, common_inner_, out);
+    pass(row, block.first, x, common_sums_, [&](int64_t image, const float* sums) {
+      block.first.norm.normalize(sums, image, nullptr, inner + image * out);
+    });
+    const float* straight = x;
+    if (block.shortcut) {
+      pass(row, *block.shortcut, x, common_shortcut_, [](int64_t, const float*) {});
+      straight = (keeps_ ? block.shortcut->sums : common_shortcut_).data();
+    }
+    float* output = hold(block.output, common_output, out);
+    pass(row, block.second, inner, common_sums_, [&](int64_t image, const float* sums) {
+      GroupNorm& norm = block.second.norm;
+      const float* other = straight + image * out;
+      float* to = output + image * out;
+      if (block.shortcut) {
+        norm.normalize(sums, image, other, block.shortcut->norm, to);
+      } else {
+        norm.normalize(sums, image, other, to);
+      }
+    });
+    return output;
+  }
+
+  float* forward(const float* row, const Batch& batch, RandomStream* noise) override {
+    rows_ = batch.rows;
+    keeps_ = noise != nullptr;
+    const SameConvolution::Size& stem = stem_->convolution.size();
+    float* samples = grow(samples_, rows_ * stem.in_size() + kReadAhead);
+    for (int64_t image = 0; image < rows_; ++image) {
+      to_channels_last(batch.features + image * stem.in_size(), stem.inputs, stem.height,
+                       stem.width,
+                       {samples + image * stem.in_size(), stem.inputs, stem.width * stem.inputs});
+    }
+    float* begin = hold(stem_output_, common_output_[0], stem.out_size());
+    pass(row, *stem_, samples, common_sums_, [&](int64_t image, const float* sums) {
+      stem_->norm.normalize(sums, image, nullptr, begin + image * stem.out_size());
+    });
+    const float* x = begin;
+    std::size_t common = 0;
+    for (ResidualBlock& block : blocks_) x = pass(row, block, x, common_output_[common ^= 1]);
+    take_mean(x);
+    float* logits = grow(logits_, rows_ * outputs());
+    repeat_row(row + fc_bias_, rows_, outputs(), logits);
+    add_product(rows_, outputs(), features_, means_.data(), row + fc_weight_, logits);
+    return logits;
+  }
+
+  // means_ [rows, features] <- those of x over the pixels.
+  void take_mean(const float* x) {
+    const SameConvolution::Size& last = blocks_.back().second.convolution.size();
+    const int64_t line = last.out_line(), pixels = last.out_pixels();
+    float* means = grow(means_, rows_ * features_);
+    for (int64_t image = 0; image < rows_; ++image, means += features_) {
+      sum_pixels(x + image * last.out_size(), pixels, line, means);
+    }
+  }
+  void sum_pixels(const float* x, int64_t pixels, int64_t line, float* __restrict mean) const {
+    std::fill_n(mean, features_, 0.0F);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, x += line) {
+      for (int64_t c = 0; c < features_; ++c) mean[c] += x[c];
+    }
+    for (int64_t c = 0; c < features_; ++c) mean[c] /= static_cast<float>(pixels);
+  }
+
+  // From the delta d of the norm's output, with the ReLU's output y or null, through both layers:
+  // d <- 0 where y <= 0, dy <- the delta between them, dx += that of x, or <- where `clear`. Null:
+  // nobody needs it.
+  void take_back(const float* row, NormedConvolution& layer, const float* x, const float* y,
+                 float* d, float* dy, float* dx, bool clear, const GradientTarget& target) {
+    const SameConvolution& convolution = layer.convolution;
+    const SameConvolution::Size& size = convolution.size();
+    const bool wanted = target.wants(convolution.weight());
+    if (dx != nullptr) convolution.load_transposed(row, scratch_);
+    for (ConvolutionScratch::Share& share : scratch_.shares) {
+      if (wanted) convolution.clear_gradient(share);
+    }
+    for_each_part(layer, [&](ConvolutionScratch::Share& share, int64_t first, int64_t end) {
+      for (int64_t image = first; image < end; ++image) {
+        const int64_t at = image * size.out_size();
+        layer.norm.backward(row, layer.sums.data() + at, image, y != nullptr ? y + at : nullptr,
+                            d + at, dy + at);
+      }
+      if (dx == nullptr && !wanted) return;
+      if (dx != nullptr && clear) {
+        std::fill(dx + first * size.in_size(), dx + end * size.in_size(), 0.0F);
+      }
+      convolution.backward(x, dy, first, end, dx, wanted, scratch_, share);
+    });
+    if (wanted) convolution.hand_over(target, number_of_shares(rows_), scratch_);
+    layer.norm.hand_over(target, rows_);
+  }
+
+  // From the delta of the block's output, in delta_, to that of its input x, there, too.
+  void take_back(const float* row, ResidualBlock& block, const float* x, bool below_wanted,
+                 const GradientTarget& target) {
+    const int64_t in = rows_ * block.first.convolution.size().in_size();
+    const int64_t out = rows_ * block.second.convolution.size().out_size();
+    const auto memory = [&](AlignedFloats& buffer, int64_t size) {
+      return grow(buffer, size + kReadAhead);
+    };
+    float* delta = memory(delta_, out);
+    float* inner_delta = memory(inner_delta_, out);
+    const bool first_wanted = below_wanted || block.first.wanted(target);
+    take_back(row, block.second, block.inner.data(), block.output.data(), delta,
+              memory(sums_delta_, out), first_wanted ? inner_delta : nullptr, true, target);
+    float* to = delta;
+    if (block.shortcut) {
+      to = memory(input_delta_, in);
+      if (below_wanted || block.shortcut->wanted(target)) {
+        take_back(row, *block.shortcut, x, nullptr, delta, delta, below_wanted ? to : nullptr, true,
+                  target);
+      }
+    }
+    if (first_wanted) {
+      take_back(row, block.first, x, block.inner.data(), inner_delta, inner_delta,
+                below_wanted ? to : nullptr, false, target);
+    }
+    if (block.shortcut) std::swap(delta_, input_delta_);
+  }
+
+  void backward(const float* row, const Batch&, const GradientTarget& target) override {
+    const float* delta = logits_.data();
+    float* of_means = grow(mean_delta_, rows_ * features_);
+    multiply(rows_, features_, outputs(), 1, {delta, outputs()}, {row + fc_weight_, features_}, 0,
+             of_means, features_);
+    target.add({.offset = fc_weight_,
+                .out = outputs(),
+                .in = features_,
+                .samples = rows_,
+                .deltas = delta,
+                .inputs = means_.data()});
+    sum_rows(delta, rows_, outputs(), grow(bias_delta_, outputs()));
+    target.add(fc_bias_, bias_delta_.data(), outputs());
+
+    // Blocks below `first` are not wanted, nor is the stem unless it is 0 or less.
+    const auto n = static_cast<std::size_t>(std::ssize(blocks_));
+    const bool stem_wanted = stem_->wanted(target);
+    std::size_t first = 0;
+    while (!stem_wanted && first < n && !blocks_[first].wanted(target)) ++first;
+    if (first == n) return;
+    spread(of_means);
+    for (std::size_t b = n; b-- > first;) {
+      const float* x = b > 0 ? blocks_[b - 1].output.data() : stem_output_.data();
+      take_back(row, blocks_[b], x, b > first || stem_wanted, target);
+    }
+    if (stem_wanted) {
+      take_back(row, *stem_, samples_.data(), stem_output_.data(), delta_.data(), delta_.data(),
+                nullptr, false, target);
+    }
+  }
+
+  // delta_ <- that of all pixels of the last block from that of their means.
+  void spread(const float* of_means) {
+    const SameConvolution::Size& last = blocks_.back().second.convolution.size();
+    const int64_t line = last.out_line(), pixels = last.out_pixels();
+    float* to = grow(delta_, rows_ * last.out_size() + kReadAhead);
+    for (int64_t image = 0; image < rows_; ++image, of_means += features_) {
+      for (int64_t pixel = 0; pixel < pixels; ++pixel, to += line) {
+        for (int64_t c = 0; c < features_; ++c) to[c] = of_means[c] / static_cast<float>(pixels);
+        std::fill(to + features_, to + line, 0.0F);
+      }
+    }
+  }
+
+  std::vector<int64_t> sample_shape_;
+  int64_t groups_;
+  std::optional<NormedConvolution> stem_;
+  std::vector<ResidualBlock> blocks_;
+  int64_t features_ = 0, fc_weight_ = 0, fc_bias_ = 0;
+
+  int64_t rows_ = 0;
+  bool keeps_ = false;  // what backward() needs
+  ConvolutionScratch scratch_;
+  AlignedFloats samples_, stem_output_;
+  AlignedFloats common_sums_, common_shortcut_, common_inner_, common_output_[2];
+  AlignedFloats means_, logits_;           // [rows, features], [rows, outputs]
+  AlignedFloats mean_delta_, bias_delta_;  // [rows, features], [outputs]
+  AlignedFloats delta_, inner_delta_, sums_delta_, input_delta_;  // of a block's images
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_resnet18(const ModelCase& c) {
+  if (c.sample_shape.size() != 3) refuse_shape(c, "{channels, height, width}");
+  const int64_t channels = c.options.channels, groups = c.options.groups;
+  if (channels < 1 || groups < 1 || channels % groups != 0) {
+    throw InvalidArgument(fmt::format("{} groups do not divide {} channels", groups, channels),
+                          "model.groups");
+  }
+  return std::make_unique<ResNet>(c.sample_shape, channels, groups, c.loss);
+}
+
+}  // namespace hanse
