@@ -23,8 +23,8 @@ namespace {
 //
 // The inputs' product is one for all steps, and so is each weight's gradient: only the recurrent
 // product is left inside the loops. Threads have samples of their own there.
-// Cost of a training step: 24 length rows units (inputs + units) flops. Memory: 11 floats a unit,
-// row and step, and a copy of the weights.
+// Cost of a training step: 24 length rows units (inputs + units) flops. Memory: for
+// each row and step 7 floats a unit and one an input, and a copy of the weights.
 class LstmLayer {
  public:
   // Appends "lstm.weight_ih_lK", weight_hh, bias_ih, bias_hh; K is `index`.
