@@ -53,7 +53,7 @@ struct ResidualBlock {
 class ResNet final : public NetworkModel {
  public:
   ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
-      : NetworkModel(std::move(loss)), sample_shape_(sample_shape), groups_(groups) {
+      : NetworkModel(std::move(loss)), groups_(groups) {
     int64_t height = sample_shape[1], width = sample_shape[2];
     stem_.emplace(add("conv1", "bn1",
                       {.inputs = sample_shape[0],
@@ -147,17 +147,17 @@ class ResNet final : public NetworkModel {
                     AlignedFloats& common_output) {
     const SameConvolution::Size& size = block.second.convolution.size();
     const int64_t out = size.out_size();
-    float* inner = hold(block.inner, common_inner_, out);
-    pass(row, block.first, x, common_sums_, [&](int64_t image, const float* sums) {
+    float* inner = hold(block.inner, common_.inner, out);
+    pass(row, block.first, x, common_.sums, [&](int64_t image, const float* sums) {
       block.first.norm.normalize(sums, image, nullptr, inner + image * out);
     });
     const float* straight = x;
     if (block.shortcut) {
-      pass(row, *block.shortcut, x, common_shortcut_, [](int64_t, const float*) {});
-      straight = (keeps_ ? block.shortcut->sums : common_shortcut_).data();
+      pass(row, *block.shortcut, x, common_.shortcut, [](int64_t, const float*) {});
+      straight = (keeps_ ? block.shortcut->sums : common_.shortcut).data();
     }
     float* output = hold(block.output, common_output, out);
-    pass(row, block.second, inner, common_sums_, [&](int64_t image, const float* sums) {
+    pass(row, block.second, inner, common_.sums, [&](int64_t image, const float* sums) {
       GroupNorm& norm = block.second.norm;
       const float* other = straight + image * out;
       float* to = output + image * out;
@@ -180,13 +180,13 @@ class ResNet final : public NetworkModel {
                        stem.width,
                        {samples + image * stem.in_size(), stem.inputs, stem.width * stem.inputs});
     }
-    float* begin = hold(stem_output_, common_output_[0], stem.out_size());
-    pass(row, *stem_, samples, common_sums_, [&](int64_t image, const float* sums) {
+    float* begin = hold(stem_output_, common_.output[0], stem.out_size());
+    pass(row, *stem_, samples, common_.sums, [&](int64_t image, const float* sums) {
       stem_->norm.normalize(sums, image, nullptr, begin + image * stem.out_size());
     });
     const float* x = begin;
     std::size_t common = 0;
-    for (ResidualBlock& block : blocks_) x = pass(row, block, x, common_output_[common ^= 1]);
+    for (ResidualBlock& block : blocks_) x = pass(row, block, x, common_.output[common ^= 1]);
     take_mean(x);
     float* logits = grow(logits_, rows_ * outputs());
     repeat_row(row + fc_bias_, rows_, outputs(), logits);
@@ -311,7 +311,6 @@ class ResNet final : public NetworkModel {
     }
   }
 
-  std::vector<int64_t> sample_shape_;
   int64_t groups_;
   std::optional<NormedConvolution> stem_;
   std::vector<ResidualBlock> blocks_;
@@ -321,7 +320,9 @@ class ResNet final : public NetworkModel {
   bool keeps_ = false;  // what backward() needs
   ConvolutionScratch scratch_;
   AlignedFloats samples_, stem_output_;
-  AlignedFloats common_sums_, common_shortcut_, common_inner_, common_output_[2];
+  struct {
+    AlignedFloats sums, shortcut, inner, output[2];
+  } common_;                               // of all layers in an evaluation
   AlignedFloats means_, logits_;           // [rows, features], [rows, outputs]
   AlignedFloats mean_delta_, bias_delta_;  // [rows, features], [outputs]
   AlignedFloats delta_, inner_delta_, sums_delta_, input_delta_;  // of a block's images
