@@ -5,20 +5,39 @@
 #include <new>
 #include <vector>
 
+#include <sys/mman.h>
+
 namespace hanse {
+
+// Memory in pages of 2 MiB where the system has such: kernels that run through a large array find
+// each of its pages in a table of few places.
+inline void use_large_pages(void* data, std::size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  madvise(data, bytes, MADV_HUGEPAGE);  // what fails leaves the pages small
+#endif
+}
 
 // Vector kernels read whole lines: an array that starts in the middle of one costs two reads each.
 template <class T>
 struct LineAllocator {
   using value_type = T;
   static constexpr std::align_val_t kLine{64};  // bytes
+  static constexpr std::size_t kLargePage = 2 << 20, kLarge = 4 << 20;
 
   LineAllocator() = default;
   template <class U>
   LineAllocator(const LineAllocator<U>&) {}
 
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
-  void deallocate(T* data, std::size_t) { ::operator delete(data, kLine); }
+  T* allocate(std::size_t n) {
+    const std::size_t bytes = n * sizeof(T);
+    void* data = ::operator new(bytes, alignment(bytes));
+    if (bytes >= kLarge) use_large_pages(data, bytes / kLargePage * kLargePage);
+    return static_cast<T*>(data);
+  }
+  void deallocate(T* data, std::size_t n) { ::operator delete(data, alignment(n * sizeof(T))); }
+  static std::align_val_t alignment(std::size_t bytes) {
+    return bytes >= kLarge ? std::align_val_t{kLargePage} : kLine;
+  }
   bool operator==(const LineAllocator&) const { return true; }
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/comm/communicator.hpp"
 
 namespace hanse {
@@ -64,8 +65,8 @@ class UpdateSum {
  private:
   Reduction reduction_;
   double limit_;
-  std::vector<int64_t> fixed_;  // [P] in units of 2^-44 (exact)
-  std::vector<float> floats_;   // [P] (fast)
+  std::vector<int64_t, LineAllocator<int64_t>> fixed_;  // [P] in units of 2^-44 (exact)
+  AlignedFloats floats_;                                // [P] (fast)
 };
 
 }  // namespace hanse
