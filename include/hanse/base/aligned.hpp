@@ -5,17 +5,11 @@
 #include <new>
 #include <vector>
 
-#include <sys/mman.h>
-
 namespace hanse {
 
 // Memory in pages of 2 MiB where the system has such: kernels that run through a large array find
 // each of its pages in a table of few places.
-inline void use_large_pages(void* data, std::size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  madvise(data, bytes, MADV_HUGEPAGE);  // what fails leaves the pages small
-#endif
-}
+void use_large_pages(void* data, std::size_t bytes);
 
 // Vector kernels read whole lines: an array that starts in the middle of one costs two reads each.
 template <class T>
