@@ -133,6 +133,7 @@ const std::vector<PartCase>& part_cases() {
       {"lenet", {.train = {"conv2.*"}}},
       {"lenet", {.train = {"conv*"}, .rank = 3, .layers = {"*"}}},
       {"resnet18", {.train = {"*bn*"}}},
+      {"resnet18", {.train = {"layer3.*"}, .rank = 2, .layers = {"fc.weight"}}},
       {"lstm", {.train = {"embedding.*"}, .rank = 2, .layers = {"*"}}},
       {"lstm", {.rank = 3, .layers = {"*"}}},
       {"transformer", {.train = {"*norm*", "fc.*"}}},
