@@ -5,19 +5,13 @@
 #include <cstddef>
 #include <utility>
 
+#define HANSE_LOOPS "convolution_loops.inc"
+#include "each_family.inc"
+
 #if defined(__x86_64__)
 
-namespace hanse::avx2 {
-#define HANSE_FAMILY HANSE_AVX2
-#include "convolution_loops.inc"
-#undef HANSE_FAMILY
-constexpr ConvolutionKernels kConvolution{convolve, add_weight_gradient, pool, unpool};
-}  // namespace hanse::avx2
-
 namespace hanse::avx512 {
-#define HANSE_FAMILY HANSE_AVX512
-#include "convolution_loops.inc"
-#undef HANSE_FAMILY
+
 // Few channels fill half a vector better.
 inline bool are_few(const Convolution& c) { return c.outputs <= avx2::kLanes; }
 inline void convolve_any(const Convolution& c, ConstImage x, const float* w, Image y,
@@ -27,26 +21,19 @@ inline void convolve_any(const Convolution& c, ConstImage x, const float* w, Ima
 inline void add_any_gradient(const Convolution& c, ConstImage x, ConstImage d, float* gradient) {
   return (are_few(c) ? avx2::add_weight_gradient : add_weight_gradient)(c, x, d, gradient);
 }
-constexpr ConvolutionKernels kConvolution{convolve_any, add_any_gradient, pool, unpool};
+constexpr ConvolutionKernels kAnyConvolution{convolve_any, add_any_gradient, pool, unpool};
+
 }  // namespace hanse::avx512
 
 #endif
-
-namespace hanse::plain {
-#define HANSE_FAMILY
-#include "convolution_loops.inc"
-#undef HANSE_FAMILY
-constexpr ConvolutionKernels kConvolution{convolve, add_weight_gradient, pool, unpool};
-}  // namespace hanse::plain
 
 namespace hanse {
 
 const ConvolutionKernels& convolution_kernels(Family family) {
 #if defined(__x86_64__)
-  if (family == Family::kAvx512) return avx512::kConvolution;
-  if (family == Family::kAvx2) return avx2::kConvolution;
+  if (family == Family::kAvx512) return avx512::kAnyConvolution;
 #endif
-  return plain::kConvolution;
+  return HANSE_OF_FAMILY(family, kConvolution);
 }
 
 }  // namespace hanse

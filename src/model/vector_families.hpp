@@ -1,14 +1,8 @@
 // What vector kernels are written with, once for each family of processors: namespaces avx2, avx512
 // and plain have a Vector of kLanes floats, what loads, stores and computes it, and kSums, the sums
 // that fit into its registers beside the factors. A kernel's loops stand in a file of their own,
-// which is included inside each of these namespaces, and HANSE_FAMILY stands before every function
-// of it:
-//
-//   namespace hanse::avx512 {
-//   #define HANSE_FAMILY HANSE_AVX512
-//   #include "convolution_loops.inc"
-//   #undef HANSE_FAMILY
-//   }
+// which each_family.inc includes inside each of these namespaces; HANSE_FAMILY stands before every
+// function of it.
 //
 // Each operation rounds once, so that loops which add in one order have the same bits in all
 // families.
@@ -29,6 +23,16 @@
 #include "hanse/base/processor.hpp"
 
 #define HANSE_INLINE inline __attribute__((always_inline))
+
+// What has this name in the family's namespace.
+#if defined(__x86_64__)
+#define HANSE_OF_FAMILY(family, name)         \
+  ((family) == Family::kAvx512 ? avx512::name \
+   : (family) == Family::kAvx2 ? avx2::name   \
+                               : plain::name)
+#else
+#define HANSE_OF_FAMILY(family, name) plain::name
+#endif
 
 namespace hanse {
 
