@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench_job.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -26,8 +27,8 @@ struct Loop {
   std::unique_ptr<LocalUpdate> update;
 };
 
-double round_seconds(const Job& job, Loop& parts, int64_t round, std::vector<float>& theta,
-                     std::vector<float>& row, std::vector<float>& average) {
+double round_seconds(const Job& job, Loop& parts, int64_t round, AlignedFloats& theta,
+                     AlignedFloats& row, AlignedFloats& average) {
   const double start_s = monotonic_seconds();
   const auto seed = static_cast<uint64_t>(job.run.seed);
   RandomStream stream(seed, Purpose::kSampling, static_cast<uint64_t>(round));
@@ -61,9 +62,9 @@ extern "C" int hanse_main(int argc, char** argv, double) try {
              .update = make_update(job, federation, *assembly->model, {})};
   assembly->protocol().initialize_model();
   const auto initial = assembly->protocol().model_row();
-  std::vector<float> theta(initial.begin(), initial.end());
-  std::vector<float> row(theta.size());
-  std::vector<float> average(theta.size());
+  AlignedFloats theta(initial.begin(), initial.end());
+  AlignedFloats row(theta.size());
+  AlignedFloats average(theta.size());
   std::vector<double> seconds;
   for (int64_t round = 1; round <= job.run.rounds; ++round) {
     seconds.push_back(round_seconds(job, parts, round, theta, row, average));
