@@ -80,18 +80,10 @@ void add_product(int64_t rows, int64_t out, int64_t in, const float* x, const fl
   }
 }
 
-// Calls f.template operator()<N>(first) for groups of N vectors of a tile's inputs.
-template <class F>
-void visit_inputs(const WeightTile& tile, F f) {
-  int64_t i = tile.i;
-  const int64_t end = tile.i + tile.inputs;
-  for (; i + 4 * kLanes <= end; i += 4 * kLanes) f.template operator()<4>(i);
-  for (; i < end; i += kLanes) f.template operator()<1>(i);
-}
-
 void take_back(const WeightGradient& g, const float* w, const WeightTile& tile, float* dx) {
   const Parts rows(g.samples, kMost<4>);
-  visit_inputs(tile, [&]<int N>(int64_t i) {
+  in_groups(tile.inputs, [&]<int N>(int64_t first) {
+    const int64_t i = tile.i + first;
     const float* part = w + tile.o * g.in + i;
     rows.visit([&](int64_t r, int64_t number) {
       const TileOfSums sums{.x = g.deltas + r * g.out + tile.o,
@@ -114,15 +106,15 @@ void take_back(const WeightGradient& g, const float* w, const WeightTile& tile, 
 void multiply_tile(const WeightGradient& g, const WeightTile& tile, float scale, float keep,
                    float* c, int64_t c_line) {
   const Parts outputs(tile.outputs, kMost<4>);
-  visit_inputs(tile, [&]<int N>(int64_t i) {
+  in_groups(tile.inputs, [&]<int N>(int64_t i) {
     outputs.visit([&](int64_t first, int64_t number) {
       const TileOfWeights sums{.x = g.deltas + tile.o + first,
                                .x_pixel = g.out,
-                               .d = g.inputs + i,
+                               .d = g.inputs + tile.i + i,
                                .d_pixel = g.in,
                                .rows = 1,
                                .width = g.samples,
-                               .gradient = c + first * c_line + i - tile.i,
+                               .gradient = c + first * c_line + i,
                                .line = c_line,
                                .keep = keep,
                                .scale = scale};

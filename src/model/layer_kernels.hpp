@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include <cblas.h>
 
 #include "dense_kernels.hpp"
 #include "hanse/model/weight_gradient.hpp"
+#include "vector_families.hpp"
 
 namespace hanse {
 
@@ -77,34 +77,19 @@ inline void repeat_row(const float* values, int64_t rows, int64_t width, float* 
   if (values == nullptr) std::fill_n(to, rows * width, 0.0F);
 }
 
-// Four values of four rows each, whose distances are `from_row` and `to_row`.
-inline void transpose_four(const float* from, int64_t from_row, float* to, int64_t to_row) {
-  using Four = float __attribute__((vector_size(16)));
-  Four row[4], pair[4];
-  for (int64_t i = 0; i < 4; ++i) std::memcpy(&row[i], from + i * from_row, sizeof row[i]);
-  pair[0] = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);  // columns 0 and 1
-  pair[1] = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
-  pair[2] = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);  // columns 2 and 3
-  pair[3] = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
-  for (int64_t i = 0; i < 4; i += 2) {
-    row[i] = __builtin_shufflevector(pair[i], pair[i + 1], 0, 1, 4, 5);
-    row[i + 1] = __builtin_shufflevector(pair[i], pair[i + 1], 2, 3, 6, 7);
-  }
-  for (int64_t i = 0; i < 4; ++i) std::memcpy(to + i * to_row, &row[i], sizeof row[i]);
-}
-
 // to [columns, rows] <- from [rows, columns], rows of which are `to_row` and `from_row` apart.
 // Cost: 2.5 times less than value by value where both sides are in the cache.
 inline void transpose(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                       int64_t to_row) {
   constexpr int64_t kBlock = 16;  // columns, whose lines stay in the cache
+  static_assert(plain::kLanes == 4);
   for (int64_t first = 0; first < columns; first += kBlock) {
     const int64_t end = std::min(columns, first + kBlock);
     for (int64_t r = 0; r < rows; r += 4) {
       for (int64_t c = first; c < end; c += 4) {
         const int64_t n_rows = std::min<int64_t>(4, rows - r), n = std::min<int64_t>(4, end - c);
         if (n_rows == 4 && n == 4) {
-          transpose_four(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+          plain::transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
           continue;
         }
         for (int64_t i = 0; i < n_rows; ++i) {

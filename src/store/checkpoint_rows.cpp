@@ -1,7 +1,6 @@
 #include "checkpoint_rows.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <exception>
 #include <limits>
 #include <span>
