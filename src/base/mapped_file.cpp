@@ -1,6 +1,7 @@
 #include "hanse/base/mapped_file.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -16,13 +18,22 @@ namespace {
 
 constexpr std::size_t kLeastInFile = 1 << 20;  // bytes, of scratch memory
 
+// Where a mapping could start with a large page; the system may choose another place.
+void* room_for(std::size_t bytes) {
+  void* room = mmap(nullptr, bytes + kLargePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  munmap(room, bytes + kLargePage);
+  const auto address = reinterpret_cast<std::uintptr_t>(room);
+  return reinterpret_cast<void*>((address + kLargePage - 1) / kLargePage * kLargePage);
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte> map_open_file(int file, int64_t bytes, Access access) {
   const auto length = static_cast<std::size_t>(bytes);
   const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
   const int sharing = access == Access::kCopy ? MAP_PRIVATE : MAP_SHARED;
-  void* start = mmap(nullptr, length, protection, sharing, file, 0);
+  void* start = mmap(room_for(length), length, protection, sharing, file, 0);
   if (start == MAP_FAILED) return nullptr;
   return {static_cast<std::byte*>(start), [length](std::byte* p) { munmap(p, length); }};
 }

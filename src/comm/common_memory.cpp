@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -19,10 +20,12 @@ namespace {
 class MemoryFile {
  public:
   // Rank 0 makes it without a name; the others open it through /proc while rank 0 keeps it open.
-  MemoryFile(Communicator& host, int64_t bytes) : bytes_(std::max<int64_t>(bytes, 1)) {
+  // Its memory is there from then on, or each rank reserves its own part.
+  MemoryFile(Communicator& host, int64_t bytes, bool in_parts = false)
+      : bytes_(std::max<int64_t>(bytes, 1)) {
     int64_t address[2] = {getpid(), -1};
     agree_on(host, [&] {
-      if (host.rank() == 0) create();
+      if (host.rank() == 0) create(in_parts);
     });
     address[1] = file_;
     host.bcast(std::span(address), 0);
@@ -47,13 +50,20 @@ class MemoryFile {
     throw IoError("cannot map shared memory: " + errno_text(), fmt::format("{} bytes", bytes_));
   }
 
+  void reserve(int64_t begin, int64_t bytes) const {
+    if (!reserve_blocks(file_, begin, bytes)) refuse(bytes);
+  }
+
  private:
-  void create() {
+  void create(bool in_parts) {
     file_ = memfd_create("hanse", MFD_CLOEXEC);
-    if (file_ >= 0 && reserve_blocks(file_, 0, bytes_)) return;
-    throw IoError(
-        fmt::format("no room for {} MiB of shared memory: {}", bytes_ >> 20, errno_text()),
-        "rank 0 of a host", "use fewer samples or a host with more memory");
+    if (file_ < 0 || (in_parts && ftruncate(file_, bytes_) != 0)) refuse(bytes_);
+    if (!in_parts) reserve(0, bytes_);
+  }
+
+  [[noreturn]] static void refuse(int64_t bytes) {
+    throw IoError(fmt::format("no room for {} MiB of shared memory: {}", bytes >> 20, errno_text()),
+                  "a rank of this host", "use fewer samples or a host with more memory");
   }
 
   int64_t bytes_;
@@ -67,6 +77,19 @@ std::shared_ptr<std::byte> share_memory(Communicator& host, int64_t bytes) {
   std::shared_ptr<std::byte> memory;
   agree_on(host, [&] { memory = file.map(Access::kWrite); });
   return memory;
+}
+
+RankRows share_rows(Communicator& host, int64_t bytes) {
+  constexpr auto kPage = static_cast<int64_t>(kLargePage);
+  RankRows rows;
+  rows.stride = (bytes + kPage - 1) / kPage * kPage;
+  const MemoryFile file(host, rows.stride * host.size(), /*in_parts=*/true);
+  agree_on(host, [&] {
+    file.reserve(rows.stride * host.rank(), bytes);
+    rows.memory = file.map(Access::kWrite);
+    collect_large_pages(rows.of(host.rank()), static_cast<std::size_t>(bytes / kPage * kPage));
+  });
+  return rows;
 }
 
 CommonMemory share_to_change(Communicator& host, int64_t bytes,

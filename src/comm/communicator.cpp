@@ -1,27 +1,42 @@
 #include "hanse/comm/communicator.hpp"
 
+#include <algorithm>
 #include <thread>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
+#include "sum_elements.hpp"
 
 namespace hanse {
 
-ExchangeTimes Communicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
+ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<float> result,
+                                          const ExchangeStep& step) {
   ExchangeTimes times;
   {
     const PhaseTimer timer(times.reduce_s);
     if (size() > 1) reduce_impl(data, ReduceOp::kSum, 0);
   }
-  {
+  auto* first = static_cast<std::byte*>(data.data);
+  if (rank() == 0) {
     const PhaseTimer timer(times.step_s);
-    if (rank() == 0) step(0, data.count);
+    const int64_t width = element_bytes(data.type), most = kPieceBytes / width;
+    std::vector<float> part(static_cast<std::size_t>(std::min(most, data.count)));
+    for (int64_t begin = 0; begin < data.count; begin += most) {
+      const int64_t n = std::min(most, data.count - begin);
+      take_and_clear(data.type, first + begin * width, n, unit, part.data());
+      step(begin, std::span(part).first(static_cast<std::size_t>(n)));
+    }
+  } else {
+    std::fill_n(first, data.bytes(), std::byte{0});
   }
   {
     const PhaseTimer timer(times.broadcast_s);
-    if (size() > 1) bcast_impl(result, 0);
+    bcast(result, 0);
   }
   return times;
 }
+
+std::shared_ptr<std::byte> Communicator::allocate_row(int64_t bytes) { return zeroed_lines(bytes); }
 
 void Communicator::wait_until(const std::function<bool()>& done) {
   const PhaseTimer timer(seconds_);

@@ -5,13 +5,16 @@
 
 #include <mpi.h>
 
+#include "exchange.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/span.hpp"
 #include "hanse/comm/common_memory.hpp"
 #include "hanse/comm/mpi_environment.hpp"
+#include "host_rows.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
 #include "pipeline.hpp"
+#include "sum_elements.hpp"
 #include "watchdog.hpp"
 
 namespace hanse {
@@ -43,6 +46,7 @@ class MpiCommunicator final : public Communicator {
     hosts_ = hosts_of_ranks(comm_, host);
     MPI_Comm_free(&host);
     const auto hosts = std::set<int>(hosts_.begin(), hosts_.end()).size();
+    one_host_ = hosts == 1;
     if (hosts > 1 && hosts < hosts_.size()) long_bytes_ = kHostBytes;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, comm_), "MPI_Allreduce",
               comm_);
@@ -57,7 +61,6 @@ class MpiCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  const void* native() const override { return &comm_; }
   void set_timeout(double seconds) override { watchdog_->set_timeout(seconds); }
   void enter_phase(const char* phase, int64_t round) override {
     watchdog_->enter_phase(phase, round);
@@ -81,6 +84,13 @@ class MpiCommunicator final : public Communicator {
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     return share_memory(*this, bytes);
+  }
+
+  std::shared_ptr<std::byte> allocate_row(int64_t bytes) override {
+    if (size_ == 1 || !one_host_ || bytes <= kLongBytes) return Communicator::allocate_row(bytes);
+    const auto rows = std::make_shared<HostRows>(*this, bytes);
+    rows_.push_back(rows);
+    return {rows, rows->mine()};
   }
 
  private:
@@ -147,9 +157,15 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
+  // Whose sums need no messages; null: `buffer` is none of them.
+  std::shared_ptr<HostRows> rows_of(const Buffer& buffer) {
+    return find_rows(rows_, buffer.data, buffer.bytes(), buffer.type);
+  }
+
   void bcast_impl(Buffer buffer, int root) override;
   void reduce_impl(Buffer buffer, ReduceOp op, int root) override;
-  ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) override;
+  ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
+                              const ExchangeStep& step) override;
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override;
   void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override;
@@ -190,7 +206,9 @@ class MpiCommunicator final : public Communicator {
   int size_ = 1;
   std::vector<int> hosts_;           // [size] the lowest rank of each rank's host
   int64_t long_bytes_ = kLongBytes;  // of broadcasts and reductions
+  bool one_host_ = false;
   double patience_s_ = kPollBriefly_s;
+  std::vector<std::weak_ptr<HostRows>> rows_;
   std::vector<std::byte> scratch_;  // of reductions
 };
 
@@ -222,34 +240,41 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
     return;
   }
   const Chunks chunks = chunks_of(buffer);
+  if (const auto rows = op == ReduceOp::kSum && root == 0 ? rows_of(buffer) : nullptr) {
+    rows->start_sum(chunks.count, buffer.type, chunks.chunk);
+    return run([&] { return rows->advance(); }, [&] { return rows->done(); });
+  }
   run(Pipeline::upward(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_));
 }
 
-ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) {
-  if (data.bytes() <= long_bytes_) return Communicator::exchange_impl(data, result, step);
-  const Operation operation(*this, "exchange", data.bytes() + result.bytes());
-  if (rank_ == 0) bytes_moved_ += (data.bytes() + result.bytes()) * (size_ - 1);
+ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, double unit, std::span<float> result,
+                                             const ExchangeStep& step) {
+  if (data.bytes() <= long_bytes_) return Communicator::exchange_impl(data, unit, result, step);
+  const int64_t result_bytes = std::ssize(result) * static_cast<int64_t>(sizeof(float));
+  const Operation operation(*this, "exchange", data.bytes() + result_bytes);
+  if (rank_ == 0) bytes_moved_ += (data.bytes() + result_bytes) * (size_ - 1);
   const Chunks there = chunks_of(data);
+  const ExchangeStep* my_step = rank_ == 0 ? &step : nullptr;
+  const auto wait = [&](auto advance, auto done) { run(advance, done); };
+  if (const auto rows = rows_of(data)) {
+    const int64_t before = bytes_moved_;  // the first one makes room, which is no payload
+    rows->start_exchange(*this, data.count, data.type, there.chunk, unit, result.data());
+    bytes_moved_ = before;
+    return step_between(
+        *rows, *rows, there, [&](int64_t i) { return rows->taken(i); }, my_step, wait);
+  }
   const TreePlace here = place(0, there.size());
   Pipeline up = Pipeline::upward(comm_, here, there, MPI_SUM, scratch_);
-  Pipeline down = Pipeline::downward(comm_, here, chunks_of(result, there.chunk));
-  const double start_s = monotonic_seconds();
-  double all_there_s = start_s;
-  ExchangeTimes times;
-  int64_t stepped = 0;
-  const auto advance = [&] {
-    const bool came = up.advance();
-    for (; rank_ == 0 && stepped < up.ready(); ++stepped) {
-      all_there_s = monotonic_seconds();
-      const PhaseTimer timer(times.step_s);
-      step(stepped * there.chunk, std::min((stepped + 1) * there.chunk, data.count));
-      down.release(stepped + 1);
-    }
-    return down.advance() || came;
+  Pipeline down = Pipeline::downward(
+      comm_, here,
+      chunks_of({result.data(), std::ssize(result), ElementType::kFloat}, there.chunk));
+  std::vector<float> part(static_cast<std::size_t>(std::min(there.chunk, there.count)));
+  const auto take = [&](int64_t i) {
+    take_and_clear(data.type, there.begin(i), there.length(i), unit, part.data());
+    return part.data();
   };
-  run(advance, [&] { return up.done() && down.done(); });
-  times.reduce_s = std::max(0.0, all_there_s - start_s - times.step_s);
-  times.broadcast_s = monotonic_seconds() - start_s - times.reduce_s - times.step_s;
+  const ExchangeTimes times = step_between(up, down, there, take, my_step, wait);
+  if (rank_ != 0) std::fill_n(there.data, data.bytes(), std::byte{0});
   return times;
 }
 

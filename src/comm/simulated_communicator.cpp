@@ -101,17 +101,19 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
   }
 
   // A short one is a reduction, the step and a broadcast.
-  ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) override {
+  ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
+                              const ExchangeStep& step) override {
     const auto up = static_cast<double>(data.bytes());
-    const auto down = static_cast<double>(result.bytes());
-    if (up <= kPieceBytes) return Communicator::exchange_impl(data, result, step);
+    const auto down = static_cast<double>(result.size_bytes());
+    if (up <= kPieceBytes) return Communicator::exchange_impl(data, unit, result, step);
     ExchangeTimes times;
-    together("exchange", data.bytes() + result.bytes(), [&] {
-      ForwardingCommunicator::exchange_impl(data, result, [&](int64_t begin, int64_t end) {
-        const OwnWork work;
-        const PhaseTimer timer(times.step_s);
-        step(begin, end);
-      });
+    const auto timed_step = [&](int64_t begin, std::span<float> sum) {
+      const OwnWork work;
+      const PhaseTimer timer(times.step_s);
+      step(begin, sum);
+    };
+    together("exchange", static_cast<int64_t>(up + down), [&] {
+      ForwardingCommunicator::exchange_impl(data, unit, result, timed_step);
       times.reduce_s = transfer_s(cluster_, up);
       const double all_s = exchange_s(cluster_, up, down, times.step_s);
       times.broadcast_s = std::max(0.0, all_s - times.reduce_s - times.step_s);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fold_kernels.hpp"
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/sums/fold_entry.hpp"
 
@@ -23,6 +25,10 @@ void fold_fast(std::span<float> row, std::span<const float> theta, std::span<flo
   }
 }
 
+int64_t row_bytes(int64_t n_params, Reduction reduction) {
+  return n_params * (reduction == Reduction::kExact ? 8 : 4);
+}
+
 }  // namespace
 
 // One bit below the exact bound keeps the product's rounding inside it.
@@ -30,11 +36,21 @@ double UpdateSum::limit(int64_t addends) {
   return 0x1p62 / static_cast<double>(std::max<int64_t>(addends, 1)) / kUnits;
 }
 
+UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction,
+                     std::shared_ptr<std::byte> memory)
+    : reduction_(reduction), limit_(limit(addends)), memory_(std::move(memory)) {
+  if (reduction == Reduction::kExact) {
+    fixed_ = {reinterpret_cast<int64_t*>(memory_.get()), to_index(n_params)};
+  } else {
+    floats_ = {reinterpret_cast<float*>(memory_.get()), to_index(n_params)};
+  }
+}
+
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
-    : reduction_(reduction),
-      limit_(limit(addends)),
-      fixed_(to_index(reduction == Reduction::kExact ? n_params : 0)),
-      floats_(to_index(reduction == Reduction::kFast ? n_params : 0)) {}
+    : UpdateSum(n_params, addends, reduction, zeroed_lines(row_bytes(n_params, reduction))) {}
+
+UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction, Communicator& comm)
+    : UpdateSum(n_params, addends, reduction, comm.allocate_row(row_bytes(n_params, reduction))) {}
 
 FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient,
                            int64_t begin) {
@@ -45,7 +61,7 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
     sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kUnits,
                       limit_ * kUnits);
   } else {
-    fold_fast(row, theta, std::span(floats_).subspan(static_cast<std::size_t>(begin), row.size()),
+    fold_fast(row, theta, floats_.subspan(static_cast<std::size_t>(begin), row.size()),
               static_cast<float>(coefficient), sums);
   }
   FoldResult result;
@@ -66,28 +82,28 @@ void UpdateSum::scale(double factor) {
 
 void UpdateSum::reduce(Communicator& comm, int root) {
   if (reduction_ == Reduction::kExact) {
-    comm.reduce(std::span(fixed_), ReduceOp::kSum, root);
+    comm.reduce(fixed_, ReduceOp::kSum, root);
   } else {
-    comm.reduce(std::span(floats_), ReduceOp::kSum, root);
+    comm.reduce(floats_, ReduceOp::kSum, root);
   }
 }
 
 ExchangeTimes UpdateSum::exchange(Communicator& comm, std::span<float> result,
                                   const ExchangeStep& step) {
-  return reduction_ == Reduction::kExact ? comm.exchange(std::span(fixed_), result, step)
-                                         : comm.exchange(std::span(floats_), result, step);
+  return reduction_ == Reduction::kExact ? comm.exchange(fixed_, 1 / kUnits, result, step)
+                                         : comm.exchange(floats_, 1, result, step);
 }
 
 void UpdateSum::take(std::span<float> out, int64_t begin) {
   const auto first = static_cast<std::size_t>(begin);
   if (reduction_ == Reduction::kExact) {
-    const auto part = std::span(fixed_).subspan(first, out.size());
+    const auto part = fixed_.subspan(first, out.size());
     for (std::size_t i = 0; i < part.size(); ++i) {
       out[i] = exact_value(part[i]);
     }
     std::fill(part.begin(), part.end(), 0);
   } else {
-    const auto part = std::span(floats_).subspan(first, out.size());
+    const auto part = floats_.subspan(first, out.size());
     std::copy(part.begin(), part.end(), out.begin());
     std::fill(part.begin(), part.end(), 0.0F);
   }

@@ -328,27 +328,36 @@ void check_send(Communicator& comm) {
   }
 }
 
-// The root sees every element of the sum once, in order, and what it makes of it goes to all.
+// The root sees every element of the sum once, in order, and what it makes of it goes to all; the
+// memory is zero afterwards, and its next sum is as good.
 template <class T>
-void exchange_type(Communicator& comm) {
-  for (const int64_t length : {0, 1, 17, 8193, 100003}) {
-    auto data = values<T>(comm.rank(), length);
+void exchange_all(Communicator& comm, std::span<T> data, double unit) {
+  const int64_t length = std::ssize(data);
+  for (int round = 0; round < 3; ++round) {
+    std::ranges::copy(values<T>(comm.rank(), length), data.begin());
     std::vector<float> result(data.size(), -1.0F);
     int64_t next = 0;
     const int64_t before = comm.bytes_moved();
-    const ExchangeTimes times =
-        comm.exchange(std::span(data), std::span(result), [&](int64_t begin, int64_t end) {
-          EXPECT_EQ(comm.rank(), 0);
-          EXPECT_EQ(begin, next);
-          next = end;
-          for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-            result[i] = static_cast<float>(data[i]) + static_cast<float>(i % 7);
-          }
-        });
+    const auto step = [&](int64_t begin, std::span<float> sum) {
+      EXPECT_EQ(comm.rank(), 0);
+      EXPECT_EQ(begin, next);
+      next += std::ssize(sum);
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        const std::size_t at = static_cast<std::size_t>(begin) + i;
+        result[at] = sum[i] + static_cast<float>(at % 7) + 100.0F * static_cast<float>(round);
+        sum[i] = -2;
+      }
+    };
+    const ExchangeTimes times = comm.exchange(data, unit, std::span(result), step);
     EXPECT_EQ(next, comm.rank() == 0 ? length : 0);
     auto expected = reduced<float>(comm.size(), length, ReduceOp::kSum);
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += static_cast<float>(i % 7);
-    EXPECT_EQ(result, expected) << "length " << length;
+    const float factor = std::is_same_v<T, float> ? 1 : static_cast<float>(unit);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      expected[i] =
+          expected[i] * factor + static_cast<float>(i % 7) + 100.0F * static_cast<float>(round);
+    }
+    EXPECT_EQ(result, expected) << "length " << length << ", round " << round;
+    EXPECT_EQ(std::ranges::count(data, T{0}), length);
     EXPECT_EQ(comm.bytes_moved() - before,
               comm.rank() == 0
                   ? static_cast<int64_t>(sizeof(T) + sizeof(float)) * length * (comm.size() - 1)
@@ -358,8 +367,44 @@ void exchange_type(Communicator& comm) {
 }
 
 void check_exchange(Communicator& comm) {
-  exchange_type<int64_t>(comm);
-  exchange_type<float>(comm);
+  for (const int64_t length : {0, 1, 17, 8193, 100003}) {
+    std::vector<int64_t> integers(static_cast<std::size_t>(length));
+    exchange_all(comm, std::span(integers), 0.25);
+    std::vector<float> floats(integers.size());
+    exchange_all(comm, std::span(floats), 0.25);
+  }
+}
+
+// Zeros, whose sums are those of any memory; an exchange and a reduction may follow each other.
+template <class T>
+void sum_rows(Communicator& comm) {
+  for (const int64_t length : {0, 1, 63, 8192, 8193, 40000, 100003}) {
+    const auto bytes = length * static_cast<int64_t>(sizeof(T));
+    const auto memory = comm.allocate_row(bytes);
+    const auto other = comm.allocate_row(bytes);
+    const std::span data(reinterpret_cast<T*>(memory.get()), static_cast<std::size_t>(length));
+    EXPECT_EQ(std::ranges::count(data, T{0}), length);
+    exchange_all(comm, data, 0.5);
+    for (int round = 0; round < 2; ++round) {
+      std::ranges::copy(values<T>(comm.rank(), length), data.begin());
+      comm.reduce(data, ReduceOp::kSum, 0);
+      if (comm.rank() == 0) {
+        EXPECT_TRUE(std::ranges::equal(data, reduced<T>(comm.size(), length, ReduceOp::kSum)));
+      }
+    }
+    std::ranges::copy(values<T>(comm.rank(), length), data.begin());
+    comm.reduce(data, ReduceOp::kMax, comm.size() - 1);
+    if (comm.rank() == comm.size() - 1) {
+      EXPECT_TRUE(std::ranges::equal(data, reduced<T>(comm.size(), length, ReduceOp::kMax)));
+    }
+    exchange_all(comm, data, 0.5);
+    exchange_all(comm, std::span(reinterpret_cast<T*>(other.get()), data.size()), 0.5);
+  }
+}
+
+void check_allocate_row(Communicator& comm) {
+  sum_rows<int64_t>(comm);
+  sum_rows<float>(comm);
 }
 
 // As often as it takes; what is thrown comes through, and the ranks go on.
@@ -393,6 +438,7 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"AgreeOn", check_agree_on},
       {"Send", check_send},
       {"Exchange", check_exchange},
+      {"AllocateRow", check_allocate_row},
       {"WaitUntil", check_wait_until},
       {"WorkQueue", check_work_queue},
   };

@@ -22,7 +22,6 @@ TEST(MpiEnvironment, KnowsWhatMpirunHasStarted) {
   EXPECT_EQ(launched_rank(), mpi_world().rank());
   EXPECT_EQ(launched_ranks(), mpi_world().size());
   EXPECT_NE(MpiEnvironment::library_version(), "");
-  EXPECT_NE(mpi_world().native(), nullptr);
 }
 
 // A chain of ranks on hosts of their own but for rank 2, and chunks whose values take 1 to 8 bytes.
@@ -41,7 +40,7 @@ TEST(Pipeline, PackedSumsAreExact) {
     if (rank + 1 < size) place.children = {rank + 1};
     std::vector<std::byte> scratch;
     Pipeline up =
-        Pipeline::upward(*static_cast<const MPI_Comm*>(mpi_world().native()), place,
+        Pipeline::upward(MPI_COMM_WORLD, place,
                          {reinterpret_cast<std::byte*>(data.data()), count, MPI_INT64_T, 8, kChunk},
                          MPI_SUM, scratch);
     while (!up.done()) up.advance();

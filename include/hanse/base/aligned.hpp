@@ -2,21 +2,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
 namespace hanse {
 
+inline constexpr std::size_t kLargePage = 2 << 20;  // bytes
+
 // Memory in pages of 2 MiB where the system has such: kernels that run through a large array find
 // each of its pages in a table of few places.
 void use_large_pages(void* data, std::size_t bytes);
+// The same of memory that is there already, and of mapped files, at 0.3 ms a MiB.
+void collect_large_pages(void* data, std::size_t bytes);
 
 // Vector kernels read whole lines: an array that starts in the middle of one costs two reads each.
 template <class T>
 struct LineAllocator {
   using value_type = T;
   static constexpr std::align_val_t kLine{64};  // bytes
-  static constexpr std::size_t kLargePage = 2 << 20, kLarge = 4 << 20;
+  static constexpr std::size_t kLarge = 4 << 20;
 
   LineAllocator() = default;
   template <class U>
@@ -34,6 +40,9 @@ struct LineAllocator {
   }
   bool operator==(const LineAllocator&) const { return true; }
 };
+
+// Zeros, as LineAllocator aligns them.
+std::shared_ptr<std::byte> zeroed_lines(int64_t bytes);
 
 using AlignedFloats = std::vector<float, LineAllocator<float>>;
 

@@ -14,6 +14,18 @@ namespace hanse {
 // Communicator::allocate_shared() over the processes of one host. Collective.
 std::shared_ptr<std::byte> share_memory(Communicator& host, int64_t bytes);
 
+// A row of each rank, zeroed, one behind the other, in memory that all ranks of a host see.
+struct RankRows {
+  std::shared_ptr<std::byte> memory;
+  int64_t stride = 0;  // bytes from one to the next
+
+  std::byte* of(int rank) const { return memory.get() + rank * stride; }
+};
+
+// Of `bytes` bytes each. A rank's own lies in the memory of its processor. Collective over the
+// ranks of one host. Throws AgreedError when there is no room.
+RankRows share_rows(Communicator& host, int64_t bytes);
+
 // What all ranks start from, and what each of them makes of it.
 struct CommonMemory {
   std::shared_ptr<const std::byte> common;

@@ -21,8 +21,9 @@
 
 namespace hanse {
 
-// What rank 0 does with the elements [begin, end) of an exchange.
-using ExchangeStep = std::function<void(int64_t begin, int64_t end)>;
+// What rank 0 does with a part of the sum of an exchange, which starts at the element `begin`, and
+// which it may overwrite.
+using ExchangeStep = std::function<void(int64_t begin, std::span<float> sum)>;
 
 // Of an exchange, on rank 0: until all is there, less the steps; in the steps; after that.
 struct ExchangeTimes {
@@ -62,14 +63,15 @@ class Communicator {
     reduce(data, op, 0);
     bcast(data, 0);
   }
-  // Sums `data` over the ranks to rank 0 as reduce() does, there calls step(begin, end) for one
-  // part of [0, n) after the other, and copies what it makes of `result` to all ranks as bcast()
-  // does: the way back of one part overlaps the way there of the next. `data` is undefined
-  // afterwards, but for what step() makes of it on rank 0. REQUIRES: both have n elements.
+  // Sums `data` over the ranks to rank 0 as reduce() does, of integers `unit` times the sum, there
+  // calls step() for one part of it after the other, and copies what it makes of `result` to all
+  // ranks as bcast() does, while the next part comes. `data` is zero afterwards on every rank.
+  // REQUIRES: both have as many elements; T is int64_t or float.
   template <class T>
-  ExchangeTimes exchange(std::span<T> data, std::span<float> result, const ExchangeStep& step) {
-    return exchange_impl({data.data(), std::ssize(data), element_type_of<T>()},
-                         {result.data(), std::ssize(result), ElementType::kFloat}, step);
+  ExchangeTimes exchange(std::span<T> data, double unit, std::span<float> result,
+                         const ExchangeStep& step) {
+    static_assert(std::is_same_v<T, int64_t> || std::is_same_v<T, float>);
+    return exchange_impl({data.data(), std::ssize(data), element_type_of<T>()}, unit, result, step);
   }
   template <class T>
   T allreduce_one(T value, ReduceOp op) {
@@ -136,6 +138,11 @@ class Communicator {
   // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
+  // Zeroed memory of this rank, on a cache line. All of it as the data of exchange() or reduce():
+  // the ranks of one host need no messages. Collective, of as many bytes on every rank. Throws
+  // IoError when there is no room.
+  virtual std::shared_ptr<std::byte> allocate_row(int64_t bytes);
+
   // Seconds that a rank waits in one operation before it looks for the rank that is missing, names
   // it with the phase, and ends all; 0: forever. Not collective. Over MPI only.
   virtual void set_timeout(double /*seconds*/) {}
@@ -146,10 +153,6 @@ class Communicator {
   // same ranks. Its time counts; the timeout holds, also where done() itself does not return. Not
   // collective.
   virtual void wait_until(const std::function<bool()>& done);
-
-  // Address of the MPI_Comm behind this object, for libraries that need it; null when there is
-  // none.
-  virtual const void* native() const { return nullptr; }
 
   // This rank's part of the payload that ranks sent each other so far: added over the ranks, every
   // byte counts once, whatever the tree it travels along. The root counts B (size - 1) for a
@@ -169,7 +172,8 @@ class Communicator {
   };
 
   // One after the other, unless overridden.
-  virtual ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step);
+  virtual ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
+                                      const ExchangeStep& step);
 
   int64_t bytes_moved_ = 0;
   double seconds_ = 0;

@@ -20,9 +20,11 @@ class ForwardingCommunicator : public Communicator {
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     return inner_.allocate_shared(bytes);
   }
+  std::shared_ptr<std::byte> allocate_row(int64_t bytes) override {
+    return inner_.allocate_row(bytes);
+  }
   void set_timeout(double seconds) override { inner_.set_timeout(seconds); }
   void enter_phase(const char* phase, int64_t round) override { inner_.enter_phase(phase, round); }
-  const void* native() const override { return inner_.native(); }
 
  protected:
   Communicator& inner() { return inner_; }
@@ -33,12 +35,13 @@ class ForwardingCommunicator : public Communicator {
   void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
     visit(buffer, [&](auto data) { inner_.reduce(data, op, root); });
   }
-  ExchangeTimes exchange_impl(Buffer data, Buffer result, const ExchangeStep& step) override {
-    const std::span<float> there(static_cast<float*>(result.data),
-                                 static_cast<std::size_t>(result.count));
-    ExchangeTimes times;
-    visit(data, [&](auto elements) { times = inner_.exchange(elements, there, step); });
-    return times;
+  ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
+                              const ExchangeStep& step) override {
+    const auto count = static_cast<std::size_t>(data.count);
+    if (data.type == ElementType::kFloat) {
+      return inner_.exchange(std::span(static_cast<float*>(data.data), count), unit, result, step);
+    }
+    return inner_.exchange(std::span(static_cast<int64_t*>(data.data), count), unit, result, step);
   }
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override {

@@ -2,11 +2,11 @@
 // ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
-#include "hanse/base/aligned.hpp"
 #include "hanse/comm/communicator.hpp"
 
 namespace hanse {
@@ -32,6 +32,10 @@ class UpdateSum {
 
   // REQUIRES: addends >= 1, the most updates that can enter one sum over all ranks.
   UpdateSum(int64_t n_params, int64_t addends, Reduction reduction);
+  // For sums over `comm`, in its memory (Communicator::allocate_row). Collective.
+  UpdateSum(int64_t n_params, int64_t addends, Reduction reduction, Communicator& comm);
+  UpdateSum(const UpdateSum&) = delete;  // which would have the same memory
+  UpdateSum& operator=(const UpdateSum&) = delete;
 
   // Adds coefficient * (row - theta) and sets row = theta for the next participant: copying in,
   // differencing, weighting, rounding and adding in one pass over memory.
@@ -49,7 +53,7 @@ class UpdateSum {
   // Sums over the ranks of `comm` to `root`. Collective.
   void reduce(Communicator& comm, int root);
 
-  // Communicator::exchange of the sum: step() takes the parts.
+  // Communicator::exchange of the sum: step() gets it as take() writes it, and all is cleared.
   ExchangeTimes exchange(Communicator& comm, std::span<float> result, const ExchangeStep& step);
 
   // Writes the sum to `out`, all of it or a part from `begin` on, as float32, and clears that for
@@ -63,10 +67,14 @@ class UpdateSum {
   double limit() const { return limit_; }
 
  private:
+  UpdateSum(int64_t n_params, int64_t addends, Reduction reduction,
+            std::shared_ptr<std::byte> memory);
+
   Reduction reduction_;
   double limit_;
-  std::vector<int64_t, LineAllocator<int64_t>> fixed_;  // [P] in units of 2^-44 (exact)
-  AlignedFloats floats_;                                // [P] (fast)
+  std::shared_ptr<std::byte> memory_;
+  std::span<int64_t> fixed_;  // [P] in units of 2^-44 (exact)
+  std::span<float> floats_;   // [P] (fast)
 };
 
 }  // namespace hanse

@@ -155,7 +155,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
     ExchangeReport done{.sum_bytes = n_params_ * static_cast<int64_t>(value_bytes)};
     done.shares_model = step_on_devices(model, sum_step, done.times.reduce_s);
     if (done.shares_model) return done;
-    const PartStep& step = sum_step.part;
+    const ExchangeStep& step = sum_step.part;
     {
       const PhaseTimer timer(done.times.reduce_s);
       sum_->reduce(*devices_, 0);

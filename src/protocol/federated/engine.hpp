@@ -45,12 +45,9 @@ struct RoundContext {
   std::exception_ptr& failure;     // of this rank: attempt()
 };
 
-// What rank 0 does when the sum of the updates' entries from `begin` on is there.
-using PartStep = std::function<void(int64_t begin, std::span<float> update)>;
-
 // Rank 0's step of a round; empty on other ranks and where there is none.
 struct SumStep {
-  PartStep part = {};
+  ExchangeStep part = {};  // of the updates' entries
   // The same for each entry of the sum, where the server's step is this alone.
   std::optional<EntryStep> by_entry = {};
   EntryStates states = {};

@@ -75,12 +75,11 @@ class HostEngine final : public Engine, private SoloTraining {
         row_(sent_.size),
         sum_(parts.model.n_params() * (parts.rule.sign_share ? 2 : 1),
              parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
-             reduction()),
+             reduction(), comm_),
         second_row_(update_.control_width() + (stage_ ? stage_->second_row_width() : 0),
                     settings.max_participants, reduction()),
         evaluator_(parts.federation, parts.model) {
     divides_ = parts.rule.sign_share.has_value();
-    if (comm_.rank() == 0) step_.resize(row_.size() * (divides_ ? 2 : 1));
     if (parts.rule.after_training()) {
       kept_ = std::make_unique<KeptUpdates>(comm_, parts.model.layout(), parts.rule);
     }
@@ -136,30 +135,30 @@ class HostEngine final : public Engine, private SoloTraining {
   std::span<const float> reduce_second_row() override { return second_row_.reduce(comm_); }
 
   ExchangeReport exchange(std::span<float> model, const SumStep& sum_step) override {
-    const PartStep& step = sum_step.part;
-    const auto step_part = [&](int64_t begin, int64_t end) {
-      if (!step) return;
-      const auto update = std::span(step_).subspan(to_index(begin), to_index(end - begin));
-      sum_.take(update, begin);
-      if (divides_) {  // the sum comes in one part
-        const auto weights = std::span(step_).subspan(row_.size());
-        sum_.take(weights, std::ssize(row_));
-        KeptUpdates::divide(update, weights);
-      }
-      step(begin, update);
-    };
     ExchangeReport done{.sum_bytes = sum_.bytes(), .shares_model = overlaps_};
     if (overlaps_) {
-      done.times = sum_.exchange(comm_, model, step_part);
-    } else {
-      {
-        const PhaseTimer timer(done.times.reduce_s);
-        sum_.reduce(comm_, 0);
-      }
-      const PhaseTimer timer(done.times.step_s);
-      step_part(0, static_cast<int64_t>(model.size()));
+      const ExchangeStep nothing = [](int64_t, std::span<float>) {};
+      done.times = sum_.exchange(comm_, model, sum_step.part ? sum_step.part : nothing);
+      return done;
     }
-    if (!step) sum_.clear();
+    {
+      const PhaseTimer timer(done.times.reduce_s);
+      sum_.reduce(comm_, 0);
+    }
+    const PhaseTimer timer(done.times.step_s);
+    if (!sum_step.part) {
+      sum_.clear();
+      return done;
+    }
+    step_.resize(row_.size() * (divides_ ? 2 : 1));
+    const auto update = std::span(step_).first(row_.size());
+    sum_.take(update);
+    if (divides_) {
+      const auto weights = std::span(step_).subspan(row_.size());
+      sum_.take(weights, std::ssize(row_));
+      KeptUpdates::divide(update, weights);
+    }
+    sum_step.part(0, update);
     return done;
   }
 
@@ -316,7 +315,7 @@ class HostEngine final : public Engine, private SoloTraining {
   bool overlaps_;            // the model goes back part by part as its sum comes
   bool divides_ = false;     // the sum has weights behind it, by which it is divided
   AlignedFloats row_;        // [P] of the client in training; the received model between clients
-  std::vector<float> step_;  // [P] the mixed update, rank 0; behind it [P] weights that divide it
+  std::vector<float> step_;  // [P] the mixed update of rank 0, and [P] weights that divide it
   UpdateSum sum_;
   SecondRow second_row_;
   std::unique_ptr<KeptUpdates> kept_;  // null: updates are folded as they are made

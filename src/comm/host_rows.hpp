@@ -1,0 +1,85 @@
+// Sums of rows in memory that all ranks of one host see, and what rank 0 makes of them: without
+// messages, and every rank adds. Private to comm/.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "hanse/comm/common_memory.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/comm/work_queue.hpp"
+
+namespace hanse {
+
+class HostRows {
+ public:
+  // A row of `bytes` bytes of each rank. Collective over the ranks of one host.
+  HostRows(Communicator& host, int64_t bytes);
+
+  std::byte* mine() const { return rows_.of(rank_); }
+  int64_t bytes() const { return bytes_; }
+
+  // Begins a sum over the ranks to rank 0's row, in pieces of so many elements: rank 0's own, then
+  // rank 1's, ... All ranks start the same one, advance() it until it is done(), and until then
+  // leave their rows alone; those of other ranks than 0 are zero then.
+  // REQUIRES: count elements fill the row; is_exchanged(type); what was started before is done.
+  void start_sum(int64_t count, ElementType type, int64_t piece);
+  // The same, and each piece leaves rank 0's row, too: integers times `unit`. The `result`, as many
+  // values, is copied to the other ranks' as rank 0 releases it. Collective when it comes first.
+  void start_exchange(Communicator& host, int64_t count, ElementType type, int64_t piece,
+                      double unit, float* result);
+  // Adds a piece that nobody has taken, unless more became ready on rank 0, which may have to do
+  // with it; then copies what is released. Did anything move? Never waits.
+  bool advance();
+  // Pieces from the first on that hold the sum.
+  int64_t ready() const { return ready_; }
+  // Of an exchange: a piece that is ready, until done().
+  float* taken(int64_t piece) const { return taken_ + piece * piece_; }
+  // Rank 0, of an exchange: the first pieces of its result may go to the others.
+  void release(int64_t pieces);
+  bool done() const {
+    return ready_ == pieces_ && all_taken_ && (result_ == nullptr || copied_ == pieces_);
+  }
+
+ private:
+  using Stamp = std::atomic<int64_t>;  // the number of a sum
+
+  bool all_arrived();
+  void look();
+  void add(int64_t piece);
+  bool copy();
+  // The elements of the piece.
+  int64_t length(int64_t piece) const { return std::min(piece_, count_ - piece * piece_); }
+
+  int rank_, ranks_;
+  int64_t bytes_;
+  RankRows rows_;
+  std::shared_ptr<std::byte> stamps_;
+  Stamp* arrived_;   // [ranks] the last sum that a rank has begun
+  Stamp* released_;  // the last sum with a result, times kMostPieces, and its pieces released
+  Stamp* summed_;    // [pieces] the last sum of which a piece is there
+  std::unique_ptr<WorkQueue> queue_;
+  std::shared_ptr<std::byte> floats_;          // [2, count] of exchanges; none before the first
+  float *taken_ = nullptr, *given_ = nullptr;  // the sum; rank 0's result
+  // Of the sum under way.
+  int64_t sum_ = 0;
+  int64_t count_ = 0;
+  ElementType type_ = ElementType::kInt64;
+  int64_t piece_ = 1, pieces_ = 0;
+  double unit_ = 1;
+  float* result_ = nullptr;  // null: a sum alone
+  int64_t ready_ = 0;
+  int64_t copied_ = 0;      // pieces of the result
+  int present_ = 0;         // ranks that are known to have begun
+  bool all_taken_ = false;  // this rank finds no piece to add any more
+};
+
+// Those of a list, whose dead ones go, that have such a row here; null: there are none.
+std::shared_ptr<HostRows> find_rows(std::vector<std::weak_ptr<HostRows>>& all, const void* row,
+                                    int64_t bytes, ElementType type);
+
+}  // namespace hanse
