@@ -67,7 +67,7 @@ CohortTraining::CohortTraining(const ClientOptions& options, const Federation& f
   streams_.reserve(places);
   while (streams_.size() < places) streams_.emplace_back(options, federation);
   noise_.resize(places);
-  steps_left_.resize(places);
+  steps_.resize(places);
   const int64_t steps = holds_all_ ? kStepsAtOnce : 1;
   counts_.resize(static_cast<std::size_t>(steps) * places);
   rates_.resize(counts_.size());
@@ -137,21 +137,21 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
                                                  const Cohort::Start& start,
                                                  const Step& make_step) {
   std::vector<ClientOutcome> outcomes(tasks.size());
-  std::vector<int64_t> steps(tasks.size());
   const std::size_t places = streams_.size();
   const int64_t round = tasks.front().round;
-  std::fill(steps_left_.begin(), steps_left_.end(), 0);
+  std::fill(steps_.begin(), steps_.end(), 0);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     streams_[i].start(tasks[i]);
     noise_[i] = dropout_key(tasks[i]);
-    steps[i] = steps_left_[i] = streams_[i].steps();
+    steps_[i] = streams_[i].steps();
   }
+  steps_left_ = steps_;
   Cohort::Start begin = start;
   begin.noise = std::span(noise_).first(tasks.size());
   cohort_->start(begin);
   const auto at_once = static_cast<int64_t>(counts_.size()) / clients_;
   int64_t made = 0;
-  for (auto left = *std::max_element(steps.begin(), steps.end()); left > 0; left -= at_once) {
+  for (auto left = *std::max_element(steps_.begin(), steps_.end()); left > 0; left -= at_once) {
     const auto some = static_cast<std::size_t>(std::min(left, at_once));
     for (std::size_t step = 0; step < some; ++step) {
       for (std::size_t place = 0; place < places; ++place) next_batch(step, place, round);
@@ -169,11 +169,14 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
       }
     }
   }
-  const auto losses = cohort_->losses();
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    outcomes[i].loss = losses[i] / static_cast<double>(steps[i]);
-  }
   return outcomes;
+}
+
+void CohortTraining::finish(std::span<const double> losses,
+                            std::span<ClientOutcome> outcomes) const {
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    outcomes[i].loss = losses[i] / static_cast<double>(steps_[i]);
+  }
 }
 
 EvaluationSums CohortTraining::range(SampleRange range, SampleResults results) {

@@ -25,15 +25,23 @@ CohortPasses::CohortPasses(SideBySide& update, CohortTraining& cohorts, int64_t 
 
 std::vector<ClientOutcome> CohortPasses::train(std::span<const ClientTask> tasks,
                                                std::span<const float> received) {
-  std::vector<ClientOutcome> outcomes;
-  for (std::size_t pass = 0; pass < passes_.size(); ++pass) {
-    const auto before = std::move(outcomes);
-    outcomes = run(pass, tasks, received);
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (!std::isfinite(before[i].loss)) outcomes[i].loss = before[i].loss;  // ends the run
-    }
+  before_.clear();
+  for (std::size_t pass = 0; pass + 1 < passes_.size(); ++pass) {
+    auto outcomes = run(pass, tasks, received);
+    std::vector<double> losses(static_cast<std::size_t>(cohorts_.clients()));
+    cohorts_.cohort().take_losses(losses);
+    finish(losses, received, outcomes);
+    before_ = std::move(outcomes);
   }
-  return outcomes;
+  return run(passes_.size() - 1, tasks, received);
+}
+
+void CohortPasses::finish(std::span<const double> losses, std::span<const float>,
+                          std::span<ClientOutcome> outcomes) {
+  cohorts_.finish(losses, outcomes);
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    if (!std::isfinite(before_[i].loss)) outcomes[i].loss = before_[i].loss;  // ends the run
+  }
 }
 
 std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const ClientTask> tasks,

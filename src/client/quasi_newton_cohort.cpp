@@ -40,14 +40,19 @@ class QuasiNewtonCohort final : public CohortUpdate {
       make_step(number, step, !starts.empty());
     });
     std::vector<int64_t> sent;
+    for (const Place& place : places_) sent.push_back(sent_line(place));
+    table_->send(sent);
+    return outcomes;
+  }
+
+  void finish(std::span<const double> losses, std::span<const float> received,
+              std::span<ClientOutcome> outcomes) override {
+    cohorts_.finish(losses, outcomes);
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      sent.push_back(sent_line(places_[i]));
       outcomes[i].rate = rule_.rate_is_of_loss() ? rule_.loss_rate(outcomes[i].loss)
                          : rule_.keeps_pairs()   ? rate_on_host(i, received, outcomes[i].loss)
                                                  : rate_on_device(i, received, outcomes[i].loss);
     }
-    table_->send(sent);
-    return outcomes;
   }
 
   const at::Tensor& origin() override { return table_->origin(); }

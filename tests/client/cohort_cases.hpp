@@ -87,9 +87,17 @@ inline Trained rows_of(CohortTraining& training, const std::vector<int64_t>& cli
   return trained;
 }
 
+inline std::vector<double> losses_of(CohortTraining& training) {
+  std::vector<double> losses(static_cast<std::size_t>(training.clients()));
+  training.cohort().take_losses(losses);
+  return losses;
+}
+
 inline Trained train_on_device(CohortTraining& training, const std::vector<int64_t>& clients,
                                int64_t round) {
-  return rows_of(training, clients, training.train(tasks_of(clients, round)));
+  auto outcomes = training.train(tasks_of(clients, round));
+  training.finish(losses_of(training), outcomes);
+  return rows_of(training, clients, std::move(outcomes));
 }
 
 inline Trained side_by_side(const Case& c, const Federation& federation,
@@ -102,7 +110,9 @@ inline Trained side_by_side(const Case& c, const Federation& federation,
   training.cohort().put_theta(theta);
   const auto update = make_sgd(c.client, federation, *model);
   const auto cohort = update->cohort_update(training, model->n_params());
-  return rows_of(training, clients, cohort->train(tasks_of(clients, round), theta));
+  auto outcomes = cohort->train(tasks_of(clients, round), theta);
+  cohort->finish(losses_of(training), theta, outcomes);
+  return rows_of(training, clients, std::move(outcomes));
 }
 
 inline void expect_agreement(const Case& c, const std::string& what,

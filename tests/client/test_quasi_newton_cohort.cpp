@@ -71,7 +71,10 @@ void expect_agreement(const Case& c, const std::string& what) {
         training.cohort().put_theta(theta);
         std::vector<ClientTask> tasks;
         for (const int64_t client : kClients) tasks.push_back(task_of(client, round, kept_there));
-        const auto outcomes = cohort->train(tasks, theta);
+        auto outcomes = cohort->train(tasks, theta);
+        std::vector<double> losses(static_cast<std::size_t>(places));
+        training.cohort().take_losses(losses);
+        cohort->finish(losses, theta, outcomes);
         EXPECT_FALSE(cohort->origin().defined());
         const at::Tensor rows = training.cohort().rows().cpu();
         const Row received = theta;

@@ -359,6 +359,36 @@ TEST_F(CohortRounds, ATimeLimitLeavesOutWholeCohorts) {
   }
 }
 
+// How often the host waits for the device in a round.
+int64_t downloads_of_round(const CohortJob& job) {
+  int64_t before = 0, behind = 0;
+  run_threads(1, [&](Communicator& comm) {
+    CohortRun run(comm, job);
+    run.trainer->round(false);
+    before = torch_library().downloads();
+    run.trainer->round(false);
+    behind = torch_library().downloads();
+  });
+  return behind - before;
+}
+
+// Losses, norms and what is out of range come together; an update that is kept is folded later.
+TEST_F(CohortRounds, TheHostWaitsOnceForACohort) {
+  for (const std::string& device : test_devices()) {
+    for (const auto& [rule, times] : {std::pair("fedavg", 1), {"fedmgda+", 2}}) {
+      const int64_t whole =
+          downloads_of_round({.cohort = 7, .device = device, .rule = rule}) - times;
+      EXPECT_GE(whole, 1) << rule;  // the server's model
+      for (const int64_t cohort : {1, 2, 3, 6}) {
+        const int64_t cohorts = (7 + cohort - 1) / cohort;
+        EXPECT_EQ(downloads_of_round({.cohort = cohort, .device = device, .rule = rule}),
+                  whole + times * cohorts)
+            << rule << ", cohorts of " << cohort;
+      }
+    }
+  }
+}
+
 // Every rank ends the round, and the one that trained the client names it.
 TEST_F(CohortRounds, ABrokenClientIsNamed) {
   for (const std::string& device : test_devices()) {

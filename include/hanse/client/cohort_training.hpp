@@ -54,10 +54,14 @@ class CohortTraining final : public Evaluator {
   using Step = std::function<void(int64_t number, int64_t step)>;
 
   // Trains clients of one round from theta(), or as `start` has it, by Cohort::step() or by steps
-  // of the caller's; of a task it reads client, round and seed. An outcome for each task. REQUIRES:
-  // 1 to C tasks.
+  // of the caller's; of a task it reads client, round and seed. An outcome for each task, whose
+  // loss stays on the device, in Cohort::losses(). Does not wait for the last steps. REQUIRES: 1 to
+  // C tasks.
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    const Cohort::Start& start = {}, const Step& make_step = {});
+
+  // The outcomes' losses, of those sums [C].
+  void finish(std::span<const double> losses, std::span<ClientOutcome> outcomes) const;
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;
   EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) override;
@@ -79,6 +83,7 @@ class CohortTraining final : public Evaluator {
   std::unique_ptr<Cohort> cohort_;
   std::vector<BatchStream> streams_;     // [C]
   std::vector<Cohort::NoiseKey> noise_;  // [C]
+  std::vector<int64_t> steps_;           // [C] of the last tasks
   std::vector<int64_t> steps_left_;      // [C]
   std::vector<int64_t> counts_;          // [steps at once, C] samples
   std::vector<float> rates_;             // [steps at once, C] sizes of the steps

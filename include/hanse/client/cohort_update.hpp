@@ -14,9 +14,14 @@ class CohortUpdate {
  public:
   virtual ~CohortUpdate() = default;
   // As update.train() of each task, from `received` [P], which is the cohort's theta(), too. Of a
-  // task all but its row counts; the rows stay on the device. REQUIRES: 1 to C tasks.
+  // task all but its row counts; the rows stay on the device, and so do the losses, without which
+  // the outcomes are not finished. REQUIRES: 1 to C tasks.
   virtual std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                            std::span<const float> received) = 0;
+  // What is missing in those outcomes, by Cohort::losses() [C]: they come with what else the host
+  // waits for. `received` as before; the cohort's rows stay.
+  virtual void finish(std::span<const double> losses, std::span<const float> received,
+                      std::span<ClientOutcome> outcomes) = 0;
   // [P] what the cohort's rows are then measured from: theta(), or undefined where the rows are the
   // updates themselves.
   virtual const at::Tensor& origin() = 0;
@@ -32,6 +37,8 @@ class CohortPasses final : public CohortUpdate {
 
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    std::span<const float> received) override;
+  void finish(std::span<const double> losses, std::span<const float> received,
+              std::span<ClientOutcome> outcomes) override;
   const at::Tensor& origin() override { return cohorts_.cohort().theta(); }
 
  private:
@@ -43,6 +50,7 @@ class CohortPasses final : public CohortUpdate {
   std::vector<CohortPass> passes_;
   std::size_t n_params_;
   std::vector<float> rows_, starts_, pulls_;  // [C, P], where a pass needs them
+  std::vector<ClientOutcome> before_;         // of the passes before the last one; their losses
 };
 
 }  // namespace hanse

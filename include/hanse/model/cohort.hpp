@@ -79,8 +79,10 @@ class Cohort {
   // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
   // until the next call. The masks are those of the step. `counts`: the losses count in losses().
   virtual const at::Tensor& gradients(int64_t number, bool counts) = 0;
-  // [C] sums of the mean losses of each client's batches since start(). Waits for the device.
-  virtual std::vector<double> losses() const = 0;
+  // [C] float64 on the device: sums of the mean losses of each client's batches since start().
+  virtual const at::Tensor& losses() const = 0;
+  // The same in the host's memory. Waits for the device.
+  virtual void take_losses(std::span<double> losses) const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
   virtual const at::Tensor& rows() const = 0;
   // The first rows from and to the host's memory, [n, P]; and theta(), [P].

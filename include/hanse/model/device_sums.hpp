@@ -12,6 +12,12 @@
 
 namespace hanse {
 
+// Numbers on the device that come to the host's memory with others, in one transfer.
+struct Along {
+  const at::Tensor* from = nullptr;  // [n] float64; null: none
+  std::span<double> to = {};         // [n]
+};
+
 // UpdateSum on a device, sum_i c_i (theta_i - theta): the same addends, bit for bit, in 64-bit
 // fixed point and the same limit, or in float32.
 class DeviceSum {
@@ -21,9 +27,10 @@ class DeviceSum {
   // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n],
   // theta [n], which may be a part of the parameters, from `begin` on. Without theta (undefined)
   // the rows are the updates themselves. Squared norms are summed in float64 in the device's order,
-  // which (n, kind of device) fixes. Waits for the device.
+  // which (n, kind of device) fixes. Waits for the device, once: results and `along` come together.
   virtual std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
-                                       std::span<const double> coefficients, int64_t begin = 0) = 0;
+                                       std::span<const double> coefficients, int64_t begin = 0,
+                                       const Along& along = {}) = 0;
 
   // As UpdateSum::scale(); halves of a unit become even ones.
   virtual void scale(double factor) = 0;
@@ -48,9 +55,10 @@ class DeviceUpdates {
 
   // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows
   // [C, P]; theta [P], undefined: the rows are the updates. Squared norms as DeviceSum::fold() has
-  // them. Waits for the device.
+  // them. Waits for the device, once.
   virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
-                                       std::span<const int64_t> positions) = 0;
+                                       std::span<const int64_t> positions,
+                                       const Along& along = {}) = 0;
 
   // Collective: GramBlocks::sum of the k updates of the round. A block's products are one float64
   // multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: what the

@@ -107,6 +107,9 @@ struct TorchLibrary {
   std::unique_ptr<DeviceCommunicator> (*make_nccl_communicator)(Communicator& comm,
                                                                 const std::string& device);
 
+  // How often the host has waited for numbers of a device: each time costs it a round trip.
+  int64_t (*downloads)();
+
   // As set_model_threads() has it, for LibTorch and oneDNN.
   void (*set_threads)(int64_t threads);
 

@@ -6,6 +6,7 @@
 
 #include "device/cohort_noise.hpp"
 #include "device/device.hpp"
+#include "device/download.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/model/sgd_rule.hpp"
@@ -98,24 +99,18 @@ class NetworkCohort final : public Cohort {
     return gradient_;
   }
 
-  std::vector<double> losses() const override {
-    const at::Tensor on_host = losses_.cpu();
-    const double* first = on_host.data_ptr<double>();
-    return {first, first + on_host.numel()};
-  }
+  const at::Tensor& losses() const override { return losses_; }
+  void take_losses(std::span<double> losses) const override { download(losses_, losses.data()); }
 
   const at::Tensor& rows() const override { return rows_; }
 
   void take_rows(std::span<float> rows) const override {
-    const int64_t n = rows_in(rows.size());
-    at::from_blob(rows.data(), {n, rows_.size(1)}, at::kFloat).copy_(rows_.narrow(0, 0, n));
+    download(rows_.narrow(0, 0, rows_in(rows.size())), rows.data());
   }
   void put_rows(std::span<const float> rows) override {
     if (!rows.empty()) copy_to(rows_, 0, rows_in(rows.size()), rows.data());
   }
-  void take_theta(std::span<float> row) const override {
-    at::from_blob(row.data(), {std::ssize(row)}, at::kFloat).copy_(theta_);
-  }
+  void take_theta(std::span<float> row) const override { download(theta_, row.data()); }
   void put_theta(std::span<const float> row) override {
     copy_to(theta_, 0, std::ssize(row), row.data());
   }
@@ -129,19 +124,11 @@ class NetworkCohort final : public Cohort {
     const at::Tensor z = network_->logits(theta_leaves_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
-    const at::Tensor sums = at::cat({loss, correct}).cpu();
-    if (results.scores) {
-      at::from_blob(results.scores, {1, n}, at::kFloat).copy_(class_one_scores(z));
-    }
-    if (results.ranks) {
-      at::from_blob(results.ranks, {1, n}, at::kInt).copy_(ranks_of_labels(*loss_, z, targets));
-    }
-    if (results.classes) {
-      at::from_blob(results.classes, {1, n}, at::kInt).copy_(classes_taken(*loss_, z, targets));
-    }
-    if (results.outputs) {
-      at::from_blob(results.outputs, z.sizes(), at::kFloat).copy_(z);
-    }
+    const at::Tensor sums = downloaded(at::cat({loss, correct}));
+    if (results.scores) download(class_one_scores(z), results.scores);
+    if (results.ranks) download(ranks_of_labels(*loss_, z, targets), results.ranks);
+    if (results.classes) download(classes_taken(*loss_, z, targets), results.classes);
+    if (results.outputs) download(z, results.outputs);
     const auto* numbers = sums.data_ptr<double>();
     return {.loss = numbers[0], .correct = numbers[1], .samples = n};
   }
@@ -156,7 +143,7 @@ class NetworkCohort final : public Cohort {
       const at::Tensor z = network_->logits(leaves_, input.contiguous(), {});
       all.push_back(at::mean(losses_of(z, targets).to(at::kDouble), {1}));
     }
-    const at::Tensor on_host = at::stack(all).cpu();
+    const at::Tensor on_host = downloaded(at::stack(all));
     const double* first = on_host.data_ptr<double>();
     return {first, first + on_host.numel()};
   }

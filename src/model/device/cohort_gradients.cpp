@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 
 namespace hanse {
 
@@ -51,7 +52,7 @@ class CohortGradientsOfTensors final : public CohortGradients {
   const at::Tensor& origin() const override { return nothing_; }
 
   void take(int64_t client, int64_t line, std::span<float> row) const override {
-    at::from_blob(row.data(), {std::ssize(row)}, at::kFloat).copy_(lines_[line][client]);
+    download(lines_[line][client], row.data());
   }
   void put(int64_t client, int64_t line, std::span<const float> row) override {
     lines_[line][client].copy_(
@@ -69,7 +70,7 @@ class CohortGradientsOfTensors final : public CohortGradients {
       const at::Tensor rows = all.narrow(1, begin, length).index_select(0, places).to(at::kDouble);
       sum.add_(at::mm(rows, rows.t()));
     }
-    const at::Tensor on_host = sum.cpu();
+    const at::Tensor on_host = downloaded(sum);
     const auto* first = on_host.data_ptr<double>();
     return {first, first + n * n};
   }

@@ -9,6 +9,7 @@
 #include <ATen/ops/sum.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 
 namespace hanse {
 
@@ -19,7 +20,7 @@ class StagedCommunicator final : public DeviceCommunicator {
   explicit StagedCommunicator(Communicator& comm) : comm_(comm) {}
 
   void sum(at::Tensor& values, int root) override {
-    at::Tensor on_host = values.cpu();  // the tensor itself, when it lies there
+    at::Tensor on_host = downloaded(values);
     const auto n = static_cast<std::size_t>(on_host.numel());
     if (on_host.scalar_type() == at::kLong) {
       comm_.reduce(std::span(on_host.data_ptr<int64_t>(), n), ReduceOp::kSum, root);
@@ -35,7 +36,7 @@ class StagedCommunicator final : public DeviceCommunicator {
   }
 
   void reduce_scatter(const at::Tensor& values, at::Tensor& part) override {
-    const at::Tensor on_host = values.cpu();
+    const at::Tensor on_host = downloaded(values);
     const bool is_exact = on_host.scalar_type() == at::kLong;
     const at::Tensor parts = is_exact ? exchanged<int64_t>(on_host, part.numel())
                                       : exchanged<float>(on_host, part.numel());
@@ -60,7 +61,7 @@ class StagedCommunicator final : public DeviceCommunicator {
     std::vector<int64_t> to_others(sends.begin(), sends.end());
     std::vector<int64_t> from_others(receives.begin(), receives.end());
     to_others[rank] = from_others[rank] = 0;
-    const at::Tensor outgoing = at::cat({out_before, out_behind}).cpu();
+    const at::Tensor outgoing = downloaded(at::cat({out_before, out_behind}));
     const at::Tensor incoming =
         at::empty({in_before.numel() + in_behind.numel()}, at::TensorOptions(at::kFloat));
     comm_.alltoallv(floats_of<const float>(outgoing), to_others, floats_of<float>(incoming),

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 
 namespace hanse {
 
@@ -16,8 +17,7 @@ void mix_rows_on(const std::string& device, std::span<const double> weights,
         .to(at::Device(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   };
   const int64_t m = std::ssize(weights) / n, width = std::ssize(rows) / n;
-  at::from_blob(out.data(), {m, width}, at::kFloat)
-      .copy_(at::mm(there(shares.data(), m, n), there(rows.data(), n, width)));
+  download(at::mm(there(shares.data(), m, n), there(rows.data(), n, width)), out.data());
 }
 
 }  // namespace hanse

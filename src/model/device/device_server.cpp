@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 #include "device/kernels.hpp"
 
 namespace hanse {
@@ -44,7 +45,7 @@ class ShardedServer final : public DeviceServer {
     at::Tensor whole = at::empty({n_}, floats_);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       gather(rows_[i], whole);
-      if (!states[i].empty()) at::from_blob(states[i].data(), {n_}, at::kFloat).copy_(whole);
+      if (!states[i].empty()) download(whole, states[i].data());
     }
   }
 

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 #include "device/kernels.hpp"
 
 namespace hanse {
@@ -17,8 +18,17 @@ at::Tensor facts(const at::Tensor& delta) {
   return at::stack({at::sum(delta * delta), delta.isfinite().all().to(at::kDouble)});
 }
 
-std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts) {
-  const at::Tensor on_host = at::stack(facts).cpu();
+// Brings all of `parts`, and what comes along, to the host's memory at once: the parts' numbers.
+at::Tensor brought(std::vector<at::Tensor> parts, const Along& along) {
+  if (along.from != nullptr) parts.push_back(*along.from);
+  const at::Tensor all = downloaded(at::cat(parts));
+  const auto n = static_cast<int64_t>(along.to.size());
+  std::copy_n(all.data_ptr<double>() + all.numel() - n, n, along.to.begin());
+  return all.narrow(0, 0, all.numel() - n);
+}
+
+std::vector<FoldResult> results_of(const std::vector<at::Tensor>& facts, const Along& along) {
+  const at::Tensor on_host = brought(facts, along);
   const auto* numbers = on_host.data_ptr<double>();
   std::vector<FoldResult> results;
   for (std::size_t i = 0; i < facts.size(); ++i, numbers += 2) {
@@ -39,15 +49,16 @@ class DeviceSumOfTensors final : public DeviceSum {
             at::TensorOptions(exact_ ? at::kLong : at::kFloat).device(at::Device(device)))) {}
 
   std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
-                               std::span<const double> coefficients, int64_t begin) override {
-    std::vector<FoldResult> results;
+                               std::span<const double> coefficients, int64_t begin,
+                               const Along& along) override {
+    std::vector<at::Tensor> sums;
     for (std::size_t first = 0; first < coefficients.size(); first += FoldWork::kGroup) {
       const auto some = coefficients.subspan(
           first, std::min<std::size_t>(FoldWork::kGroup, coefficients.size() - first));
-      fold_group(rows.narrow(0, static_cast<int64_t>(first), std::ssize(some)), theta, some, begin,
-                 results);
+      const at::Tensor group = rows.narrow(0, static_cast<int64_t>(first), std::ssize(some));
+      sums.push_back(fold_group(group, theta, some, begin).flatten());
     }
-    return results;
+    return results_of(brought(std::move(sums), along), std::ssize(coefficients));
   }
 
   void scale(double factor) override {
@@ -63,7 +74,7 @@ class DeviceSumOfTensors final : public DeviceSum {
   void take(std::span<float> out) override {
     const at::Tensor sum =
         exact_ ? sum_.to(at::kDouble).mul_(1 / UpdateSum::kUnits).to(at::kFloat) : sum_;
-    at::from_blob(out.data(), {std::ssize(out)}, at::kFloat).copy_(sum);
+    download(sum, out.data());
     clear();
   }
 
@@ -71,9 +82,9 @@ class DeviceSumOfTensors final : public DeviceSum {
   const at::Tensor& values() const override { return sum_; }
 
  private:
-  void fold_group(const at::Tensor& rows, const at::Tensor& theta,
-                  std::span<const double> coefficients, int64_t begin,
-                  std::vector<FoldResult>& results) {
+  // Returns sums [2 clients, few]: FoldWork::facts.
+  at::Tensor fold_group(const at::Tensor& rows, const at::Tensor& theta,
+                        std::span<const double> coefficients, int64_t begin) {
     const at::Tensor sum = sum_.narrow(0, begin, rows.size(1));
     FoldWork work{.rows = rows.data_ptr<float>(),
                   .theta = theta.defined() ? theta.data_ptr<float>() : nullptr,
@@ -94,21 +105,27 @@ class DeviceSumOfTensors final : public DeviceSum {
     const int64_t few = std::min(lanes, kFewSums);
     const at::Tensor of_few = at::empty({facts, few}, doubles);
     run(SumWork{work.facts, of_few.data_ptr<double>(), lanes, few}, facts * few, sum_.device());
-    append_results(of_few.cpu(), results);
+    return of_few;
   }
 
-  // Of sums [2 clients, few]: FoldWork::facts.
-  static void append_results(const at::Tensor& sums, std::vector<FoldResult>& results) {
-    const int64_t clients = sums.size(0) / 2, few = sums.size(1);
-    const double* first = sums.data_ptr<double>();
-    const auto sum_of = [&](int64_t fact) {
-      return std::accumulate(first + fact * few, first + (fact + 1) * few, 0.0);
+  // Of the groups' sums, one behind the other.
+  static std::vector<FoldResult> results_of(const at::Tensor& sums, int64_t clients) {
+    const int64_t few = sums.numel() / (2 * clients);
+    const double* next = sums.data_ptr<double>();
+    const auto take_sum = [&] {
+      next += few;
+      return std::accumulate(next - few, next, 0.0);
     };
-    for (int64_t c = 0; c < clients; ++c) {
-      const double squared = sum_of(c);
-      results.push_back({.squared_norm = squared,
-                         .in_range = sum_of(clients + c) == 0 && std::isfinite(squared)});
+    std::vector<FoldResult> results;
+    for (int64_t first = 0; first < clients; first += FoldWork::kGroup) {
+      const int64_t end = std::min(first + FoldWork::kGroup, clients);
+      for (int64_t c = first; c < end; ++c) results.push_back({.squared_norm = take_sum()});
+      for (int64_t c = first; c < end; ++c) {
+        FoldResult& result = results[static_cast<std::size_t>(c)];
+        result.in_range = take_sum() == 0 && std::isfinite(result.squared_norm);
+      }
     }
+    return results;
   }
 
   static constexpr int64_t kFewSums = 256;  // of a fact, which the host adds
@@ -129,7 +146,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
         blocks_(comm, layers_) {}
 
   std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
-                               std::span<const int64_t> positions) override {
+                               std::span<const int64_t> positions, const Along& along) override {
     const auto n = static_cast<int64_t>(positions.size());
     const at::Tensor made = rows.narrow(0, 0, n);
     const at::Tensor& updates = kept_.emplace_back(theta.defined() ? made - theta : made.clone());
@@ -139,7 +156,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
       const at::Tensor delta = updates[i].to(at::kDouble);
       found.push_back(facts(delta));
     }
-    return results_of(found);
+    return results_of(found, along);
   }
 
   std::vector<double> gram(int64_t k) override {
@@ -157,7 +174,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
     }
     std::vector<double> lower;
     for (const at::Tensor& product : products) {
-      const at::Tensor on_host = product.cpu();
+      const at::Tensor on_host = downloaded(product);
       append_lower({on_host.data_ptr<double>(), static_cast<std::size_t>(k * k)}, k, lower);
     }
     return blocks_.sum(std::move(lower));

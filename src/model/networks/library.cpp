@@ -9,6 +9,7 @@
 #include <torch/version.h>
 
 #include "device/device.hpp"
+#include "device/download.hpp"
 #include "hanse/base/processor.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
@@ -68,6 +69,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .make_device_server = make_device_server,
       .make_staged_communicator = make_staged_communicator,
       .make_nccl_communicator = make_nccl_communicator,
+      .downloads = [] { return download_count().load(); },
       .set_threads = set_threads,
       .kernels = kernels,
       .version = [] { return std::string(TORCH_VERSION); },

@@ -82,6 +82,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
                                                           cohorts_->device())),
         second_row_(update_.control_width(), settings.max_participants, reduction_),
         n_params_(parts.model.n_params()) {
+    losses_.resize(cohort());
     if (comm_.rank() == 0) step_.resize(SentRow(parts.model).size);
     if (parts.rule.after_training()) {
       kept_ = torch_library().make_device_updates(
@@ -219,6 +220,9 @@ class DeviceEngine final : public Engine, private SoloTraining {
   std::size_t cohort() const { return static_cast<std::size_t>(cohorts_->clients()); }
   double elapsed_s(const RoundContext& round) const { return settings_.clock() - round.start_s; }
 
+  // The cohort's, on their way to losses_.
+  Along losses() { return {.from = &cohorts_->cohort().losses(), .to = losses_}; }
+
   ClientTask task_of(const RoundContext& round, int64_t client, std::size_t place,
                      std::span<float> state) {
     const auto width = static_cast<std::size_t>(update_.control_width());
@@ -256,12 +260,17 @@ class DeviceEngine final : public Engine, private SoloTraining {
       coefficients.push_back(entry.coefficient);
       positions.push_back(entry.position);
     }
-    const auto outcomes = cohort_update_->train(tasks, round.model);
-    if (!deadline.counts(elapsed_s(round))) return;
-    const at::Tensor& rows = cohorts_->cohort().rows();
+    auto outcomes = cohort_update_->train(tasks, round.model);
+    const Cohort& cohort = cohorts_->cohort();
+    if (settings_.round_seconds > 0) cohort.take_losses(losses_);  // known before it is folded
+    if (!deadline.counts(elapsed_s(round))) {
+      cohort_update_->finish(losses_, round.model, outcomes);
+      return;
+    }
     const at::Tensor& origin = cohort_update_->origin();
-    auto folded =
-        kept_ ? kept_->keep(rows, origin, positions) : sum_->fold(rows, origin, coefficients);
+    auto folded = kept_ ? kept_->keep(cohort.rows(), origin, positions, losses())
+                        : sum_->fold(cohort.rows(), origin, coefficients, 0, losses());
+    cohort_update_->finish(losses_, round.model, outcomes);
     const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),
@@ -281,9 +290,10 @@ class DeviceEngine final : public Engine, private SoloTraining {
       tasks.push_back(
           task_of(round, client, tasks.size(), states.emplace_back(state_copy(client))));
     }
-    const auto outcomes = cohort_update_->train(tasks, round.model);
+    auto outcomes = cohort_update_->train(tasks, round.model);
     const auto folded = sum_->fold(cohorts_->cohort().rows(), cohort_update_->origin(),
-                                   std::vector<double>(tasks.size()));
+                                   std::vector<double>(tasks.size()), 0, losses());
+    cohort_update_->finish(losses_, round.model, outcomes);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       squared[i] =
           checked_squared_step(round, tasks[i].client, outcomes[i], folded[i].squared_norm);
@@ -305,6 +315,7 @@ class DeviceEngine final : public Engine, private SoloTraining {
   std::unique_ptr<DeviceUpdates> kept_;  // null: updates are folded as they are made
   std::unique_ptr<ClientStateStore> states_;
   bool has_other_ = false;      // another model than the received one stands on the device
+  std::vector<double> losses_;  // [C] of the last cohort
   std::vector<float> changes_;  // [C, control width] of the cohort in training
   std::vector<float> step_;     // [P] the mixed update, rank 0
 };
