@@ -1,5 +1,7 @@
-// The formula of SGD, on one number or on tensors.
+// The formula of SGD on one value, for the host and for devices.
 #pragma once
+
+#include "hanse/base/both_sides.hpp"
 
 namespace hanse {
 
@@ -12,18 +14,16 @@ struct SgdRule {
   bool nesterov = false;
 };
 
-// The gradient g (after clipping) with decay and pull; theta null: no proximal term. Value: float,
-// or at::Tensor, whose `g` is overwritten.
-template <class Value>
-Value pulled_gradient(const SgdRule& rule, Value g, const Value& w, const Value* theta) {
+// The gradient g (after clipping) with decay and pull; theta null: no proximal term.
+HANSE_BOTH_SIDES inline float pulled_gradient(const SgdRule& rule, float g, float w,
+                                              const float* theta) {
   if (rule.weight_decay != 0) g += rule.weight_decay * w;
   if (theta != nullptr) g += rule.mu * (w - *theta);
   return g;
 }
 
 // The direction that w goes against, of such a gradient; v is overwritten.
-template <class Value>
-Value with_momentum(const SgdRule& rule, Value g, Value& v) {
+HANSE_BOTH_SIDES inline float with_momentum(const SgdRule& rule, float g, float& v) {
   v *= rule.momentum;
   v += g;
   if (rule.nesterov) return g + rule.momentum * v;

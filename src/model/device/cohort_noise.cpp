@@ -10,10 +10,15 @@ namespace hanse {
 
 CohortNoise::CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t clients,
                          int64_t batch, const at::TensorOptions& on_device)
-    : dropouts_(dropouts), clients_(clients), batch_(batch), on_device_(on_device) {}
+    : dropouts_(dropouts), clients_(clients), batch_(batch) {
+  keys_ = at::zeros({clients, 3}, on_device.dtype(at::kLong));
+  for (const CohortForward::Dropout& dropout : dropouts_) {
+    masks_.push_back(at::zeros({clients, batch, dropout.width}, on_device));
+  }
+}
 
 void CohortNoise::start(std::span<const Cohort::NoiseKey> keys) {
-  const at::Tensor table = staged({clients_, 3}, at::kLong, on_device_.device());
+  const at::Tensor table = staged({clients_, 3}, at::kLong, keys_.device());
   auto* next = reinterpret_cast<uint64_t*>(table.data_ptr<int64_t>());
   const auto clients = static_cast<std::size_t>(clients_);
   drawn_.assign(clients, 0);
@@ -22,29 +27,22 @@ void CohortNoise::start(std::span<const Cohort::NoiseKey> keys) {
     for (const uint64_t part : {keys[i].seed, keys[i].round, keys[i].client}) *next++ = part;
     streams_[i] = RandomStream(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
   }
-  keys_ = sent(table, on_device_.device());
+  keys_.copy_(table, /*non_blocking=*/true);
 }
 
-void CohortNoise::put_steps(std::span<const int64_t> counts, const at::Tensor& there) {
+std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
   counts_.assign(counts.begin(), counts.end());
-  counts_there_ = there;
-  put_drawn();
   put_seeds();
-}
-
-void CohortNoise::put_drawn() {
-  const auto masks = static_cast<int64_t>(counts_.size() * dropouts_.size());
-  const at::Tensor table = staged({masks}, at::kLong, on_device_.device());
-  auto* next = table.data_ptr<int64_t>();
+  std::vector<int64_t> before;
   for (std::size_t first = 0; first < counts_.size(); first += drawn_.size()) {
     for (const CohortForward::Dropout& dropout : dropouts_) {
-      next = std::copy(drawn_.begin(), drawn_.end(), next);
+      before.insert(before.end(), drawn_.begin(), drawn_.end());
       for (std::size_t i = 0; i < drawn_.size(); ++i) {
         drawn_[i] += DropWork::draws(counts_[first + i], dropout.width);
       }
     }
   }
-  drawn_before_there_ = sent(table, on_device_.device());
+  return before;
 }
 
 // A number of each client's stream a step.
@@ -55,26 +53,22 @@ void CohortNoise::put_seeds() {
   }
 }
 
-std::vector<at::Tensor> CohortNoise::masks(int64_t step) const {
-  std::vector<at::Tensor> masks;
-  for (const CohortForward::Dropout& dropout : dropouts_) {
-    const at::Tensor& mask =
-        masks.emplace_back(at::zeros({clients_, batch_, dropout.width}, on_device_));
-    const DropoutRule rule(dropout.share);
-    const int64_t at = step * std::ssize(dropouts_) + std::ssize(masks) - 1;
-    const DropWork work{.purpose = static_cast<uint64_t>(Purpose::kDropout),
-                        .threshold = rule.threshold,
-                        .scale = rule.scale,
-                        .batch = batch_,
-                        .width = dropout.width,
-                        .steps = dropout.steps,
-                        .counts = counts_there_.data_ptr<int64_t>() + step * clients_,
-                        .streams = keys_.data_ptr<int64_t>(),
-                        .drawn = drawn_before_there_.data_ptr<int64_t>() + at * clients_,
-                        .mask = mask.data_ptr<float>()};
-    run(work, clients_ * work.blocks(), mask.device());
+void CohortNoise::draw(const StepTable& table) {
+  for (std::size_t i = 0; i < masks_.size(); ++i) {
+    const DropoutRule rule(dropouts_[i].share);
+    const DropWork work{
+        .purpose = static_cast<uint64_t>(Purpose::kDropout),
+        .threshold = rule.threshold,
+        .scale = rule.scale,
+        .batch = batch_,
+        .width = dropouts_[i].width,
+        .steps = dropouts_[i].steps,
+        .counts = table.counts().data_ptr<int64_t>(),
+        .streams = keys_.data_ptr<int64_t>(),
+        .drawn = table.drawn().data_ptr<int64_t>() + static_cast<int64_t>(i) * clients_,
+        .mask = masks_[i].data_ptr<float>()};
+    run(work, clients_ * work.blocks(), keys_.device());
   }
-  return masks;
 }
 
 CohortForward::StepOfClients CohortNoise::of_clients(int64_t step) const {

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include "device/step_table.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/model/cohort.hpp"
 #include "networks/cohort_forward.hpp"
@@ -23,29 +24,30 @@ class CohortNoise {
   // The clients' streams from their beginnings; [n] of the first ones, the others never draw.
   void start(std::span<const Cohort::NoiseKey> keys);
 
-  // The next steps, with so many samples [steps, C]; `there`: the same on the device.
-  void put_steps(std::span<const int64_t> counts, const at::Tensor& there);
+  // The next steps, with so many samples [steps, C]. Returns StepTable::drawn() of all of them.
+  std::vector<int64_t> put_steps(std::span<const int64_t> counts);
 
-  // Of one of those steps, from 0: [C, B, width] for each dropout, in the order of Model's, a
-  // client's samples of one dropout after the other.
-  std::vector<at::Tensor> masks(int64_t step) const;
+  // The masks of the table's step.
+  void draw(const StepTable& table);
+
+  // [C, B, width] for each dropout, in the order of Model's, a client's samples of one dropout
+  // after the other; behind them stands what earlier steps have left. The tensors stay where they
+  // are.
+  std::span<const at::Tensor> masks() const { return masks_; }
   CohortForward::StepOfClients of_clients(int64_t step) const;
 
  private:
-  void put_drawn();
   void put_seeds();
 
   std::vector<CohortForward::Dropout> dropouts_;
   int64_t clients_, batch_;
-  at::TensorOptions on_device_;
   at::Tensor keys_;                    // [C, 3] DropWork::streams
   std::vector<int64_t> drawn_;         // [C] values drawn from them behind the steps put
   std::vector<RandomStream> streams_;  // [C] behind the steps put
+  std::vector<at::Tensor> masks_;
   // Of the steps put.
-  std::vector<int64_t> counts_;    // [steps, C] samples
-  std::vector<uint64_t> seeds_;    // [steps, C] CohortForward::StepOfClients
-  at::Tensor counts_there_;        // [steps, C]
-  at::Tensor drawn_before_there_;  // [steps, dropouts, C] DropWork::drawn
+  std::vector<int64_t> counts_;  // [steps, C] samples
+  std::vector<uint64_t> seeds_;  // [steps, C] CohortForward::StepOfClients
 };
 
 }  // namespace hanse

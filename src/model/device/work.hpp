@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "descent_work.hpp"
 #include "hanse/base/both_sides.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
@@ -177,6 +178,6 @@ struct StepWork {
   }
 };
 
-using Work = std::variant<FoldWork, SumWork, DropWork, StepWork>;
+using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, DescentWork>;
 
 }  // namespace hanse

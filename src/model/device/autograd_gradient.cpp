@@ -1,0 +1,75 @@
+#include <utility>
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include "device/step_gradient.hpp"
+#include "networks/tensor_loss.hpp"
+
+namespace hanse {
+
+namespace {
+
+class AutogradGradient final : public StepGradient {
+ public:
+  AutogradGradient(StepParts parts, CohortForward& network)
+      : parts_(std::move(parts)),
+        network_(network),
+        within_(at::arange(parts_.batch, parts_.table.counts().options())) {
+    for (const at::Tensor& row : parts_.rows) leaves_.push_back(row.detach().requires_grad_());
+  }
+
+  at::Tensor find() override {
+    const at::Tensor& order = parts_.table.places();
+    const at::Tensor weights = weights_of(parts_.table.counts().unsqueeze(1));
+    const at::Tensor input = parts_.features.index_select(0, order).view({clients(), batch(), -1});
+    const at::Tensor targets = parts_.targets.index_select(0, order).view({clients(), batch()});
+    const at::Tensor logits = network_.training_logits(
+        leaves_, input, parts_.noise.masks(), parts_.noise.of_clients(parts_.table.number()));
+    const at::Tensor losses = tensor_losses(*parts_.loss, logits, targets, at::Reduction::None)
+                                  .view({clients(), batch()});
+    // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
+    const auto gradients =
+        torch::autograd::grad({losses}, leaves_, {weights}, /*retain_graph=*/false,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      at::Tensor& own = parts_.gradients[i];
+      gradients[i].defined() ? own.copy_(gradients[i]) : own.zero_();
+    }
+    // Where they count: 0 NaN is NaN, and nothing may come of the places behind a client's samples.
+    const at::Tensor used = at::where(weights > 0, losses, at::zeros({}, losses.options()));
+    return at::sum(used.to(at::kDouble) * weights, {1});
+  }
+
+ private:
+  int64_t clients() const { return parts_.clients; }
+  int64_t batch() const { return parts_.batch; }
+
+  // [C, B] what a sample counts in its client's loss, of counts [C, 1].
+  at::Tensor weights_of(const at::Tensor& counts) const {
+    return at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
+  }
+
+  StepParts parts_;
+  CohortForward& network_;
+  at::Tensor within_;               // [B] 0, 1, ...
+  std::vector<at::Tensor> leaves_;  // the rows' tensors
+};
+
+}  // namespace
+
+std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout) {
+  std::vector<at::Tensor> tensors;
+  for (const ParameterSlot& slot : layout.slots()) {
+    std::vector<int64_t> shape = {rows.size(0)};
+    shape.insert(shape.end(), slot.shape.begin(), slot.shape.end());
+    tensors.push_back(rows.narrow(1, slot.offset, slot.size).view(shape).detach());
+  }
+  return tensors;
+}
+
+std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network) {
+  return std::make_unique<AutogradGradient>(std::move(parts), network);
+}
+
+}  // namespace hanse

@@ -1,0 +1,41 @@
+// The steps of a cohort against its gradients: Cohort::Settings has the formula.
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/ATen.h>
+
+#include "hanse/model/cohort.hpp"
+
+namespace hanse {
+
+class Descent {
+ public:
+  // Of rows [C, P].
+  Descent(const Cohort::Settings& settings, const at::Tensor& rows);
+
+  // From these rows, which stand there by now. Returns whether steps call other kernels than
+  // before, or give them other addresses.
+  bool start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
+
+  // `gradient` [C, P] is overwritten; rates [C].
+  void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows) const;
+
+ private:
+  // What chooses the kernels.
+  struct Form {
+    double mu = 0;
+    bool own_anchor = false, pulls = false;
+    bool operator==(const Form&) const = default;
+  };
+
+  double weight_decay_, momentum_, clip_;
+  bool nesterov_;
+  Form form_;
+  at::Tensor theta_;     // [P]
+  at::Tensor anchor_;    // [C, P] what the rows started from; undefined before it is asked for
+  at::Tensor pulls_;     // [C, P]; likewise
+  at::Tensor velocity_;  // [C, P], with momentum
+};
+
+}  // namespace hanse

@@ -1,0 +1,43 @@
+// The gradients of a step's losses, for all clients of a cohort.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "device/cohort_noise.hpp"
+#include "device/step_table.hpp"
+#include "hanse/model/layout.hpp"
+#include "loss.hpp"
+#include "networks/cohort_forward.hpp"
+
+namespace hanse {
+
+// What a cohort's steps compute with: of the table's step and its masks. All must outlive who
+// computes it, and stay where it is.
+struct StepParts {
+  const StepTable& table;
+  const CohortNoise& noise;
+  LossPtr loss;
+  int64_t clients, batch;
+  at::Tensor features;                      // [samples, values of a sample]
+  at::Tensor targets;                       // [samples] labels, int32; targets, float32
+  std::vector<at::Tensor> rows, gradients;  // tensors_of() [C, P] each
+};
+
+class StepGradient {
+ public:
+  virtual ~StepGradient() = default;
+  // Overwrites the gradient. Returns the clients' mean losses [C] float64; where a client has no
+  // sample, 0, and its gradient may be anything.
+  virtual at::Tensor find() = 0;
+};
+
+// The tensors of the layout, each with a leading C, on the memory of rows [C, P].
+std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout);
+
+std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);
+
+}  // namespace hanse

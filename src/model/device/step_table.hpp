@@ -1,0 +1,37 @@
+// What the steps of a cohort get from the host, in one upload for many of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/ATen.h>
+
+#include "hanse/model/cohort.hpp"
+
+namespace hanse {
+
+// The chosen step's part stands at the same addresses for every step, so that kernels can be
+// recorded once.
+class StepTable {
+ public:
+  StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device);
+
+  // drawn [steps, dropouts, C]: DropWork::drawn. Does not wait.
+  void put(const CohortSteps& steps, std::span<const int64_t> drawn);
+  void choose(int64_t number);
+
+  // Of the chosen step, on the device.
+  int64_t number() const { return number_; }
+  const at::Tensor& places() const { return places_; }  // [C B] int64
+  const at::Tensor& counts() const { return counts_; }  // [C] int64
+  const at::Tensor& drawn() const { return drawn_; }    // [dropouts, C] int64
+  const at::Tensor& rates() const { return rates_; }    // [C] float32
+
+ private:
+  int64_t number_ = 0;
+  at::Tensor steps_;                            // [steps, width] int64
+  at::Tensor now_;                              // [width]
+  at::Tensor places_, counts_, drawn_, rates_;  // parts of it, in this order
+};
+
+}  // namespace hanse
