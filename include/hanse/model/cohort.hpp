@@ -47,6 +47,7 @@ class Cohort {
     bool nesterov = false;
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
+    bool by_hand = true;  // gradients of networks of known layers without autograd, which is slower
   };
   // Of RandomStream, with Purpose::kDropout.
   struct NoiseKey {

@@ -65,9 +65,10 @@ struct TorchLibrary {
 
   // For the model that make_model() builds of the same arguments: the same layout, the same loss
   // and the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P
-  // floats (3 with momentum), 4 bytes a value of a sample, the activations, and what autograd keeps
-  // of them. Throws InvalidArgument as make_model() does, and for models with buffers or frozen
-  // parameters.
+  // floats (3 with momentum), 4 bytes a value of a sample, the activations and what their gradients
+  // need: of linear, mlp and the cnn kinds as much again, and the patches of one convolution, C B
+  // inputs kernel^2 pixels floats. Throws InvalidArgument as make_model() does, and for models with
+  // buffers or frozen parameters.
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);

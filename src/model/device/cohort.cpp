@@ -46,7 +46,10 @@ class NetworkCohort final : public Cohort {
                           .targets = targets_,
                           .rows = tensors_,
                           .gradients = tensors_of(gradient_, model.layout())};
-    differentiation_ = make_autograd_gradient(parts, *network_);
+    if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
+      differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
+    }
+    if (!differentiation_) differentiation_ = make_autograd_gradient(parts, *network_);
   }
 
   void put(int64_t begin, const Batch& batch) override {

@@ -11,6 +11,7 @@
 #include "device/step_table.hpp"
 #include "hanse/model/layout.hpp"
 #include "loss.hpp"
+#include "network_spec.hpp"
 #include "networks/cohort_forward.hpp"
 
 namespace hanse {
@@ -38,6 +39,17 @@ class StepGradient {
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].
 std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout);
 
+// Of any network.
 std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);
+
+// Of a network of network_spec(): its layers and the way back written out, as one batched product
+// of all clients each and kernels of our own, in memory that is allocated once. Null when the loss
+// is none of LossWork's or the largest convolution would unroll to more than kMostColumns floats.
+//
+// Memory: an activation and its gradient for each value, and of the convolution that needs most
+// C inputs kernel^2 B pixels floats. Cost: twice the unrolling of all convolutions but the last.
+inline constexpr int64_t kMostColumns = int64_t{1} << 29;
+std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
+                                                    const std::vector<int64_t>& sample_shape);
 
 }  // namespace hanse

@@ -10,6 +10,8 @@
 #include "hanse/base/both_sides.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
+#include "loss_work.hpp"
+#include "network_work.hpp"
 
 namespace hanse {
 
@@ -178,6 +180,7 @@ struct StepWork {
   }
 };
 
-using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, DescentWork>;
+using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork, PoolWork,
+                          UnpoolWork, UnitsWork, UnitsBackWork, LossWork, DescentWork>;
 
 }  // namespace hanse

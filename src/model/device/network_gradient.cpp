@@ -1,0 +1,304 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "device/kernels.hpp"
+#include "device/step_gradient.hpp"
+
+namespace hanse {
+
+namespace {
+
+const std::pair<const char*, LossRule> kRules[] = {{"cross-entropy", LossRule::kCrossEntropy},
+                                                   {"binary-logistic", LossRule::kBinaryLogistic},
+                                                   {"squared-error", LossRule::kSquaredError}};
+
+std::vector<Patches> patches_of(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape) {
+  std::vector<Patches> patches;
+  if (spec.stages.empty()) return patches;
+  int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
+  for (const ConvolutionStage& stage : spec.stages) {
+    const Patches& of =
+        patches.emplace_back(Patches{channels, height, width, stage.kernel, stage.padding});
+    channels = stage.channels;
+    height = of.out_height() / (stage.pool ? 2 : 1);
+    width = of.out_width() / (stage.pool ? 2 : 1);
+  }
+  return patches;
+}
+
+// Floats of the convolution that unrolls to most of them.
+int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts) {
+  int64_t most = 0;
+  for (const Patches& of : patches) {
+    most = std::max(most, parts.clients * parts.batch * of.rows() * of.out_pixels());
+  }
+  return most;
+}
+
+// Of a layer, on the memory of the rows and of their gradient.
+struct LayerTensors {
+  at::Tensor weight, weight_gradient;  // [C, outputs, inputs]
+  at::Tensor bias, bias_gradient;      // [C, outputs]; undefined: none
+
+  const float* first_bias() const { return bias.defined() ? bias.data_ptr<float>() : nullptr; }
+  int64_t bias_stride() const { return bias.defined() ? bias.stride(0) : 0; }
+};
+
+// Takes the layers' tensors one after the other, in the layout's order.
+class LayerReader {
+ public:
+  explicit LayerReader(const StepParts& parts) : rows_(parts.rows), gradients_(parts.gradients) {}
+
+  LayerTensors next(bool bias) {
+    LayerTensors layer{.weight = rows_[next_].flatten(2),
+                       .weight_gradient = gradients_[next_].flatten(2)};
+    ++next_;
+    if (!bias) return layer;
+    layer.bias = rows_[next_];
+    layer.bias_gradient = gradients_[next_];
+    ++next_;
+    return layer;
+  }
+
+ private:
+  std::vector<at::Tensor> rows_, gradients_;
+  std::size_t next_ = 0;
+};
+
+// What a layer makes of its input: [C, B, width].
+struct Activation {
+  at::Tensor values, delta;  // delta: the gradient
+
+  Activation(int64_t clients, int64_t batch, int64_t width, const at::TensorOptions& options)
+      : values(at::empty({clients, batch, width}, options)), delta(at::empty_like(values)) {}
+};
+
+// A stage of convolution, pooling and ReLU.
+struct ConvolutionLayer {
+  LayerTensors own;
+  ColumnsWork unroll;
+  at::Tensor columns;  // [C, inputs taps, B pixels] in the memory of all stages
+  at::Tensor sums;     // [C, outputs, B pixels]
+  at::Tensor chosen;   // Pooling::chosen
+  Activation output;
+  PoolWork pool;
+  UnpoolWork unpool;
+  std::optional<ImagesWork> images;  // the gradient of what the stage reads; not of the first one
+};
+
+struct DenseLayer {
+  LayerTensors own;
+  at::Tensor input;        // [C, B, inputs]
+  at::Tensor input_delta;  // its gradient; undefined: the samples'
+  Activation output;       // of the last layer logits, then their gradient
+  UnitsWork forward = {};  // ReLU and dropout, of all but the last
+  UnitsBackWork backward = {};
+};
+
+class NetworkGradient final : public StepGradient {
+ public:
+  NetworkGradient(const StepParts& parts, const NetworkSpec& spec,
+                  const std::vector<Patches>& patches, LossRule rule)
+      : clients_(parts.clients),
+        batch_(parts.batch),
+        floats_(parts.features.options()),
+        features_(parts.features),
+        places_(parts.table.places()),
+        columns_(at::empty({most_columns(patches, parts)}, floats_)) {
+    LayerReader reader(parts);
+    auto masks = parts.noise.masks();
+    const auto take_mask = [&](double share) {
+      if (share <= 0) return at::Tensor();
+      const at::Tensor mask = masks.front();
+      masks = masks.subspan(1);
+      return mask;
+    };
+    for (std::size_t s = 0; s < patches.size(); ++s) {
+      const bool is_last = s + 1 == patches.size();
+      add_stage(patches[s], spec.stages[s], reader.next(true),
+                is_last ? take_mask(spec.feature_dropout) : at::Tensor());
+    }
+    for (std::size_t i = 0; i <= spec.hidden.size(); ++i) {
+      const bool is_last = i == spec.hidden.size();
+      add_dense(reader.next(spec.bias), is_last ? at::Tensor() : take_mask(spec.hidden_dropout));
+    }
+    set_loss(parts, rule);
+  }
+
+  at::Tensor find() override {
+    const at::NoGradGuard no_grad;
+    forward();
+    on_device(loss_, clients_ * batch_);
+    on_device(means_work_, clients_);
+    backward();
+    return means_;
+  }
+
+ private:
+  template <class One>
+  void on_device(const One& work, int64_t items) const {
+    run(work, items, floats_.device());
+  }
+  template <class One>
+  void on_device(const One& work) const {
+    on_device(work, work.items());
+  }
+
+  static float* data(const at::Tensor& values) {
+    return values.defined() ? values.data_ptr<float>() : nullptr;
+  }
+
+  void add_stage(const Patches& of, const ConvolutionStage& stage, LayerTensors own,
+                 const at::Tensor& mask) {
+    const int64_t window = stage.pool ? 2 : 1;
+    const int64_t width = stage.channels * (of.out_height() / window) * (of.out_width() / window);
+    const int64_t pixels = batch_ * of.out_pixels();
+    const bool is_first = stages_.empty();
+    const Activation output(clients_, batch_, width, floats_);
+    const at::Tensor chosen = at::empty({clients_, batch_, width}, floats_.dtype(at::kByte));
+    const at::Tensor sums = at::empty({clients_, stage.channels, pixels}, floats_);
+    const Pooling pooling{.clients = clients_,
+                          .batch = batch_,
+                          .channels = stage.channels,
+                          .height = of.out_height(),
+                          .width = of.out_width(),
+                          .window = window,
+                          .sums = data(sums),
+                          .mask = data(mask),
+                          .chosen = chosen.data_ptr<uint8_t>(),
+                          .bias = own.first_bias(),
+                          .bias_stride = own.bias_stride()};
+    ConvolutionLayer layer{
+        .own = std::move(own),
+        .unroll = {.of = of,
+                   .clients = clients_,
+                   .batch = batch_,
+                   .images = data(is_first ? features_ : stages_.back().output.values),
+                   .places = is_first ? places_.data_ptr<int64_t>() : nullptr,
+                   .columns = data(columns_)},
+        .columns = columns_.narrow(0, 0, clients_ * of.rows() * pixels)
+                       .view({clients_, of.rows(), pixels}),
+        .sums = sums,
+        .chosen = chosen,
+        .output = output,
+        .pool = {pooling, data(output.values)},
+        .unpool = {pooling, data(output.delta)},
+        .images = {}};
+    if (!is_first) {
+      layer.images =
+          ImagesWork{of, clients_, batch_, data(columns_), data(stages_.back().output.delta)};
+    }
+    stages_.push_back(std::move(layer));
+  }
+
+  // On the last stage, the last dense layer or the samples.
+  void add_dense(LayerTensors own, const at::Tensor& mask) {
+    const Activation* below = !dense_.empty()    ? &dense_.back().output
+                              : !stages_.empty() ? &stages_.back().output
+                                                 : nullptr;
+    const int64_t units = own.weight.size(1);
+    if (below == nullptr) samples_ = at::empty({clients_, batch_, own.weight.size(2)}, floats_);
+    const Activation output(clients_, batch_, units, floats_);
+    const UnitsWork forward{.clients = clients_,
+                            .batch = batch_,
+                            .units = units,
+                            .values = data(output.values),
+                            .mask = data(mask),
+                            .bias = own.first_bias(),
+                            .bias_stride = own.bias_stride()};
+    dense_.push_back({.own = std::move(own),
+                      .input = below != nullptr ? below->values : samples_,
+                      .input_delta = below != nullptr ? below->delta : at::Tensor(),
+                      .output = output,
+                      .forward = forward,
+                      .backward = {data(output.values), data(mask), data(output.delta)}});
+  }
+
+  void set_loss(const StepParts& parts, LossRule rule) {
+    const DenseLayer& last = dense_.back();
+    const bool labels = parts.targets.scalar_type() == at::kInt;
+    losses_ = at::empty({clients_, batch_}, floats_.dtype(at::kDouble));
+    means_ = at::empty({clients_}, floats_.dtype(at::kDouble));
+    loss_ = {.rule = rule,
+             .batch = batch_,
+             .outputs = last.own.weight.size(1),
+             .counts = parts.table.counts().data_ptr<int64_t>(),
+             .places = places_.data_ptr<int64_t>(),
+             .labels = labels ? parts.targets.data_ptr<int32_t>() : nullptr,
+             .targets = labels ? nullptr : parts.targets.data_ptr<float>(),
+             .bias = last.own.first_bias(),
+             .bias_stride = last.own.bias_stride(),
+             .logits = data(last.output.values),
+             .losses = losses_.data_ptr<double>()};
+    means_work_ = {losses_.data_ptr<double>(), means_.data_ptr<double>(), batch_, 1};
+  }
+
+  // Up to the logits, without their bias.
+  void forward() {
+    for (ConvolutionLayer& stage : stages_) {
+      on_device(stage.unroll);
+      at::bmm_out(stage.sums, stage.own.weight, stage.columns);
+      on_device(stage.pool);
+    }
+    if (samples_.defined()) {
+      at::Tensor flat = samples_.view({clients_ * batch_, -1});
+      at::index_select_out(flat, features_, 0, places_);
+    }
+    for (DenseLayer& layer : dense_) {
+      at::bmm_out(layer.output.values, layer.input, layer.own.weight.transpose(1, 2));
+      if (&layer != &dense_.back()) on_device(layer.forward);
+    }
+  }
+
+  // From the gradient of the logits, which stands in their place.
+  void backward() {
+    at::Tensor delta = dense_.back().output.values;
+    for (auto layer = dense_.rbegin(); layer != dense_.rend(); ++layer) {
+      if (layer != dense_.rbegin()) {
+        delta = layer->output.delta;
+        on_device(layer->backward, delta.numel());
+      }
+      at::bmm_out(layer->own.weight_gradient, delta.transpose(1, 2), layer->input);
+      if (layer->own.bias.defined()) at::sum_out(layer->own.bias_gradient, delta, {1});
+      if (layer->input_delta.defined()) at::bmm_out(layer->input_delta, delta, layer->own.weight);
+    }
+    for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
+      on_device(stage->unpool);
+      if (stage != stages_.rbegin()) on_device(stage->unroll);  // the columns are a later stage's
+      at::bmm_out(stage->own.weight_gradient, stage->sums, stage->columns.transpose(1, 2));
+      at::sum_out(stage->own.bias_gradient, stage->sums, {2});
+      if (!stage->images) continue;
+      at::bmm_out(stage->columns, stage->own.weight.transpose(1, 2), stage->sums);
+      on_device(*stage->images);
+    }
+  }
+
+  int64_t clients_, batch_;
+  at::TensorOptions floats_;
+  at::Tensor features_;  // StepParts
+  at::Tensor places_;    // [C B]
+  at::Tensor columns_;   // of the stage that has most
+  at::Tensor samples_;   // [C, B, values]; undefined: convolutions read them where they are
+  std::vector<ConvolutionLayer> stages_;
+  std::vector<DenseLayer> dense_;
+  at::Tensor losses_;  // [C, B] float64
+  at::Tensor means_;   // [C] float64
+  LossWork loss_ = {};
+  SumWork means_work_ = {};
+};
+
+}  // namespace
+
+std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
+                                                    const std::vector<int64_t>& sample_shape) {
+  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const auto& known) {
+    return known.first == parts.loss->name();
+  });
+  const std::vector<Patches> patches = patches_of(spec, sample_shape);
+  if (rule == std::end(kRules) || most_columns(patches, parts) > kMostColumns) return nullptr;
+  return std::make_unique<NetworkGradient>(parts, spec, patches, rule->second);
+}
+
+}  // namespace hanse
