@@ -60,13 +60,19 @@ struct ImagesWork {
     const int64_t pixel = item % of.pixels(), row = item / of.pixels();
     const int64_t client = row / of.channels, channel = row % of.channels;
     const int64_t y = pixel / of.width + of.padding, x = pixel % of.width + of.padding;
+    const int64_t out_width = of.out_width(), all = of.out_pixels();
+    const int64_t first_y =
+        y < of.out_height() ? 0 : y - of.out_height() + 1;  // rows of the kernel
+    const int64_t end_y = y < of.kernel ? y + 1 : of.kernel;
+    const int64_t first_x = x < out_width ? 0 : x - out_width + 1;
+    const int64_t end_x = x < of.kernel ? x + 1 : of.kernel;
     for (int64_t b = 0; b < batch; ++b) {
       float sum = 0;
-      for (int64_t tap = 0; tap < of.taps(); ++tap) {
-        const int64_t out_y = y - tap / of.kernel, out_x = x - tap % of.kernel;
-        if (out_y < 0 || out_y >= of.out_height() || out_x < 0 || out_x >= of.out_width()) continue;
-        sum += columns[((row * of.taps() + tap) * batch + b) * of.out_pixels() +
-                       out_y * of.out_width() + out_x];
+      for (int64_t ky = first_y; ky < end_y; ++ky) {
+        for (int64_t kx = first_x; kx < end_x; ++kx) {
+          const int64_t tap = row * of.taps() + ky * of.kernel + kx;
+          sum += columns[(tap * batch + b) * all + (y - ky) * out_width + x - kx];
+        }
       }
       images[((client * batch + b) * of.channels + channel) * of.pixels() + pixel] = sum;
     }
@@ -110,12 +116,14 @@ struct PoolWork {
     for (int64_t b = 0; b < of.batch; ++b) {
       const float* sums = of.sums + (row * of.batch + b) * of.height * of.width + corner;
       float largest = sums[0] + bias;
-      uint8_t chosen = 0;
-      for (int64_t i = 1; i < of.window * of.window; ++i) {
-        const float next = sums[i / of.window * of.width + i % of.window] + bias;
-        if (next > largest || next != next) {
-          largest = next;
-          chosen = static_cast<uint8_t>(i);
+      uint8_t chosen = 0, own = 0;
+      for (int64_t y = 0; y < of.window; ++y) {
+        for (int64_t x = 0; x < of.window; ++x, ++own) {
+          const float next = sums[y * of.width + x] + bias;
+          if (next > largest || next != next) {
+            largest = next;
+            chosen = own;
+          }
         }
       }
       const int64_t at = of.place(client, b, channel) + pixel;
