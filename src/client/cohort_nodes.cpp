@@ -165,7 +165,8 @@ CohortNodes::CohortNodes(Model& model, const Federation& federation, const Model
                                         {.device = settings.device,
                                          .clients = settings.clients,
                                          .batch = settings.batch,
-                                         .samples = samples});
+                                         .samples = samples,
+                                         .graphs = settings.graphs});
   model_ = std::make_unique<OnDevice>(model, *cohort_, settings.clients, federation.sample_values(),
                                       samples);
   fit_ = std::make_unique<SideBySideFit>(*cohort_, settings, model.n_params());

@@ -147,7 +147,8 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
   agree_on(parts.comm, [&] {
     cohorts = std::make_unique<CohortTraining>(
         instructed_clients(job), parts.federation, job.model, device.name,
-        side_by_side(job, needs.settings.max_participants), device.sample_bytes);
+        side_by_side(job, needs.settings.max_participants), device.sample_bytes,
+        job.run.device_graphs == "auto");
   });
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)

@@ -47,15 +47,16 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
       engine.on_host = make_stream_fit(job, federation, *assembly.model);
       return;
     }
-    engine.on_device =
-        std::make_unique<CohortNodes>(*assembly.model, federation, job.model,
-                                      CohortNodesSettings{.device = device.name,
-                                                          .clients = side_by_side(job, nodes),
-                                                          .batch = batch,
-                                                          .nodes = (nodes + ranks - 1) / ranks,
-                                                          .steps = job.online.steps,
-                                                          .lr = job.online.lr,
-                                                          .step = {.rows = job.online.batch}});
+    engine.on_device = std::make_unique<CohortNodes>(
+        *assembly.model, federation, job.model,
+        CohortNodesSettings{.device = device.name,
+                            .clients = side_by_side(job, nodes),
+                            .batch = batch,
+                            .nodes = (nodes + ranks - 1) / ranks,
+                            .steps = job.online.steps,
+                            .lr = job.online.lr,
+                            .step = {.rows = job.online.batch},
+                            .graphs = job.run.device_graphs == "auto"});
     engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };

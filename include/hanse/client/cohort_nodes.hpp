@@ -20,6 +20,7 @@ struct CohortNodesSettings {
   int64_t steps = 1;           // of each fit
   double lr = 0.1;             // of each step
   StepBatch step = {};         // its samples
+  bool graphs = true;          // Cohort::Settings
 };
 
 // Results agree with those of the host's model within float tolerance. A node stands at the place

@@ -29,11 +29,12 @@ struct RunOptions {
   int64_t threads = 1;          // of each rank
   std::string device = "auto";  // auto | cpu | cuda
   int64_t ranks_per_gpu = 1;
-  int64_t device_cohort = 8;  // clients side by side on a GPU
-  double max_seconds = 0;     // 0: no limit
-  int64_t patience = 0;       // evaluations without a better one; 0: no limit
-  std::string target;         // "metric>=value" that ends the run; empty: none
-  double round_seconds = 0;   // 0: no limit
+  int64_t device_cohort = 8;           // clients side by side on a GPU
+  std::string device_graphs = "auto";  // auto | off
+  double max_seconds = 0;              // 0: no limit
+  int64_t patience = 0;                // evaluations without a better one; 0: no limit
+  std::string target;                  // "metric>=value" that ends the run; empty: none
+  double round_seconds = 0;            // 0: no limit
   bool overwrite = false;
   bool trace = false;
   bool timeline = false;

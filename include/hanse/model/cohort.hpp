@@ -48,6 +48,7 @@ class Cohort {
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
     bool by_hand = true;  // gradients of networks of known layers without autograd, which is slower
+    bool graphs = true;   // on GPUs: the kernels of such a step are recorded, and start together
   };
   // Of RandomStream, with Purpose::kDropout.
   struct NoiseKey {

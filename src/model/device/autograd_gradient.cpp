@@ -1,5 +1,6 @@
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "device/step_gradient.hpp"

@@ -1,12 +1,14 @@
 #include <algorithm>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "device/cohort_noise.hpp"
 #include "device/descent.hpp"
 #include "device/device.hpp"
 #include "device/download.hpp"
 #include "device/step_gradient.hpp"
+#include "device/step_graph.hpp"
 #include "device/step_table.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/error.hpp"
@@ -48,6 +50,7 @@ class NetworkCohort final : public Cohort {
                           .gradients = tensors_of(gradient_, model.layout())};
     if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
+      if (differentiation_ && settings.graphs) graph_ = make_step_graph(on_device_.device());
     }
     if (!differentiation_) differentiation_ = make_autograd_gradient(parts, *network_);
   }
@@ -64,7 +67,8 @@ class NetworkCohort final : public Cohort {
   void start(const Start& start) override {
     rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
     put_rows(start.rows);
-    descent_.start(start, rows_, theta_);
+    const bool is_other = descent_.start(start, rows_, theta_);
+    if (is_other && graph_) graph_->forget();
     losses_.zero_();
     noise_.start(start.noise);
   }
@@ -75,11 +79,14 @@ class NetworkCohort final : public Cohort {
 
   void step(int64_t number) override {
     table_.choose(number);
-    const at::Tensor means = differentiate();
-    const at::NoGradGuard no_grad;
-    losses_.add_(means);
-    if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
-    descent_.step(gradient_, table_.rates(), rows_);
+    const auto make_step = [this] {
+      const at::Tensor means = differentiate();
+      const at::NoGradGuard no_grad;
+      losses_.add_(means);
+      if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
+      descent_.step(gradient_, table_.rates(), rows_);
+    };
+    graph_ ? graph_->run(make_step) : make_step();
   }
 
   const at::Tensor& gradients(int64_t number, bool counts) override {
@@ -179,6 +186,7 @@ class NetworkCohort final : public Cohort {
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_
   Descent descent_;
   std::unique_ptr<StepGradient> differentiation_;
+  std::unique_ptr<StepGraph> graph_;  // null: kernels are started one by one
 };
 
 }  // namespace

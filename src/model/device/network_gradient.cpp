@@ -3,6 +3,9 @@
 #include <string>
 #include <utility>
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
 #include "device/kernels.hpp"
 #include "device/step_gradient.hpp"
 
