@@ -27,18 +27,14 @@ HostRows::HostRows(Communicator& host, int64_t bytes)
 }
 
 void HostRows::start_sum(int64_t count, ElementType type, int64_t piece) {
-  ++sum_;
-  count_ = count;
-  type_ = type;
-  piece_ = std::max(piece, kShortestPiece);
-  pieces_ = (count + piece_ - 1) / piece_;
-  result_ = nullptr;
-  ready_ = 0;
-  copied_ = 0;
-  present_ = 0;
-  all_taken_ = false;
-  queue_->start(pieces_, 1);
-  arrived_[rank_].store(sum_, std::memory_order_release);
+  piece = std::max(piece, kShortestPiece);
+  now_ = {.number = now_.number + 1,
+          .count = count,
+          .type = type,
+          .piece = piece,
+          .pieces = (count + piece - 1) / piece};
+  queue_->start(now_.pieces, 1);
+  arrived_[rank_].store(now_.number, std::memory_order_release);
 }
 
 void HostRows::start_exchange(Communicator& host, int64_t count, ElementType type, int64_t piece,
@@ -48,63 +44,69 @@ void HostRows::start_exchange(Communicator& host, int64_t count, ElementType typ
     taken_ = reinterpret_cast<float*>(floats_.get());
     given_ = taken_ + count;
   }
-  unit_ = unit;
   start_sum(count, type, piece);
-  result_ = result;
+  now_.unit = unit;
+  now_.result = result;
 }
 
 // Then all have left the sum before, too, and found no piece of it any more.
 bool HostRows::all_arrived() {
-  while (present_ < ranks_ && arrived_[present_].load(std::memory_order_acquire) >= sum_) {
-    ++present_;
+  while (now_.present < ranks_ &&
+         arrived_[now_.present].load(std::memory_order_acquire) >= now_.number) {
+    ++now_.present;
   }
-  return present_ == ranks_;
+  return now_.present == ranks_;
 }
 
 void HostRows::look() {
-  while (ready_ < pieces_ && summed_[ready_].load(std::memory_order_acquire) == sum_) ++ready_;
+  while (now_.ready < now_.pieces &&
+         summed_[now_.ready].load(std::memory_order_acquire) == now_.number)
+    ++now_.ready;
 }
 
 bool HostRows::advance() {
   if (!all_arrived()) return false;
-  const int64_t before = ready_;
+  const int64_t before = now_.ready;
   look();
-  if (rank_ == 0 && ready_ > before) return true;
-  if (all_taken_) return copy() || ready_ > before;
+  if (rank_ == 0 && now_.ready > before) return true;
+  if (now_.all_taken) return copy() || now_.ready > before;
   const WorkQueue::Piece piece = queue_->next();
-  all_taken_ = piece.empty();
-  if (!all_taken_) add(piece.begin);
+  now_.all_taken = piece.empty();
+  if (!now_.all_taken) add(piece.begin);
   return true;
 }
 
 // In blocks that the first cache holds.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
-  const int64_t end = piece * piece_ + length(piece), width = element_bytes(type_);
-  for (int64_t i = piece * piece_; i < end; i += kBlock) {
+  const int64_t end = piece * now_.piece + now_.length(piece), width = element_bytes(now_.type);
+  for (int64_t i = piece * now_.piece; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
     std::byte* sum = rows_.of(0) + i * width;
     for (int rank = 1; rank < ranks_; ++rank) {
-      add_and_clear(type_, rows_.of(rank) + i * width, n, sum);
+      add_and_clear(now_.type, rows_.of(rank) + i * width, n, sum);
     }
-    if (result_ != nullptr) take_and_clear(type_, sum, n, unit_, taken_ + i);
+    if (now_.result != nullptr) take_and_clear(now_.type, sum, n, now_.unit, taken_ + i);
   }
-  summed_[piece].store(sum_, std::memory_order_release);
+  summed_[piece].store(now_.number, std::memory_order_release);
 }
 
 void HostRows::release(int64_t pieces) {
-  for (; copied_ < pieces; ++copied_) {
-    std::copy_n(result_ + copied_ * piece_, length(copied_), given_ + copied_ * piece_);
+  for (; now_.copied < pieces; ++now_.copied) {
+    std::copy_n(now_.result + now_.copied * now_.piece, now_.length(now_.copied),
+                given_ + now_.copied * now_.piece);
   }
-  released_->store(sum_ * kMostPieces + copied_, std::memory_order_release);
+  released_->store(now_.number * kMostPieces + now_.copied, std::memory_order_release);
 }
 
 // Of one piece.
 bool HostRows::copy() {
-  if (rank_ == 0 || result_ == nullptr || copied_ == pieces_) return false;
-  if (released_->load(std::memory_order_acquire) <= sum_ * kMostPieces + copied_) return false;
-  std::copy_n(given_ + copied_ * piece_, length(copied_), result_ + copied_ * piece_);
-  ++copied_;
+  if (rank_ == 0 || now_.result == nullptr || now_.copied == now_.pieces) return false;
+  if (released_->load(std::memory_order_acquire) <= now_.number * kMostPieces + now_.copied)
+    return false;
+  std::copy_n(given_ + now_.copied * now_.piece, now_.length(now_.copied),
+              now_.result + now_.copied * now_.piece);
+  ++now_.copied;
   return true;
 }
 

@@ -36,13 +36,14 @@ class HostRows {
   // with it; then copies what is released. Did anything move? Never waits.
   bool advance();
   // Pieces from the first on that hold the sum.
-  int64_t ready() const { return ready_; }
+  int64_t ready() const { return now_.ready; }
   // Of an exchange: a piece that is ready, until done().
-  float* taken(int64_t piece) const { return taken_ + piece * piece_; }
+  float* taken(int64_t piece) const { return taken_ + piece * now_.piece; }
   // Rank 0, of an exchange: the first pieces of its result may go to the others.
   void release(int64_t pieces);
   bool done() const {
-    return ready_ == pieces_ && all_taken_ && (result_ == nullptr || copied_ == pieces_);
+    return now_.ready == now_.pieces && now_.all_taken &&
+           (now_.result == nullptr || now_.copied == now_.pieces);
   }
 
  private:
@@ -52,8 +53,6 @@ class HostRows {
   void look();
   void add(int64_t piece);
   bool copy();
-  // The elements of the piece.
-  int64_t length(int64_t piece) const { return std::min(piece_, count_ - piece * piece_); }
 
   int rank_, ranks_;
   int64_t bytes_;
@@ -65,17 +64,21 @@ class HostRows {
   std::unique_ptr<WorkQueue> queue_;
   std::shared_ptr<std::byte> floats_;          // [2, count] of exchanges; none before the first
   float *taken_ = nullptr, *given_ = nullptr;  // the sum; rank 0's result
-  // Of the sum under way.
-  int64_t sum_ = 0;
-  int64_t count_ = 0;
-  ElementType type_ = ElementType::kInt64;
-  int64_t piece_ = 1, pieces_ = 0;
-  double unit_ = 1;
-  float* result_ = nullptr;  // null: a sum alone
-  int64_t ready_ = 0;
-  int64_t copied_ = 0;      // pieces of the result
-  int present_ = 0;         // ranks that are known to have begun
-  bool all_taken_ = false;  // this rank finds no piece to add any more
+  struct UnderWay {
+    int64_t number = 0;  // of the sum
+    int64_t count = 0;   // elements
+    ElementType type = ElementType::kInt64;
+    int64_t piece = 1, pieces = 0;
+    double unit = 1;
+    float* result = nullptr;  // null: a sum alone
+    int64_t ready = 0;
+    int64_t copied = 0;      // pieces of the result
+    int present = 0;         // ranks that are known to have begun
+    bool all_taken = false;  // this rank finds no piece to add any more
+
+    // The elements of a piece.
+    int64_t length(int64_t i) const { return std::min(piece, count - i * piece); }
+  } now_;
 };
 
 // Those of a list, whose dead ones go, that have such a row here; null: there are none.
