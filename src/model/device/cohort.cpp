@@ -50,7 +50,8 @@ class NetworkCohort final : public Cohort {
                           .gradients = tensors_of(gradient_, model.layout())};
     if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
-      if (differentiation_ && settings.graphs) graph_ = make_step_graph(on_device_.device());
+      auto recorder = settings.graphs ? make_graph_recorder(on_device_.device().is_cpu()) : nullptr;
+      if (differentiation_ && recorder) graph_ = std::make_unique<StepGraph>(std::move(recorder));
     }
     if (!differentiation_) differentiation_ = make_autograd_gradient(parts, *network_);
   }

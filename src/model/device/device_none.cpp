@@ -11,7 +11,7 @@ std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUD
 std::string cuda_version() { return ""; }
 std::string nccl_version() { return ""; }
 void run_on_gpu(const Work&, int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
-std::unique_ptr<StepGraph> make_step_graph(const at::Device&) { return nullptr; }
+std::unique_ptr<GraphRecorder> make_graph_recorder(bool) { return nullptr; }
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator&, const std::string&) {
   throw NotCompiled("NCCL", "build with -DHANSE_CUDA=ON");
 }
