@@ -36,7 +36,9 @@ ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<fl
   return times;
 }
 
-std::shared_ptr<std::byte> Communicator::allocate_row(int64_t bytes) { return zeroed_lines(bytes); }
+std::shared_ptr<std::byte> Communicator::allocate_row(ElementType type, int64_t count) {
+  return zeroed_lines(count * element_bytes(type));
+}
 
 void Communicator::wait_until(const std::function<bool()>& done) {
   const PhaseTimer timer(seconds_);

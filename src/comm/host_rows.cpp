@@ -13,38 +13,32 @@ constexpr int64_t kMostPieces = int64_t{1} << 40;
 
 }  // namespace
 
-HostRows::HostRows(Communicator& host, int64_t bytes)
+HostRows::HostRows(Communicator& host, ElementType type, int64_t count)
     : rank_(host.rank()),
       ranks_(host.size()),
-      bytes_(bytes),
-      rows_(share_rows(host, bytes)),
+      type_(type),
+      count_(count),
+      rows_(share_rows(host, count * element_bytes(type))),
+      floats_(host.allocate_shared(2 * count * static_cast<int64_t>(sizeof(float)))),
+      taken_(reinterpret_cast<float*>(floats_.get())),
+      given_(taken_ + count),
       queue_(make_shared_queue(host, host.size())) {
-  const int64_t stamps = ranks_ + 1 + bytes / kShortestPiece + 1;
+  const int64_t stamps = ranks_ + 1 + count / kShortestPiece + 1;
   stamps_ = host.allocate_shared(stamps * static_cast<int64_t>(sizeof(Stamp)));
   arrived_ = reinterpret_cast<Stamp*>(stamps_.get());  // zeros: no sum
   released_ = arrived_ + ranks_;
   summed_ = released_ + 1;
 }
 
-void HostRows::start_sum(int64_t count, ElementType type, int64_t piece) {
+void HostRows::start_sum(int64_t piece) {
   piece = std::max(piece, kShortestPiece);
-  now_ = {.number = now_.number + 1,
-          .count = count,
-          .type = type,
-          .piece = piece,
-          .pieces = (count + piece - 1) / piece};
+  now_ = {.number = now_.number + 1, .piece = piece, .pieces = (count_ + piece - 1) / piece};
   queue_->start(now_.pieces, 1);
   arrived_[rank_].store(now_.number, std::memory_order_release);
 }
 
-void HostRows::start_exchange(Communicator& host, int64_t count, ElementType type, int64_t piece,
-                              double unit, float* result) {
-  if (!floats_) {
-    floats_ = host.allocate_shared(2 * count * static_cast<int64_t>(sizeof(float)));
-    taken_ = reinterpret_cast<float*>(floats_.get());
-    given_ = taken_ + count;
-  }
-  start_sum(count, type, piece);
+void HostRows::start_exchange(int64_t piece, double unit, float* result) {
+  start_sum(piece);
   now_.unit = unit;
   now_.result = result;
 }
@@ -79,21 +73,21 @@ bool HostRows::advance() {
 // In blocks that the first cache holds.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
-  const int64_t end = piece * now_.piece + now_.length(piece), width = element_bytes(now_.type);
+  const int64_t end = piece * now_.piece + length(piece), width = element_bytes(type_);
   for (int64_t i = piece * now_.piece; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
     std::byte* sum = rows_.of(0) + i * width;
     for (int rank = 1; rank < ranks_; ++rank) {
-      add_and_clear(now_.type, rows_.of(rank) + i * width, n, sum);
+      add_and_clear(type_, rows_.of(rank) + i * width, n, sum);
     }
-    if (now_.result != nullptr) take_and_clear(now_.type, sum, n, now_.unit, taken_ + i);
+    if (now_.result != nullptr) take_and_clear(type_, sum, n, now_.unit, taken_ + i);
   }
   summed_[piece].store(now_.number, std::memory_order_release);
 }
 
 void HostRows::release(int64_t pieces) {
   for (; now_.copied < pieces; ++now_.copied) {
-    std::copy_n(now_.result + now_.copied * now_.piece, now_.length(now_.copied),
+    std::copy_n(now_.result + now_.copied * now_.piece, length(now_.copied),
                 given_ + now_.copied * now_.piece);
   }
   released_->store(now_.number * kMostPieces + now_.copied, std::memory_order_release);
@@ -104,18 +98,18 @@ bool HostRows::copy() {
   if (rank_ == 0 || now_.result == nullptr || now_.copied == now_.pieces) return false;
   if (released_->load(std::memory_order_acquire) <= now_.number * kMostPieces + now_.copied)
     return false;
-  std::copy_n(given_ + now_.copied * now_.piece, now_.length(now_.copied),
+  std::copy_n(given_ + now_.copied * now_.piece, length(now_.copied),
               now_.result + now_.copied * now_.piece);
   ++now_.copied;
   return true;
 }
 
 std::shared_ptr<HostRows> find_rows(std::vector<std::weak_ptr<HostRows>>& all, const void* row,
-                                    int64_t bytes, ElementType type) {
+                                    ElementType type, int64_t count) {
   std::erase_if(all, [](const auto& rows) { return rows.expired(); });
   const auto found = std::ranges::find_if(all, [&](const auto& one) {
     const auto rows = one.lock();
-    return rows->mine() == row && rows->bytes() == bytes && is_exchanged(type);
+    return rows->mine() == row && rows->type() == type && rows->count() == count;
   });
   return found == all.end() ? nullptr : found->lock();
 }

@@ -17,21 +17,22 @@ namespace hanse {
 
 class HostRows {
  public:
-  // A row of `bytes` bytes of each rank. Collective over the ranks of one host.
-  HostRows(Communicator& host, int64_t bytes);
+  // A row of `count` elements of each rank. REQUIRES: is_exchanged(type). Collective over the ranks
+  // of one host. Throws AgreedError when there is no room.
+  HostRows(Communicator& host, ElementType type, int64_t count);
 
   std::byte* mine() const { return rows_.of(rank_); }
-  int64_t bytes() const { return bytes_; }
+  ElementType type() const { return type_; }
+  int64_t count() const { return count_; }
 
   // Begins a sum over the ranks to rank 0's row, in pieces of so many elements: rank 0's own, then
   // rank 1's, ... All ranks start the same one, advance() it until it is done(), and until then
   // leave their rows alone; those of other ranks than 0 are zero then.
-  // REQUIRES: count elements fill the row; is_exchanged(type); what was started before is done.
-  void start_sum(int64_t count, ElementType type, int64_t piece);
+  // REQUIRES: what was started before is done.
+  void start_sum(int64_t piece);
   // The same, and each piece leaves rank 0's row, too: integers times `unit`. The `result`, as many
-  // values, is copied to the other ranks' as rank 0 releases it. Collective when it comes first.
-  void start_exchange(Communicator& host, int64_t count, ElementType type, int64_t piece,
-                      double unit, float* result);
+  // values, is copied to the other ranks' as rank 0 releases it.
+  void start_exchange(int64_t piece, double unit, float* result);
   // Adds a piece that nobody has taken, unless more became ready on rank 0, which may have to do
   // with it; then copies what is released. Did anything move? Never waits.
   bool advance();
@@ -53,36 +54,34 @@ class HostRows {
   void look();
   void add(int64_t piece);
   bool copy();
+  // The elements of a piece.
+  int64_t length(int64_t i) const { return std::min(now_.piece, count_ - i * now_.piece); }
 
   int rank_, ranks_;
-  int64_t bytes_;
+  ElementType type_;
+  int64_t count_;
   RankRows rows_;
+  std::shared_ptr<std::byte> floats_;  // of exchanges, [2, count]:
+  float *taken_, *given_;              // the sum; rank 0's result
   std::shared_ptr<std::byte> stamps_;
   Stamp* arrived_;   // [ranks] the last sum that a rank has begun
   Stamp* released_;  // the last sum with a result, times kMostPieces, and its pieces released
   Stamp* summed_;    // [pieces] the last sum of which a piece is there
   std::unique_ptr<WorkQueue> queue_;
-  std::shared_ptr<std::byte> floats_;          // [2, count] of exchanges; none before the first
-  float *taken_ = nullptr, *given_ = nullptr;  // the sum; rank 0's result
   struct UnderWay {
-    int64_t number = 0;  // of the sum
-    int64_t count = 0;   // elements
-    ElementType type = ElementType::kInt64;
-    int64_t piece = 1, pieces = 0;
+    int64_t number = 0;             // of the sum
+    int64_t piece = 1, pieces = 0;  // elements of one, and how many
     double unit = 1;
     float* result = nullptr;  // null: a sum alone
     int64_t ready = 0;
     int64_t copied = 0;      // pieces of the result
     int present = 0;         // ranks that are known to have begun
     bool all_taken = false;  // this rank finds no piece to add any more
-
-    // The elements of a piece.
-    int64_t length(int64_t i) const { return std::min(piece, count - i * piece); }
   } now_;
 };
 
 // Those of a list, whose dead ones go, that have such a row here; null: there are none.
 std::shared_ptr<HostRows> find_rows(std::vector<std::weak_ptr<HostRows>>& all, const void* row,
-                                    int64_t bytes, ElementType type);
+                                    ElementType type, int64_t count);
 
 }  // namespace hanse

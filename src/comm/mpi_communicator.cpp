@@ -8,6 +8,7 @@
 #include "exchange.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/span.hpp"
+#include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
 #include "hanse/comm/mpi_environment.hpp"
 #include "host_rows.hpp"
@@ -86,11 +87,18 @@ class MpiCommunicator final : public Communicator {
     return share_memory(*this, bytes);
   }
 
-  std::shared_ptr<std::byte> allocate_row(int64_t bytes) override {
-    if (size_ == 1 || !one_host_ || bytes <= kLongBytes) return Communicator::allocate_row(bytes);
-    const auto rows = std::make_shared<HostRows>(*this, bytes);
-    rows_.push_back(rows);
-    return {rows, rows->mine()};
+  // A limit of a file's length holds for shared memory, too: messages need none.
+  std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count) override {
+    const bool is_long = count * element_bytes(type) > kLongBytes;
+    if (size_ > 1 && one_host_ && is_long && is_exchanged(type)) {
+      try {
+        const auto rows = std::make_shared<HostRows>(*this, type, count);
+        rows_.push_back(rows);
+        return {rows, rows->mine()};
+      } catch (const AgreedError&) {
+      }
+    }
+    return Communicator::allocate_row(type, count);
   }
 
  private:
@@ -159,7 +167,7 @@ class MpiCommunicator final : public Communicator {
 
   // Whose sums need no messages; null: `buffer` is none of them.
   std::shared_ptr<HostRows> rows_of(const Buffer& buffer) {
-    return find_rows(rows_, buffer.data, buffer.bytes(), buffer.type);
+    return find_rows(rows_, buffer.data, buffer.type, buffer.count);
   }
 
   void bcast_impl(Buffer buffer, int root) override;
@@ -241,7 +249,7 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
   }
   const Chunks chunks = chunks_of(buffer);
   if (const auto rows = op == ReduceOp::kSum && root == 0 ? rows_of(buffer) : nullptr) {
-    rows->start_sum(chunks.count, buffer.type, chunks.chunk);
+    rows->start_sum(chunks.chunk);
     return run([&] { return rows->advance(); }, [&] { return rows->done(); });
   }
   run(Pipeline::upward(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_));
@@ -257,9 +265,7 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, double unit, std::span
   const ExchangeStep* my_step = rank_ == 0 ? &step : nullptr;
   const auto wait = [&](auto advance, auto done) { run(advance, done); };
   if (const auto rows = rows_of(data)) {
-    const int64_t before = bytes_moved_;  // the first one makes room, which is no payload
-    rows->start_exchange(*this, data.count, data.type, there.chunk, unit, result.data());
-    bytes_moved_ = before;
+    rows->start_exchange(there.chunk, unit, result.data());
     return step_between(
         *rows, *rows, there, [&](int64_t i) { return rows->taken(i); }, my_step, wait);
   }

@@ -25,8 +25,8 @@ void fold_fast(std::span<float> row, std::span<const float> theta, std::span<flo
   }
 }
 
-int64_t row_bytes(int64_t n_params, Reduction reduction) {
-  return n_params * (reduction == Reduction::kExact ? 8 : 4);
+ElementType type_of(Reduction reduction) {
+  return reduction == Reduction::kExact ? ElementType::kInt64 : ElementType::kFloat;
 }
 
 }  // namespace
@@ -47,10 +47,11 @@ UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction,
 }
 
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
-    : UpdateSum(n_params, addends, reduction, zeroed_lines(row_bytes(n_params, reduction))) {}
+    : UpdateSum(n_params, addends, reduction,
+                zeroed_lines(n_params * element_bytes(type_of(reduction)))) {}
 
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction, Communicator& comm)
-    : UpdateSum(n_params, addends, reduction, comm.allocate_row(row_bytes(n_params, reduction))) {}
+    : UpdateSum(n_params, addends, reduction, comm.allocate_row(type_of(reduction), n_params)) {}
 
 FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient,
                            int64_t begin) {

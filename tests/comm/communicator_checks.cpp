@@ -379,9 +379,8 @@ void check_exchange(Communicator& comm) {
 template <class T>
 void sum_rows(Communicator& comm) {
   for (const int64_t length : {0, 1, 63, 8192, 8193, 40000, 100003}) {
-    const auto bytes = length * static_cast<int64_t>(sizeof(T));
-    const auto memory = comm.allocate_row(bytes);
-    const auto other = comm.allocate_row(bytes);
+    const auto memory = comm.allocate_row(element_type_of<T>(), length);
+    const auto other = comm.allocate_row(element_type_of<T>(), length);
     const std::span data(reinterpret_cast<T*>(memory.get()), static_cast<std::size_t>(length));
     EXPECT_EQ(std::ranges::count(data, T{0}), length);
     exchange_all(comm, data, 0.5);

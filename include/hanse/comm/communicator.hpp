@@ -138,10 +138,9 @@ class Communicator {
   // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
-  // Zeroed memory of this rank, on a cache line. All of it as the data of exchange() or reduce():
-  // the ranks of one host need no messages. Collective, of as many bytes on every rank. Throws
-  // IoError when there is no room.
-  virtual std::shared_ptr<std::byte> allocate_row(int64_t bytes);
+  // Zeros of this rank, on a cache line. Ranks of one host that exchange() or reduce() all of them
+  // need no messages, where the system lets them share so much. Collective, as many on every rank.
+  virtual std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count);
 
   // Seconds that a rank waits in one operation before it looks for the rank that is missing, names
   // it with the phase, and ends all; 0: forever. Not collective. Over MPI only.

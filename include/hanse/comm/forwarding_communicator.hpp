@@ -20,8 +20,8 @@ class ForwardingCommunicator : public Communicator {
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     return inner_.allocate_shared(bytes);
   }
-  std::shared_ptr<std::byte> allocate_row(int64_t bytes) override {
-    return inner_.allocate_row(bytes);
+  std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count) override {
+    return inner_.allocate_row(type, count);
   }
   void set_timeout(double seconds) override { inner_.set_timeout(seconds); }
   void enter_phase(const char* phase, int64_t round) override { inner_.enter_phase(phase, round); }
