@@ -5,7 +5,7 @@
 
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
-#include "sum_elements.hpp"
+#include "hanse/comm/sum_elements.hpp"
 
 namespace hanse {
 

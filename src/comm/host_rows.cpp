@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "sum_elements.hpp"
+#include "hanse/comm/sum_elements.hpp"
 
 namespace hanse {
 
 namespace {
 
-constexpr int64_t kShortestPiece = 64;  // elements
 constexpr int64_t kMostPieces = int64_t{1} << 40;
 
 }  // namespace
@@ -18,27 +17,28 @@ HostRows::HostRows(Communicator& host, ElementType type, int64_t count)
       ranks_(host.size()),
       type_(type),
       count_(count),
+      piece_(Communicator::kPieceBytes / element_bytes(type)),
+      pieces_((count + piece_ - 1) / piece_),
       rows_(share_rows(host, count * element_bytes(type))),
       floats_(host.allocate_shared(2 * count * static_cast<int64_t>(sizeof(float)))),
       taken_(reinterpret_cast<float*>(floats_.get())),
       given_(taken_ + count),
       queue_(make_shared_queue(host, host.size())) {
-  const int64_t stamps = ranks_ + 1 + count / kShortestPiece + 1;
+  const int64_t stamps = ranks_ + 1 + pieces_;
   stamps_ = host.allocate_shared(stamps * static_cast<int64_t>(sizeof(Stamp)));
   arrived_ = reinterpret_cast<Stamp*>(stamps_.get());  // zeros: no sum
   released_ = arrived_ + ranks_;
   summed_ = released_ + 1;
 }
 
-void HostRows::start_sum(int64_t piece) {
-  piece = std::max(piece, kShortestPiece);
-  now_ = {.number = now_.number + 1, .piece = piece, .pieces = (count_ + piece - 1) / piece};
-  queue_->start(now_.pieces, 1);
+void HostRows::start_sum() {
+  now_ = {.number = now_.number + 1};
+  queue_->start(pieces_, 1);
   arrived_[rank_].store(now_.number, std::memory_order_release);
 }
 
-void HostRows::start_exchange(int64_t piece, double unit, float* result) {
-  start_sum(piece);
+void HostRows::start_exchange(double unit, float* result) {
+  start_sum();
   now_.unit = unit;
   now_.result = result;
 }
@@ -53,8 +53,7 @@ bool HostRows::all_arrived() {
 }
 
 void HostRows::look() {
-  while (now_.ready < now_.pieces &&
-         summed_[now_.ready].load(std::memory_order_acquire) == now_.number)
+  while (now_.ready < pieces_ && summed_[now_.ready].load(std::memory_order_acquire) == now_.number)
     ++now_.ready;
 }
 
@@ -73,8 +72,8 @@ bool HostRows::advance() {
 // In blocks that the first cache holds.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
-  const int64_t end = piece * now_.piece + length(piece), width = element_bytes(type_);
-  for (int64_t i = piece * now_.piece; i < end; i += kBlock) {
+  const int64_t end = piece * piece_ + length(piece), width = element_bytes(type_);
+  for (int64_t i = piece * piece_; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
     std::byte* sum = rows_.of(0) + i * width;
     for (int rank = 1; rank < ranks_; ++rank) {
@@ -87,19 +86,19 @@ void HostRows::add(int64_t piece) {
 
 void HostRows::release(int64_t pieces) {
   for (; now_.copied < pieces; ++now_.copied) {
-    std::copy_n(now_.result + now_.copied * now_.piece, length(now_.copied),
-                given_ + now_.copied * now_.piece);
+    std::copy_n(now_.result + now_.copied * piece_, length(now_.copied),
+                given_ + now_.copied * piece_);
   }
   released_->store(now_.number * kMostPieces + now_.copied, std::memory_order_release);
 }
 
 // Of one piece.
 bool HostRows::copy() {
-  if (rank_ == 0 || now_.result == nullptr || now_.copied == now_.pieces) return false;
+  if (rank_ == 0 || now_.result == nullptr || now_.copied == pieces_) return false;
   if (released_->load(std::memory_order_acquire) <= now_.number * kMostPieces + now_.copied)
     return false;
-  std::copy_n(given_ + now_.copied * now_.piece, length(now_.copied),
-              now_.result + now_.copied * now_.piece);
+  std::copy_n(given_ + now_.copied * piece_, length(now_.copied),
+              now_.result + now_.copied * piece_);
   ++now_.copied;
   return true;
 }

@@ -25,26 +25,26 @@ class HostRows {
   ElementType type() const { return type_; }
   int64_t count() const { return count_; }
 
-  // Begins a sum over the ranks to rank 0's row, in pieces of so many elements: rank 0's own, then
-  // rank 1's, ... All ranks start the same one, advance() it until it is done(), and until then
-  // leave their rows alone; those of other ranks than 0 are zero then.
-  // REQUIRES: what was started before is done.
-  void start_sum(int64_t piece);
+  // Begins a sum over the ranks to rank 0's row, in pieces of Communicator::kPieceBytes: rank 0's
+  // own, then rank 1's, ... All ranks start the same one, advance() it until it is done(), and
+  // until then leave their rows alone; those of other ranks than 0 are zero then. REQUIRES: what
+  // was started before is done.
+  void start_sum();
   // The same, and each piece leaves rank 0's row, too: integers times `unit`. The `result`, as many
   // values, is copied to the other ranks' as rank 0 releases it.
-  void start_exchange(int64_t piece, double unit, float* result);
+  void start_exchange(double unit, float* result);
   // Adds a piece that nobody has taken, unless more became ready on rank 0, which may have to do
   // with it; then copies what is released. Did anything move? Never waits.
   bool advance();
   // Pieces from the first on that hold the sum.
   int64_t ready() const { return now_.ready; }
   // Of an exchange: a piece that is ready, until done().
-  float* taken(int64_t piece) const { return taken_ + piece * now_.piece; }
+  float* taken(int64_t piece) const { return taken_ + piece * piece_; }
   // Rank 0, of an exchange: the first pieces of its result may go to the others.
   void release(int64_t pieces);
   bool done() const {
-    return now_.ready == now_.pieces && now_.all_taken &&
-           (now_.result == nullptr || now_.copied == now_.pieces);
+    return now_.ready == pieces_ && now_.all_taken &&
+           (now_.result == nullptr || now_.copied == pieces_);
   }
 
  private:
@@ -55,11 +55,12 @@ class HostRows {
   void add(int64_t piece);
   bool copy();
   // The elements of a piece.
-  int64_t length(int64_t i) const { return std::min(now_.piece, count_ - i * now_.piece); }
+  int64_t length(int64_t i) const { return std::min(piece_, count_ - i * piece_); }
 
   int rank_, ranks_;
   ElementType type_;
   int64_t count_;
+  int64_t piece_, pieces_;  // elements of one, and how many
   RankRows rows_;
   std::shared_ptr<std::byte> floats_;  // of exchanges, [2, count]:
   float *taken_, *given_;              // the sum; rank 0's result
@@ -69,8 +70,7 @@ class HostRows {
   Stamp* summed_;    // [pieces] the last sum of which a piece is there
   std::unique_ptr<WorkQueue> queue_;
   struct UnderWay {
-    int64_t number = 0;             // of the sum
-    int64_t piece = 1, pieces = 0;  // elements of one, and how many
+    int64_t number = 0;  // of the sum
     double unit = 1;
     float* result = nullptr;  // null: a sum alone
     int64_t ready = 0;

@@ -11,11 +11,11 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
 #include "hanse/comm/mpi_environment.hpp"
+#include "hanse/comm/sum_elements.hpp"
 #include "host_rows.hpp"
 #include "mpi_hosts.hpp"
 #include "mpi_messages.hpp"
 #include "pipeline.hpp"
-#include "sum_elements.hpp"
 #include "watchdog.hpp"
 
 namespace hanse {
@@ -150,6 +150,7 @@ class MpiCommunicator final : public Communicator {
     return {static_cast<std::byte*>(buffer.data), buffer.count, mpi_type(buffer.type),
             element_bytes(buffer.type), elements};
   }
+  // As HostRows cuts its rows, too.
   Chunks chunks_of(const Buffer& buffer) const {
     return chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
   }
@@ -249,7 +250,7 @@ void MpiCommunicator::reduce_impl(Buffer buffer, ReduceOp op, int root) {
   }
   const Chunks chunks = chunks_of(buffer);
   if (const auto rows = op == ReduceOp::kSum && root == 0 ? rows_of(buffer) : nullptr) {
-    rows->start_sum(chunks.chunk);
+    rows->start_sum();
     return run([&] { return rows->advance(); }, [&] { return rows->done(); });
   }
   run(Pipeline::upward(comm_, place(root, chunks.size()), chunks, mpi_op(op), scratch_));
@@ -265,7 +266,7 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, double unit, std::span
   const ExchangeStep* my_step = rank_ == 0 ? &step : nullptr;
   const auto wait = [&](auto advance, auto done) { run(advance, done); };
   if (const auto rows = rows_of(data)) {
-    rows->start_exchange(there.chunk, unit, result.data());
+    rows->start_exchange(unit, result.data());
     return step_between(
         *rows, *rows, there, [&](int64_t i) { return rows->taken(i); }, my_step, wait);
   }

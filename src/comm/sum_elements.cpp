@@ -1,4 +1,4 @@
-#include "sum_elements.hpp"
+#include "hanse/comm/sum_elements.hpp"
 
 #include "hanse/base/processor.hpp"
 

@@ -7,6 +7,7 @@
 #include "fold_kernels.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/comm/sum_elements.hpp"
 #include "hanse/sums/fold_entry.hpp"
 
 namespace hanse {
@@ -96,18 +97,9 @@ ExchangeTimes UpdateSum::exchange(Communicator& comm, std::span<float> result,
 }
 
 void UpdateSum::take(std::span<float> out, int64_t begin) {
-  const auto first = static_cast<std::size_t>(begin);
-  if (reduction_ == Reduction::kExact) {
-    const auto part = fixed_.subspan(first, out.size());
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      out[i] = exact_value(part[i]);
-    }
-    std::fill(part.begin(), part.end(), 0);
-  } else {
-    const auto part = floats_.subspan(first, out.size());
-    std::copy(part.begin(), part.end(), out.begin());
-    std::fill(part.begin(), part.end(), 0.0F);
-  }
+  const ElementType type = type_of(reduction_);
+  take_and_clear(type, memory_.get() + begin * element_bytes(type), std::ssize(out), 1 / kUnits,
+                 out.data());
 }
 
 void UpdateSum::clear() {

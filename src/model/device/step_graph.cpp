@@ -1,22 +1,13 @@
 #include "device/step_graph.hpp"
 
 #include <exception>
-#include <string>
 
 #include <fmt/format.h>
 
+#include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 
 namespace hanse {
-
-namespace {
-
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-}  // namespace
 
 void StepGraph::run(const GraphRecorder::Step& step) {
   switch (state_) {

@@ -1,4 +1,4 @@
-// The inner loops of sums over ranks. Private to comm/.
+// The inner loops of sums over ranks.
 #pragma once
 
 #include <cstddef>
