@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -69,6 +70,110 @@ class Loads {
   std::map<double, std::set<std::pair<double, int64_t>>> by_load_;  // of each slowness
 };
 
+// Items of workers, one of which ends last.
+class Spread {
+ public:
+  Spread(std::span<const double> costs, int64_t workers, std::span<const double> slowness,
+         std::vector<int64_t>& worker_of)
+      : costs_(costs),
+        slowness_(slowness.begin(), slowness.end()),
+        worker_of_(worker_of),
+        items_(to_index(workers)),
+        ends_(to_index(workers)) {
+    slowness_.resize(items_.size(), 1.0);
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      items_[to_index(worker_of[i])].push_back(i);
+      ends_[to_index(worker_of[i])] += costs[i] * slowness_[to_index(worker_of[i])];
+    }
+  }
+
+  // Moves an item from the worker that ends last to another, or swaps it for one of the other's,
+  // such that the later of both ends earliest. Does nothing, and says so, where little would be
+  // won, or after so many pairs.
+  bool improve() {
+    constexpr double kLittle = 0.001;
+    const std::size_t last = latest();
+    if (ends_[last] <= (1 + kLittle) * together() || pairs_ > kMostPairs) return false;
+    for (const std::size_t other : by_end()) {
+      const Swap best = best_swap(last, other);
+      if (best.end < (1 - kLittle / 10) * ends_[last]) {
+        make(last, other, best);
+        return true;
+      }
+      if (pairs_ > kMostPairs) return false;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr int64_t kMostPairs = 20000;
+  struct Swap {
+    double end;
+    std::size_t given = 0, taken = kNone;  // places in the lists of the two workers
+  };
+
+  std::size_t latest() const {
+    return to_index(std::max_element(ends_.begin(), ends_.end()) - ends_.begin());
+  }
+  double together() const {
+    double work = 0, speed = 0;
+    for (std::size_t w = 0; w < ends_.size(); ++w) {
+      work += ends_[w] / slowness_[w];
+      speed += 1 / slowness_[w];
+    }
+    return work / speed;
+  }
+  std::vector<std::size_t> by_end() const {
+    std::vector<std::size_t> workers(ends_.size());
+    std::iota(workers.begin(), workers.end(), std::size_t{0});
+    std::ranges::stable_sort(workers, {}, [&](std::size_t w) { return ends_[w]; });
+    return workers;
+  }
+
+  Swap best_swap(std::size_t from, std::size_t to) {
+    Swap best{.end = ends_[from]};
+    if (from == to) return best;
+    const auto consider = [&](std::size_t given, std::size_t taken) {
+      const double less =
+          costs_[items_[from][given]] - (taken == kNone ? 0 : costs_[items_[to][taken]]);
+      const double end =
+          std::max(ends_[from] - less * slowness_[from], ends_[to] + less * slowness_[to]);
+      if (end < best.end) best = {end, given, taken};
+    };
+    for (std::size_t given = 0; given < items_[from].size(); ++given) {
+      consider(given, kNone);
+      for (std::size_t taken = 0; taken < items_[to].size(); ++taken) consider(given, taken);
+    }
+    pairs_ += std::ssize(items_[from]) * (std::ssize(items_[to]) + 1);
+    return best;
+  }
+
+  void make(std::size_t from, std::size_t to, const Swap& swap) {
+    const std::size_t given = items_[from][swap.given];
+    send(given, from, to);
+    items_[from].erase(items_[from].begin() + static_cast<std::ptrdiff_t>(swap.given));
+    if (swap.taken != kNone) {
+      send(items_[to][swap.taken], to, from);
+      items_[from].push_back(items_[to][swap.taken]);
+      items_[to].erase(items_[to].begin() + static_cast<std::ptrdiff_t>(swap.taken));
+    }
+    items_[to].push_back(given);
+  }
+  void send(std::size_t item, std::size_t from, std::size_t to) {
+    ends_[from] -= costs_[item] * slowness_[from];
+    ends_[to] += costs_[item] * slowness_[to];
+    worker_of_[item] = static_cast<int64_t>(to);
+  }
+
+  std::span<const double> costs_;
+  std::vector<double> slowness_;
+  std::vector<int64_t>& worker_of_;
+  std::vector<std::vector<std::size_t>> items_;  // of each worker
+  std::vector<double> ends_;
+  int64_t pairs_ = 0;  // looked at
+};
+
 // REQUIRES: values.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -91,7 +196,24 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
     worker_of[i] = stays ? home : first;
     loads.add(worker_of[i], costs[i], stays || home < 0 ? 0 : move);
   }
+  if (std::ranges::any_of(homes, [](int64_t home) { return home >= 0; })) return worker_of;
+  for (Spread spread(costs, workers, slowness, worker_of); spread.improve();) {
+  }
   return worker_of;
+}
+
+std::vector<int64_t> by_start(std::span<const double> costs, std::span<const int64_t> worker_of) {
+  std::vector<double> starts(costs.size());
+  std::unordered_map<int64_t, double> ends;
+  auto order = longest_first(costs);
+  for (const int64_t item : order) {
+    const auto i = to_index(item);
+    double& end = ends[worker_of[i]];
+    starts[i] = end;
+    end += costs[i];
+  }
+  std::ranges::stable_sort(order, {}, [&](int64_t item) { return starts[to_index(item)]; });
+  return order;
 }
 
 std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group, int64_t workers,
@@ -118,7 +240,12 @@ int64_t piece_length(std::span<const double> costs, bool seconds, int64_t worker
 double CostModel::predict(int64_t client, double units) const {
   const auto found = seconds_of_.find(client);
   if (found != seconds_of_.end()) return found->second;
-  return units_ > 0 ? units * seconds_ / units_ : units;
+  if (!has_measured()) return units;
+  const double spread = measured_ * squared_units_ - units_ * units_;
+  const double slope = (measured_ * units_seconds_ - units_ * seconds_) / spread;
+  const double fixed = (seconds_ - slope * units_) / measured_;
+  const bool is_line = spread > 1e-9 * units_ * units_ && slope >= 0 && fixed >= 0;
+  return is_line ? fixed + slope * units : units * seconds_ / units_;
 }
 
 std::vector<double> CostModel::slowness() const {
@@ -137,9 +264,13 @@ void CostModel::observe(std::span<const Measurement> round) {
   observe_workers(round);
   for (const Measurement& one : round) {
     const double slowness = slowness_.empty() ? 1 : slowness_[to_index(one.worker)];
-    seconds_of_[one.client] = one.seconds / slowness;
+    const double seconds = one.seconds / slowness;
+    seconds_of_[one.client] = seconds;
+    measured_ += 1;
     units_ += one.units;
-    seconds_ += one.seconds / slowness;
+    seconds_ += seconds;
+    squared_units_ += one.units * one.units;
+    units_seconds_ += one.units * seconds;
   }
 }
 

@@ -109,7 +109,7 @@ struct Measured {
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = participants;
-    settings.client.steps = 1;  // equal costs
+    settings.client.steps = settings.client.batch = 1;  // equal costs
     settings.server.role = c.role;
     settings.comm = c.comm;
     settings.regret = c.regret;
@@ -151,9 +151,9 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .control_returns = c.has_controls && c.control_returns};
 }
 
-// The first round sends the initial model beside the one behind it. In it costs are in steps, equal
-// ones, so that the ranks get as many participants each, on which inner products depend; later ones
-// go by measured times, which are 0 here.
+// The first round sends the initial model beside the one behind it. In it costs are in samples,
+// equal ones, so that the ranks get as many participants each, on which inner products depend;
+// later ones go by measured times, which are 0 here.
 TEST(Footprint, FederatedRoundsSendAsMuch) {
   for (const FootprintCase& c : footprint_cases()) {
     for (int ranks = 1; ranks <= 4; ++ranks) {

@@ -39,6 +39,27 @@ double shortest_load(const Costs& costs, int64_t workers) {
   }
 }
 
+// By trying every worker for every item.
+Items balance_slowly(const Costs& costs, const Costs& slowness, const Items& homes, double move) {
+  Costs loads(slowness.size());
+  Items worker_of(costs.size());
+  for (const int64_t item : longest_first(costs)) {
+    const auto i = static_cast<std::size_t>(item);
+    const auto end = [&](std::size_t w) { return loads[w] + costs[i] * slowness[w]; };
+    std::size_t best = 0;
+    for (std::size_t w = 1; w < loads.size(); ++w) {
+      const double gain = end(best) - end(w);
+      if (gain > 0 || (gain == 0 && slowness[w] < slowness[best])) best = w;
+    }
+    const auto home = static_cast<std::size_t>(homes[i]);
+    const bool stays = homes[i] >= 0 && end(home) <= end(best) + move;
+    const std::size_t chosen = stays ? home : best;
+    loads[chosen] = end(chosen) + (stays || homes[i] < 0 ? 0 : move);
+    worker_of[i] = static_cast<int64_t>(chosen);
+  }
+  return worker_of;
+}
+
 TEST(Balance, IsWithinFourThirdsOfTheBest) {
   RandomStream stream(1, Purpose::kData);
   for (int64_t workers = 1; workers <= 3; ++workers) {
@@ -59,8 +80,77 @@ TEST(Balance, ByHand) {
   EXPECT_EQ(balance(Costs{}, 3), Items{});
   EXPECT_EQ(balance(Costs{2, 5, 3}, 1), (Items{0, 0, 0}));
   EXPECT_EQ(balance(Costs{2, 5, 3}, 2), (Items{1, 0, 1}));
-  EXPECT_EQ(balance(Costs{1, 1}, 4), (Items{0, 1}));                    // ties: the lowest worker
-  EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{0, 1, 0, 1, 0}));  // Graham's worst: 7, not 6
+  EXPECT_EQ(balance(Costs{1, 1}, 4), (Items{0, 1}));  // ties: the lowest worker
+  // Longest first, which is Graham's worst, ends at 7. A swap follows: 3, 3 and 2, 2, 2.
+  EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{1, 1, 0, 0, 0}));
+}
+
+// A third of the way that is left from longest first to the best of all, at least; and never later.
+TEST(Balance, SwapsBringItNearTheBest) {
+  RandomStream stream(6, Purpose::kData);
+  for (int64_t workers = 2; workers <= 3; ++workers) {
+    double greedy = 0, swapped = 0, best = 0;
+    for (int trial = 0; trial < 40; ++trial) {
+      Costs costs(8);
+      for (double& cost : costs) cost = 1 + 9 * stream.uniform();
+      const Items homeless(costs.size(), -1);
+      const double first = longest_load(
+          costs, balance_slowly(costs, Costs(static_cast<std::size_t>(workers), 1.0), homeless, 0),
+          workers);
+      const double second = longest_load(costs, balance(costs, workers), workers);
+      EXPECT_LE(second, first + 1e-12);
+      greedy += first;
+      swapped += second;
+      best += shortest_load(costs, workers);
+    }
+    EXPECT_LT(swapped - best, (greedy - best) / 3);
+  }
+}
+
+// Also where swaps differ by roundings alone.
+TEST(Balance, SwapsEnd) {
+  RandomStream stream(8, Purpose::kData);
+  for (int trial = 0; trial < 3000; ++trial) {
+    Costs costs(static_cast<std::size_t>(2 + stream.below(12)));
+    for (double& cost : costs) cost = 0.1 * static_cast<double>(1 + stream.below(40)) / 3;
+    const Costs slowness = {1, trial % 2 == 0 ? 1 : 1.25};
+    EXPECT_EQ(balance(costs, 2, {}, 0, slowness).size(), costs.size());
+  }
+}
+
+// A worker that is half as fast and ends last gives its item away; a swap by hand.
+TEST(Balance, SwapsWithSlowWorkers) {
+  // Longest first: 5 to the fast one (5), 4 to the slow one (8), 3 to the fast one (8). The rest,
+  // 2, to the fast one (10). Better: 5 and 4 (9), 3 and 2 on the slow one (10) do not help, nor
+  // does any.
+  EXPECT_EQ(balance(Costs{5, 4, 3, 2}, 2, {}, 0, Costs{1, 2}), (Items{0, 1, 0, 0}));
+  // Longest first: 6 to the fast one (6), 5 to it (11; 15 there), 4 to the slow one (12). Swapping
+  // 4 for 5 makes it worse; 4 for nothing, too.
+  EXPECT_EQ(balance(Costs{6, 5, 4}, 2, {}, 0, Costs{1, 3}), (Items{0, 0, 1}));
+}
+
+TEST(ByStart, WorkersBeginInThatOrder) {
+  EXPECT_EQ(by_start(Costs{}, Items{}), Items{});
+  // Worker 0: 5, 2 from 5 on, 1 from 7 on; worker 1: 4, 3 from 4 on.
+  EXPECT_EQ(by_start(Costs{1, 2, 3, 4, 5}, Items{0, 0, 1, 1, 0}), (Items{4, 3, 2, 1, 0}));
+  // 5 and 6 begin together, then 1 from 5 on.
+  EXPECT_EQ(by_start(Costs{1, 5, 6}, Items{0, 0, 1}), (Items{2, 1, 0}));
+}
+
+// Free workers that take the next one, all as fast as was believed.
+TEST(ByStart, FreeWorkersEndAsPlanned) {
+  RandomStream stream(7, Purpose::kData);
+  for (int trial = 0; trial < 40; ++trial) {
+    Costs costs(10);
+    for (double& cost : costs) cost = 1 + 9 * stream.uniform();
+    const auto worker_of = balance(costs, 3);
+    Costs ends(3);
+    for (const int64_t item : by_start(costs, worker_of)) {
+      *std::min_element(ends.begin(), ends.end()) += costs[static_cast<std::size_t>(item)];
+    }
+    EXPECT_NEAR(*std::max_element(ends.begin(), ends.end()), longest_load(costs, worker_of, 3),
+                1e-12);
+  }
 }
 
 // Items with homes: they leave for an idler worker only where that pays for the way.
@@ -88,27 +178,6 @@ TEST(Balance, WithoutHomesIsTheSame) {
   }
 }
 
-// By trying every worker for every item.
-Items balance_slowly(const Costs& costs, const Costs& slowness, const Items& homes, double move) {
-  Costs loads(slowness.size());
-  Items worker_of(costs.size());
-  for (const int64_t item : longest_first(costs)) {
-    const auto i = static_cast<std::size_t>(item);
-    const auto end = [&](std::size_t w) { return loads[w] + costs[i] * slowness[w]; };
-    std::size_t best = 0;
-    for (std::size_t w = 1; w < loads.size(); ++w) {
-      const double gain = end(best) - end(w);
-      if (gain > 0 || (gain == 0 && slowness[w] < slowness[best])) best = w;
-    }
-    const auto home = static_cast<std::size_t>(homes[i]);
-    const bool stays = homes[i] >= 0 && end(home) <= end(best) + move;
-    const std::size_t chosen = stays ? home : best;
-    loads[chosen] = end(chosen) + (stays || homes[i] < 0 ? 0 : move);
-    worker_of[i] = static_cast<int64_t>(chosen);
-  }
-  return worker_of;
-}
-
 TEST(Balance, SlowWorkersByHand) {
   EXPECT_EQ(balance(Costs{1, 1, 1, 1}, 2, {}, 0, Costs{1, 3}), (Items{0, 0, 0, 1}));
   EXPECT_EQ(balance(Costs{1, 1, 1}, 2, {}, 0, Costs{1, 4}), (Items{0, 0, 0}));
@@ -118,7 +187,7 @@ TEST(Balance, SlowWorkersByHand) {
   EXPECT_EQ(balance(Costs{}, 2, {}, 0, Costs{1, 3}), Items{});
 }
 
-TEST(Balance, IsThatOfTryingEveryWorker) {
+TEST(Balance, WithHomesIsThatOfTryingEveryWorker) {
   RandomStream stream(4, Purpose::kData);
   for (int64_t workers = 1; workers <= 5; ++workers) {
     for (int trial = 0; trial < 40; ++trial) {
@@ -126,6 +195,7 @@ TEST(Balance, IsThatOfTryingEveryWorker) {
       Items homes(costs.size());
       for (double& cost : costs) cost = 1 + static_cast<double>(stream.below(9));
       for (int64_t& home : homes) home = stream.below(workers + 1) - 1;
+      if (!homes.empty()) homes[0] = stream.below(workers);  // with homes nothing is swapped
       Costs slowness(static_cast<std::size_t>(workers));
       for (double& one : slowness) one = static_cast<double>(int64_t{1} << stream.below(3));
       const auto move = static_cast<double>(stream.below(6));
@@ -152,11 +222,30 @@ TEST(CostModel, LearnsSecondsAndSecondsAUnit) {
                                          {.client = 2, .units = 1, .seconds = 7}});
   EXPECT_EQ(model.predict(1, 100), 8);
   EXPECT_EQ(model.predict(2, 100), 7);
-  EXPECT_DOUBLE_EQ(model.predict(3, 2), 2 * 15.0 / 5.0);
+  EXPECT_DOUBLE_EQ(model.predict(3, 2), 7 + 1.0 / 3.0);  // 1 unit takes 7, 4 units 8
   model.observe(std::vector<Measurement>{{.client = 1, .units = 4, .seconds = 6}});
   EXPECT_EQ(model.predict(1, 4), 6);
-  EXPECT_DOUBLE_EQ(model.predict(3, 3), 3 * 21.0 / 9.0);
+  EXPECT_DOUBLE_EQ(model.predict(3, 4), 7);  // the mean of 8 and 6
+  EXPECT_DOUBLE_EQ(model.predict(3, 1), 7);
   EXPECT_TRUE(model.slowness().empty());
+}
+
+// The line through the measurements is one that nobody could have measured: the mean instead.
+TEST(CostModel, TakesSecondsAUnitWhereTheLineIsNone) {
+  const auto predicted = [](Costs units, Costs seconds, double of) {
+    CostModel model;
+    std::vector<Measurement> measured;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      measured.push_back(
+          {.client = static_cast<int64_t>(i), .units = units[i], .seconds = seconds[i]});
+    }
+    model.observe(measured);
+    return model.predict(99, of);
+  };
+  EXPECT_DOUBLE_EQ(predicted({2, 4}, {3, 5}, 10), 11);        // 1 and 1 a unit
+  EXPECT_DOUBLE_EQ(predicted({2, 2, 2}, {4, 5, 6}, 10), 25);  // all of one size
+  EXPECT_DOUBLE_EQ(predicted({2, 4}, {5, 3}, 6), 8);          // it falls
+  EXPECT_DOUBLE_EQ(predicted({2, 4}, {1, 5}, 1), 1);          // 0 units would take -3
 }
 
 // Rounds of new clients, all of one unit, spread as balance() says over workers that take so many

@@ -33,10 +33,17 @@ std::vector<int64_t> longest_first(std::span<const double> costs);
 //
 // An item takes costs[i] slowness[w] on worker w; empty: all are 1. Items may lie with a worker
 // already: `homes[i]` is that, or -1; empty: none does. An item leaves its home only where it ends
-// earlier in spite of `move`, the cost of going there.
+// earlier in spite of `move`, the cost of going there. Where none has a home, the worker that ends
+// last gives an item away or swaps it while one ends earlier by that, so many times at most that it
+// takes tens of microseconds.
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
                              std::span<const int64_t> homes = {}, double move = 0,
                              std::span<const double> slowness = {});
+
+// Positions by the time when each begins, on workers that take theirs longest first; of those that
+// begin together the longest comes first. Free workers that take the next of this order have about
+// what balance() gave them, whoever of them is a little faster.
+std::vector<int64_t> by_start(std::span<const double> costs, std::span<const int64_t> worker_of);
 
 // balance() of whole groups, each of so many neighbours in the draw (the last of what is left): the
 // worker of each item. REQUIRES: group >= 1.
@@ -67,8 +74,9 @@ class CostModel {
   explicit CostModel(int64_t workers = 0) : slowness_(static_cast<std::size_t>(workers), 1.0) {}
 
   bool has_measured() const { return units_ > 0; }
-  // Seconds on a worker of slowness 1: as last measured; for a client never measured, its units
-  // times the mean seconds a unit of all measurements. The units before there are any.
+  // Seconds on a worker of slowness 1: as last measured; for a client never measured, those of the
+  // line through all measurements (least squares), or of the mean seconds a unit where the line
+  // falls or has a negative end. The units before there are any.
   double predict(int64_t client, double units) const;
   // [workers], for balance(): the median, and from there in steps of a quarter, so that small
   // differences between like workers, which are noise, send no client elsewhere.
@@ -80,8 +88,8 @@ class CostModel {
   void observe_workers(std::span<const Measurement> round);
 
   std::unordered_map<int64_t, double> seconds_of_;
-  double units_ = 0;
-  double seconds_ = 0;
+  // Over all measurements: their number and sums, of squares and products too.
+  double measured_ = 0, units_ = 0, seconds_ = 0, squared_units_ = 0, units_seconds_ = 0;
   std::vector<double> slowness_;  // [workers]
 };
 

@@ -93,8 +93,8 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
   if (!queue_) costs_ = CostModel(workers_);
 }
 
-int64_t RoundPlan::steps_of(int64_t client) const {
-  return local_steps(settings_.client, federation_.train(client).size());
+double RoundPlan::samples_of(int64_t client) const {
+  return static_cast<double>(samples_processed(settings_.client, federation_.train(client).size()));
 }
 
 int64_t RoundPlan::next_client(std::size_t entry) const {
@@ -115,17 +115,17 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
   std::vector<double> costs;
   std::vector<int64_t> homes;
   for (const int64_t client : draw.clients) {
-    costs.push_back(costs_.predict(client, static_cast<double>(steps_of(client))));
+    costs.push_back(costs_.predict(client, samples_of(client)));
     if (!homes_.empty()) homes.push_back(homes_.of(client));
   }
   piece_ = hosts_all_ranks() ? 1 : piece_length(costs, costs_.has_measured(), workers_);
   const double move_s = homes_.empty() ? 0 : static_cast<double>(homes_.bytes()) * byte_s_;
   const auto slowness = costs_.slowness();
   const bool in_groups = traits_.group > 1;
-  auto order = longest_first(costs);
-  if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
   const auto worker_of = in_groups ? balance_groups(costs, traits_.group, workers_, slowness)
                                    : balance(costs, workers_, homes, move_s, slowness);
+  auto order = by_start(costs, worker_of);
+  if (in_groups) std::iota(order.begin(), order.end(), int64_t{0});
   entries_.clear();
   for (const int64_t position : order) {
     const auto i = to_index(position);
@@ -170,7 +170,7 @@ void RoundPlan::observe(const Findings& findings) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (!findings.trained(i)) continue;
     measured.push_back({.client = entries_[i].client,
-                        .units = static_cast<double>(steps_of(entries_[i].client)),
+                        .units = samples_of(entries_[i].client),
                         .seconds = findings.of(i, Findings::kSeconds),
                         .worker = entries_[i].worker});
   }

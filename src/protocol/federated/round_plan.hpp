@@ -84,7 +84,7 @@ class RoundPlan {
   StateHomes& homes() { return homes_; }
   const StateHomes& homes() const { return homes_; }
 
-  // Rank 0: the participants of the round, costliest first or, where ranks train groups of them, in
+  // Rank 0: the participants of the round, as they begin or, where ranks train groups of them, in
   // the draw's order, with `importances` [K] in the draw's.
   void assign(const Draw& draw, std::span<const double> importances, int64_t round);
   // Rank 0: what each update counts, [K] in the draw's order.
@@ -107,7 +107,7 @@ class RoundPlan {
   void order_at_random(int64_t round);
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;
-  int64_t steps_of(int64_t client) const;
+  double samples_of(int64_t client) const;  // that it trains on in a round
 
   Communicator& comm_;
   Communicator& host_;
