@@ -9,69 +9,102 @@
 
 namespace hanse {
 
-FoldSums fold_plain(float* row, const float* theta, int64_t* fixed, std::size_t n, double scale,
-                    double limit) {
-  FoldSums sums;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float origin = theta != nullptr ? theta[i] : 0;
-    const ExactEntry entry = exact_entry(row[i], origin, scale, limit);
-    sums.squared[i % FoldSums::kLanes] += entry.delta * entry.delta;
-    sums.in_range = sums.in_range && entry.fits;
-    fixed[i] += entry.addend;
-    if (theta != nullptr) row[i] = theta[i];
+void fold_plain(std::span<const FoldRow> rows, const float* theta, int64_t* fixed, std::size_t n,
+                double limit, FoldSums* sums) {
+  for (const FoldRow& row : rows) {
+    FoldSums& found = *sums++ = {};
+    for (std::size_t i = 0; i < n; ++i) {
+      const float origin = theta != nullptr ? theta[i] : 0;
+      const ExactEntry entry = exact_entry(row.values[i], origin, row.scale, limit);
+      found.squared[i % FoldSums::kLanes] += entry.delta * entry.delta;
+      found.in_range = found.in_range && entry.fits;
+      fixed[i] += entry.addend;
+      if (theta != nullptr) row.values[i] = theta[i];
+    }
   }
-  return sums;
 }
 
 namespace {
 
 #if defined(__x86_64__)
 
-// Eight entries of which `used` count; the lanes are those of fold_plain.
-template <bool kTheta>
-HANSE_AVX512 inline __attribute__((always_inline)) void fold_eight(float* row, const float* theta,
+// A row as the loop sees it: values, constants, and what it finds. The lanes are fold_plain's.
+struct RowInLoop {
+  float* values;
+  __m512d scale;
+  __m512d squared;
+  __mmask8 fitted;
+};
+
+// Eight entries of which `used` count. The sum's entries are read and written once for all rows.
+template <int kRows, bool kTheta>
+HANSE_AVX512 inline __attribute__((always_inline)) void fold_eight(RowInLoop* rows, std::size_t i,
+                                                                   const float* theta,
                                                                    int64_t* fixed, __mmask8 used,
-                                                                   __m512d scale, __m512d limit,
-                                                                   __m512d& squared,
-                                                                   __mmask8& fitted) {
-  const __m256 base = kTheta ? _mm256_maskz_loadu_ps(used, theta) : _mm256_setzero_ps();
-  const __m512d delta = _mm512_sub_pd(_mm512_maskz_cvtps_pd(0xff, _mm256_maskz_loadu_ps(used, row)),
-                                      _mm512_maskz_cvtps_pd(0xff, base));
-  const __m512d addend = _mm512_mul_pd(delta, scale);
-  const __mmask8 fits = _mm512_cmp_pd_mask(_mm512_abs_pd(addend), limit, _CMP_LE_OQ);
-  fitted &= fits;
-  squared = _mm512_add_pd(squared, _mm512_mul_pd(delta, delta));
-  const __m512i rounded = _mm512_maskz_cvtpd_epi64(fits, addend);
-  const __m512i before = _mm512_maskz_loadu_epi64(used, fixed);
-  _mm512_mask_storeu_epi64(fixed, used, _mm512_add_epi64(before, rounded));
-  if (kTheta) _mm256_mask_storeu_ps(row, used, base);
+                                                                   __m512d limit) {
+  const __m256 base = kTheta ? _mm256_maskz_loadu_ps(used, theta + i) : _mm256_setzero_ps();
+  const __m512d origin = _mm512_maskz_cvtps_pd(0xff, base);
+  __m512i sum = _mm512_maskz_loadu_epi64(used, fixed + i);
+  for (int r = 0; r < kRows; ++r) {
+    RowInLoop& row = rows[r];
+    const __m256 values = _mm256_maskz_loadu_ps(used, row.values + i);
+    const __m512d delta = _mm512_sub_pd(_mm512_maskz_cvtps_pd(0xff, values), origin);
+    const __m512d addend = _mm512_mul_pd(delta, row.scale);
+    const __mmask8 fits = _mm512_cmp_pd_mask(_mm512_abs_pd(addend), limit, _CMP_LE_OQ);
+    row.fitted &= fits;
+    row.squared = _mm512_add_pd(row.squared, _mm512_mul_pd(delta, delta));
+    sum = _mm512_add_epi64(sum, _mm512_maskz_cvtpd_epi64(fits, addend));
+    if (kTheta) _mm256_mask_storeu_ps(row.values + i, used, base);
+  }
+  _mm512_mask_storeu_epi64(fixed + i, used, sum);
 }
 
-template <bool kTheta>
-HANSE_AVX512 FoldSums fold_eights(float* row, const float* theta, int64_t* fixed, std::size_t n,
-                                  double scale, double limit) {
-  const __m512d scales = _mm512_set1_pd(scale);
+// A core reads more at once when it is told early: by 6 KiB, 1.22 times as fast with two rows.
+template <int kRows, bool kTheta>
+HANSE_AVX512 inline __attribute__((always_inline)) void fetch_ahead(const RowInLoop* rows,
+                                                                    std::size_t i,
+                                                                    const float* theta,
+                                                                    const int64_t* fixed) {
+  constexpr std::size_t kBytes = 6144;
+  const auto fetch = [](const auto* values) {
+    _mm_prefetch(reinterpret_cast<const char*>(values) + kBytes, _MM_HINT_T0);
+  };
+  fetch(fixed + i);
+  fetch(fixed + i + 8);
+  if (kTheta) fetch(theta + i);
+  for (int r = 0; r < kRows; ++r) fetch(rows[r].values + i);
+}
+
+template <int kRows, bool kTheta>
+HANSE_AVX512 void fold_eights(const FoldRow* from, const float* theta, int64_t* fixed,
+                              std::size_t n, double limit, FoldSums* sums) {
   const __m512d limits = _mm512_set1_pd(limit);
-  __m512d squared = _mm512_setzero_pd();
-  __mmask8 fitted = 0xff;
+  RowInLoop rows[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = {from[r].values, _mm512_set1_pd(from[r].scale), _mm512_setzero_pd(), 0xff};
+  }
   std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    fold_eight<kTheta>(row + i, theta + i, fixed + i, 0xff, scales, limits, squared, fitted);
+  for (; i + 16 <= n; i += 16) {
+    fetch_ahead<kRows, kTheta>(rows, i, theta, fixed);
+    fold_eight<kRows, kTheta>(rows, i, theta, fixed, 0xff, limits);
+    fold_eight<kRows, kTheta>(rows, i + 8, theta, fixed, 0xff, limits);
   }
-  if (i < n) {
-    const auto used = static_cast<__mmask8>((1U << (n - i)) - 1U);
-    fold_eight<kTheta>(row + i, theta + i, fixed + i, used, scales, limits, squared, fitted);
+  for (; i < n; i += 8) {
+    const auto used = static_cast<__mmask8>(n - i >= 8 ? 0xffU : (1U << (n - i)) - 1U);
+    fold_eight<kRows, kTheta>(rows, i, theta, fixed, used, limits);
   }
-  FoldSums sums;
-  _mm512_storeu_pd(sums.squared, squared);
-  sums.in_range = fitted == 0xff;
-  return sums;
+  for (int r = 0; r < kRows; ++r) {
+    _mm512_storeu_pd(sums[r].squared, rows[r].squared);
+    sums[r].in_range = rows[r].fitted == 0xff;
+  }
 }
 
-FoldSums fold_avx512(float* row, const float* theta, int64_t* fixed, std::size_t n, double scale,
-                     double limit) {
-  const FoldKernel fold = theta != nullptr ? fold_eights<true> : fold_eights<false>;
-  return fold(row, theta, fixed, n, scale, limit);
+void fold_avx512(std::span<const FoldRow> rows, const float* theta, int64_t* fixed, std::size_t n,
+                 double limit, FoldSums* sums) {
+  const bool two = rows.size() == 2;
+  const auto fold = theta != nullptr ? (two ? fold_eights<2, true> : fold_eights<1, true>)
+                                     : (two ? fold_eights<2, false> : fold_eights<1, false>);
+  fold(rows.data(), theta, fixed, n, limit, sums);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace hanse {
 
@@ -12,14 +13,22 @@ struct FoldSums {
   bool in_range = true;         // false: an addend was NaN or above the limit, and left out
 };
 
-// For n entries: fixed += round(scale * (row - theta)), to nearest even; row = theta. Without theta
-// (null), fixed += round(scale * row), and the row stays. Addends with |scale * delta| > limit are
-// left out and reported. REQUIRES: limit < 2^63.
-using FoldKernel = FoldSums (*)(float* row, const float* theta, int64_t* fixed, std::size_t n,
-                                double scale, double limit);
+struct FoldRow {
+  float* values;
+  double scale;
+};
 
-FoldSums fold_plain(float* row, const float* theta, int64_t* fixed, std::size_t n, double scale,
-                    double limit);
+inline constexpr std::size_t kMostFolded = 2;
+
+// For n entries of each of `rows`, 1 to kMostFolded: fixed += round(scale * (row - theta)), to
+// nearest even; row = theta. Without theta (null), fixed += round(scale * row), and the rows stay.
+// Addends with |scale * delta| > limit are left out and reported, in the row's `sums`. REQUIRES:
+// limit < 2^63.
+using FoldKernel = void (*)(std::span<const FoldRow> rows, const float* theta, int64_t* fixed,
+                            std::size_t n, double limit, FoldSums* sums);
+
+void fold_plain(std::span<const FoldRow> rows, const float* theta, int64_t* fixed, std::size_t n,
+                double limit, FoldSums* sums);
 
 // The fastest kernel of this processor; all give the same bits.
 FoldKernel best_fold_kernel();

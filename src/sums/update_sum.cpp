@@ -54,22 +54,38 @@ UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction)
 UpdateSum::UpdateSum(int64_t n_params, int64_t addends, Reduction reduction, Communicator& comm)
     : UpdateSum(n_params, addends, reduction, comm.allocate_row(type_of(reduction), n_params)) {}
 
+std::array<FoldResult, UpdateSum::kTogether> UpdateSum::fold(std::span<const WeightedRow> rows,
+                                                             std::span<const float> theta,
+                                                             int64_t begin) {
+  static_assert(kTogether == kMostFolded);
+  static const FoldKernel fold_exact = best_fold_kernel();
+  const std::size_t n = rows.front().values.size();
+  FoldSums sums[kTogether];
+  if (reduction_ == Reduction::kExact) {
+    FoldRow scaled[kTogether];
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      scaled[r] = {rows[r].values.data(), rows[r].coefficient * kUnits};
+    }
+    fold_exact({scaled, rows.size()}, theta.empty() ? nullptr : theta.data(), fixed_.data() + begin,
+               n, limit_ * kUnits, sums);
+  } else {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      fold_fast(rows[r].values, theta, floats_.subspan(static_cast<std::size_t>(begin), n),
+                static_cast<float>(rows[r].coefficient), sums[r]);
+    }
+  }
+  std::array<FoldResult, kTogether> results;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (const double lane : sums[r].squared) results[r].squared_norm += lane;
+    results[r].in_range = sums[r].in_range && std::isfinite(results[r].squared_norm);
+  }
+  return results;
+}
+
 FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, double coefficient,
                            int64_t begin) {
-  static const FoldKernel fold_exact = best_fold_kernel();
-  FoldSums sums;
-  if (reduction_ == Reduction::kExact) {
-    const float* origin = theta.empty() ? nullptr : theta.data();
-    sums = fold_exact(row.data(), origin, fixed_.data() + begin, row.size(), coefficient * kUnits,
-                      limit_ * kUnits);
-  } else {
-    fold_fast(row, theta, floats_.subspan(static_cast<std::size_t>(begin), row.size()),
-              static_cast<float>(coefficient), sums);
-  }
-  FoldResult result;
-  for (const double lane : sums.squared) result.squared_norm += lane;
-  result.in_range = sums.in_range && std::isfinite(result.squared_norm);
-  return result;
+  const WeightedRow one{row, coefficient};
+  return fold(std::span(&one, 1), theta, begin)[0];
 }
 
 // Without an origin nothing is written to the row.

@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sums/fold_kernels.hpp"
 #include "hanse/base/random.hpp"
-#include "support/thread_communicator.hpp"
 #include "hanse/sums/update_sum.hpp"
+#include "sums/fold_kernels.hpp"
+#include "support/thread_communicator.hpp"
 
 namespace hanse {
 namespace {
@@ -136,24 +136,73 @@ TEST(UpdateSum, ExactNormIsThatOfDoubles) {
 TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
   for (std::size_t n = 0; n <= 40; ++n) {
     const Row theta = random_row(41, 7, 1);
-    Row plain_row = random_row(41, 8, 1);
-    if (n > 0) plain_row[n - 1] = theta[n - 1] + 0.5F;
-    Row fast_row = plain_row;
-    std::vector<int64_t> plain(41, 5);
-    std::vector<int64_t> fast = plain;
     for (const double scale : {1.0, -3.0, 0x1p44}) {
       for (const double limit : {0x1p62, 0.5}) {
         for (const float* origin : {theta.data(), static_cast<const float*>(nullptr)}) {
-          const FoldSums a = fold_plain(plain_row.data(), origin, plain.data(), n, scale, limit);
-          const FoldSums b =
-              best_fold_kernel()(fast_row.data(), origin, fast.data(), n, scale, limit);
-          EXPECT_EQ(a.in_range, b.in_range) << n << " " << scale << " " << limit;
-          EXPECT_TRUE(std::equal(a.squared, a.squared + FoldSums::kLanes, b.squared));
-          EXPECT_EQ(plain, fast) << n << " " << scale << " " << limit;
-          expect_same_bits(plain_row, fast_row);
-          plain_row = fast_row = random_row(41, n + 9, 1);
+          for (std::size_t count = 1; count <= kMostFolded; ++count) {
+            SCOPED_TRACE(::testing::Message() << n << " " << scale << " " << limit << " " << count);
+            Row plain_rows[] = {random_row(41, n + 9, 1), random_row(41, n + 60, 0.4)};
+            if (n > 0) plain_rows[0][n - 1] = theta[n - 1] + 0.5F;
+            Row fast_rows[] = {plain_rows[0], plain_rows[1]};
+            std::vector<int64_t> plain(41, 5);
+            std::vector<int64_t> fast = plain;
+            FoldSums a[2], b[2];
+            const auto fold = [&](FoldKernel kernel, Row* rows, std::vector<int64_t>& fixed,
+                                  FoldSums* sums) {
+              const FoldRow both[] = {{rows[0].data(), scale}, {rows[1].data(), 2 * scale}};
+              kernel({both, count}, origin, fixed.data(), n, limit, sums);
+            };
+            fold(fold_plain, plain_rows, plain, a);
+            fold(best_fold_kernel(), fast_rows, fast, b);
+            EXPECT_EQ(plain, fast);
+            for (std::size_t r = 0; r < 2; ++r) {
+              EXPECT_EQ(a[r].in_range, b[r].in_range);
+              EXPECT_TRUE(std::equal(a[r].squared, a[r].squared + FoldSums::kLanes, b[r].squared));
+              expect_same_bits(plain_rows[r], fast_rows[r]);
+            }
+          }
         }
       }
+    }
+  }
+}
+
+// Two rows at once are two rows one after the other.
+TEST(UpdateSum, FoldsTwoRowsAsOneAfterTheOther) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : kSizes) {
+      for (const Row& theta : {random_row(n, 2, 1), Row()}) {
+        const Row first = random_row(n, 3, 1), second = random_row(n, 4, 2);
+        UpdateSum sum(n, 2, reduction), expected(n, 2, reduction);
+        Row rows[] = {first, second}, apart[] = {first, second};
+        const UpdateSum::WeightedRow both[] = {{rows[0], 0.5}, {rows[1], -0.25}};
+        const auto found = sum.fold(both, theta);
+        for (std::size_t r = 0; r < 2; ++r) {
+          const FoldResult one = expected.fold(apart[r], theta, both[r].coefficient);
+          EXPECT_EQ(found[r].squared_norm, one.squared_norm);
+          EXPECT_TRUE(found[r].in_range && one.in_range);
+          expect_same_bits(rows[r], apart[r]);
+        }
+        Row out(static_cast<std::size_t>(n)), expected_out(static_cast<std::size_t>(n));
+        sum.take(out);
+        expected.take(expected_out);
+        expect_same_bits(out, expected_out);
+      }
+    }
+  }
+}
+
+// A row that does not fit says so; the other does not.
+TEST(UpdateSum, NamesWhichOfTwoRowsIsOutOfRange) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (std::size_t bad = 0; bad < 2; ++bad) {
+      Row rows[] = {Row(19, 1), Row(19, 1)};
+      rows[bad][7] = kNan;
+      UpdateSum sum(19, 2, reduction);
+      const UpdateSum::WeightedRow both[] = {{rows[0], 0.5}, {rows[1], 0.5}};
+      const auto found = sum.fold(both, Row(19));
+      EXPECT_EQ(found[bad].in_range, false);
+      EXPECT_EQ(found[1 - bad].in_range, true);
     }
   }
 }

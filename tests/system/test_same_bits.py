@@ -24,6 +24,16 @@ MODELS = {
         "client.clip": 1,
         "client.lr-decay": 0.9,
     },
+    "wide": {  # more than a million parameters: updates are added two at a time
+        "run.rounds": 4,
+        "evaluate.every": 2,
+        "data.shape": "3,16,16",
+        "model.kind": "mlp",
+        "model.hidden": "1400",
+        "federation.clients": 9,
+        "sampler.kind": "adaptive-osmd",  # which learns from the updates' norms
+        "sampler.per-round": 5,
+    },
     "adamw": {
         "model.kind": "mlp",
         "model.hidden": "17,9",
@@ -98,6 +108,9 @@ class SameBits(hanse.Case):
 
     def test_mlp(self):
         self.compare(MODELS["mlp"], PLACES)
+
+    def test_wide_rows(self):
+        self.compare(MODELS["wide"], PLACES)
 
     def test_adamw_with_moments_that_are_kept(self):
         self.compare(MODELS["adamw"], PLACES)

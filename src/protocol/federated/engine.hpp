@@ -13,6 +13,7 @@
 #include "hanse/comm/communicator.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/protocol/engines.hpp"
+#include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 
@@ -27,6 +28,13 @@ struct SentRow {
         size(static_cast<std::size_t>(model.n_params())) {}
   std::size_t trained, size;
 };
+
+// Updates of a rank's clients that are added to the sum at once, which takes a row each: as many as
+// one pass takes where no cache holds such rows. Not beside second rows, of `second` values.
+inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
+  constexpr int64_t kCached = 1 << 20;
+  return n_params > kCached && second == 0 ? UpdateSum::kTogether : 1;
+}
 
 // How participants may be spread over ranks that have such an engine.
 struct ScheduleTraits {

@@ -1,6 +1,7 @@
 // What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
 #include <cmath>
 
+#include "federated/engine.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/comm/work_queue.hpp"
@@ -69,8 +70,10 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   const auto controls = number(facts.control_width);
   const auto workers = number(server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1);
   const double sums = facts.needs.sign_share ? 2 : 1;
-  // The model, the row in training, the server's step.
-  footprint.keep("model rows", (2 + sums) * kValue * p);
+  // The model, the rows in training, the server's step.
+  const std::size_t trained =
+      facts.needs.after_training() ? 1 : folded_at_once(facts.n_params, facts.control_width);
+  footprint.keep("model rows", (1 + static_cast<double>(trained) + sums) * kValue * p);
   footprint.keep("sums", sum_entry(facts) * (sums * p + controls));
   footprint.keep("controls", kValue * controls * (facts.control_returns ? 2 : 1));
   if (facts.needs.after_training()) {

@@ -14,6 +14,7 @@
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "federated/second_row.hpp"
+#include "federated/trained_rows.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
@@ -59,8 +60,15 @@ std::unique_ptr<LocalUpdate> make_tuner(const EngineParts& parts,
   return make_sgd(options, parts.federation, parts.model);
 }
 
-// Of a client: train, then whatever is done to its update, then fold or keep it (hand_in).
-// Memory: three rows and a sum a rank, one update each where they are kept, and clients' states.
+// Rules that keep updates, stages and directions take one at a time.
+std::size_t updates_at_once(const EngineParts& parts) {
+  const bool alone = parts.stage || parts.update.sends_direction() || parts.rule.after_training();
+  return alone ? 1 : folded_at_once(parts.model.n_params(), parts.update.control_width());
+}
+
+// Of a client: train, then whatever is done to its update, then keep or fold it (hand_in).
+// Memory: three rows and a sum a rank, one row more where two updates are folded at once, one
+// update each where they are kept, and clients' states.
 class HostEngine final : public Engine, private SoloTraining {
  public:
   HostEngine(const EngineParts& parts, const FederatedSettings& settings)
@@ -72,7 +80,7 @@ class HostEngine final : public Engine, private SoloTraining {
         settings_(settings),
         sent_(parts.model),
         overlaps_(step_overlaps(parts.rule, parts.update, settings.server)),
-        row_(sent_.size),
+        rows_(sent_, updates_at_once(parts)),
         sum_(parts.model.n_params() * (parts.rule.sign_share ? 2 : 1),
              parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
              reduction(), comm_),
@@ -102,19 +110,21 @@ class HostEngine final : public Engine, private SoloTraining {
 
   Evaluator& received_model(int64_t client, std::span<const float> model) override {
     if (!states_ || !states_->contains(client)) return evaluator_.at(model);
-    std::copy(model.begin(), model.end(), row_.begin());
-    update_.receive(states_->existing_row(client), row_);
-    return evaluator_.at(row_);
+    rows_.start_again(model);
+    update_.receive(states_->existing_row(client), rows_.row());
+    return evaluator_.at(rows_.row());
   }
 
   void train(const RoundContext& round, Findings& findings) override {
-    start_from(round.model);
+    rows_.start(round.model);
+    second_row_.forget_row();
     Deadline deadline(settings_.round_seconds);
     round.plan.for_mine([&](std::size_t entry) {
       if (deadline.starts(settings_.clock() - round.start_s)) {
         attempt(round.failure, [&] { train_one(round, entry, deadline, findings); });
       }
     });
+    attempt(round.failure, [&] { fold(round, /*is_update=*/false, findings); });
     if (deadline.factor() > 1 && !round.failure) sum_.scale(deadline.factor());
   }
 
@@ -150,12 +160,12 @@ class HostEngine final : public Engine, private SoloTraining {
       sum_.clear();
       return done;
     }
-    step_.resize(row_.size() * (divides_ ? 2 : 1));
-    const auto update = std::span(step_).first(row_.size());
+    step_.resize(sent_.size * (divides_ ? 2 : 1));
+    const auto update = std::span(step_).first(sent_.size);
     sum_.take(update);
     if (divides_) {
-      const auto weights = std::span(step_).subspan(row_.size());
-      sum_.take(weights, std::ssize(row_));
+      const auto weights = std::span(step_).subspan(sent_.size);
+      sum_.take(weights, static_cast<int64_t>(sent_.size));
       KeptUpdates::divide(update, weights);
     }
     sum_step.part(0, update);
@@ -182,7 +192,7 @@ class HostEngine final : public Engine, private SoloTraining {
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
       const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
-      const double moved = static_cast<double>(row_[i]) - origin;
+      const double moved = static_cast<double>(rows_.row()[i]) - origin;
       sum += moved * moved;
     }
     return checked_squared_step(round, client, outcome, sum);
@@ -193,17 +203,18 @@ class HostEngine final : public Engine, private SoloTraining {
     std::vector<float> state = state_copy(client);
     const ClientTask task = task_of(round, client, state);
     const bool keeps = update_.keeps_own_model();
-    if (federation_.train(client).size() == 0) return evaluator_.at(row_);
+    if (federation_.train(client).size() == 0) return evaluator_.at(rows_.row());
     name_errors(task, [&] {
       if (settings_.own_models && (keeps || !tuner_)) {
         if (keeps && client >= federation_.clients()) update_.train(task);
         update_.own_model(task);
       }
       if (tuned && tuner_) {
-        tuner_->train({.client = client, .round = round.number, .seed = task.seed, .row = row_});
+        tuner_->train(
+            {.client = client, .round = round.number, .seed = task.seed, .row = rows_.row()});
       }
     });
-    return evaluator_.at(row_);
+    return evaluator_.at(rows_.row());
   }
 
   void train_one(const RoundContext& round, std::size_t entry, Deadline& deadline,
@@ -217,52 +228,54 @@ class HostEngine final : public Engine, private SoloTraining {
     task.next = round.plan.next_client(entry);
     ClientOutcome outcome = train_client(update_, task);
     if (!deadline.counts(settings_.clock() - round.start_s)) return start_from(round.model);
-    const FoldResult folded = hand_in(round, mine, transform(round, mine.client, state), state);
-    if (divides_) outcome.rate = *kept_->distance();
-    note_training(round, entry, outcome, folded, settings_.clock() - start_s, sum_.limit(),
-                  findings);
+    const bool is_update = transform(round, mine.client, state);
+    hand_in(round,
+            {.entry = entry,
+             .coefficient = mine.coefficient,
+             .outcome = outcome,
+             .seconds = settings_.clock() - start_s},
+            is_update, state, findings);
   }
 
-  // The stage's work on what train() left in row_. Does row_ hold the update itself then?
+  // The stage's work on what train() left in the row. Does it hold the update itself then?
   bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
     if (!stage_) return update_.sends_direction();
-    for (std::size_t i = 0; !update_.sends_direction() && i < row_.size(); ++i) {
-      row_[i] -= round.model[i];
+    for (std::size_t i = 0; !update_.sends_direction() && i < sent_.size; ++i) {
+      rows_.row()[i] -= round.model[i];
     }
     stage_->apply({.client = client,
                    .round = round.number,
                    .seed = settings_.seed,
-                   .update = row_,
+                   .update = rows_.row(),
                    .state = state.subspan(own_state(), stage_state()),
                    .second_row = second_row_.row().subspan(controls())});
     return true;
   }
 
-  // The update in row_, and the second row; the next client starts from the model.
-  FoldResult hand_in(const RoundContext& round, const Assignment& mine, bool is_update,
-                     std::span<float> state) {
-    FoldResult folded;
+  // The update in row(), and the second row; the next client starts from the model.
+  void hand_in(const RoundContext& round, Trained one, bool is_update, std::span<float> state,
+               Findings& findings) {
+    const Assignment& mine = round.plan.entries()[one.entry];
+    one.in_range = second_row_.fold(mine.importance).in_range;
     if (kept_) {
-      folded = kept_->keep(mine.position, state.last(rule_state()), row_, round.model, is_update);
-    } else {
-      folded = fold(round.model, is_update, mine.coefficient);
+      FoldResult kept =
+          kept_->keep(mine.position, state.last(rule_state()), rows_.row(), round.model, is_update);
+      kept.in_range = kept.in_range && one.in_range;
+      if (divides_) one.outcome.rate = *kept_->distance();
+      return note_training(round, one.entry, one.outcome, kept, one.seconds, sum_.limit(),
+                           findings);
     }
-    folded.in_range = second_row_.fold(mine.importance).in_range && folded.in_range;
-    return folded;
+    rows_.wait(one, round.model);
+    if (rows_.full()) fold(round, is_update, findings);
   }
 
-  // Buffers are in the sum, but not in the norm that rules learn from.
-  FoldResult fold(std::span<const float> model, bool is_update, double coefficient) {
-    const auto fold_part = [&](std::size_t begin, std::size_t length) {
-      const auto origin = is_update ? std::span<const float>() : model.subspan(begin, length);
-      return sum_.fold(std::span(row_).subspan(begin, length), origin, coefficient,
-                       static_cast<int64_t>(begin));
-    };
-    const FoldResult buffers = fold_part(sent_.trained, sent_.size - sent_.trained);
-    FoldResult folded = fold_part(0, sent_.trained);
-    folded.in_range = folded.in_range && buffers.in_range;
-    if (is_update) std::copy(model.begin(), model.end(), row_.begin());
-    return folded;
+  void fold(const RoundContext& round, bool is_update, Findings& findings) {
+    const DeclaredTime part_of_training;
+    rows_.fold(sum_, round.model, is_update, settings_.clock,
+               [&](const Trained& one, const FoldResult& folded, double share_s) {
+                 note_training(round, one.entry, one.outcome, folded, one.seconds + share_s,
+                               sum_.limit(), findings);
+               });
   }
 
   Reduction reduction() const {
@@ -270,7 +283,7 @@ class HostEngine final : public Engine, private SoloTraining {
   }
 
   void start_from(std::span<const float> model) {
-    std::copy(model.begin(), model.end(), row_.begin());
+    rows_.start_again(model);
     second_row_.forget_row();
   }
 
@@ -278,7 +291,7 @@ class HostEngine final : public Engine, private SoloTraining {
     return {.client = client,
             .round = round.number,
             .seed = settings_.seed,
-            .row = row_,
+            .row = rows_.row(),
             .state = state.first(own_state()),
             .control = round.control,
             .control_change = second_row_.row().first(controls())};
@@ -311,10 +324,10 @@ class HostEngine final : public Engine, private SoloTraining {
   std::unique_ptr<LocalUpdate> tuner_;
   UpdateStage* stage_;
   FederatedSettings settings_;
-  SentRow sent_;             // the parts of a row
-  bool overlaps_;            // the model goes back part by part as its sum comes
-  bool divides_ = false;     // the sum has weights behind it, by which it is divided
-  AlignedFloats row_;        // [P] of the client in training; the received model between clients
+  SentRow sent_;          // the parts of a row
+  bool overlaps_;         // the model goes back part by part as its sum comes
+  bool divides_ = false;  // the sum has weights behind it, by which it is divided
+  TrainedRows rows_;
   std::vector<float> step_;  // [P] the mixed update of rank 0, and [P] weights that divide it
   UpdateSum sum_;
   SecondRow second_row_;
