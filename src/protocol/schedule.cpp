@@ -186,8 +186,9 @@ double median(std::vector<double> values) {
 std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
                              std::span<const int64_t> homes, double move,
                              std::span<const double> slowness) {
-  Loads loads(workers, slowness);
   std::vector<int64_t> worker_of(costs.size());
+  if (workers == 1) return worker_of;
+  Loads loads(workers, slowness);
   for (const int64_t item : longest_first(costs)) {
     const auto i = to_index(item);
     const int64_t home = homes.empty() ? -1 : homes[i];
@@ -203,12 +204,13 @@ std::vector<int64_t> balance(std::span<const double> costs, int64_t workers,
 }
 
 std::vector<int64_t> by_start(std::span<const double> costs, std::span<const int64_t> worker_of) {
-  std::vector<double> starts(costs.size());
-  std::unordered_map<int64_t, double> ends;
   auto order = longest_first(costs);
+  if (order.empty()) return order;
+  std::vector<double> starts(costs.size());
+  std::vector<double> ends(to_index(*std::max_element(worker_of.begin(), worker_of.end()) + 1));
   for (const int64_t item : order) {
     const auto i = to_index(item);
-    double& end = ends[worker_of[i]];
+    double& end = ends[to_index(worker_of[i])];
     starts[i] = end;
     end += costs[i];
   }
