@@ -16,18 +16,16 @@ ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<fl
     const PhaseTimer timer(times.reduce_s);
     if (size() > 1) reduce_impl(data, ReduceOp::kSum, 0);
   }
-  auto* first = static_cast<std::byte*>(data.data);
+  const auto* first = static_cast<const std::byte*>(data.data);
   if (rank() == 0) {
     const PhaseTimer timer(times.step_s);
     const int64_t width = element_bytes(data.type), most = kPieceBytes / width;
     std::vector<float> part(static_cast<std::size_t>(std::min(most, data.count)));
     for (int64_t begin = 0; begin < data.count; begin += most) {
       const int64_t n = std::min(most, data.count - begin);
-      take_and_clear(data.type, first + begin * width, n, unit, part.data());
+      take_elements(data.type, first + begin * width, n, unit, part.data());
       step(begin, std::span(part).first(static_cast<std::size_t>(n)));
     }
-  } else {
-    std::fill_n(first, data.bytes(), std::byte{0});
   }
   {
     const PhaseTimer timer(times.broadcast_s);

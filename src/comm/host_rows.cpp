@@ -69,17 +69,23 @@ bool HostRows::advance() {
   return true;
 }
 
-// In blocks that the first cache holds.
+// In blocks that the first cache holds. Of an exchange the rows stay: what is written once more has
+// to go to memory once more.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
+  alignas(64) std::byte block[kBlock * sizeof(int64_t)];
   const int64_t end = piece * piece_ + length(piece), width = element_bytes(type_);
   for (int64_t i = piece * piece_; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
     std::byte* sum = rows_.of(0) + i * width;
-    for (int rank = 1; rank < ranks_; ++rank) {
-      add_and_clear(type_, rows_.of(rank) + i * width, n, sum);
+    if (now_.result != nullptr) {
+      std::copy_n(sum, n * width, block);
+      sum = block;
     }
-    if (now_.result != nullptr) take_and_clear(type_, sum, n, now_.unit, taken_ + i);
+    for (int rank = 1; rank < ranks_; ++rank) {
+      add_elements(type_, rows_.of(rank) + i * width, n, sum);
+    }
+    if (now_.result != nullptr) take_elements(type_, sum, n, now_.unit, taken_ + i);
   }
   summed_[piece].store(now_.number, std::memory_order_release);
 }

@@ -27,11 +27,10 @@ class HostRows {
 
   // Begins a sum over the ranks to rank 0's row, in pieces of Communicator::kPieceBytes: rank 0's
   // own, then rank 1's, ... All ranks start the same one, advance() it until it is done(), and
-  // until then leave their rows alone; those of other ranks than 0 are zero then. REQUIRES: what
-  // was started before is done.
+  // until then leave their rows alone. REQUIRES: what was started before is done.
   void start_sum();
-  // The same, and each piece leaves rank 0's row, too: integers times `unit`. The `result`, as many
-  // values, is copied to the other ranks' as rank 0 releases it.
+  // The same, but rank 0's row stays: each piece is taken() from there, integers times `unit`. The
+  // `result`, as many values, is copied to the other ranks' as rank 0 releases it.
   void start_exchange(double unit, float* result);
   // Adds a piece that nobody has taken, unless more became ready on rank 0, which may have to do
   // with it; then copies what is released. Did anything move? Never waits.

@@ -277,12 +277,10 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, double unit, std::span
       chunks_of({result.data(), std::ssize(result), ElementType::kFloat}, there.chunk));
   std::vector<float> part(static_cast<std::size_t>(std::min(there.chunk, there.count)));
   const auto take = [&](int64_t i) {
-    take_and_clear(data.type, there.begin(i), there.length(i), unit, part.data());
+    take_elements(data.type, there.begin(i), there.length(i), unit, part.data());
     return part.data();
   };
-  const ExchangeTimes times = step_between(up, down, there, take, my_step, wait);
-  if (rank_ != 0) std::fill_n(there.data, data.bytes(), std::byte{0});
-  return times;
+  return step_between(up, down, there, take, my_step, wait);
 }
 
 std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> data, int root,

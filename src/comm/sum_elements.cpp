@@ -1,5 +1,7 @@
 #include "hanse/comm/sum_elements.hpp"
 
+#include <algorithm>
+
 #include "hanse/base/processor.hpp"
 
 namespace hanse {
@@ -7,29 +9,25 @@ namespace hanse {
 namespace {
 
 template <class T>
-inline __attribute__((always_inline)) void add_loop(T* __restrict row, int64_t count,
+inline __attribute__((always_inline)) void add_loop(const T* __restrict row, int64_t count,
                                                     T* __restrict sum) {
-  for (int64_t i = 0; i < count; ++i) {
-    sum[i] += row[i];
-    row[i] = 0;
-  }
+  for (int64_t i = 0; i < count; ++i) sum[i] += row[i];
 }
 
-inline __attribute__((always_inline)) void take_loop(int64_t* __restrict sum, int64_t count,
+inline __attribute__((always_inline)) void take_loop(const int64_t* __restrict sum, int64_t count,
                                                      double unit, float* __restrict out) {
   for (int64_t i = 0; i < count; ++i) {
     out[i] = static_cast<float>(static_cast<double>(sum[i]) * unit);
-    sum[i] = 0;
   }
 }
 
-void take_plain(int64_t* sum, int64_t count, double unit, float* out) {
+void take_plain(const int64_t* sum, int64_t count, double unit, float* out) {
   take_loop(sum, count, unit, out);
 }
 
 #if defined(__x86_64__)
 // Which has an instruction for integers of 64 bits.
-HANSE_AVX512 void take_avx512(int64_t* sum, int64_t count, double unit, float* out) {
+HANSE_AVX512 void take_avx512(const int64_t* sum, int64_t count, double unit, float* out) {
   take_loop(sum, count, unit, out);
 }
 #endif
@@ -43,24 +41,20 @@ auto best_take() {
 
 }  // namespace
 
-void add_and_clear(ElementType type, std::byte* row, int64_t count, std::byte* sum) {
+void add_elements(ElementType type, const std::byte* row, int64_t count, std::byte* sum) {
   if (type == ElementType::kInt64) {
-    add_loop(reinterpret_cast<int64_t*>(row), count, reinterpret_cast<int64_t*>(sum));
+    add_loop(reinterpret_cast<const int64_t*>(row), count, reinterpret_cast<int64_t*>(sum));
   } else {
-    add_loop(reinterpret_cast<float*>(row), count, reinterpret_cast<float*>(sum));
+    add_loop(reinterpret_cast<const float*>(row), count, reinterpret_cast<float*>(sum));
   }
 }
 
-void take_and_clear(ElementType type, std::byte* sum, int64_t count, double unit, float* out) {
+void take_elements(ElementType type, const std::byte* sum, int64_t count, double unit, float* out) {
   static const auto take = best_take();
   if (type == ElementType::kInt64) {
-    take(reinterpret_cast<int64_t*>(sum), count, unit, out);
+    take(reinterpret_cast<const int64_t*>(sum), count, unit, out);
   } else {
-    auto* from = reinterpret_cast<float*>(sum);
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] = from[i];
-      from[i] = 0;
-    }
+    std::copy_n(reinterpret_cast<const float*>(sum), count, out);
   }
 }
 

@@ -20,15 +20,22 @@ struct FoldRow {
 
 inline constexpr std::size_t kMostFolded = 2;
 
-// For n entries of each of `rows`, 1 to kMostFolded: fixed += round(scale * (row - theta)), to
-// nearest even; row = theta. Without theta (null), fixed += round(scale * row), and the rows stay.
-// Addends with |scale * delta| > limit are left out and reported, in the row's `sums`. REQUIRES:
-// limit < 2^63.
-using FoldKernel = void (*)(std::span<const FoldRow> rows, const float* theta, int64_t* fixed,
-                            std::size_t n, double limit, FoldSums* sums);
+// What rows are added to: n entries.
+struct FoldTarget {
+  int64_t* fixed;
+  std::size_t n;
+  double limit;   // of |scale * delta|, below 2^63
+  bool is_fresh;  // what stands there does not count; it begins on a cache line
+};
 
-void fold_plain(std::span<const FoldRow> rows, const float* theta, int64_t* fixed, std::size_t n,
-                double limit, FoldSums* sums);
+// For all entries and each of `rows`, 1 to kMostFolded: fixed += round(scale * (row - theta)), to
+// nearest even; row = theta. Without theta (null), fixed += round(scale * row), and the rows stay.
+// Addends above the limit are left out and reported, in the row's `sums`.
+using FoldKernel = void (*)(std::span<const FoldRow> rows, const float* theta,
+                            const FoldTarget& target, FoldSums* sums);
+
+void fold_plain(std::span<const FoldRow> rows, const float* theta, const FoldTarget& target,
+                FoldSums* sums);
 
 // The fastest kernel of this processor; all give the same bits.
 FoldKernel best_fold_kernel();

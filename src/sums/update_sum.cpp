@@ -60,14 +60,20 @@ std::array<FoldResult, UpdateSum::kTogether> UpdateSum::fold(std::span<const Wei
   static_assert(kTogether == kMostFolded);
   static const FoldKernel fold_exact = best_fold_kernel();
   const std::size_t n = rows.front().values.size();
+  if (n == 0) return {};
   FoldSums sums[kTogether];
+  const bool whole = reduction_ == Reduction::kExact && n == fixed_.size();
+  if (!whole) settle();
   if (reduction_ == Reduction::kExact) {
     FoldRow scaled[kTogether];
     for (std::size_t r = 0; r < rows.size(); ++r) {
       scaled[r] = {rows[r].values.data(), rows[r].coefficient * kUnits};
     }
-    fold_exact({scaled, rows.size()}, theta.empty() ? nullptr : theta.data(), fixed_.data() + begin,
-               n, limit_ * kUnits, sums);
+    const FoldTarget target{.fixed = fixed_.data() + begin,
+                            .n = n,
+                            .limit = limit_ * kUnits,
+                            .is_fresh = std::exchange(is_fresh_, false)};
+    fold_exact({scaled, rows.size()}, theta.empty() ? nullptr : theta.data(), target, sums);
   } else {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       fold_fast(rows[r].values, theta, floats_.subspan(static_cast<std::size_t>(begin), n),
@@ -94,11 +100,13 @@ FoldResult UpdateSum::add(std::span<const float> update, double coefficient, int
 }
 
 void UpdateSum::scale(double factor) {
+  if (is_fresh_) return;
   for (int64_t& value : fixed_) value = std::llround(static_cast<double>(value) * factor);
   for (float& value : floats_) value *= static_cast<float>(factor);
 }
 
 void UpdateSum::reduce(Communicator& comm, int root) {
+  settle();
   if (reduction_ == Reduction::kExact) {
     comm.reduce(fixed_, ReduceOp::kSum, root);
   } else {
@@ -108,17 +116,22 @@ void UpdateSum::reduce(Communicator& comm, int root) {
 
 ExchangeTimes UpdateSum::exchange(Communicator& comm, std::span<float> result,
                                   const ExchangeStep& step) {
+  settle();
+  is_fresh_ = true;
   return reduction_ == Reduction::kExact ? comm.exchange(fixed_, 1 / kUnits, result, step)
                                          : comm.exchange(floats_, 1, result, step);
 }
 
 void UpdateSum::take(std::span<float> out, int64_t begin) {
+  settle();
   const ElementType type = type_of(reduction_);
-  take_and_clear(type, memory_.get() + begin * element_bytes(type), std::ssize(out), 1 / kUnits,
-                 out.data());
+  std::byte* first = memory_.get() + begin * element_bytes(type);
+  take_elements(type, first, std::ssize(out), 1 / kUnits, out.data());
+  std::fill_n(first, std::ssize(out) * element_bytes(type), std::byte{0});
 }
 
-void UpdateSum::clear() {
+void UpdateSum::settle() {
+  if (!std::exchange(is_fresh_, false)) return;
   std::fill(fixed_.begin(), fixed_.end(), 0);
   std::fill(floats_.begin(), floats_.end(), 0.0F);
 }

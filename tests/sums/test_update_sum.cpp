@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/aligned.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/sums/update_sum.hpp"
 #include "sums/fold_kernels.hpp"
@@ -139,18 +140,19 @@ TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
     for (const double scale : {1.0, -3.0, 0x1p44}) {
       for (const double limit : {0x1p62, 0.5}) {
         for (const float* origin : {theta.data(), static_cast<const float*>(nullptr)}) {
-          for (std::size_t count = 1; count <= kMostFolded; ++count) {
-            SCOPED_TRACE(::testing::Message() << n << " " << scale << " " << limit << " " << count);
+          for (std::size_t variant = 0; variant < 2 * kMostFolded; ++variant) {
+            const std::size_t count = 1 + variant / 2;
+            const bool is_fresh = variant % 2 == 1;
+            SCOPED_TRACE(::testing::Message()
+                         << n << " " << scale << " " << limit << " " << count << " " << is_fresh);
             Row plain_rows[] = {random_row(41, n + 9, 1), random_row(41, n + 60, 0.4)};
             if (n > 0) plain_rows[0][n - 1] = theta[n - 1] + 0.5F;
             Row fast_rows[] = {plain_rows[0], plain_rows[1]};
-            std::vector<int64_t> plain(41, 5);
-            std::vector<int64_t> fast = plain;
+            std::vector<int64_t, LineAllocator<int64_t>> plain(41, 5), fast = plain;
             FoldSums a[2], b[2];
-            const auto fold = [&](FoldKernel kernel, Row* rows, std::vector<int64_t>& fixed,
-                                  FoldSums* sums) {
+            const auto fold = [&](FoldKernel kernel, Row* rows, auto& fixed, FoldSums* sums) {
               const FoldRow both[] = {{rows[0].data(), scale}, {rows[1].data(), 2 * scale}};
-              kernel({both, count}, origin, fixed.data(), n, limit, sums);
+              kernel({both, count}, origin, {fixed.data(), n, limit, is_fresh}, sums);
             };
             fold(fold_plain, plain_rows, plain, a);
             fold(best_fold_kernel(), fast_rows, fast, b);
@@ -163,6 +165,76 @@ TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
           }
         }
       }
+    }
+  }
+}
+
+// Sums that no cache holds are written past the caches.
+TEST(FoldKernel, LargeFreshSums) {
+  const std::size_t n = (1 << 20) + 29;
+  const Row theta = random_row(static_cast<int64_t>(n), 1, 1);
+  Row row = random_row(static_cast<int64_t>(n), 2, 1), same = row;
+  std::vector<int64_t, LineAllocator<int64_t>> plain(n + 8, 5), fast = plain;
+  FoldSums a, b;
+  const FoldRow of_row{row.data(), 0x1p40}, of_same{same.data(), 0x1p40};
+  fold_plain({&of_row, 1}, theta.data(), {plain.data(), n, 0x1p62, true}, &a);
+  best_fold_kernel()({&of_same, 1}, theta.data(), {fast.data(), n, 0x1p62, true}, &b);
+  EXPECT_TRUE(plain == fast);  // and what stands behind them
+  expect_same_bits(row, same);
+}
+
+// What an exchange, or clear(), leaves in the memory counts no more: not where the next updates
+// come whole or in parts, nor on a rank that has none, nor when nobody has one.
+TEST(UpdateSum, RoundsBeginAnew) {
+  for (const auto reduction : {Reduction::kExact, Reduction::kFast}) {
+    for (const int64_t n : kSizes) {
+      run_threads(2, [&](Communicator& comm) {
+        const bool first = comm.rank() == 0;
+        UpdateSum sum(n, 8, reduction, comm);
+        const Row theta = random_row(n, 1, 1);
+        const auto exchanged = [&] {
+          Row out(theta.size(), 9), model(theta.size());
+          sum.exchange(comm, model, [&](int64_t begin, std::span<float> part) {
+            std::ranges::copy(part, out.begin() + begin);
+          });
+          return first ? out : Row(theta.size());
+        };
+        Row row = random_row(n, 2, 1);
+        UpdateSum expected(n, 8, reduction);
+        Row same = row, of_one(theta.size());
+        expected.fold(same, theta, 0.5);
+        expected.take(of_one);
+        if (!first) of_one = Row(theta.size());
+        const Row again = row;
+        const auto add_whole = [&] {
+          row = again;
+          sum.fold(row, theta, 0.5);
+        };
+        if (first) add_whole();
+        expect_same_bits(exchanged(), of_one);
+        if (!first) add_whole();  // by the other rank: rank 0 has none
+        expect_same_bits(exchanged(), of_one);
+        if (first) {  // in parts
+          row = again;
+          const std::size_t middle = row.size() / 2;
+          const auto parts = std::span(row);
+          sum.fold(parts.subspan(middle), std::span(theta).subspan(middle), 0.5,
+                   static_cast<int64_t>(middle));
+          sum.fold(parts.first(middle), std::span(theta).first(middle), 0.5);
+        }
+        expect_same_bits(exchanged(), of_one);
+        expect_same_bits(exchanged(), Row(theta.size()));  // nobody
+        if (first) add_whole();
+        sum.clear();
+        sum.scale(2);
+        expect_same_bits(exchanged(), Row(theta.size()));
+        add_whole();
+        if (!first) sum.clear();
+        sum.reduce(comm, 0);
+        Row taken(theta.size(), 9);
+        sum.take(taken);
+        if (first) expect_same_bits(taken, of_one);
+      });
     }
   }
 }

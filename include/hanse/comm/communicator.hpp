@@ -65,7 +65,7 @@ class Communicator {
   }
   // Sums `data` over the ranks to rank 0 as reduce() does, of integers `unit` times the sum, there
   // calls step() for one part of it after the other, and copies what it makes of `result` to all
-  // ranks as bcast() does, while the next part comes. `data` is zero afterwards on every rank.
+  // ranks as bcast() does, while the next part comes. `data` may be anything afterwards.
   // REQUIRES: both have as many elements; T is int64_t or float.
   template <class T>
   ExchangeTimes exchange(std::span<T> data, double unit, std::span<float> result,

@@ -13,10 +13,10 @@ constexpr bool is_exchanged(ElementType type) {
   return type == ElementType::kInt64 || type == ElementType::kFloat;
 }
 
-// sum += row, and the row is zero. REQUIRES, as the other: is_exchanged(type).
-void add_and_clear(ElementType type, std::byte* row, int64_t count, std::byte* sum);
+// sum += row. REQUIRES, as the other: is_exchanged(type).
+void add_elements(ElementType type, const std::byte* row, int64_t count, std::byte* sum);
 
-// out = the sum, integers times `unit`, and the sum is zero.
-void take_and_clear(ElementType type, std::byte* sum, int64_t count, double unit, float* out);
+// out = the sum, integers times `unit`.
+void take_elements(ElementType type, const std::byte* sum, int64_t count, double unit, float* out);
 
 }  // namespace hanse

@@ -70,7 +70,7 @@ class UpdateSum {
   // Writes the sum to `out`, all of it or a part from `begin` on, as float32, and clears that for
   // the next round.
   void take(std::span<float> out, int64_t begin = 0);
-  void clear();
+  void clear() { is_fresh_ = true; }
 
   // On the wire.
   int64_t bytes() const { return static_cast<int64_t>(8 * fixed_.size() + 4 * floats_.size()); }
@@ -81,8 +81,11 @@ class UpdateSum {
   UpdateSum(int64_t n_params, int64_t addends, Reduction reduction,
             std::shared_ptr<std::byte> memory);
 
+  void settle();  // What is fresh is zero.
+
   Reduction reduction_;
   double limit_;
+  bool is_fresh_ = false;  // nothing was added yet, and the memory may hold anything
   std::shared_ptr<std::byte> memory_;
   std::span<int64_t> fixed_;  // [P] in units of 2^-44 (exact)
   std::span<float> floats_;   // [P] (fast)
