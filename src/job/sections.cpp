@@ -150,7 +150,7 @@ void bind_comm(OptionTable& table, CommOptions& comm) {
       "half the bytes"));
   may_change(table.add_choice(
       "comm.dispatch", comm.dispatch, {"auto", "planned", "shared"},
-      "planned: longest first from measured cost; shared: free ranks take the next "
+      "planned: spread evenly by measured cost; shared: free ranks take the next "
       "client, on one host or from a server that trains none (auto, where it can)"));
   may_change(table.add_choice(
       "comm.devices", comm.devices, {"auto", "nccl", "staged"},

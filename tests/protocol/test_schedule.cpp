@@ -85,7 +85,7 @@ TEST(Balance, ByHand) {
   EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{1, 1, 0, 0, 0}));
 }
 
-// A third of the way that is left from longest first to the best of all, at least; and never later.
+// Of the way from longest first to the best of all at most a third is left, and none ends later.
 TEST(Balance, SwapsBringItNearTheBest) {
   RandomStream stream(6, Purpose::kData);
   for (int64_t workers = 2; workers <= 3; ++workers) {
@@ -118,11 +118,12 @@ TEST(Balance, SwapsEnd) {
   }
 }
 
-// A worker that is half as fast and ends last gives its item away; a swap by hand.
 TEST(Balance, SwapsWithSlowWorkers) {
+  // Longest first: 6 to the fast one (6), 5 to the slow one (10), both 4 to the fast one (14). 6
+  // for 5: 13 and 12.
+  EXPECT_EQ(balance(Costs{6, 5, 4, 4}, 2, {}, 0, Costs{1, 2}), (Items{1, 0, 0, 0}));
   // Longest first: 5 to the fast one (5), 4 to the slow one (8), 3 to the fast one (8). The rest,
-  // 2, to the fast one (10). Better: 5 and 4 (9), 3 and 2 on the slow one (10) do not help, nor
-  // does any.
+  // 2, to the fast one (10). No swap ends earlier: 5 for 4 takes the slow one to 10.
   EXPECT_EQ(balance(Costs{5, 4, 3, 2}, 2, {}, 0, Costs{1, 2}), (Items{0, 1, 0, 0}));
   // Longest first: 6 to the fast one (6), 5 to it (11; 15 there), 4 to the slow one (12). Swapping
   // 4 for 5 makes it worse; 4 for nothing, too.
