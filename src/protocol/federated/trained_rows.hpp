@@ -76,8 +76,10 @@ class TrainedRows {
   }
 
  private:
-  auto fold_part(UpdateSum& sum, std::span<const float> model, bool is_update, std::size_t count,
-                 std::size_t begin, std::size_t end) {
+  std::array<FoldResult, UpdateSum::kTogether> fold_part(UpdateSum& sum,
+                                                         std::span<const float> model,
+                                                         bool is_update, std::size_t count,
+                                                         std::size_t begin, std::size_t end) {
     std::array<UpdateSum::WeightedRow, UpdateSum::kTogether> parts;
     for (std::size_t r = 0; r < count; ++r) {
       parts[r] = {std::span(rows_[r]).subspan(begin, end - begin), waiting_[r].coefficient};
