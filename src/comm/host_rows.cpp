@@ -20,14 +20,12 @@ HostRows::HostRows(Communicator& host, ElementType type, int64_t count)
       piece_(Communicator::kPieceBytes / element_bytes(type)),
       pieces_((count + piece_ - 1) / piece_),
       rows_(share_rows(host, count * element_bytes(type))),
-      floats_(host.allocate_shared(2 * count * static_cast<int64_t>(sizeof(float)))),
-      taken_(reinterpret_cast<float*>(floats_.get())),
-      given_(taken_ + count),
       queue_(make_shared_queue(host, host.size())) {
-  const int64_t stamps = ranks_ + 1 + pieces_;
+  const int64_t stamps = 2 * ranks_ + 1 + pieces_;
   stamps_ = host.allocate_shared(stamps * static_cast<int64_t>(sizeof(Stamp)));
   arrived_ = reinterpret_cast<Stamp*>(stamps_.get());  // zeros: no sum
-  released_ = arrived_ + ranks_;
+  left_ = arrived_ + ranks_;
+  released_ = left_ + ranks_;
   summed_ = released_ + 1;
 }
 
@@ -37,19 +35,16 @@ void HostRows::start_sum() {
   arrived_[rank_].store(now_.number, std::memory_order_release);
 }
 
-void HostRows::start_exchange(double unit, float* result) {
+void HostRows::start_exchange(double unit, const HostRows& result) {
   start_sum();
   now_.unit = unit;
-  now_.result = result;
+  now_.source = reinterpret_cast<const float*>(result.rows_.of(0));
+  now_.result = reinterpret_cast<float*>(result.mine());
 }
 
-// Then all have left the sum before, too, and found no piece of it any more.
-bool HostRows::all_arrived() {
-  while (now_.present < ranks_ &&
-         arrived_[now_.present].load(std::memory_order_acquire) >= now_.number) {
-    ++now_.present;
-  }
-  return now_.present == ranks_;
+bool HostRows::have_all(const Stamp* stamps, int& ranks) const {
+  while (ranks < ranks_ && stamps[ranks].load(std::memory_order_acquire) >= now_.number) ++ranks;
+  return ranks == ranks_;
 }
 
 void HostRows::look() {
@@ -57,56 +52,61 @@ void HostRows::look() {
     ++now_.ready;
 }
 
+// When all have arrived they have left the sum before, too, and found no piece of it any more.
 bool HostRows::advance() {
-  if (!all_arrived()) return false;
+  if (!have_all(arrived_, now_.arrived)) return false;
   const int64_t before = now_.ready;
   look();
-  if (rank_ == 0 && now_.ready > before) return true;
-  if (now_.all_taken) return copy() || now_.ready > before;
+  const bool came = now_.ready > before;
+  if (copy() || (rank_ == 0 && came)) return true;
+  if (now_.all_taken) return came;
   const WorkQueue::Piece piece = queue_->next();
   now_.all_taken = piece.empty();
   if (!now_.all_taken) add(piece.begin);
   return true;
 }
 
-// In blocks that the first cache holds. Of an exchange the rows stay: what is written once more has
-// to go to memory once more.
+// In blocks that the first cache holds. A piece of an exchange is taken to its own place, where
+// floats come to lie no further on than the integers before them.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
   alignas(64) std::byte block[kBlock * sizeof(int64_t)];
-  const int64_t end = piece * piece_ + length(piece), width = element_bytes(type_);
-  for (int64_t i = piece * piece_; i < end; i += kBlock) {
-    const int64_t n = std::min(kBlock, end - i);
-    std::byte* sum = rows_.of(0) + i * width;
-    if (now_.result != nullptr) {
+  const int64_t width = element_bytes(type_);
+  for (int64_t i = 0; i < length(piece); i += kBlock) {
+    const int64_t n = std::min(kBlock, length(piece) - i);
+    std::byte* sum = place(0, piece) + i * width;
+    if (now_.source != nullptr) {
       std::copy_n(sum, n * width, block);
       sum = block;
     }
     for (int rank = 1; rank < ranks_; ++rank) {
-      add_elements(type_, rows_.of(rank) + i * width, n, sum);
+      add_elements(type_, place(rank, piece) + i * width, n, sum);
     }
-    if (now_.result != nullptr) take_elements(type_, sum, n, now_.unit, taken_ + i);
+    if (now_.source != nullptr) take_elements(type_, sum, n, now_.unit, taken(piece) + i);
   }
   summed_[piece].store(now_.number, std::memory_order_release);
 }
 
 void HostRows::release(int64_t pieces) {
-  for (; now_.copied < pieces; ++now_.copied) {
-    std::copy_n(now_.result + now_.copied * piece_, length(now_.copied),
-                given_ + now_.copied * piece_);
-  }
+  now_.copied = pieces;
   released_->store(now_.number * kMostPieces + now_.copied, std::memory_order_release);
 }
 
 // Of one piece.
 bool HostRows::copy() {
-  if (rank_ == 0 || now_.result == nullptr || now_.copied == pieces_) return false;
+  if (rank_ == 0 || now_.source == nullptr || now_.copied == pieces_) return false;
   if (released_->load(std::memory_order_acquire) <= now_.number * kMostPieces + now_.copied)
     return false;
-  std::copy_n(given_ + now_.copied * piece_, length(now_.copied),
-              now_.result + now_.copied * piece_);
-  ++now_.copied;
+  const int64_t begin = now_.copied * piece_;
+  std::copy_n(now_.source + begin, length(now_.copied), now_.result + begin);
+  if (++now_.copied == pieces_) left_[rank_].store(now_.number, std::memory_order_release);
   return true;
+}
+
+bool HostRows::done() {
+  if (now_.ready < pieces_ || !now_.all_taken) return false;
+  if (now_.source == nullptr) return true;
+  return now_.copied == pieces_ && (rank_ > 0 || have_all(left_, now_.left));
 }
 
 std::shared_ptr<HostRows> find_rows(std::vector<std::weak_ptr<HostRows>>& all, const void* row,

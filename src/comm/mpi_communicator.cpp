@@ -87,9 +87,10 @@ class MpiCommunicator final : public Communicator {
     return share_memory(*this, bytes);
   }
 
-  // A limit of a file's length holds for shared memory, too: messages need none.
+  // A limit of a file's length holds for shared memory, too: messages need none. An exchange is as
+  // long as its sum, of integers; the row of its result goes with it.
   std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count) override {
-    const bool is_long = count * element_bytes(type) > kLongBytes;
+    const bool is_long = count * element_bytes(ElementType::kInt64) > kLongBytes;
     if (size_ > 1 && one_host_ && is_long && is_exchanged(type)) {
       try {
         const auto rows = std::make_shared<HostRows>(*this, type, count);
@@ -265,8 +266,10 @@ ExchangeTimes MpiCommunicator::exchange_impl(Buffer data, double unit, std::span
   const Chunks there = chunks_of(data);
   const ExchangeStep* my_step = rank_ == 0 ? &step : nullptr;
   const auto wait = [&](auto advance, auto done) { run(advance, done); };
-  if (const auto rows = rows_of(data)) {
-    rows->start_exchange(unit, result.data());
+  const auto rows = rows_of(data);
+  const auto results = rows_of({result.data(), std::ssize(result), ElementType::kFloat});
+  if (rows && results) {
+    rows->start_exchange(unit, *results);
     return step_between(
         *rows, *rows, there, [&](int64_t i) { return rows->taken(i); }, my_step, wait);
   }

@@ -138,8 +138,9 @@ class Communicator {
   // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
-  // Zeros of this rank, on a cache line. Ranks of one host that exchange() or reduce() all of them
-  // need no messages, where the system lets them share so much. Collective, as many on every rank.
+  // Zeros of this rank, on a cache line. Ranks of one host that reduce() all of them, or exchange()
+  // them with such a row as the result, need no messages, where the system lets them share so much.
+  // Collective, as many on every rank.
   virtual std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count);
 
   // Seconds that a rank waits in one operation before it looks for the rank that is missing, names

@@ -118,7 +118,8 @@ class FederatedTrainer final : public Protocol {
   std::unique_ptr<RoundPlan> plan_;        // who trains whom
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
-  AlignedFloats theta_;                    // [P] the model
+  std::shared_ptr<std::byte> model_memory_;
+  std::span<float> theta_;        // [P] the model
   AlignedFloats average_;         // [P] the mean of the models behind all rounds; empty: not kept
   Metrics evaluated_;             // found of it, and on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns

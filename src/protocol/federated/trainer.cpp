@@ -50,7 +50,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
       settings_(std::move(settings)),
       needs_(parts_.aggregator.needs()),
       account_(std::make_unique<RoundAccount>()) {
-  theta_.resize(SentRow(parts_.model).size);
+  const std::size_t size = SentRow(parts_.model).size;
+  model_memory_ = parts_.comm.allocate_row(ElementType::kFloat, static_cast<int64_t>(size));
+  theta_ = {reinterpret_cast<float*>(model_memory_.get()), size};
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.engine) {
     parts_.engine = make_host_engine(
@@ -85,7 +87,8 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   if (needs_.after_training()) mix_kept(findings);
   RoundRecord record = report(findings, stop_requested);
 
-  const AlignedFloats before = server_ && needs_.trials > 0 ? theta_ : AlignedFloats();
+  AlignedFloats before;
+  if (server_ && needs_.trials > 0) before.assign(theta_.begin(), theta_.end());
   step(findings, record);
   if (needs_.trials > 0) backtrack(before, record.failed);
   record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
@@ -260,7 +263,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
       sum_step = server_->by_entry();
       sum_step.part = [this](int64_t begin, std::span<float> update) {
         const InPhase part(Phase::kStep);
-        const auto theta = std::span(theta_).subspan(static_cast<std::size_t>(begin));
+        const auto theta = theta_.subspan(static_cast<std::size_t>(begin));
         attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
       };
     }
@@ -371,7 +374,7 @@ void FederatedTrainer::collect() {
 }
 
 void FederatedTrainer::save(State& state) const {
-  state.put("model", std::span(theta_));
+  state.put("model", theta_);
   state.put("rounds", completed_);
   if (!control_.empty()) state.put("control", std::span(control_));
   if (!average_.empty()) state.put("average", std::span<const float>(average_));
