@@ -123,10 +123,10 @@ auto fold_of(bool two, bool has_theta) {
 
 void fold_avx512(std::span<const FoldRow> rows, const float* theta, const FoldTarget& target,
                  FoldSums* sums) {
-  constexpr std::size_t kCached = 1 << 20;
-  const auto choose = !target.is_fresh      ? fold_of<Way::kAdd>
-                      : target.n <= kCached ? fold_of<Way::kStore>
-                                            : fold_of<Way::kStream>;
+  const bool is_cached = target.n <= static_cast<std::size_t>(kCachedValues);
+  const auto choose = !target.is_fresh ? fold_of<Way::kAdd>
+                      : is_cached      ? fold_of<Way::kStore>
+                                       : fold_of<Way::kStream>;
   choose(rows.size() == 2, theta != nullptr)(rows.data(), theta, target, sums);
 }
 

@@ -1,6 +1,8 @@
 // What this processor can do.
 #pragma once
 
+#include <cstdint>
+
 // Of a function that uses them, to be called where has_avx512() and has_avx2() say so.
 #if defined(__x86_64__)
 #define HANSE_AVX2 __attribute__((target("avx2,fma")))
@@ -8,6 +10,9 @@
 #endif
 
 namespace hanse {
+
+// Rows of more values, each of 4 or 8 bytes, are in no core's cache when they are used again.
+inline constexpr int64_t kCachedValues = int64_t{1} << 20;
 
 // The AVX-512 that vector kernels are written for: F, BW, DQ and VL.
 inline bool has_avx512() {

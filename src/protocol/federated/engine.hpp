@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/processor.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -32,8 +33,7 @@ struct SentRow {
 // Updates of a rank's clients that are added to the sum at once, which takes a row each: as many as
 // one pass takes where no cache holds such rows. Not beside second rows, of `second` values.
 inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
-  constexpr int64_t kCached = 1 << 20;
-  return n_params > kCached && second == 0 ? UpdateSum::kTogether : 1;
+  return n_params > kCachedValues && second == 0 ? UpdateSum::kTogether : 1;
 }
 
 // How participants may be spread over ranks that have such an engine.
