@@ -66,8 +66,8 @@ bool HostRows::advance() {
   return true;
 }
 
-// In blocks that the first cache holds. A piece of an exchange is taken to its own place, where
-// floats come to lie no further on than the integers before them.
+// In blocks that the first cache holds. Those of an exchange are summed beside the row, so that
+// only floats go back to memory: to the piece's own place, no further on than the integers were.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
   alignas(64) std::byte block[kBlock * sizeof(int64_t)];

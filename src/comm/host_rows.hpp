@@ -33,8 +33,8 @@ class HostRows {
   // and `result`, rows of as many floats, is copied from rank 0's to the others' as rank 0 releases
   // it.
   void start_exchange(double unit, const HostRows& result);
-  // Adds a piece that nobody has taken, unless more became ready on rank 0, which may have to do
-  // with it; then copies what is released. Did anything move? Never waits.
+  // Copies a piece that is released; otherwise, unless more became ready on rank 0, which may have
+  // to do with it, adds one that nobody has taken. Did anything move? Never waits.
   bool advance();
   // Pieces from the first on that hold the sum.
   int64_t ready() const { return now_.ready; }

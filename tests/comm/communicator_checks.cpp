@@ -339,7 +339,7 @@ void exchange_all(Communicator& comm, std::span<T> data, double unit, std::span<
     int64_t next = 0;
     const int64_t before = comm.bytes_moved();
     const auto step = [&](int64_t begin, std::span<float> sum) {
-      EXPECT_EQ(begin, next);
+      EXPECT_EQ(std::pair(comm.rank(), begin), std::pair(0, next));
       next += std::ssize(sum);
       for (std::size_t i = 0; i < sum.size(); ++i) {
         const std::size_t at = static_cast<std::size_t>(begin) + i;
