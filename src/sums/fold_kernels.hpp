@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace hanse {
 
@@ -34,10 +35,7 @@ struct FoldTarget {
 using FoldKernel = void (*)(std::span<const FoldRow> rows, const float* theta,
                             const FoldTarget& target, FoldSums* sums);
 
-void fold_plain(std::span<const FoldRow> rows, const float* theta, const FoldTarget& target,
-                FoldSums* sums);
-
-// The fastest kernel of this processor; all give the same bits.
-FoldKernel best_fold_kernel();
+// Those of this processor, the fastest first, plain loops last; all give the same bits.
+std::vector<FoldKernel> fold_kernels();
 
 }  // namespace hanse

@@ -58,7 +58,7 @@ std::array<FoldResult, UpdateSum::kTogether> UpdateSum::fold(std::span<const Wei
                                                              std::span<const float> theta,
                                                              int64_t begin) {
   static_assert(kTogether == kMostFolded);
-  static const FoldKernel fold_exact = best_fold_kernel();
+  static const FoldKernel fold_exact = fold_kernels().front();
   const std::size_t n = rows.front().values.size();
   if (n == 0) return {};
   FoldSums sums[kTogether];

@@ -22,6 +22,8 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kSizes[] = {0, 1, 15, 16, 17, 1000};
 
+bool same_or_nan(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
 struct Addend {
   Row row;
   double coefficient;
@@ -134,10 +136,11 @@ TEST(UpdateSum, ExactNormIsThatOfDoubles) {
 }
 
 // Halves round to even, negative ones too; a tail reads and writes nothing behind its end.
-TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
+TEST(FoldKernel, AllHaveThePlainOnesBits) {
+  const FoldKernel plain_one = fold_kernels().back();
   for (std::size_t n = 0; n <= 40; ++n) {
     const Row theta = random_row(41, 7, 1);
-    for (const double scale : {1.0, -3.0, 0x1p44}) {
+    for (const double scale : {1.0, -3.0, 0x1p44, 0x1p51, 0x1p58}) {
       for (const double limit : {0x1p62, 0.5}) {
         for (const float* origin : {theta.data(), static_cast<const float*>(nullptr)}) {
           for (std::size_t variant = 0; variant < 2 * kMostFolded; ++variant) {
@@ -145,22 +148,28 @@ TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
             const bool is_fresh = variant % 2 == 1;
             SCOPED_TRACE(::testing::Message()
                          << n << " " << scale << " " << limit << " " << count << " " << is_fresh);
-            Row plain_rows[] = {random_row(41, n + 9, 1), random_row(41, n + 60, 0.4)};
-            if (n > 0) plain_rows[0][n - 1] = theta[n - 1] + 0.5F;
-            Row fast_rows[] = {plain_rows[0], plain_rows[1]};
-            std::vector<int64_t, LineAllocator<int64_t>> plain(41, 5), fast = plain;
-            FoldSums a[2], b[2];
-            const auto fold = [&](FoldKernel kernel, Row* rows, auto& fixed, FoldSums* sums) {
-              const FoldRow both[] = {{rows[0].data(), scale}, {rows[1].data(), 2 * scale}};
+            Row rows[] = {random_row(41, n + 9, 1), random_row(41, n + 60, 0.4)};
+            if (n > 0) rows[0][n - 1] = theta[n - 1] + 0.5F;
+            if (n > 20) rows[1][n - 20] = kNan;
+            const auto fold = [&](FoldKernel kernel, Row* of, auto& fixed, FoldSums* sums) {
+              const FoldRow both[] = {{of[0].data(), scale}, {of[1].data(), 2 * scale}};
               kernel({both, count}, origin, {fixed.data(), n, limit, is_fresh}, sums);
             };
-            fold(fold_plain, plain_rows, plain, a);
-            fold(best_fold_kernel(), fast_rows, fast, b);
-            EXPECT_EQ(plain, fast);
-            for (std::size_t r = 0; r < 2; ++r) {
-              EXPECT_EQ(a[r].in_range, b[r].in_range);
-              EXPECT_TRUE(std::equal(a[r].squared, a[r].squared + FoldSums::kLanes, b[r].squared));
-              expect_same_bits(plain_rows[r], fast_rows[r]);
+            Row plain_rows[] = {rows[0], rows[1]};
+            std::vector<int64_t, LineAllocator<int64_t>> plain(41, 5);
+            FoldSums a[2];
+            fold(plain_one, plain_rows, plain, a);
+            for (const FoldKernel kernel : fold_kernels()) {
+              Row fast_rows[] = {rows[0], rows[1]};
+              std::vector<int64_t, LineAllocator<int64_t>> fast(41, 5);
+              FoldSums b[2];
+              fold(kernel, fast_rows, fast, b);
+              EXPECT_EQ(plain, fast);
+              for (std::size_t r = 0; r < 2; ++r) {
+                EXPECT_EQ(a[r].in_range, b[r].in_range);
+                EXPECT_TRUE(std::ranges::equal(a[r].squared, b[r].squared, same_or_nan));
+                expect_same_bits(plain_rows[r], fast_rows[r]);
+              }
             }
           }
         }
@@ -173,14 +182,20 @@ TEST(FoldKernel, TheFastestHasThePlainOnesBits) {
 TEST(FoldKernel, LargeFreshSums) {
   const std::size_t n = (1 << 20) + 29;
   const Row theta = random_row(static_cast<int64_t>(n), 1, 1);
-  Row row = random_row(static_cast<int64_t>(n), 2, 1), same = row;
-  std::vector<int64_t, LineAllocator<int64_t>> plain(n + 8, 5), fast = plain;
-  FoldSums a, b;
-  const FoldRow of_row{row.data(), 0x1p40}, of_same{same.data(), 0x1p40};
-  fold_plain({&of_row, 1}, theta.data(), {plain.data(), n, 0x1p62, true}, &a);
-  best_fold_kernel()({&of_same, 1}, theta.data(), {fast.data(), n, 0x1p62, true}, &b);
-  EXPECT_TRUE(plain == fast);  // and what stands behind them
-  expect_same_bits(row, same);
+  const Row row = random_row(static_cast<int64_t>(n), 2, 1);
+  const auto folded = [&](FoldKernel kernel) {
+    Row of = row;
+    std::vector<int64_t, LineAllocator<int64_t>> fixed(n + 8, 5);
+    FoldSums sums;
+    const FoldRow one{of.data(), 0x1p40};
+    kernel({&one, 1}, theta.data(), {fixed.data(), n, 0x1p62, true}, &sums);
+    expect_same_bits(of, theta);
+    return fixed;
+  };
+  const auto plain = folded(fold_kernels().back());
+  for (const FoldKernel kernel : fold_kernels()) {
+    EXPECT_TRUE(plain == folded(kernel));  // and what stands behind them
+  }
 }
 
 // What an exchange, or clear(), leaves in the memory counts no more: not where the next updates
