@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/base/processor.hpp"
 #include "hanse/base/random.hpp"
 #include "model/dense_kernels.hpp"
 
@@ -38,20 +37,11 @@ std::vector<float> whole_numbers(int64_t n, uint64_t seed) {
   return values;
 }
 
-class DenseKernels : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_avx512()) GTEST_SKIP() << "this processor has no AVX-512";
-  }
-};
-
-TEST_F(DenseKernels, AddTheProductOfPlainLoops) {
+TEST(DenseKernels, AddTheProductOfPlainLoops) {
   for (const auto& [rows, out, in] : all_sizes()) {
     SCOPED_TRACE(::testing::PrintToString(std::vector{rows, out, in}));
     const auto x = whole_numbers(rows * in, 1), w = whole_numbers(out * in, 2);
     const auto before = whole_numbers(rows * out, 3);
-    auto y = before;
-    add_streamed_product(rows, out, in, x.data(), w.data(), y.data());
     auto expected = before;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t o = 0; o < out; ++o) {
@@ -62,7 +52,11 @@ TEST_F(DenseKernels, AddTheProductOfPlainLoops) {
         expected[std::size_t(r * out + o)] += static_cast<float>(sum);
       }
     }
-    EXPECT_EQ(y, expected);
+    for (const Family family : families()) {
+      auto y = before;
+      dense_kernels(family).add_product(rows, out, in, x.data(), w.data(), y.data());
+      EXPECT_EQ(y, expected) << name_of(family);
+    }
   }
 }
 
@@ -101,7 +95,7 @@ std::vector<WeightTile> tiles(const Sizes& s) {
   return found;
 }
 
-TEST_F(DenseKernels, DescendAsPlainLoops) {
+TEST(DenseKernels, DescendAsPlainLoops) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const Sizes& s : all_sizes()) {
     SCOPED_TRACE(::testing::PrintToString(std::vector{s.rows, s.out, s.in}));
@@ -113,30 +107,32 @@ TEST_F(DenseKernels, DescendAsPlainLoops) {
                            .samples = s.rows,
                            .deltas = d.data(),
                            .inputs = x.data()};
-    const auto expect = [&](const std::vector<float>& weight, std::vector<float>& to, float keep,
-                            float scale) {
-      const Descent expected = plain_descent(s, d, x, weight, to, keep, scale);
-      std::vector<float> dx(x.size(), kNan);  // what stands there is not read
-      const float* from = &weight == &w ? to.data() : weight.data();
-      for (const WeightTile& tile : tiles(s)) {
-        take_back_streamed(g, from, tile, dx.data());
-        float* c = to.data() + tile.o * s.in + tile.i;
-        multiply_streamed_tile(g, tile, scale, keep, c, s.in);
+    const auto expect = [&](const std::vector<float>& weight, const std::vector<float>& before,
+                            float keep, float scale) {
+      const Descent expected = plain_descent(s, d, x, weight, before, keep, scale);
+      for (const Family family : families()) {
+        SCOPED_TRACE(name_of(family));
+        const DenseKernels& kernels = dense_kernels(family);
+        auto to = before;
+        std::vector<float> dx(x.size(), kNan);  // what stands there is not read
+        const float* from = &weight == &before ? to.data() : weight.data();
+        for (const WeightTile& tile : tiles(s)) {
+          kernels.take_back(g, from, tile, dx.data());
+          float* c = to.data() + tile.o * s.in + tile.i;
+          kernels.multiply_tile(g, tile, scale, keep, c, s.in);
+        }
+        EXPECT_EQ(dx, expected.dx);
+        EXPECT_EQ(to, expected.to);
       }
-      EXPECT_EQ(dx, expected.dx);
-      EXPECT_EQ(to, expected.to);
     };
-    auto row = w;
-    expect(w, row, 0.5F, -0.25F);  // a step on the weight itself
-    row = w;
-    expect(w, row, 0, 1);  // its gradient in its place
-    std::vector<float> gradient(w.size(), kNan);
-    expect(other, gradient, 0, 1);
+    expect(w, w, 0.5F, -0.25F);  // a step on the weight itself
+    expect(w, w, 0, 1);          // its gradient in its place
+    expect(other, std::vector<float>(w.size(), kNan), 0, 1);
   }
 }
 
 TEST(StreamedWeights, AreLargerThanACacheAndHaveFewRows) {
-  if (!can_stream()) GTEST_SKIP() << "OpenBLAS uses no AVX-512 here";
+  if (fastest_family() == Family::kPlain) GTEST_SKIP() << "this processor has no AVX2";
   const int before = openblas_get_num_threads();
   openblas_set_num_threads(1);
   EXPECT_TRUE(is_streamed(20, 2048, 3136));
