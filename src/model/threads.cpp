@@ -3,10 +3,29 @@
 #include <cblas.h>
 #include <malloc.h>
 
+#include <vector>
+
 #include "hanse/base/error.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "layer_kernels.hpp"
 
 namespace hanse {
+
+namespace {
+
+// OpenBLAS copies the operands of a product into memory of its own, of which a page exists once it
+// was written, and its kernels prefetch behind the copies. Where no page is, every prefetch looks
+// for one in vain, and a product takes up to 3 times as long, until a larger one came (measured on
+// Zen). This one is larger than most, of as many rows as OpenBLAS copies at once, and takes 2 ms.
+void write_product_memory() {
+  constexpr int64_t kRows = 128, kColumns = 512, kSums = 384;
+  const std::vector<float> a(kRows * kSums), b(kSums * kColumns);
+  std::vector<float> c(kRows * kColumns);
+  multiply(kRows, kColumns, kSums, 1, {a.data(), kSums}, {b.data(), kColumns}, 0, c.data(),
+           kColumns);
+}
+
+}  // namespace
 
 void set_model_threads(int64_t threads) {
   if (threads < 1) throw InvalidArgument("threads must be 1 or more", "run.threads");
@@ -16,6 +35,7 @@ void set_model_threads(int64_t threads) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
 #endif
+  write_product_memory();
 }
 
 std::string kernel_family() {
