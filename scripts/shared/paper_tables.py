@@ -102,6 +102,13 @@ def seconds_of(table, seeds=None, cores=2, finished=0):
     return whole * missing / runs_of(table) * 2 / min(2, cores)
 
 
+def pace_of(times):
+    """How many times as long as told tables take here, at least 1; `times` is what was told of each
+    and what it took. Those of less than a minute are mostly starts of programs."""
+    told, taken = (sum(column) for column in zip((0, 0), *(one for one in times if one[0] >= 60)))
+    return max(1.0, taken / told) if told else 1.0
+
+
 # -- data
 
 def find_data(table, given, out):

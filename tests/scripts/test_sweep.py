@@ -16,7 +16,7 @@ from PIL import Image
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import paper_page, sweeping  # noqa: E402
+from shared import paper_page, paper_tables, sweeping  # noqa: E402
 from shared.prepared_data import PREPARED  # noqa: E402
 
 SETTING_KEYS = {"seeds", "set", "time", "rows", "grids", "tuning", "note"}
@@ -408,6 +408,11 @@ class ReproduceTest(MadeRepository):
             self.reproduce("--all", "--budget", budget, "--out", budget, "--jobs", "1")
             self.assertIn(f"`scripts/reproduce {command}`",
                           (self.folder / budget / "papers.md").read_text())
+
+    def test_pace_of_a_slow_machine(self):
+        pace = paper_tables.pace_of
+        self.assertEqual([pace([]), pace([(120, 60)]), pace([(120, 60), (60, 480)])], [1, 1, 3])
+        self.assertEqual([pace([(59, 600)]), pace([(59, 600), (60, 120)])], [1, 2])
 
     def test_verdicts(self):
         paper = paper_page.paper_number
