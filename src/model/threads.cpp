@@ -1,9 +1,9 @@
 #include "hanse/model/threads.hpp"
 
+#include <vector>
+
 #include <cblas.h>
 #include <malloc.h>
-
-#include <vector>
 
 #include "hanse/base/error.hpp"
 #include "hanse/model/torch_library.hpp"
