@@ -1,5 +1,6 @@
 #include "hanse/model/threads.hpp"
 
+#include <mutex>
 #include <vector>
 
 #include <cblas.h>
@@ -16,7 +17,7 @@ namespace {
 // OpenBLAS copies the operands of a product into memory of its own, of which a page exists once it
 // was written, and its kernels prefetch behind the copies. Where no page is, every prefetch looks
 // for one in vain, and a product takes up to 3 times as long, until a larger one came (measured on
-// Zen). This one is larger than most, of as many rows as OpenBLAS copies at once, and takes 2 ms.
+// Zen). This one is larger than most and takes 2 ms.
 void write_product_memory() {
   constexpr int64_t kRows = 128, kColumns = 512, kSums = 384;
   const std::vector<float> a(kRows * kSums), b(kSums * kColumns);
@@ -35,7 +36,8 @@ void set_model_threads(int64_t threads) {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // bytes, the largest value it takes
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // bytes
 #endif
-  write_product_memory();
+  static std::once_flag written;  // repeats come here again
+  std::call_once(written, write_product_memory);
 }
 
 std::string kernel_family() {

@@ -11,8 +11,8 @@ namespace hanse {
 // called before the first model is built. Throws InvalidArgument when threads < 1.
 // Also makes the C library keep freed blocks of up to 32 MiB (512 MiB in all): activations of this
 // size are freed and allocated in every step, and fetching them from the system anew costs a
-// convolutional network a fifth of its time. And makes a product as large as OpenBLAS copies at
-// once, behind whose memory later ones would be slow without it (2 ms).
+// convolutional network a fifth of its time. The first call also multiplies two matrices (2 ms),
+// so that OpenBLAS has written memory behind that of later products.
 void set_model_threads(int64_t threads);
 
 // The kernels that this process uses, of the libraries that are loaded: "openblas SkylakeX", behind
