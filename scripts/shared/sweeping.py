@@ -172,7 +172,7 @@ class Sweep:
         log = task.folder.with_suffix(".log")
         with open(log, "a") as file:
             if not lock(file):
-                return self._skip("another process runs it")
+                return "" if self.stopping else self._skip("another process runs it")
             if task.summary() is not None:
                 return "there already: another process ran it"
             file.truncate(0)

@@ -55,15 +55,25 @@ constexpr int64_t kLanes = 8;
 constexpr int kSums = 12;  // of 16 registers
 HANSE_FAMILY HANSE_INLINE Vector load(const float* from) { return _mm256_loadu_ps(from); }
 HANSE_FAMILY HANSE_INLINE Vector load_first(const float* from, int64_t n) {
-  float values[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) values[i] = from[i];
-  return load(values);
+  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_maskload_ps(from,
+                            _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lanes));
 }
 HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm256_storeu_ps(to, v); }
+// By 4, 2 and 1: a masked store takes tens of operations on many processors without AVX-512.
 HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
-  float values[kLanes];
-  store(values, v);
-  for (int64_t i = 0; i < n; ++i) to[i] = values[i];
+  __m128 rest = _mm256_castps256_ps128(v);
+  if ((n & 4) != 0) {
+    _mm_storeu_ps(to, rest);
+    rest = _mm256_extractf128_ps(v, 1);
+    to += 4;
+  }
+  if ((n & 2) != 0) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), rest);
+    rest = _mm_movehl_ps(rest, rest);
+    to += 2;
+  }
+  if ((n & 1) != 0) _mm_store_ss(to, rest);
 }
 HANSE_FAMILY HANSE_INLINE Vector broadcast(float value) { return _mm256_set1_ps(value); }
 HANSE_FAMILY HANSE_INLINE Vector multiply_add(Vector a, Vector b, Vector c) {
