@@ -32,6 +32,7 @@ from shared.summaries import BadRun, read_summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = "another run writes this folder"  # in the program's message
+BETWEEN_LINES_S = 2.0  # of runs that end well: hundreds may take a third of a second each
 
 
 @dataclasses.dataclass
@@ -127,19 +128,23 @@ class Sweep:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
 
     def run(self, tasks, at_once):
-        """Runs what is not finished. True when all of it has ended well."""
+        """Runs what is not finished, with a line of how far it is every other second, and one for
+        each that does not end well. True when all of it has."""
         waiting = [task for task in tasks if task.summary() is None]
         if len(waiting) < len(tasks):
             print(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
-        done = 0
+        done, printed_s = 0, 0.0
         self.skipped = 0
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool, Interrupts(self):
             futures = {pool.submit(self._execute, task): task for task in waiting}
             for future in concurrent.futures.as_completed(futures):
                 text = future.result()
                 done += 1
-                if text:
-                    print(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}", flush=True)
+                ended_well = text.endswith(" s") and done < len(waiting)
+                if not text or ended_well and time.monotonic() < printed_s + BETWEEN_LINES_S:
+                    continue
+                printed_s = time.monotonic()
+                print(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}", flush=True)
         return not self.failures and not self.stopping
 
     def stop(self):

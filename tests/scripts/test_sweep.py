@@ -159,6 +159,7 @@ class SweepTest(MadeRepository):
                             "--seeds", "2", "--client.batch=7")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertEqual(len(self.calls()), 8)
+        self.assertIn("[8/8] client.lr=", result.stdout)  # whatever was printed just before it
         for call in self.calls():
             self.assertRegex(call, r"^run jobs/job\.cfg .*--client\.batch=7")
         self.assertEqual(sum("--model.hidden=20,10 " in call for call in self.calls()), 4)
