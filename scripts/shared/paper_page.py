@@ -16,7 +16,8 @@ td.agrees { color: var(--c2); } td.near { color: var(--c4); } td.differs { color
 VERDICTS = ["agrees", "near", "differs", "open"]
 EXPLAINED = ("Ours are mean (deviation over seeds). Behind the paper's number stands how far ours is from "
              "it, and a verdict: agrees, within the larger of both deviations; near, within twice as "
-             "much; else differs; open, where neither has a deviation.")
+             "much; else differs; open, where neither has a deviation. A table without any is of curves "
+             "or of our own: the paper prints no number for it.")
 OVERVIEW = ["table", "command", *VERDICTS]
 
 
@@ -57,8 +58,9 @@ def verdict_of(cell):
     return last if last in VERDICTS else ""
 
 
-def markdown_table(head, rows):
-    lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
+def markdown_table(head, rows, texts=1):
+    """The first `texts` columns hold words, the others numbers."""
+    lines = [head, ["---" if i < texts else "---:" for i in range(len(head))], *rows]
     return "".join("| " + " | ".join(str(c).replace("|", r"\|") for c in line) + " |\n"
                    for line in lines)
 
@@ -91,11 +93,11 @@ class Page:
         return lines
 
     def markdown(self):
-        text = f"# {self.title}\n\n{EXPLAINED}\n\n{markdown_table(OVERVIEW, self.overview())}"
+        text = f"# {self.title}\n\n{EXPLAINED}\n\n{markdown_table(OVERVIEW, self.overview(), 2)}"
         for title, command, note, head, rows in self.sections:
             text += f"\n## {title}\n\n`{command}`\n\n{note}\n\n{markdown_table(head, rows)}"
         if self.skipped:
-            text += f"\n## Not here\n\n{markdown_table(['table', 'why'], self.skipped)}"
+            text += f"\n## Not here\n\n{markdown_table(['table', 'why'], self.skipped, 2)}"
         return text
 
     def html(self):
