@@ -1,12 +1,15 @@
 #include "hanse/comm/mpi_environment.hpp"
 
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hanse/base/error.hpp"
@@ -33,6 +36,19 @@ void require_own_mpirun() {
                   "MPI than the program, which has {}",
                   launched_ranks(), MpiEnvironment::library_version()),
       "mpirun", fmt::format("start them by {}", kMpiexec));
+}
+
+// MPICH's launcher ends at once when it hears of an abort, and what it has not read yet is lost.
+void wait_until_launcher_has_read(int output) {
+  constexpr timespec kPause{0, 1'000'000};
+  constexpr int kMostPauses = 1000;  // it may be stopped
+  struct stat what = {};
+  if (fstat(output, &what) != 0 || !S_ISFIFO(what.st_mode)) return;
+  for (int i = 0; i < kMostPauses; ++i) {
+    int unread = 0;
+    if (ioctl(output, FIONREAD, &unread) != 0 || unread == 0) return;
+    nanosleep(&kPause, nullptr);
+  }
 }
 
 }  // namespace
@@ -63,6 +79,7 @@ std::string MpiEnvironment::library_version() {
 }
 
 void abort_all_ranks(int status) {
+  wait_until_launcher_has_read(STDERR_FILENO);
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
