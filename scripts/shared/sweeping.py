@@ -128,8 +128,8 @@ class Sweep:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
 
     def run(self, tasks, at_once):
-        """Runs what is not finished, with a line of how far it is every other second, and one for
-        each that does not end well. True when all of it has."""
+        """Runs what is not finished. It prints how far it is, at most every other second, and each
+        run that does not end well. True when all end well."""
         waiting = [task for task in tasks if task.summary() is None]
         if len(waiting) < len(tasks):
             print(f"{len(tasks) - len(waiting)} of {len(tasks)} runs are there already")
@@ -140,11 +140,11 @@ class Sweep:
             for future in concurrent.futures.as_completed(futures):
                 text = future.result()
                 done += 1
-                ended_well = text.endswith(" s") and done < len(waiting)
-                if not text or ended_well and time.monotonic() < printed_s + BETWEEN_LINES_S:
-                    continue
-                printed_s = time.monotonic()
-                print(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}", flush=True)
+                ended_well = text.endswith(" s")
+                soon = time.monotonic() < printed_s + BETWEEN_LINES_S and done < len(waiting)
+                if text and not (ended_well and soon):
+                    print(f"[{done}/{len(waiting)}] {futures[future].label()}: {text}", flush=True)
+                    printed_s = time.monotonic()
         return not self.failures and not self.stopping
 
     def stop(self):

@@ -27,6 +27,7 @@ class MpiEnvironment {
 std::unique_ptr<Communicator> make_mpi_communicator();
 
 // Ends all ranks at once with this status; for errors that cannot be agreed on. Does not return.
+// Where stderr is a pipe, it first waits up to a second until the launcher has read it.
 [[noreturn]] void abort_all_ranks(int status);
 
 }  // namespace hanse
