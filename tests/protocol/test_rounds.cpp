@@ -275,8 +275,10 @@ TEST(RoundFailure, NamesClientAndRound) {
                  {"client 3, round 2"});
   expect_failure([](const ClientTask& task, ClientOutcome&) { task.row[7] = 1e9F; },
                  {"client 3, round 2"});
-  expect_failure([](const ClientTask&, ClientOutcome& outcome) { outcome.loss = kNan; },
-                 {"client 3, round 2"});
+  for (const float loss : {kNan, -kNan}) {
+    expect_failure([loss](const ClientTask&, ClientOutcome& outcome) { outcome.loss = loss; },
+                   {"its loss is not a number", "client 3, round 2"});
+  }
   expect_failure([](const ClientTask&, ClientOutcome&) { throw std::runtime_error("no batch"); },
                  {"no batch (client 3, round 2)"});
   expect_failure([](const ClientTask&, ClientOutcome&) { throw InvalidArgument("no token"); },

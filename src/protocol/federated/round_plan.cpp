@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,15 @@
 #include "hanse/base/random.hpp"
 
 namespace hanse {
+
+namespace {
+
+// A NaN's sign, which "-nan" would show, means nothing.
+std::string text_of(double value) {
+  return std::isnan(value) ? "not a number" : fmt::format("{:.6g}", value);
+}
+
+}  // namespace
 
 int64_t StateHomes::of(int64_t client) const {
   const auto found = homes_.find(client);
@@ -186,16 +196,17 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
                             double squared) {
   if (std::isfinite(squared) && std::isfinite(outcome.loss)) return squared;
   throw TrainingError(
-      fmt::format("an update of norm {} and loss {}", std::sqrt(squared), outcome.loss), client,
-      round.number, "a smaller client.lr or client.clip may help");
+      fmt::format("the update of a client is not finite: its norm is {}, its loss {}",
+                  text_of(std::sqrt(squared)), text_of(outcome.loss)),
+      client, round.number, "a smaller client.lr or client.clip may help");
 }
 
 void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
                    const FoldResult& folded, double seconds, double limit, Findings& findings) {
   if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
     throw TrainingError(
-        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {:.6g})",
-                    limit, outcome.loss),
+        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
+                    text_of(outcome.loss)),
         round.plan.entries()[entry].client, round.number,
         "a smaller client.lr or client.clip may help");
   }
