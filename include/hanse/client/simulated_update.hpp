@@ -8,8 +8,7 @@
 namespace hanse {
 
 // What clients send and keep is of the size that `inner` says, their updates' entries are uniform
-// in
-// [-2^-10, 2^-10), functions of (seed, round, client, entry), and the time that passes is
+// in [-2^-10, 2^-10), functions of (seed, round, client, entry), and the time that passes is
 // `sample_s` for each sample that a client would train on. Losses are uniform in [1, 2); a rate is
 // 1. Not for clients whose messages the server inverts (fednew, fednl). Cost: a draw an entry.
 std::unique_ptr<LocalUpdate> make_simulated_update(std::unique_ptr<LocalUpdate> inner,

@@ -113,9 +113,8 @@ std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluati
 
 // Of all clients that were evaluated, in order, those that `federation` trains in front:
 // summarize(), and by summarize_tests()
-//   held_out_*           of the clients held out of training, those for tests, or with evaluate.on
-//   =
-//                        validation those for validation
+//   held_out_*           of the clients held out of training: those for tests, or those for
+//                        validation with evaluate.on = validation
 //   held_out_before_*    what these had before their own training
 //   before_*             what those in training had before evaluate.tune-steps
 //   validation_*         with evaluate.on = both, on the validation samples, and

@@ -12,8 +12,9 @@ namespace hanse {
 // whose sign the client has had in more than the share `threshold` of its rounds
 // (client/sign_memory.hpp); m_i [P] is 1 there and 0 elsewhere. The rule weighs clients by d_i, the
 // sum of the norms of m_i u_i over the model's tensors:
-//   delta_i <- (1 - beta) delta_i + beta d_i / sum_j d_j,  w_i <- w_i + delta_i,  p_i = w_i / sum
-//   w,
+//   delta_i <- (1 - beta) delta_i + beta d_i / sum_j d_j
+//   w_i <- w_i + delta_i
+//   p_i = w_i / sum_j w_j
 // delta_i = 0 and w_i = 1/M at first. The sum of the d_j is over all clients that ever took part,
 // absent ones with their last distance; the sum of w is over the participants. Then, entry by
 // entry, theta <- theta + sum p_i m_i u_i / sum p_i m_i, and 0 where no m_i is 1.
