@@ -1,6 +1,7 @@
 #include "hanse/base/error.hpp"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -53,5 +54,9 @@ std::string first_line(const std::exception& error) {
 }
 
 std::string errno_text() { return std::strerror(errno); }
+
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.6g}", value);
+}
 
 }  // namespace hanse

@@ -66,7 +66,8 @@ class OwnAggregator final : public Aggregator {
       const double one = mix.coefficients[i];
       if (std::isfinite(one) && (one >= 0 || needs_.gram)) continue;
       rule_.refuse(fmt::format("mix() gives client {} the coefficient {} in round {}",
-                               report.clients[i % report.clients.size()], one, report.round));
+                               report.clients[i % report.clients.size()], number_text(one),
+                               report.round));
     }
     if (needs_.gram) {
       mix.direction.squared_norm = view_step(report.gram, mix.coefficients, view.k).squared_norm;
@@ -80,7 +81,7 @@ class OwnAggregator final : public Aggregator {
     const HanseReport view = view_of(report, needs_.norms ? norms : std::span<const double>());
     rule_.require(rule_.api().scale(rule_.rule(), &view, &factor));
     if (std::isfinite(factor)) return factor;
-    rule_.refuse(fmt::format("scale() gives {} in round {}", factor, report.round));
+    rule_.refuse(fmt::format("scale() gives {} in round {}", number_text(factor), report.round));
   }
 
  private:
@@ -172,7 +173,7 @@ class OwnSampler final : public ClientSampler {
       }
       if (std::isfinite(draw.weights[i]) && draw.weights[i] >= 0) continue;
       rule_.refuse(fmt::format("draw() gives client {} the weight {} in round {}", client,
-                               draw.weights[i], round));
+                               number_text(draw.weights[i]), round));
     }
   }
 
@@ -198,7 +199,7 @@ class OwnOptimizer final : public ServerOptimizer {
         rule_.api().step(rule_.rule(), lr, theta.data(), update.data(), std::ssize(theta)));
     for (std::size_t i = 0; i < theta.size(); ++i) {
       if (std::isfinite(theta[i])) continue;
-      rule_.refuse(fmt::format("step() gives theta[{}] = {}", i, theta[i]));
+      rule_.refuse(fmt::format("step() gives theta[{}] = {}", i, number_text(theta[i])));
     }
   }
 

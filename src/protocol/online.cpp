@@ -216,7 +216,7 @@ void OnlineTrainer::predict_own() {
     const double loss = sums.loss / static_cast<double>(sums.samples);
     numbers_of(node)[node_count() + kOwnLoss] = loss;
     if (!std::isfinite(loss)) {
-      throw TrainingError(fmt::format("a node's model has a loss of {}", loss), node,
+      throw TrainingError(fmt::format("a node's model has a loss of {}", number_text(loss)), node,
                           round_number(), "a smaller online.lr may help");
     }
   });

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -19,6 +20,16 @@ TEST(Error, IsOneLineOfWhatWhereAndHint) {
   EXPECT_STREQ(TrainingError("NaN", 7, 3, "smaller").what(),
                "NaN (client 7, round 3); hint: smaller");
   EXPECT_STREQ(CommError("gone", 2, 15).what(), "gone (rank 2, code 15)");
+}
+
+TEST(NumberText, IsShortAndASignlessNan) {
+  EXPECT_EQ(number_text(0.25), "0.25");
+  EXPECT_EQ(number_text(-1.0 / 3), "-0.333333");
+  EXPECT_EQ(number_text(1e300), "1e+300");
+  EXPECT_EQ(number_text(-std::numeric_limits<double>::infinity()), "-inf");
+  for (const double sign : {1.0, -1.0}) {
+    EXPECT_EQ(number_text(std::copysign(std::numeric_limits<double>::quiet_NaN(), sign)), "nan");
+  }
 }
 
 TEST(Error, KnowsItsExitStatus) {

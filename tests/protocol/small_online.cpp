@@ -103,7 +103,7 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
                                   : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
   const StepBatch step{.rows = c.step_rows, .sample_values = federation.sample_values()};
   fit = c.gamma == "sgd"
-            ? make_sgd_fit(*model, 2, 0.5, step)
+            ? make_sgd_fit(*model, 2, c.lr, step)
             : make_ridge_fit(federation.sample_values(), 3, 0.5,
                              c.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
   if (c.cohort == 0) {
@@ -121,7 +121,7 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
                           .batch = Stream::largest_batch(federation, c.settings.stream.horizon),
                           .nodes = (c.nodes + comm.size() - 1) / comm.size(),
                           .steps = 2,
-                          .lr = 0.5,
+                          .lr = c.lr,
                           .step = step});
   trainer = std::make_unique<OnlineTrainer>(
       OnlineTrainer::Parts{.comm = comm,

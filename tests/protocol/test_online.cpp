@@ -353,6 +353,33 @@ TEST(Online, ALossOutsideTheUnitIntervalIsToldByAllRanks) {
   }
 }
 
+// Of its own steps in a first round, or of those of all that Omni-Fedge sends.
+TEST(Online, AModelThatDivergedIsToldByAllRanks) {
+  const auto expect_told = [](const OnlineCase& c, int64_t failing, const std::string& what) {
+    run_threads(2, [&](Communicator& comm) {
+      OnlineRun run(c, comm);
+      run.trainer->initialize_model();
+      for (int64_t round = 1; round < failing; ++round) {
+        EXPECT_FALSE(run.trainer->round(false).failed);
+        EXPECT_FALSE(run.trainer->failure());
+      }
+      run.trainer->round(false);
+      ASSERT_TRUE(run.trainer->failure());
+      expect_error<TrainingError>(
+          [&] { std::rethrow_exception(run.trainer->failure()); },
+          {what, "round " + std::to_string(failing), "a smaller online.lr"});
+    });
+  };
+  OnlineCase own;
+  own.rule = "local";
+  own.lr = 1e300;
+  expect_told(own, 1, "a node's model has a loss of nan");
+  OnlineCase sent;
+  sent.rule = "omni-fedge";
+  sent.settings.lr = 1e300;
+  expect_told(sent, 2, "a loss of nan cannot be weighed");
+}
+
 TEST(Online, AStopOfAnyRankIsReported) {
   run_threads(3, [&](Communicator& comm) {
     OnlineRun run({}, comm);

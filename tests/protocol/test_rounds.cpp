@@ -277,7 +277,7 @@ TEST(RoundFailure, NamesClientAndRound) {
                  {"client 3, round 2"});
   for (const float loss : {kNan, -kNan}) {
     expect_failure([loss](const ClientTask&, ClientOutcome& outcome) { outcome.loss = loss; },
-                   {"its loss is not a number", "client 3, round 2"});
+                   {"its loss is nan", "client 3, round 2"});
   }
   expect_failure([](const ClientTask&, ClientOutcome&) { throw std::runtime_error("no batch"); },
                  {"no batch (client 3, round 2)"});

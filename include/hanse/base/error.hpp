@@ -86,4 +86,7 @@ std::string first_line(const std::exception& error);
 // The system's text for errno, for messages.
 std::string errno_text();
 
+// Up to six digits, for messages: "0.25", "inf"; "nan" whatever its sign, which means nothing.
+std::string number_text(double value);
+
 }  // namespace hanse

@@ -15,15 +15,6 @@
 
 namespace hanse {
 
-namespace {
-
-// A NaN's sign, which "-nan" would show, means nothing.
-std::string text_of(double value) {
-  return std::isnan(value) ? "not a number" : fmt::format("{:.6g}", value);
-}
-
-}  // namespace
-
 int64_t StateHomes::of(int64_t client) const {
   const auto found = homes_.find(client);
   return found != homes_.end() ? found->second : -1;
@@ -197,7 +188,7 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
   if (std::isfinite(squared) && std::isfinite(outcome.loss)) return squared;
   throw TrainingError(
       fmt::format("the update of a client is not finite: its norm is {}, its loss {}",
-                  text_of(std::sqrt(squared)), text_of(outcome.loss)),
+                  number_text(std::sqrt(squared)), number_text(outcome.loss)),
       client, round.number, "a smaller client.lr or client.clip may help");
 }
 
@@ -206,7 +197,7 @@ void note_training(const RoundContext& round, std::size_t entry, const ClientOut
   if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
     throw TrainingError(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
-                    text_of(outcome.loss)),
+                    number_text(outcome.loss)),
         round.plan.entries()[entry].client, round.number,
         "a smaller client.lr or client.clip may help");
   }

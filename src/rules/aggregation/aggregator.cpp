@@ -77,7 +77,7 @@ void require_losses(std::span<const double> losses, double low) {
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (!(losses[i] >= low) || std::isinf(losses[i])) {
       throw InvalidArgument(fmt::format("loss {} of participant {} is not a finite number{}",
-                                        losses[i], i, low == 0 ? " >= 0" : ""),
+                                        number_text(losses[i]), i, low == 0 ? " >= 0" : ""),
                             "aggregator", "this rule cannot weigh it");
     }
   }

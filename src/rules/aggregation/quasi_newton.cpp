@@ -55,8 +55,9 @@ class DqnFed final : public Aggregator {
   Mix mix(const RoundReport& report) override {
     for (std::size_t i = 0; i < report.rates.size(); ++i) {
       if (std::isfinite(report.rates[i]) && report.rates[i] >= 0) continue;
-      throw InvalidArgument(fmt::format("the rate of participant {} is {}", i, report.rates[i]),
-                            "aggregator", "rates are finite and not negative");
+      throw InvalidArgument(
+          fmt::format("the rate of participant {} is {}", i, number_text(report.rates[i])),
+          "aggregator", "rates are finite and not negative");
     }
     Mix mix = solve_rates(report.gram, report.rates);
     mix.direction.scale = share_of_step(report.gram, mix);

@@ -42,8 +42,8 @@ void ExpertRule::weigh(std::span<const int64_t> participants, std::span<double> 
   }
 }
 
-// p_ij = w_ij / sum over S of w_ij, the largest w_ij of the row, which starts at `first`, taken as
-// 1
+// p_ij = w_ij / sum over S of w_ij. The largest w_ij of the row, which starts at `first`, counts
+// as 1.
 void ExpertRule::weigh_by_losses(std::span<const int64_t> participants, std::size_t first,
                                  std::span<double> row) const {
   double largest = -std::numeric_limits<double>::infinity();
@@ -89,12 +89,12 @@ std::vector<int64_t> sample_peers(int64_t nodes, int64_t count, RandomStream& st
 
 double unit_loss(double loss, double scale) {
   if (!(loss >= 0) || !std::isfinite(loss)) {
-    throw InvalidArgument(fmt::format("a loss of {} cannot be weighed", loss), "",
+    throw InvalidArgument(fmt::format("a loss of {} cannot be weighed", number_text(loss)), "",
                           "a smaller online.lr may help");
   }
   if (scale > 0) return std::min(loss / scale, 1.0);
   if (loss > 1) {
-    throw InvalidArgument(fmt::format("a loss of {:.6g} is outside [0, 1]", loss), "",
+    throw InvalidArgument(fmt::format("a loss of {} is outside [0, 1]", number_text(loss)), "",
                           "set online.loss-scale: losses are divided by it and clipped at 1");
   }
   return loss;

@@ -255,13 +255,13 @@ void require_weights(const Formula& formula, std::span<const double> values,
     if (std::isfinite(values[i]) && values[i] >= 0) continue;
     const int64_t client = clients.empty() ? static_cast<int64_t>(i) : clients[i];
     throw InvalidArgument(fmt::format("'{}' is {} for client {} in round {}", formula.text(),
-                                      values[i], client, round),
+                                      number_text(values[i]), client, round),
                           formula.where(), "it must be finite and not negative");
   }
   if (sum > 0 && std::isfinite(sum)) return;
-  throw InvalidArgument(
-      fmt::format("'{}' sums to {} over the clients of round {}", formula.text(), sum, round),
-      formula.where(), "somebody must count");
+  throw InvalidArgument(fmt::format("'{}' sums to {} over the clients of round {}", formula.text(),
+                                    number_text(sum), round),
+                        formula.where(), "somebody must count");
 }
 
 }  // namespace hanse

@@ -181,9 +181,9 @@ std::vector<double> Vrb::squares(const Draw& draw, const Feedback& feedback) con
   for (std::size_t i = 0; i < draw.size(); ++i) {
     squares.push_back(feedback.losses[i] * feedback.losses[i]);
     if (std::isfinite(squares.back())) continue;
-    throw InvalidArgument(
-        fmt::format("the loss of client {} is {}", draw.clients[i], feedback.losses[i]), "feedback",
-        "the sampler needs its square");
+    throw InvalidArgument(fmt::format("the loss of client {} is {}", draw.clients[i],
+                                      number_text(feedback.losses[i])),
+                          "feedback", "the sampler needs its square");
   }
   return squares;
 }

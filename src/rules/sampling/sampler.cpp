@@ -32,8 +32,9 @@ void check_per_round(int64_t per_round, int64_t clients, bool replacement) {
 void check_feedback(const Draw& draw, std::span<const double> a) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i]) && a[i] >= 0) continue;
-    throw InvalidArgument(fmt::format("the feedback of client {} is {}", draw.clients[i], a[i]),
-                          "feedback", "it is lambda^2 |g|^2: finite and not negative");
+    throw InvalidArgument(
+        fmt::format("the feedback of client {} is {}", draw.clients[i], number_text(a[i])),
+        "feedback", "it is lambda^2 |g|^2: finite and not negative");
   }
 }
 

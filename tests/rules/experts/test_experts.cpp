@@ -209,7 +209,9 @@ TEST(UnitLoss, RefusesWhatCannotBeWeighed) {
   expect_error<InvalidArgument>([] { unit_loss(1.5, 0); },
                                 {"1.5", "outside [0, 1]", "online.loss-scale"});
   expect_error<InvalidArgument>([] { unit_loss(-0.5, 2); }, {"-0.5"});
-  expect_error<InvalidArgument>([] { unit_loss(NAN, 2); }, {"nan"});
+  for (const double nan : {NAN, -NAN}) {
+    expect_error<InvalidArgument>([&] { unit_loss(nan, 2); }, {"a loss of nan cannot"});
+  }
   expect_error<InvalidArgument>([] { unit_loss(INFINITY, 2); }, {"inf"});
 }
 

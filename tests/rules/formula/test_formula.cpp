@@ -95,7 +95,8 @@ TEST(Formula, WeightsAreFiniteAndNotNegative) {
     expect_error<InvalidArgument>([&] { require_weights(parsed("F"), values, clients, 3); }, parts);
   };
   refused({1, -1}, {"'F' is -1 for client 8 in round 3", "aggregator.formula"});
-  refused({std::nan(""), 1}, {"nan for client 4"});
+  refused({std::nan(""), 1}, {"'F' is nan for client 4"});
+  refused({1, -std::nan("")}, {"'F' is nan for client 8"});
   refused({1, INFINITY}, {"inf for client 8"});
   refused({0, 0}, {"'F' sums to 0", "round 3"});
   refused({1e308, 1e308}, {"sums to inf"});

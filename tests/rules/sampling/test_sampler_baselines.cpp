@@ -306,7 +306,7 @@ TEST(Baselines, LearnNothingFromARoundOfEveryone) {
 }
 
 TEST(Baselines, RefuseFeedbackThatIsNoSquare) {
-  const double bad = std::numeric_limits<double>::quiet_NaN();
+  const double bad = -std::numeric_limits<double>::quiet_NaN();
   for (const auto& make : all_kinds()) {
     const auto sampler = make();
     const auto draw = sampler->impose(std::vector<int64_t>{8, 9, 10, 11, 12, 13});
@@ -315,7 +315,7 @@ TEST(Baselines, RefuseFeedbackThatIsNoSquare) {
         [&] {
           sampler->observe(draw, {values, values});
         },
-        {"client 10", "nan"});
+        {"of client 10 is nan"});
     const auto p = probabilities(*sampler);
     EXPECT_EQ(p, std::vector<double>(40, p.front()));
   }
