@@ -5,11 +5,13 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "federated/engine.hpp"
 #include "federated/report.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/comm/work_queue.hpp"
@@ -142,6 +144,9 @@ void RoundPlan::for_mine(Work work) {
     if (entries_[entry].worker == worker_) work(entry);
   }
 }
+
+// A client in training whose loss or update is no finite number.
+TrainingError diverged(const std::string& what, int64_t client, int64_t round);
 
 // The squared norm of what a client would report. Throws TrainingError unless all is finite.
 double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "hanse/base/error.hpp"
 #include "hanse/client/fednova.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -75,9 +74,8 @@ void Server::take_losses(std::vector<double> losses) {
   losses_ = std::move(losses);
   for (std::size_t i = 0; i < losses_.size(); ++i) {
     if (std::isfinite(losses_[i])) continue;
-    throw TrainingError("the model's loss on a client's samples is not finite",
-                        participation_.drawn().clients[i], round_,
-                        "a smaller client.lr or client.clip may help");
+    throw diverged("the model's loss on a client's samples is not finite",
+                   participation_.drawn().clients[i], round_);
   }
 }
 
