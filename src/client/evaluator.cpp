@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "hanse/base/subnormals.hpp"
+
 namespace hanse {
 
 EvaluationSums RowEvaluator::range(SampleRange range, SampleResults results) {
+  const FlushSubnormals flush;
   EvaluationSums sums;
   const int64_t longest = model_.evaluation_rows();
   for (int64_t begin = range.begin; begin < range.end; begin += longest) {
@@ -19,6 +22,7 @@ EvaluationSums RowEvaluator::range(SampleRange range, SampleResults results) {
 }
 
 EvaluationSums RowEvaluator::chosen(int64_t begin, std::span<const int32_t> order) {
+  const FlushSubnormals flush;
   EvaluationSums sums;
   const auto longest = static_cast<std::size_t>(model_.evaluation_rows());
   for (std::size_t first = 0; first < order.size(); first += longest) {

@@ -7,6 +7,7 @@
 #include <malloc.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/subnormals.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "layer_kernels.hpp"
 
@@ -30,6 +31,7 @@ void write_product_memory() {
 
 void set_model_threads(int64_t threads) {
   if (threads < 1) throw InvalidArgument("threads must be 1 or more", "run.threads");
+  const FlushSubnormals flush;  // in their threads, too
   openblas_set_num_threads(static_cast<int>(threads));
   if (uses_torch()) torch_library().set_threads(threads);
 #ifdef __GLIBC__

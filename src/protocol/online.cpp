@@ -10,6 +10,7 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/phase.hpp"
+#include "hanse/base/subnormals.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/rules/experts/experts.hpp"
 #include "online_scores.hpp"
@@ -83,11 +84,18 @@ std::span<double> OnlineTrainer::numbers_of(int64_t node) {
   return std::span(numbers_).subspan(static_cast<std::size_t>(node) * width, width);
 }
 
+// Work with models.
+template <class Work>
+void OnlineTrainer::compute(Work work) {
+  const InPhase phase(Phase::kTraining, train_s_);
+  const FlushSubnormals flush;
+  attempt(failure_, work);
+}
+
 // Calls work(node, its batch) for this rank's nodes.
 template <class Work>
 void OnlineTrainer::for_my_nodes(Work work) {
-  const InPhase phase(Phase::kTraining, train_s_);
-  attempt(failure_, [&] {
+  compute([&] {
     for (int64_t node = begin_; node < end_; ++node) {
       work(node, batches_[static_cast<std::size_t>(node - begin_)]);
     }
@@ -148,13 +156,10 @@ void OnlineTrainer::train() {
     keys.push_back({settings_.seed, static_cast<uint64_t>(round_number()),
                     static_cast<uint64_t>(node)});  // of noise_of()
   });
-  {
-    const InPhase phase(Phase::kTraining, train_s_);
-    const auto width = static_cast<std::size_t>(parts_.model.n_params());
-    const auto rows =
-        std::span(gamma_).subspan(static_cast<std::size_t>(begin_) * width, views.size() * width);
-    attempt(failure_, [&] { parts_.fit.fit_all(begin_, views, keys, rows); });
-  }
+  const auto width = static_cast<std::size_t>(parts_.model.n_params());
+  const auto rows =
+      std::span(gamma_).subspan(static_cast<std::size_t>(begin_) * width, views.size() * width);
+  compute([&] { parts_.fit.fit_all(begin_, views, keys, rows); });
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {
     const InPhase phase(Phase::kWait, wait_s_);
@@ -226,14 +231,11 @@ void OnlineTrainer::predict_own() {
 void OnlineTrainer::predict_all() {
   const auto n = node_count();
   std::vector<double> losses(batches_.size() * n);
-  {
-    const InPhase phase(Phase::kTraining, train_s_);
-    attempt(failure_, [&] {
-      std::vector<Batch> views;
-      for (const auto& batch : batches_) views.push_back(batch.view());
-      parts_.model.cross_losses(settings_.score_estimates ? gamma_ : theta_, views, losses);
-    });
-  }
+  compute([&] {
+    std::vector<Batch> views;
+    for (const auto& batch : batches_) views.push_back(batch.view());
+    parts_.model.cross_losses(settings_.score_estimates ? gamma_ : theta_, views, losses);
+  });
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto numbers = numbers_of(node);
     const double* found = losses.data() + static_cast<std::size_t>(node - begin_) * n;

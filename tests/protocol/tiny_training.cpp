@@ -32,6 +32,7 @@ double TinyModel::loss_and_gradient(std::span<const float>, const Batch&, Random
 }
 
 EvaluationSums TinyModel::evaluate(std::span<const float> row, const Batch& batch, SampleResults) {
+  if (at_evaluation) at_evaluation();
   EvaluationSums sums{.samples = batch.rows};
   for (int64_t i = 0; i < batch.rows; ++i) {
     const float* x = batch.features + 3 * i;

@@ -36,7 +36,8 @@ class TinyModel final : public Model {
                           SampleResults results = {}) override;
   int64_t evaluation_rows() const override { return 5; }
 
-  float broken_feature = 0;  // a sample that begins with it has the loss NaN; 0: none
+  float broken_feature = 0;             // a sample that begins with it has the loss NaN; 0: none
+  std::function<void()> at_evaluation;  // called by evaluate()
 };
 
 // Pulls the row towards a point of the client's own, with noise of the client's and round's own.

@@ -21,6 +21,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/base/span.hpp"
+#include "hanse/base/subnormals.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/sums/update_sum.hpp"
 
@@ -31,6 +32,7 @@ namespace {
 // Runs the task's work; an error says whose training failed, and when.
 template <class Work>
 auto name_errors(const ClientTask& task, Work work) {
+  const FlushSubnormals flush;
   try {
     return work();
   } catch (const TrainingError&) {
