@@ -21,6 +21,14 @@ namespace hanse {
 
 namespace {
 
+// Work with models: adds its time to `seconds`, keeps what it throws in `failure`.
+template <class Work>
+void compute(double& seconds, std::exception_ptr& failure, Work work) {
+  const InPhase phase(Phase::kTraining, seconds);
+  const FlushSubnormals flush;
+  attempt(failure, work);
+}
+
 int64_t checked_peers(int64_t peers, int64_t nodes) {
   if (peers > nodes) {
     throw InvalidArgument(
@@ -84,18 +92,10 @@ std::span<double> OnlineTrainer::numbers_of(int64_t node) {
   return std::span(numbers_).subspan(static_cast<std::size_t>(node) * width, width);
 }
 
-// Work with models.
-template <class Work>
-void OnlineTrainer::compute(Work work) {
-  const InPhase phase(Phase::kTraining, train_s_);
-  const FlushSubnormals flush;
-  attempt(failure_, work);
-}
-
 // Calls work(node, its batch) for this rank's nodes.
 template <class Work>
 void OnlineTrainer::for_my_nodes(Work work) {
-  compute([&] {
+  compute(train_s_, failure_, [&] {
     for (int64_t node = begin_; node < end_; ++node) {
       work(node, batches_[static_cast<std::size_t>(node - begin_)]);
     }
@@ -159,7 +159,7 @@ void OnlineTrainer::train() {
   const auto width = static_cast<std::size_t>(parts_.model.n_params());
   const auto rows =
       std::span(gamma_).subspan(static_cast<std::size_t>(begin_) * width, views.size() * width);
-  compute([&] { parts_.fit.fit_all(begin_, views, keys, rows); });
+  compute(train_s_, failure_, [&] { parts_.fit.fit_all(begin_, views, keys, rows); });
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {
     const InPhase phase(Phase::kWait, wait_s_);
@@ -231,7 +231,7 @@ void OnlineTrainer::predict_own() {
 void OnlineTrainer::predict_all() {
   const auto n = node_count();
   std::vector<double> losses(batches_.size() * n);
-  compute([&] {
+  compute(train_s_, failure_, [&] {
     std::vector<Batch> views;
     for (const auto& batch : batches_) views.push_back(batch.view());
     parts_.model.cross_losses(settings_.score_estimates ? gamma_ : theta_, views, losses);

@@ -130,8 +130,6 @@ class OnlineTrainer final : public Protocol {
   bool keeps_estimates() const { return settings_.c > 0 || settings_.score_estimates; }
   std::span<float> row_of(std::vector<float>& rows, int64_t node) const;
   template <class Work>
-  void compute(Work work);
-  template <class Work>
   void for_my_nodes(Work work);
 
   Parts parts_;
