@@ -31,7 +31,7 @@ void write_product_memory() {
 
 void set_model_threads(int64_t threads) {
   if (threads < 1) throw InvalidArgument("threads must be 1 or more", "run.threads");
-  const FlushSubnormals flush;  // in their threads, too
+  const FlushSubnormals flush;  // inherited by the threads that start here
   openblas_set_num_threads(static_cast<int>(threads));
   if (uses_torch()) torch_library().set_threads(threads);
 #ifdef __GLIBC__

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <cblas.h>
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/subnormals.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "support.hpp"
@@ -73,6 +76,28 @@ TEST(Threads, TwoComputeTheSameWithinRounding) {
   expect_close(model->layout(), two.gradient, one.gradient, 1e-5);
   EXPECT_EQ(loss_and_gradient(*model, row, samples.batch()).gradient, one.gradient);
 }
+
+#if defined(__x86_64__)
+
+TEST(Threads, TakeSubnormalsForZeroWhereTheCallerDoes) {
+  const char* at_start = std::getenv("OPENBLAS_NUM_THREADS");
+  if (!at_start || std::string(at_start) != "1") {
+    GTEST_SKIP() << "OpenBLAS has made threads before; OPENBLAS_NUM_THREADS=1 leaves them to us";
+  }
+  constexpr int kSide = 512;
+  const std::vector<float> small(kSide * kSide, 1e-20F);
+  std::vector<float> products(kSide * kSide, 1);
+  set_model_threads(2);
+  {
+    const FlushSubnormals flush;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSide, kSide, kSide, 1, small.data(),
+                kSide, small.data(), kSide, 0, products.data(), kSide);
+  }
+  set_model_threads(1);
+  EXPECT_EQ(products, std::vector<float>(kSide * kSide, 0));
+}
+
+#endif
 
 TEST(Threads, NumberMustBePositive) {
   EXPECT_THROW(set_model_threads(0), InvalidArgument);

@@ -165,6 +165,37 @@ TEST(RoundRecord, SamplerObservesFeedbackAndLossesInDrawOrder) {
   }
 }
 
+#if defined(__x86_64__)
+
+// Where they would cost a hundred operations each; rules see them.
+TEST(Subnormals, AreZeroToTrainingAndEvaluation) {
+  static volatile float tiny = 1e-40F;
+  static const auto kept = [] { return tiny * 2 > 0; };
+  const auto comm = make_single_communicator();
+  TinyTraining training(*comm, {});
+  int trained = 0, evaluated = 0;
+  training.update.spoil = [&](const ClientTask&, ClientOutcome&) {
+    EXPECT_FALSE(kept());
+    ++trained;
+  };
+  training.model.at_evaluation = [&] {
+    EXPECT_FALSE(kept());
+    ++evaluated;
+  };
+  EXPECT_FALSE(training.trainer->round(false).failed);
+  EXPECT_TRUE(kept());
+  RowEvaluator evaluator(training.federation, training.model);
+  evaluator.at(training.trainer->model_row()).range({0, 7});
+  EXPECT_TRUE(kept());
+  const std::vector<int32_t> order{2, 1};
+  evaluator.chosen(0, order);
+  EXPECT_TRUE(kept());
+  EXPECT_GT(trained, 0);
+  EXPECT_EQ(evaluated, 3);  // five samples at most, two, and two
+}
+
+#endif
+
 // Rank 2's first client takes until all others have been trained: then it must have been its only
 // one, or the round would never end.
 TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
@@ -268,37 +299,6 @@ void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>
     }
   }
 }
-
-#if defined(__x86_64__)
-
-// Where they would cost a hundred operations each; rules see them.
-TEST(Subnormals, AreZeroToTrainingAndEvaluation) {
-  static volatile float tiny = 1e-40F;
-  static const auto kept = [] { return tiny * 2 > 0; };
-  const auto comm = make_single_communicator();
-  TinyTraining training(*comm, {});
-  int trained = 0, evaluated = 0;
-  training.update.spoil = [&](const ClientTask&, ClientOutcome&) {
-    EXPECT_FALSE(kept());
-    ++trained;
-  };
-  training.model.at_evaluation = [&] {
-    EXPECT_FALSE(kept());
-    ++evaluated;
-  };
-  EXPECT_FALSE(training.trainer->round(false).failed);
-  EXPECT_TRUE(kept());
-  RowEvaluator evaluator(training.federation, training.model);
-  evaluator.at(training.trainer->model_row()).range({0, 7});
-  EXPECT_TRUE(kept());
-  const std::vector<int32_t> order{2, 1};
-  evaluator.chosen(0, order);
-  EXPECT_TRUE(kept());
-  EXPECT_GT(trained, 0);
-  EXPECT_EQ(evaluated, 3);  // five samples at most, two, and two
-}
-
-#endif
 
 TEST(RoundFailure, NamesClientAndRound) {
   expect_failure([](const ClientTask& task, ClientOutcome&) { task.row[18] = kNan; },

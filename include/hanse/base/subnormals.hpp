@@ -6,9 +6,9 @@
 namespace hanse {
 
 // As long as it lives, numbers below 2^-126 (doubles: 2^-1022) are 0 to this thread's arithmetic,
-// as operands and as results, and to that of threads which start meanwhile. For models, whose
-// gradients reach them when a client's samples are of one class: each operation on such a number
-// costs a processor a hundred others, and added to a parameter it is nothing. Not for rules, which
+// as operands and as results, and to that of threads that start meanwhile. For models: gradients
+// become so small where a client's samples are of one class, an operation on such a number takes as
+// long as a hundred others, and a parameter does not change when it is added. Not for rules, which
 // may divide by it. Processors other than x86 keep these numbers. Cost: some ns.
 class FlushSubnormals {
  public:

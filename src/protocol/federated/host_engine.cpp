@@ -29,9 +29,9 @@ namespace hanse {
 
 namespace {
 
-// Runs the task's work; an error says whose training failed, and when.
+// A client's work with its model; an error says whose training failed, and when.
 template <class Work>
-auto name_errors(const ClientTask& task, Work work) {
+auto compute(const ClientTask& task, Work work) {
   const FlushSubnormals flush;
   try {
     return work();
@@ -45,7 +45,7 @@ auto name_errors(const ClientTask& task, Work work) {
 }
 
 ClientOutcome train_client(LocalUpdate& update, const ClientTask& task) {
-  return name_errors(task, [&] { return update.train(task); });
+  return compute(task, [&] { return update.train(task); });
 }
 
 // Plain steps of the job's options, for evaluations; null: there are none.
@@ -206,7 +206,7 @@ class HostEngine final : public Engine, private SoloTraining {
     const ClientTask task = task_of(round, client, state);
     const bool keeps = update_.keeps_own_model();
     if (federation_.train(client).size() == 0) return evaluator_.at(rows_.row());
-    name_errors(task, [&] {
+    compute(task, [&] {
       if (settings_.own_models && (keeps || !tuner_)) {
         if (keeps && client >= federation_.clients()) update_.train(task);
         update_.own_model(task);
