@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/text.hpp"
+
 namespace hanse {
 
 namespace {
@@ -14,10 +16,7 @@ std::string one_line(const std::string& what, const std::string& where, const st
   std::string text = what;
   if (!where.empty()) text += " (" + where + ")";
   if (!hint.empty()) text += "; hint: " + hint;
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
+  return printable(text);
 }
 
 }  // namespace

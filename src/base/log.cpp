@@ -6,6 +6,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "hanse/base/text.hpp"
+
 namespace hanse {
 
 namespace {
@@ -28,13 +30,13 @@ spdlog::logger& logger() {
 void set_speaker(bool speaks) { speaks_here = speaks; }
 
 void notice(const std::string& text) {
-  if (speaks_here) logger().info(text);
+  if (speaks_here) logger().info(printable(text));
 }
 
 void warning(const std::string& text) {
-  if (speaks_here) logger().warn("warning: " + text);
+  if (speaks_here) logger().warn("warning: " + printable(text));
 }
 
-void report_error(const std::string& text) { logger().error("error: " + text); }
+void report_error(const std::string& text) { logger().error("error: " + printable(text)); }
 
 }  // namespace hanse

@@ -27,6 +27,7 @@ struct ClientLayout {
   // As the data have them; empty: the data have numbers alone.
   std::vector<std::string> client_names;  // [clients.size()]
   std::vector<std::string> class_names;   // [scored classes]
+  std::vector<std::string> unread;        // as in Dataset
 
   int64_t client_samples() const { return clients.empty() ? 0 : clients.back().end; }
   int64_t samples() const { return client_samples() + common_test; }

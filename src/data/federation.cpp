@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "client_source.hpp"
+#include "data_line.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "kinds.hpp"
@@ -208,6 +210,9 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   result.targets_ = arrays.targets;
   result.ranges_ = reinterpret_cast<const ClientRanges*>(result.ranges_memory_.get());
   result.scales_ = share_scales(data.normalize, result, host);
+  if (first && find_data_kind(data.kind).traits.reads_a_file) {
+    notice(data_line(found.layout, result.labels()));
+  }
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/digest.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 
 namespace hanse {
@@ -48,11 +49,7 @@ std::string Names::digest() const {
 
 std::string label_of(const std::string& what, int64_t number, std::string_view name) {
   if (name.empty()) return fmt::format("{} {}", what, number);
-  std::string shown(name);
-  for (char& c : shown) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') c = '?';
-  }
-  return fmt::format("{} '{}'", what, shown);
+  return fmt::format("{} '{}'", what, printable(name));
 }
 
 }  // namespace hanse

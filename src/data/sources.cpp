@@ -27,6 +27,7 @@ class PartitionedSource final : public ClientSource {
     layout_.common_test = std::ssize(common_labels);
     layout_.client_names = std::move(names);
     layout_.class_names = dataset_.class_names;
+    layout_.unread = dataset_.unread;
     layout_.shape = dataset_.shape;
     layout_.storage = dataset_.storage;
     layout_.classes = dataset_.classes;

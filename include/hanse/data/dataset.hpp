@@ -64,6 +64,8 @@ struct Dataset {
   std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;  // from here on the source's own test samples stand; -1: it has none
+  // What the source has and the samples lack, for the line at the start: "3 .bmp files".
+  std::vector<std::string> unread;
 
   int64_t size() const {
     return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size()) / label_values;

@@ -1,0 +1,64 @@
+#include "hanse/base/text.hpp"
+
+#include <cstdint>
+
+#include <fmt/format.h>
+
+namespace hanse {
+
+namespace {
+
+// Bytes of the UTF-8 sequence at the start of the text; 0: it starts with none. Table 3-7 of the
+// Unicode standard: a first byte, the range of the second, and further ones in 0x80..0xBF.
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> uint8_t {
+    return i < text.size() ? static_cast<uint8_t>(text[i]) : 0;
+  };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                             : first >= 0xE0 && first <= 0xEF ? 3
+                             : first >= 0xF0 && first <= 0xF4 ? 4
+                                                              : 0;
+  if (length == 0) return 0;
+  const uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const uint8_t high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    const auto first = static_cast<uint8_t>(text.front());
+    if (first == '\n' || first == '\r' || first == '\t') {
+      shown += ' ';
+      text.remove_prefix(1);
+    } else if (length == 0 || first < ' ' || first == 0x7F) {
+      shown += fmt::format("\\x{:02X}", first);
+      text.remove_prefix(1);
+    } else {
+      shown += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return shown;
+}
+
+}  // namespace hanse

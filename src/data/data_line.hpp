@@ -1,0 +1,17 @@
+// The line at the start of a run that says what the data are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "client_source.hpp"
+
+namespace hanse {
+
+// "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it, where there is any,
+// what is not as one expects: classes without a sample, and what the source has that was not read.
+// `labels`: of all samples of the layout; empty: there are targets. Cost: a pass over the labels.
+std::string data_line(const ClientLayout& layout, std::span<const int32_t> labels);
+
+}  // namespace hanse
