@@ -26,6 +26,7 @@ import threading
 import time
 
 from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  # noqa: F401
+from hanse.several import read_job
 from hanse.stopping import ask_to_stop
 
 from shared.summaries import BadRun, read_summary
@@ -126,6 +127,17 @@ class Sweep:
                 temporary.rename(path)
         except (OSError, ValueError) as error:
             raise Refused(f"{path}: {error}; hint: choose another --out") from None
+
+        self._require_kinds()
+
+    def _require_kinds(self):
+        """Is what has been run under a case's name of the case's kinds?"""
+        for task in self.tasks:
+            job = read_job(task.folder)
+            for key, value in task.case.options.items():
+                if key.endswith((".kind", ".update", ".optimizer")) and job.get(key, value) != value:
+                    raise Refused(f"{task.folder}: {key} = {job[key]}, not {value}; hint: remove "
+                                  "the folder, or choose another --out")
 
     def run(self, tasks, at_once):
         """Runs what is not finished. It prints how far it is, at most every other second, and each

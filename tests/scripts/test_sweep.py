@@ -18,6 +18,7 @@ from support import SCRIPTS, ScriptTest
 sys.path.insert(0, str(SCRIPTS))
 from shared import paper_page, paper_tables, sweeping  # noqa: E402
 from shared.prepared_data import PREPARED  # noqa: E402
+from hanse.several import read_job  # noqa: E402
 
 SETTING_KEYS = {"seeds", "set", "time", "rows", "grids", "tuning", "note"}
 
@@ -193,6 +194,33 @@ class SweepTest(MadeRepository):
         self.assertEqual(result.returncode, 2)
         self.assertIn("unknown method 'fedsgdm'; hint: known: fedavg, fedprox", result.stderr)
 
+    def test_what_contradicts_a_method(self):
+        """A case of a method's name is that method, whatever else is given."""
+        for arguments, words in [
+                (["--set", "aggregator.kind=fedavg,afl"], ["--set aggregator.kind=afl: method fedavg"]),
+                (["--aggregator.kind=afl"], ["--aggregator.kind=afl: method fedavg", "leave one"]),
+                (["--server.lr=0.5"], ["--server.lr=0.5: method fedavg", "--set it"])]:
+            with self.subTest(arguments=arguments):
+                self.assert_one_line_error(self.sweep("--set", "method=fedavg,fedadam", *arguments),
+                                           *words)
+        self.assertEqual(self.calls(), [])
+        result = self.sweep("--set", "method=fedavg,fedadam", "--set", "server.lr=0.5",
+                            "--aggregator.kind=fedavg")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([row[0] for row in self.table()[1:]],
+                         ["method=fedavg,server.lr=0.5", "method=fedadam,server.lr=0.5"])
+        self.assertEqual(sum("--server.lr=0.5 " in call for call in self.calls()), 2)
+
+    def test_runs_of_another_kind_are_not_taken(self):
+        """Such as an earlier run of the same name."""
+        self.sweep("--set", "method=fedavg")
+        job = self.write("out/method=fedavg/seed-1/job.cfg", "[aggregator]\nkind = fedavg\n")
+        self.assertEqual(self.sweep("--set", "method=fedavg", "--table").returncode, 0)
+        job.write_text("[aggregator]\nkind = afl\n")
+        self.assert_one_line_error(self.sweep("--set", "method=fedavg", "--table"),
+                                   "out/method=fedavg/seed-1: aggregator.kind = afl, not fedavg",
+                                   "hint: remove")
+
     def test_failures_are_shown_and_the_rest_is_run(self):
         result = self.sweep("--set", "client.lr=9,0.3")
         self.assertEqual(result.returncode, 1)
@@ -269,6 +297,35 @@ class SweepTest(MadeRepository):
         self.assert_one_line_error(self.sweep(), "out", "another job file")
         (self.folder / "build/hanse").unlink()
         self.assert_one_line_error(self.sweep(), "build/hanse", "scripts/build")
+
+
+class MethodsTest(ScriptTest):
+    """With the program itself."""
+
+    def test_a_case_of_a_method_is_the_method(self):
+        """Of a job of another rule, other clients and another server."""
+        if not (SCRIPTS.parent / "build/hanse").exists():
+            self.skipTest("build/hanse is not built")
+        self.write("heart.cfg", (SCRIPTS.parent / "jobs/heart-aaggff-s.cfg").read_text().replace(
+            "= data/", f"= {SCRIPTS.parent}/data/").replace("[client]", "[client]\nupdate = scaffold") +
+            "[server]\noptimizer = adam\nlr = 0.5\nlr-decay = 0.9\n")
+        names = ["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedprox", "fednova",
+                 "feddyn", "scaffold", "ditto"]
+        result = self.script("sweep", "heart.cfg", "--set", f"method={','.join(names)}",
+                             "--run.rounds=1", "--out", "out", cwd=self.folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        optimizers = {"fedavgm": "momentum", "fedadam": "adam", "fedyogi": "yogi",
+                      "fedadagrad": "adagrad"}
+        for name in names:
+            with self.subTest(method=name):
+                job = read_job(self.folder / f"out/method={name}/seed-1")
+                update = "sgd" if name in optimizers else name.removeprefix("fed")
+                self.assertEqual(job["aggregator.kind"], "fedavg")
+                self.assertEqual(job["client.update"], {"avg": "sgd", "nova": "fednova",
+                                                        "dyn": "feddyn"}.get(update, update))
+                self.assertEqual(job["server.optimizer"], optimizers.get(name, "sgd"))
+                self.assertEqual((job["server.lr"], job["server.lr-decay"]),
+                                 ("0.5", "0.9") if name in optimizers else ("1", "1"))
 
 
 class ReproduceTest(MadeRepository):

@@ -1,0 +1,175 @@
+"""Several runs: which of them a path names, what they are called where they stand side by side, and
+what keeps their numbers from being compared."""
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
+
+Path = Union[str, os.PathLike]
+Job = Mapping[str, str]
+
+OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats")  # no difference between runs
+SAY_THEMSELVES = ("kind", "update", "optimizer", "protocol")  # keys whose values need no name
+LONGEST_NAME = 48
+# What two runs have alike if their numbers are to be compared: of summary.json, and in words.
+ALIKE = {"rounds": "rounds", "split": "evaluated samples", "data_digest": "data"}
+
+
+@dataclasses.dataclass
+class Place:
+    """What a path names: one run, or the runs of one job that differ by their seeds."""
+    path: pathlib.Path
+    runs: list[pathlib.Path]
+    case: str = ""  # its name in a sweep
+
+    @property
+    def several(self) -> bool:
+        return self.runs != [self.path]
+
+
+def is_run(path: pathlib.Path) -> bool:
+    return any((path / name).is_file() for name in ("job.cfg", "rounds.csv", "summary.json"))
+
+
+def numbered(folder: pathlib.Path, beginning: str) -> list[pathlib.Path]:
+    """The runs in folders BEGINNING1, BEGINNING2, ..., in the order of the numbers."""
+    found = [(int(path.name[len(beginning):]), path) for path in folder.glob(f"{beginning}[0-9]*")
+             if path.name[len(beginning):].isdigit() and is_run(path)]
+    return [path for _, path in sorted(found)]
+
+
+def places(path: Path) -> list[Place]:
+    """A run directory, a folder of repeats (run.repeats), a case of a sweep, or all cases of one.
+    Raises FileNotFoundError where there is nothing of these."""
+    folder = pathlib.Path(path)
+    if repeats := numbered(folder / "repeats", ""):
+        return [Place(folder, repeats)]
+    if seeds := numbered(folder, "seed-"):
+        return [Place(folder, seeds, folder.resolve().name)]
+    if is_run(folder):
+        return [Place(folder, [folder])]
+    cases = [Place(case, seeds, case.name) for case in sorted(folder.glob("*/"))
+             if (seeds := numbered(case, "seed-"))]
+    if not cases:
+        raise FileNotFoundError(f"{path} is no run directory, and no folder of repeats or of a "
+                                "sweep; hint: run.out names it")
+    return cases
+
+
+def read_job(folder: Path) -> dict[str, str]:
+    """{"section.key": text} of job.cfg, in its order; empty without one."""
+    try:
+        lines = (pathlib.Path(folder) / "job.cfg").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    options, section = {}, ""
+    for line in lines:
+        line = line.split("#")[0].strip()
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif "=" in line:
+            key, value = line.split("=", 1)
+            options[f"{section}.{key.strip()}"] = value.strip()
+    return options
+
+
+# -- names
+
+def tails(paths: Sequence[Path]) -> list[str]:
+    """Of each path as many of its last parts as no other path ends with."""
+    parts = [pathlib.Path(path).resolve().parts for path in paths]
+
+    def shortest(own: tuple[str, ...]) -> str:
+        for length in range(1, len(own)):
+            if sum(other[-length:] == own[-length:] for other in parts) == 1:
+                return "/".join(own[-length:])
+        return "/".join(own[-2:])  # the same run, given twice
+    return [shortest(own) for own in parts]
+
+
+def case_name(case: str) -> str:
+    """'aggregator.kind=afl,client.lr=0.1' -> 'afl, lr=0.1'."""
+    text = re.sub(r"(^|,)(?:[a-z]+\.)?(?=[a-z0-9-]+=)", r"\1", case)
+    text = re.sub(rf"(^|,)(?:{'|'.join(SAY_THEMSELVES)}|method)=", r"\1", text)
+    return re.sub(r",(?=[a-z])", ", ", text)
+
+
+def differing_keys(jobs: Sequence[Job]) -> list[str]:
+    """Keys whose values differ; not those that only some jobs have, for these follow from others."""
+    return [key for key in jobs[0] if key not in OWN_KEYS and not key.endswith(".digest")
+            and all(key in job for job in jobs) and len({job[key] for job in jobs}) > 1]
+
+
+def job_name(job: Job, keys: Sequence[str]) -> str:
+    def word(key: str) -> str:
+        short, value = key.rpartition(".")[2], job[key]
+        if short == "path":
+            value = pathlib.PurePath(value).name
+        return value if short in SAY_THEMSELVES else f"{short}={value or 'none'}"
+    return ", ".join(word(key) for key in keys)
+
+
+def names(found: Sequence[Place]) -> list[str]:
+    """What tells these apart: the cases of a sweep, else what differs between the jobs, else, where
+    that is nothing or too much, the ends of their paths. Of one alone the end of its path."""
+    ends = tails([place.path for place in found])
+    cases = [case_name(place.case) for place in found]
+    if all(cases) and len(set(cases)) == len(cases):
+        return cases
+    jobs = [read_job(place.runs[0]) for place in found]
+    called = [job_name(job, differing_keys(jobs)) for job in jobs]
+    if not all(called) or max(map(len, called)) > LONGEST_NAME:
+        return ends
+    return [name if called.count(name) == 1 else f"{name} ({end})"
+            for name, end in zip(called, ends)]
+
+
+# -- numbers of several runs
+
+def mean_and_deviation(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Of the numbers among them: mean, and the sample's standard deviation (None of one)."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None, None
+    return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None
+
+
+def median_of_targets(values: Sequence[float | None]) -> float:
+    """The median of the rounds to a target, infinite where runs that have not reached it decide."""
+    return statistics.median(math.inf if value is None else value for value in values)
+
+
+def unlike(columns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Why these numbers are not to be compared: a line for each reason. `columns` are the summaries
+    of the runs that stand in one place; runs that differ by seeds alone may have other data each."""
+    def known(runs, key):
+        return {run[key] for run in runs if run.get(key) is not None}
+    lines = []
+    rounds = sorted(set().union(*(known(runs, "rounds") for runs in columns)))
+    if len(rounds) > 1:
+        lines.append(f"runs of unlike length: {listed(rounds)} rounds")
+    splits = sorted(set().union(*(known(runs, "split") for runs in columns)))
+    if len(splits) > 1:
+        lines.append(f"evaluated on unlike samples: {listed(splits)}")
+    data = [frozenset(known(runs, "data_digest")) for runs in columns]
+    if len({one for one in data if one}) > 1:
+        lines.append("unlike data: samples, clients or test parts differ (data_digest)")
+    return lines
+
+
+def listed(values: Sequence[Any]) -> str:
+    """'10 and 20', '10, 20 and 30', or of many '10 to 90'."""
+    if len(values) > 3:
+        return f"{values[0]} to {values[-1]}"
+    return " and ".join(filter(None, [", ".join(map(str, values[:-1])), str(values[-1])]))
+
+
+def own_data(columns: Sequence[Sequence[Mapping[str, Any]]]) -> bool:
+    """Are there means over runs that do not have the same data?"""
+    return any(len({run.get("data_digest") for run in runs} - {None}) > 1 for runs in columns)
