@@ -4,6 +4,8 @@ import html
 import pathlib
 import re
 
+from hanse.several import mean_and_deviation
+
 STYLE = pathlib.Path(__file__).resolve().parent / "report.css"
 OWN_STYLE = """
 body { max-width: 1600px; } p { max-width: 64rem; } .table table { width: auto; }
@@ -41,12 +43,11 @@ def verdict(paper, ours):
     return "agrees" if apart <= spread else "near" if apart <= 2 * spread else "differs"
 
 
-def apart(text, mean, deviation, percent):
-    """How far ours, (mean, deviation), is from a paper's text, and the verdict; "-" where one has no
-    number."""
+def apart(text, numbers, percent):
+    """How far the mean of ours is from a paper's text, and the verdict; "-" where one has no number."""
     factor = 100 if percent else 1
     paper = paper_number(text)
-    ours = [None if value is None else factor * value for value in (mean, deviation)]
+    ours = [None if value is None else factor * value for value in mean_and_deviation(numbers)]
     if paper[0] is None or ours[0] is None:
         return "-"
     return f"{ours[0] - paper[0]:+.4g} {verdict(paper, ours)}"

@@ -223,11 +223,12 @@ def value_of(task, column):
 
 
 def numbers_of(table, sweep):
-    """Ours, (mean, deviation), [rows][columns]; and the finished runs of each row."""
+    """Ours, the numbers of the finished runs (None where one has none), [rows][columns][runs]; and how
+    many these are of each row."""
     done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
             for row in table["rows"]]
-    return [[sweeping.mean_and_deviation([value_of(task, column) for task in own])
-             for column in table["columns"]] for own in done], list(map(len, done))
+    return [[[value_of(task, column) for task in own] for column in table["columns"]]
+            for own in done], list(map(len, done))
 
 
 def lines_of(table, sweep, apart=None):
@@ -243,12 +244,13 @@ def lines_of(table, sweep, apart=None):
                  *(["ours - paper"] if has_paper and apart else [])]
     lines = []
     for row, own, runs in zip(table["rows"], *numbers_of(table, sweep)):
-        cells = [row["name"], *([row.get("tuned", "-")] if tuned else []), runs]
+        cells = [row["name"], *([row.get("tuned", "-")] if tuned else []),
+                 sweeping.runs_text(runs, len(sweep.seeds))]
         for i, (column, numbers) in enumerate(zip(columns, own)):
             percent = column.get("scale") == "percent"
-            cells.append(sweeping.cell_text(*numbers, percent))
+            cells.append(sweeping.cell_text(numbers, percent))
             if printed[i]:
                 text = row["paper"][i] if "paper" in row else ""
-                cells += [text or "-", *([apart(text, *numbers, percent)] if apart else [])]
+                cells += [text or "-", *([apart(text, numbers, percent)] if apart else [])]
         lines.append(cells)
     return head, lines

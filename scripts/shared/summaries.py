@@ -1,6 +1,12 @@
-"""What a finished run says of itself: its summary.json and how its numbers are printed."""
+"""What finished runs say of themselves: their summary.json, how their numbers are printed, and those
+of several runs as means."""
+import dataclasses
 import json
+import math
 import pathlib
+
+from hanse.several import (listed, mean_and_deviation, median_of_targets, names,  # noqa: F401
+                           own_data, places, read_job, unlike)
 
 from .splits import SAMPLES, prefix_of
 
@@ -23,6 +29,10 @@ def milliseconds(value):
 
 def megabytes(value):
     return f"{value / 1e6:.2f} MB"
+
+
+def rounds(value):
+    return f"{value:.4g}"
 
 
 # Label, key in the summary, how to print it. A run without the key (a regression has no accuracy)
@@ -59,6 +69,7 @@ ROWS = [
     ("regret, mean of repeats", "metrics.regret", number),
     ("regret, deviation over repeats", "metrics.regret_std", number),
     ("synchronizations", "metrics.syncs", number),
+    ("rounds to the target", "metrics.target_round", rounds),
     ("rounds", "rounds", str),
     ("ranks", "ranks", str),
     ("time in rounds", "seconds", seconds),
@@ -107,6 +118,116 @@ def look_up(summary, key):
     return summary
 
 
-def cell(summary, key, text):
-    value = look_up(summary, key)
-    return "-" if value is None else text(value)
+@dataclasses.dataclass
+class Column:
+    """What stands under one name: a run, or several that differ by their seeds."""
+    summaries: list  # of those that are there
+    runs: int = 1    # that there are to be
+    target: bool = False  # do they have run.target?
+
+    @property
+    def several(self):
+        return self.runs > 1 or any("repeats" in summary for summary in self.summaries)
+
+    def values(self, key):
+        return [look_up(summary, key) for summary in self.summaries]
+
+    def mean(self, key):
+        """None where it has no number."""
+        numbers = [value for value in self.values(key) if isinstance(value, (int, float))]
+        return mean_and_deviation(numbers)[0]
+
+    def count(self):
+        """How many runs, in words."""
+        if self.runs > 1:
+            there = len(self.summaries)
+            return str(there) if there == self.runs else f"{there} of {self.runs}"
+        return str(self.summaries[0].get("repeats", 1))
+
+    def cell(self, key, text):
+        values = self.values(key)
+        numbers = all(isinstance(value, (int, float, type(None))) for value in values)
+        missing = "not reached" if self.target and key == "metrics.target_round" else "-"
+        if numbers and text is not str:
+            return mean_text(values, text, missing=missing)
+        known = sorted({value for value in values if value is not None})
+        if not known:
+            return "-"
+        return text(known[0]) if len(known) == 1 else listed(known) if numbers else "differ"
+
+    def median_cell(self):
+        return median_text(self.values("metrics.target_round"), self.values("rounds"))
+
+
+def mean_text(values, show, spread=None, missing="-"):
+    """84.12 % (0.31): mean (deviation). Where some runs have no such number it says of how many the
+    mean is: 41.5 (16), 2 of 5."""
+    mean, deviation = mean_and_deviation(values)
+    known = sum(value is not None for value in values)
+    text = missing if mean is None else show(mean)
+    if deviation is not None:
+        text += f" ({spread(deviation) if spread else show(deviation).split()[0]})"
+    return text + (f", {known} of {len(values)}" if known < len(values) and
+                   (known or missing != "-") and len(values) > 1 else "")
+
+
+def median_text(targets, rounds_run):
+    """The median round of a target; >50 where it is of runs that have not reached it in 50 rounds."""
+    median = median_of_targets(targets)
+    if math.isfinite(median):
+        return rounds(median)
+    least = min((number for number, target in zip(rounds_run, targets)
+                 if target is None and number is not None), default=None)
+    return "not reached" if least is None else f">{least}"
+
+
+def column_of(place):
+    """The finished runs of a place. Raises BadRun where there is none."""
+    found = []
+    for run in place.runs:
+        try:
+            found.append(read_summary(run))
+        except BadRun:
+            if not place.several or (run == place.runs[-1] and not found):
+                raise
+    return Column(found, len(place.runs), has_target(place))
+
+
+def has_target(place):
+    return bool(read_job(place.runs[0]).get("run.target"))
+
+
+def find_places(paths):
+    """Those of all these paths. Raises BadRun."""
+    try:
+        return [place for path in paths for place in places(path)]
+    except FileNotFoundError as error:
+        raise BadRun(str(error)) from None
+
+
+def rows_of(columns):
+    """(label, key, cells) of the table of these columns."""
+    rows = []
+    if any(column.several for column in columns):
+        rows.append(("runs; mean (deviation)", "runs",
+                     [column.count() for column in columns]))
+    for label, key, text in ROWS:
+        cells = [column.cell(key, text) for column in columns]
+        if any(cell != "-" for cell in cells):
+            summaries = [summary for column in columns for summary in column.summaries]
+            rows.append((label_of(label, key, summaries), key, cells))
+            if key == "metrics.target_round" and any(column.several for column in columns):
+                rows.append(("rounds to the target, median", "median", [
+                    column.median_cell() if column.target or column.mean(key) else "-"
+                    for column in columns]))
+    return rows
+
+
+def cautions(columns):
+    """Lines on what a reader of these columns must know: whatever keeps them from being compared,
+    and that means are over unlike data."""
+    summaries = [column.summaries for column in columns]
+    lines = [f"Caution: {line}" for line in unlike(summaries)]
+    if own_data(summaries):
+        lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
+    return lines

@@ -19,7 +19,6 @@ import json
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -29,7 +28,7 @@ from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  
 from hanse.several import read_job
 from hanse.stopping import ask_to_stop
 
-from shared.summaries import BadRun, read_summary
+from shared.summaries import BadRun, Column, mean_text, read_summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = "another run writes this folder"  # in the program's message
@@ -79,6 +78,13 @@ class Sweep:
         self.stopping = False
         self.failures = []
         self.skipped = 0
+
+    def column(self, case):
+        """A case's finished runs, as a column of a table."""
+        own = [task for task in self.tasks if task.case is case]
+        found = [task.summary() for task in own]
+        return Column([summary for summary in found if summary], len(own),
+                      any(read_job(task.folder).get("run.target") for task in own))
 
     def _require_files(self):
         if not os.access(self.program, os.X_OK):
@@ -271,28 +277,17 @@ def processors():
 
 # -- the table
 
-def mean_and_deviation(values):
-    """Of the numbers among them: mean, and the sample's standard deviation (None of one)."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return None, None
-    return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None
+def cell_text(values, percent, missing="-"):
+    """84.12 % (0.31), or 0.4512 (0.0034); where some runs have no number, of how many it is."""
+    def show(value):
+        value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
+        return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
+    return mean_text(values, show, None if percent else lambda deviation: f"{deviation:.2g}", missing)
 
 
-def number_text(value, percent):
-    if value is None:
-        return "-"
-    value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
-    return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
-
-
-def cell_text(mean, deviation, percent):
-    """84.12 % (0.31), or 0.4512 (0.0034)."""
-    if mean is None:
-        return "-"
-    spread = "" if deviation is None else (f" ({100 * deviation:.2f})" if percent
-                                           else f" ({deviation:.2g})")
-    return number_text(mean, percent) + spread
+def runs_text(done, seeds):
+    """How many runs of a case have ended, and of how many."""
+    return done if done == seeds else f"{done} of {seeds}"
 
 
 def text_table(head, rows):
@@ -321,8 +316,10 @@ def write_runs(sweep):
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     with open(sweep.out / "runs.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["case", "seed", "seconds", "model_digest", "split", *names])
+        writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest", "split",
+                         *names])
         for task, summary in found:
-            writer.writerow([task.case.name, task.seed, summary.get("seconds", ""),
-                             summary.get("model_digest", ""), summary.get("split", ""),
+            writer.writerow([task.case.name, task.seed,
+                             *(summary.get(key, "") for key in ("rounds", "seconds", "model_digest",
+                                                                "data_digest", "split")),
                              *(summary.get("metrics", {}).get(name, "") for name in names)])

@@ -86,6 +86,28 @@ class ScriptTest(unittest.TestCase):
         return self.folder / name
 
 
+    def make_repeats(self, name, numbers, folder="repeats/", job=""):
+        """A run of each number's accuracy_mean, with data of its own, in NAME/FOLDER1, ...: a folder
+        of repeats, or with the folder "seed-" a case of a sweep."""
+        for place, number in enumerate(numbers, 1):
+            run = self.make_run(f"{name}/{folder}{place}")
+            self.write(run / "job.cfg", f"[run]\nname = made\nseed = {place}\n{job}")
+            summary = json.loads((run / "summary.json").read_text())
+            summary.update(data_digest=f"data-{place}", model_digest=f"model-{place}")
+            summary["metrics"]["accuracy_mean"] = number
+            self.write(run / "summary.json", json.dumps(summary))
+            text = (run / "evaluations.csv").read_text().splitlines()
+            lines = [",".join([*line.split(",")[:5], str(number * i), *line.split(",")[6:]])
+                     for i, line in enumerate(text[1:])]
+            self.write(run / "evaluations.csv", "\n".join([text[0], *lines]) + "\n")
+        if folder == "repeats/":
+            self.write(f"{name}/job.cfg", f"[run]\nname = made\nrepeats = {len(numbers)}\n{job}")
+            self.write(f"{name}/summary.json", json.dumps({
+                "name": "made", "repeats": len(numbers), "rounds": 40,
+                "metrics": {"accuracy_mean": 0.75}}))
+        return self.folder / name
+
+
 def make_summary(name, rounds, split):
     return {"name": name, "split": split, "held_out_split": "test", "rounds": rounds, "ranks": 2, "model_digest": "00ff", "seconds": 12.5,
             "setup_seconds": 0.5, "seconds_per_round_median": 0.25, "bytes_per_round": 1250000,

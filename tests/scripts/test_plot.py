@@ -1,4 +1,6 @@
 """scripts/plot and scripts/results on made-up run directories: whole, interrupted, broken."""
+import json
+import re
 import sys
 import unittest
 
@@ -222,14 +224,13 @@ class ResultsTest(ScriptTest):
     def test_columns_are_runs_and_unknown_values_dashes(self):
         runs = [str(self.make_run(name)) for name in ("a", "b")]
         self.write("b/summary.json", '{"rounds": 7, "metrics": {"loss_mean": 0.125}}')
-        result = self.script("results", *runs)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        cells = {line[:34].strip(): line[34:].split() for line in result.stdout.splitlines()}
-        self.assertEqual(cells["accuracy, mean of clients"], ["50.00", "%", "-"])
+        cells, head, _ = self.cells(*runs)
+        self.assertEqual(head, ["a", "b"])
+        self.assertEqual(cells["accuracy, mean of clients"], ["50.00 %", "-"])
         self.assertEqual(cells["loss, mean of clients"], ["1.5000", "0.1250"])
-        self.assertEqual(cells["evaluated on"], ["test", "samples", "-"])
+        self.assertEqual(cells["evaluated on"], ["test samples", "-"])
         self.assertEqual(cells["rounds"], ["40", "7"])
-        self.assertEqual(cells["sent a round, all ranks"], ["1.25", "MB", "-"])
+        self.assertEqual(cells["sent a round, all ranks"], ["1.25 MB", "-"])
 
     def test_training_numbers_are_called_so(self):
         for split, words in [("test", "test "), ("train", "training "), ("mixed", "")]:
@@ -238,6 +239,70 @@ class ResultsTest(ScriptTest):
             for label in (f"{words}accuracy, mean of clients ", f"{words}loss, mean of clients ",
                           "test accuracy, held-out clients "):
                 self.assertTrue([line for line in lines if line.startswith(label)], lines)
+
+    def cells(self, *runs):
+        """{label: cells} of the table, and the lines below it."""
+        result = self.script("results", *map(str, runs))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        head, _, *lines = result.stdout.splitlines()
+        rows = [re.split(r"  +", line.strip()) for line in lines]
+        return ({row[0]: row[1:] for row in rows if len(row) > 1}, re.split(r"  +", head.strip()),
+                [row[0] for row in rows if len(row) == 1])
+
+    def test_repeats_are_means(self):
+        run = self.make_repeats("several", [0.25, 0.5, 0.75])
+        cells, _, notes = self.cells(run)
+        self.assertEqual(cells["runs; mean (deviation)"], ["3"])
+        self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (25.00)"])
+        self.assertEqual((cells["rounds"], cells["model digest"]), (["40"], ["differ"]))
+        self.assertEqual(notes, ["Each run of a mean has data of its own; data.seed keeps them the "
+                                 "same."])
+        (run / "repeats/2/summary.json").unlink()
+        cells, _, _ = self.cells(run)
+        self.assertEqual(cells["runs; mean (deviation)"], ["2 of 3"])
+        self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (35.36)"])
+
+    def test_a_sweep_has_a_column_for_each_case(self):
+        for case, numbers in [("aggregator.kind=afl,client.lr=0.1", [0.2, 0.4]),
+                              ("aggregator.kind=fedavg,client.lr=0.1", [0.3, 0.5])]:
+            self.make_repeats(f"sweep/{case}", numbers, "seed-")
+        cells, head, notes = self.cells(self.folder / "sweep")
+        self.assertEqual(head, ["afl, lr=0.1", "fedavg, lr=0.1"])
+        self.assertEqual(cells["test accuracy, mean of clients"], ["30.00 % (14.14)",
+                                                                   "40.00 % (14.14)"])
+        self.assertEqual(len(notes), 1)
+
+    def test_what_cannot_be_compared(self):
+        """Unlike lengths, data and evaluated samples; the same data of several runs are alike."""
+        for name, options, digest, words in [
+                ("long", {"rounds": 80}, "a", ["40 and 80 rounds"]),
+                ("other", {}, "b", ["unlike data"]), ("same", {}, "a", []),
+                ("trained", {"split": "train"}, "a", ["test and train"])]:
+            with self.subTest(name=name):
+                for run, text in ((self.make_run("first"), "a"),
+                                  (self.make_run(name, **options), digest)):
+                    summary = json.loads((run / "summary.json").read_text())
+                    self.write(run / "summary.json", json.dumps({**summary, "data_digest": text}))
+                notes = self.cells(self.folder / "first", self.folder / name)[2]
+                self.assertEqual(len(notes), len(words), notes)
+                for word, note in zip(words, notes):
+                    self.assertIn(word, note)
+
+    def test_names_are_what_differs(self):
+        runs = [self.make_run(name) for name in ("here/a", "there/a", "there/b")]
+        job = "[run]\nname = {}\nout = {}\n[sampler]\nkind = {}\n[client]\nlr = 0.1\n"
+        self.assertEqual(self.cells(*runs)[1], ["here/a", "there/a", "b"])
+        for run, kind in zip(runs, ("uniform", "osmd", "osmd")):
+            self.write(run / "job.cfg", job.format(run.name, run, kind))
+        self.assertEqual(self.cells(*runs[:2])[1], ["uniform", "osmd"])
+        self.assertEqual(self.cells(*runs)[1], ["uniform", "osmd (there/a)", "osmd (b)"])
+        self.write(runs[2] / "job.cfg", job.format("b", "b", "osmd").replace("0.1", "0.3"))
+        self.assertEqual(self.cells(*runs)[1], ["uniform, lr=0.1", "osmd, lr=0.1", "osmd, lr=0.3"])
+        self.write(runs[2] / "job.cfg", job.format("b", "b", "o" * 50))
+        self.assertEqual(self.cells(*runs)[1], ["here/a", "there/a", "b"])
+
+    def test_no_run(self):
+        self.assert_one_line_error(self.script("results", str(self.folder)), "no run directory")
 
     def test_unfinished_run(self):
         run = self.make_run("going", summary=False)

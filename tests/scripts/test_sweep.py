@@ -1,5 +1,6 @@
 """scripts/sweep and scripts/reproduce in a made-up repository whose program pretends."""
 import csv
+import json
 import os
 import re
 import shutil
@@ -16,9 +17,9 @@ from PIL import Image
 from support import SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
-from shared import paper_page, paper_tables, sweeping  # noqa: E402
+from shared import paper_page, paper_tables, summaries, sweeping  # noqa: E402
 from shared.prepared_data import PREPARED  # noqa: E402
-from hanse.several import read_job  # noqa: E402
+from hanse import several  # noqa: E402
 
 SETTING_KEYS = {"seeds", "set", "time", "rows", "grids", "tuning", "note"}
 
@@ -171,7 +172,7 @@ class SweepTest(MadeRepository):
         self.assertEqual(rows[4], ["client.lr=0.3,model.hidden=5", "2", "31.50 % (0.71)"])
         self.assertIn("31.50 % (0.71)", result.stdout)
         self.assertIn("| 31.50 % (0.71) |", (self.folder / "out/table.md").read_text())
-        self.assertEqual(self.table("out/runs.csv")[1][1:], ["1", "1.5", "00ff", "", "0.11"])
+        self.assertEqual(self.table("out/runs.csv")[1][1:], ["1", "", "1.5", "00ff", "", "", "0.11"])
 
     def test_the_same_command_adds_what_is_missing(self):
         self.sweep("--set", "client.lr=0.1")
@@ -220,6 +221,36 @@ class SweepTest(MadeRepository):
         self.assert_one_line_error(self.sweep("--set", "method=fedavg", "--table"),
                                    "out/method=fedavg/seed-1: aggregator.kind = afl, not fedavg",
                                    "hint: remove")
+
+    def reached(self, case, *targets):
+        """The runs of seeds 1, 2, ... of a case reach their target in these rounds, or never in 50."""
+        for seed, target in enumerate(targets, 1):
+            metrics = {"accuracy_mean": seed / 10, **({"target_round": target} if target else {}),
+                       **({"auroc": 0.5} if seed == 2 else {})}
+            run = f"out/{case}/seed-{seed}"
+            self.write(f"{run}/summary.json", json.dumps(
+                {"rounds": target or 50, "split": "test", "data_digest": f"{seed}",
+                 "metrics": metrics}))
+            self.write(f"{run}/job.cfg", "[run]\ntarget = accuracy_mean>=0.9\n")
+
+    def test_a_mean_of_some_runs_says_of_how_many(self):
+        """Rounds to a target are a mean of those that have reached it, and a median of all."""
+        for case, targets in [("client.lr=1", (30, 53, None, None, None)), ("client.lr=2", [None] * 5),
+                              ("client.lr=3", (7, 8, 9, 10, 11)), ("client.lr=4", (None, 7, 9))]:
+            self.reached(case, *targets)
+        result = self.sweep("--set", "client.lr=1,2,3,4", "--seeds", "5", "--table")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(self.table(), [
+            ["case", "runs", "accuracy_mean", "auroc", "target_round", "target_round, median"],
+            ["client.lr=1", "5", "30.00 % (15.81)", "0.5, 1 of 5", "41.5 (16), 2 of 5", ">50"],
+            ["client.lr=2", "5", "30.00 % (15.81)", "0.5, 1 of 5", "not reached, 0 of 5", ">50"],
+            ["client.lr=3", "5", "30.00 % (15.81)", "0.5, 1 of 5", "9 (1.6)", "9"],
+            ["client.lr=4", "3 of 5", "20.00 % (10.00)", "0.5, 1 of 3", "8 (1.4), 2 of 3", "9"]])
+        self.assertIn("41.5 (16), 2 of 5", result.stdout)
+        self.assertIn("41.5 (16), 2 of 5", (self.folder / "out/table.md").read_text())
+        self.assertIn("Caution: runs of unlike length: 7 to 53 rounds\n", result.stdout)
+        self.assertIn("Caution: unlike data", result.stdout)  # of 5 seeds, and of 3
+        self.assertIn("Each run of a mean has data of its own", result.stdout)
 
     def test_failures_are_shown_and_the_rest_is_run(self):
         result = self.sweep("--set", "client.lr=9,0.3")
@@ -318,7 +349,7 @@ class MethodsTest(ScriptTest):
                       "fedadagrad": "adagrad"}
         for name in names:
             with self.subTest(method=name):
-                job = read_job(self.folder / f"out/method={name}/seed-1")
+                job = several.read_job(self.folder / f"out/method={name}/seed-1")
                 update = "sgd" if name in optimizers else name.removeprefix("fed")
                 self.assertEqual(job["aggregator.kind"], "fedavg")
                 self.assertEqual(job["client.update"], {"avg": "sgd", "nova": "fednova",
@@ -346,6 +377,17 @@ class ReproduceTest(MadeRepository):
             ["fast", "2", "31.50 % (0.71)", "-", "5.5 (0)", "-"]])
         self.assertIn("What differs.", result.stdout)
         self.assertEqual(len(self.calls()), 4)
+
+    def test_a_mean_of_some_runs_says_of_how_many(self):
+        self.reproduce("made", "--out", "out")
+        path = self.folder / "out/slow/seed-2/evaluations.csv"
+        path.write_text(path.read_text().replace(",5.5", ",inf").replace(",0.12", ",nan"))
+        self.write("scripts/reproductions/made.toml", TABLE.replace('"0.3"', '"9"'))
+        (self.folder / "out/fast/seed-2/summary.json").unlink()
+        self.reproduce("made", "--out", "out")
+        self.assertEqual(self.table()[1:], [
+            ["slow", "2", "11.00 %, 1 of 2", "11.00 (0.50)", "5.5, 1 of 2", "-"],
+            ["fast", "1 of 2", "31.00 %", "-", "5.5", "-"]])
 
     def test_rows_that_may_diverge(self):
         """They are named, and are no failure; other failures of such a row are, and other rows'."""
@@ -417,7 +459,7 @@ class ReproduceTest(MadeRepository):
         self.assertIn("client.lr = 0.2, model.hidden = 3 (", self.table("small/table.csv")[3][1])
         self.write("scripts/reproductions/made.toml", WITH_GRID.replace('"0.2", "9", "0.4"', '"9"'))
         self.assertEqual(self.reproduce("made", "--out", "lost").returncode, 0)
-        self.assertEqual(self.table("lost/table.csv")[3], ["tuned", "all 2 failed", "0", "-", "-",
+        self.assertEqual(self.table("lost/table.csv")[3], ["tuned", "all 2 failed", "0 of 2", "-", "-",
                                                            "-", "-"])
 
     def test_grids_and_rows_are_checked_before_the_first_run(self):
@@ -606,9 +648,17 @@ class TablesTest(unittest.TestCase):
 
 class MeanTest(unittest.TestCase):
     def test_mean_and_deviation(self):
-        self.assertEqual(sweeping.mean_and_deviation([1.0, None, 3.0]), (2.0, 2 ** 0.5))
-        self.assertEqual(sweeping.mean_and_deviation([4.0]), (4.0, None))
-        self.assertEqual(sweeping.mean_and_deviation([None]), (None, None))
+        self.assertEqual(several.mean_and_deviation([1.0, None, 3.0]), (2.0, 2 ** 0.5))
+        self.assertEqual(several.mean_and_deviation([4.0]), (4.0, None))
+        self.assertEqual(several.mean_and_deviation([None]), (None, None))
+
+    def test_medians_of_targets(self):
+        """Not reached is infinitely late; the rounds of those runs bound the median."""
+        for targets, rounds, expected in [
+                ([3, None, 4], [3, 50, 4], "4"), ([3, None], [3, 50], ">50"),
+                ([None, None, 4], [20, 50, 4], ">20"), ([None], [None], "not reached"),
+                ([3, 4], [3, 4], "3.5")]:
+            self.assertEqual(summaries.median_text(targets, rounds), expected)
 
     def test_folders_of_cases_are_apart_and_plain(self):
         self.assertEqual(sweeping.Case("a/b c=1", {}).folder(), "a_b_c=1")

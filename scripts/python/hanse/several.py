@@ -14,7 +14,9 @@ from typing import Any, Union
 Path = Union[str, os.PathLike]
 Job = Mapping[str, str]
 
-OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats")  # no difference between runs
+# Keys that make no difference between runs, or follow from others.
+OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats", "client.schedule-length",
+            "sampler.horizon", "bandit.horizon")
 SAY_THEMSELVES = ("kind", "update", "optimizer", "protocol")  # keys whose values need no name
 LONGEST_NAME = 48
 # What two runs have alike if their numbers are to be compared: of summary.json, and in words.
@@ -101,9 +103,11 @@ def case_name(case: str) -> str:
 
 
 def differing_keys(jobs: Sequence[Job]) -> list[str]:
-    """Keys whose values differ; not those that only some jobs have, for these follow from others."""
-    return [key for key in jobs[0] if key not in OWN_KEYS and not key.endswith(".digest")
-            and all(key in job for job in jobs) and len({job[key] for job in jobs}) > 1]
+    """Keys whose values differ, kinds first; not those that only some jobs have, for these follow
+    from others."""
+    found = [key for key in jobs[0] if key not in OWN_KEYS and not key.endswith(".digest")
+             and all(key in job for job in jobs) and len({job[key] for job in jobs}) > 1]
+    return sorted(found, key=lambda key: not key.endswith(SAY_THEMSELVES))
 
 
 def job_name(job: Job, keys: Sequence[str]) -> str:
