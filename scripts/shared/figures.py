@@ -36,6 +36,12 @@ def new_figure(panels, width=5.4, height=4.2):
     return figure, list(axes[0])
 
 
+def shorten(label, length):
+    """Without its middle where it is longer."""
+    half = (length - 1) // 2
+    return label if len(label) <= length else f"{label[:half]}…{label[-half:]}"
+
+
 def legend_below(figure, axes, title=None, columns=4):
     """One legend for the whole picture, under it, so that it never covers data."""
     entries = {}
@@ -44,6 +50,10 @@ def legend_below(figure, axes, title=None, columns=4):
             entries.setdefault(label, handle)
     if not entries:
         return
+    # As many columns as the longest label leaves room for: about 13 letters an inch.
+    width = figure.get_figwidth()
+    entries = {shorten(label, int(13 * width) - 6): handle for label, handle in entries.items()}
+    columns = max(1, min(columns, int(13 * width / (max(map(len, entries)) + 6))))
     rows = -(-len(entries) // columns) + (title is not None)
     share = (0.12 + 0.24 * rows) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))

@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from shared import svg_chart
-from shared.run_files import (SPREADS, BadFile, client_values, common_prefix,
+from shared.run_files import (SPREADS, BadFile, alone, client_values, common_prefix,
                               evaluated_probabilities, has, over_repeats, phases,
                               shown_phases, smooth, smooth_nodes, time_unit, window_of)
 from shared.splits import SAMPLES, prefix_of, upper_first
@@ -44,30 +44,36 @@ def smoothed(title, window):
 
 def accuracy_chart(runs):
     """One run with the spread of its clients, of several the means."""
-    chart = Chart(upper_first(f"{common_prefix(runs)}accuracy over clients"), "round",
-                  "accuracy (%)")
+    title = upper_first(f"{common_prefix(runs)}accuracy over clients")
+    if not alone(runs):
+        return column_chart(runs, "accuracy_mean", title, "accuracy (%)", 100)
+    chart = Chart(title, "round", "accuracy (%)")
     for index, run, table in tables_of(runs, lambda run: run.evaluations()):
         if not has(table, "accuracy_mean"):
             continue
-        if len(runs) == 1 and has(table, "accuracy_worst10"):
+        if has(table, "accuracy_worst10"):
             chart.band(table["round"], 100 * table["accuracy_worst10"],
                        100 * table["accuracy_best10"], "worst to best 10 % of clients")
-        label = "mean of clients" if len(runs) == 1 else run.name
-        chart.line(table["round"], 100 * table["accuracy_mean"], label, style_of(index))
+        chart.line(table["round"], 100 * table["accuracy_mean"], "mean of clients", style_of(index))
     return chart
 
 
 def column_chart(runs, column, title, unit, factor=1):
+    """Of several runs in one their mean and deviation."""
     chart = Chart(title, "round", unit)
     for index, run, table in tables_of(runs, lambda run: run.evaluations()):
         if has(table, column):
-            chart.line(table["round"], factor * table[column], run.name, style_of(index))
+            mean, deviation = factor * table[column], factor * table.deviation.get(column, 0)
+            if np.any(deviation):
+                chart.band(table["round"], mean - deviation, mean + deviation,
+                           style=style_of(index))
+            chart.line(table["round"], mean, run.name, style_of(index))
     return chart
 
 
 def loss_chart(runs):
     prefix = common_prefix(runs)
-    if len(runs) > 1:
+    if not alone(runs):
         return column_chart(runs, "loss_mean", upper_first(f"{prefix}loss, mean of clients"),
                             "loss")
     chart = Chart("Loss, mean of clients", "round", "loss")
@@ -82,15 +88,16 @@ def loss_chart(runs):
 
 def spread_chart(runs, column, title):
     """Of one run the spread of its clients, of several the means."""
+    if not alone(runs):
+        return column_chart(runs, column, title, "")
     chart = Chart(title, "round", "")
     for index, run, table in tables_of(runs, lambda run: run.evaluations()):
         if not has(table, column):
             continue
-        if len(runs) == 1 and has(table, f"{column}_worst"):
+        if has(table, f"{column}_worst"):
             chart.band(table["round"], table[f"{column}_worst"], table[f"{column}_best"],
                        "worst to best client")
-        label = "mean of clients" if len(runs) == 1 else run.name
-        chart.line(table["round"], table[column], label, style_of(index))
+        chart.line(table["round"], table[column], "mean of clients", style_of(index))
     return chart
 
 
@@ -115,17 +122,17 @@ def quality_of_bytes_chart(runs):
 
 def learning(runs):
     charts = [accuracy_chart(runs)]
-    if len(runs) > 1:
+    if not alone(runs):
         title = upper_first(f"{common_prefix(runs)}accuracy, worst 10 % of clients")
         charts.append(column_chart(runs, "accuracy_worst10", title, "accuracy (%)", 100))
     charts.append(column_chart(runs, "common_accuracy", "Accuracy, common test set",
                                "accuracy (%)", 100))
     charts += [spread_chart(runs, column, title) for column, title in SPREADS.items()]
-    if len(runs) == 1 and runs[0].has("classes.csv"):
+    if alone(runs) and runs[0].has("classes.csv"):
         charts.append(class_chart(runs[0]))
     if any(run.compresses() for run in runs):
         charts += quality_of_bytes_chart(runs)
-    matrices = tables_of(runs, confusion_matrix) if len(runs) == 1 else []
+    matrices = tables_of(runs, confusion_matrix) if alone(runs) else []
     return shown(*charts, loss_chart(runs)) + [matrix for _, _, matrix in matrices]
 
 
@@ -144,7 +151,7 @@ def bandits(runs):
 
 def nodes_lines(chart, rounds, values, index, runs, run):
     """Of one run a line a node, or of many nodes mean and range; of several runs the means."""
-    if len(runs) > 1:
+    if not alone(runs):
         chart.line(rounds, np.nanmean(values, axis=1), run.name, style_of(index))
     elif values.shape[1] <= NAMED:
         for node in range(values.shape[1]):
@@ -157,7 +164,7 @@ def nodes_lines(chart, rounds, values, index, runs, run):
 def online(runs):
     found = tables_of(runs, lambda run: run.online())
     window = max((window_of({"round": rounds}) for _, _, (_, rounds) in found), default=1)
-    mean = ", mean of nodes" if len(runs) > 1 else ""
+    mean = ", mean of nodes" if not alone(runs) else ""
     batches = f"Accuracy on {common_prefix(runs)}batches{mean}"
     accuracy = Chart(smoothed(batches, window), "round", "accuracy (%)")
     loss = Chart(f"Loss of each node's model, summed{mean}", "round", "sum of losses", zero_y=True)
@@ -182,8 +189,8 @@ def cumulative_chart(runs):
         label = prefix + label
         chart = chart or Chart(f"Clients with at most this {label.split(' (')[0]}", label,
                                "clients (%)", zero_y=True)
-        cumulative_line(chart, values, run.name if len(runs) > 1 else "clients", style_of(index))
-        if len(runs) == 1:
+        cumulative_line(chart, values, run.name if not alone(runs) else "clients", style_of(index))
+        if alone(runs):
             mean = float(np.nanmean(values))
             chart.mark(f"mean: {mean:.4g}", x=mean)
             if held_out := run.held_out():
@@ -245,9 +252,9 @@ def confusion_matrix(run):
 
 def fairness(runs):
     charts = [chart for chart in [cumulative_chart(runs)] if chart]
-    if len(runs) == 1 and runs[0].has("history.h5"):
+    if alone(runs) and runs[0].has("history.h5"):
         charts += [chart for _, _, chart in tables_of(runs, gains_chart)]
-    if len(runs) > 1:
+    if not alone(runs):
         charts.append(column_chart(runs, "accuracy_std", "Deviation of accuracy over clients",
                                    "accuracy (%)", 100))
     else:
@@ -263,8 +270,8 @@ def participants_chart(runs):
     for index, run, table in tables_of(runs, lambda run: run.rounds()):
         if has(table, "clients"):
             chart.line(table["round"], table["clients"],
-                       run.name if len(runs) > 1 else "took part", style_of(index))
-    if len(runs) == 1:
+                       run.name if not alone(runs) else "took part", style_of(index))
+    if alone(runs):
         for _, _, table in tables_of(runs, lambda run: run.sampling()):
             if has(table, "available"):
                 chart.line(table["round"], table["available"], "available", "c1 d1")
@@ -288,7 +295,7 @@ def drawn_chart(runs):
         counts = times_drawn(run)
         if counts is not None and len(counts):
             chart.line(100 * (np.arange(len(counts)) + 1) / len(counts), np.sort(counts),
-                       run.name if len(runs) > 1 else "rounds of a client", style_of(index))
+                       run.name if not alone(runs) else "rounds of a client", style_of(index))
     return chart
 
 
@@ -298,7 +305,7 @@ def probability_charts(runs):
     for index, run, table in tables_of(runs, evaluated_probabilities):
         if table is None:
             continue
-        if len(runs) == 1:
+        if alone(runs):
             for low, high, label, faint in [("min", "max", "smallest to largest", True),
                                             ("p10", "p90", "10 % to 90 % of clients", False)]:
                 spread.band(table["round"], table[f"sampling_{low}"], table[f"sampling_{high}"],
@@ -386,8 +393,9 @@ def rule_charts(runs):
 
 
 def decisions(runs):
-    if len(runs) > 1:
-        return shown(concentration_chart(runs), *rule_charts(runs))
+    if not alone(runs):  # a mean over runs of the clients' weights is not the weights' of any
+        single = [run for run in runs if not run.several]
+        return shown(concentration_chart(single), *rule_charts(runs))
     charts = [decisions_chart(run) for _, run, _ in tables_of(runs, lambda run: run.decisions())]
     charts += shown(*rule_charts(runs))
     return charts + [weight_matrix(run) for _, run, _ in tables_of(runs, lambda run: run.weights())]

@@ -1,15 +1,20 @@
-"""Reads what a run leaves in its directory; shared by scripts/plot and scripts/report."""
+"""Reads what runs leave in their directories; shared by scripts/plot and scripts/report."""
 import csv
+import functools
 import pathlib
+import zlib
 
 import numpy as np
 
-from .splits import WORDS, prefix_of
+from hanse.several import LONGEST_NAME, Place, names, read_job, tails
 
-# Phases of a round and their columns in rounds.csv.
+from .splits import WORDS, prefix_of
+from .summaries import BadRun, Column, has_target, read_summary
+
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
            "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1"}
+# Phases of a round and their columns in rounds.csv.
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),
           ("inner products", "seconds_products"), ("server step", "seconds_step"),
@@ -41,11 +46,36 @@ def read_rows(path):
     return [name.strip() for name in rows[0]], rows[1:]
 
 
+class Table(dict):
+    """Columns by name, float64 each; of several runs their means, and `deviation` has theirs."""
+    deviation = {}
+
+
 def read_table(path):
-    """Columns by name, float64 each."""
     names, rows = read_rows(path)
-    return {name: np.array([to_number(row[i]) if i < len(row) else np.nan for row in rows])
-            for i, name in enumerate(names)}
+    return Table({name: np.array([to_number(row[i]) if i < len(row) else np.nan for row in rows])
+                  for i, name in enumerate(names)})
+
+
+def pooled(tables):
+    """One below the other, the columns that all have."""
+    return Table({name: np.concatenate([table[name] for table in tables])
+                  for name in tables[0] if all(name in table for table in tables)})
+
+
+def mean_table(tables):
+    """Mean and sample's deviation of each line, of the rounds that all tables have: where some runs
+    ended early, what is behind would be a mean of the others alone."""
+    common = functools.reduce(np.intersect1d, [table["round"] for table in tables])
+    kept = [{name: column[np.isin(table["round"], common)] for name, column in table.items()}
+            for table in tables]
+    if len({len(table["round"]) for table in kept}) > 1 or not len(common):
+        raise BadFile("the runs have no rounds in common")
+    whole = Table({name: np.mean([table[name] for table in kept], axis=0)
+                   for name in kept[0] if all(name in table for table in kept)})
+    whole.deviation = {} if len(kept) == 1 else {
+        name: np.std([table[name] for table in kept], axis=0, ddof=1) for name in whole}
+    return whole
 
 
 def read_texts(path, *columns):
@@ -71,8 +101,11 @@ def has(table, name):
 class Run:
     """One run directory; each file is read when a picture asks for it."""
 
+    several = False
+
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
+        self.place = Place(self.folder, [self.folder])
         self.name = self.folder.resolve().name
         self.names = None  # of clients; read when one is asked for
 
@@ -134,11 +167,11 @@ class Run:
 
     def compresses(self):
         """Does comm.compress change what clients send?"""
-        try:
-            lines = (self.folder / "job.cfg").read_text(errors="replace").splitlines()
-        except OSError:
-            return False
-        return any(line.startswith("compress = ") and line != "compress = none" for line in lines)
+        return self.job().get("comm.compress", "none") != "none"
+
+    def job(self):
+        """{section.key: value} of job.cfg."""
+        return read_job(self.place.runs[0])
 
     def quality_of_bytes(self):
         """Megabytes that clients have sent until each evaluation, and what it found: the mean accuracy
@@ -234,12 +267,87 @@ class Run:
         return table
 
 
-def label_runs(runs):
-    """Shortest names that distinguish the runs."""
-    names = [run.name for run in runs]
-    for run in runs:
-        if names.count(run.name) > 1:
-            run.name = str(run.folder)
+class Runs(Run):
+    """Runs of one job that differ by their seeds, shown as one: their tables are means over them, and
+    those of clients and of bandits have the lines of all."""
+    several = True
+
+    def __init__(self, place):
+        super().__init__(place.path)
+        self.place = place
+        begun = [folder for folder in place.runs if (folder / "rounds.csv").is_file()]
+        self.members = [Run(folder) for folder in begun or place.runs]
+
+    def count(self):
+        """How many runs it is the mean of, in words."""
+        there, all_runs = len(self.members), len(self.place.runs)
+        return f"{there} runs" if there == all_runs else f"{there} of {all_runs} runs"
+
+    def has(self, name):
+        return any(member.has(name) for member in self.members)
+
+    def split(self):
+        found = {member.split() for member in self.members}
+        return found.pop() if len(found) == 1 else ""
+
+    def _table(self, name, *columns):
+        tables, error = [], None
+        for member in self.members:
+            try:
+                tables.append(member._table(name, *columns))
+            except BadFile as bad:
+                error = bad
+        if not tables:
+            raise error
+        return (pooled if name in ("clients.csv", "bandit.csv") else mean_table)(tables)
+
+
+def runs_of(found):
+    """A Run or Runs for each place, named by what tells them apart."""
+    runs = [Runs(place) if place.several else Run(place.path) for place in found]
+    for run, name in zip(runs, names(found)):
+        run.name = f"{name} ({run.count()})" if run.several else name
+    return runs
+
+
+def summary_of(run):
+    """summary.json; of a run that has not ended, what its last evaluation says."""
+    try:
+        return read_summary(run.folder), True
+    except BadRun:
+        summary = {"name": run.name, "metrics": {}}
+    try:
+        summary["metrics"] = last_values(run.evaluations())
+        if run.split():
+            summary["split"] = run.split()
+    except BadFile:
+        pass
+    try:
+        summary["rounds"] = int(run.rounds()["round"][-1])
+    except BadFile:
+        pass
+    return summary, False
+
+
+def column_of(run):
+    """A run's column of a table; and have all of its runs ended?"""
+    found = [summary_of(one) for one in (run.members if run.several else [run])]
+    return (Column([summary for summary, _ in found], len(run.place.runs), has_target(run.place)),
+            all(ended for _, ended in found))
+
+
+def place_beside(paths):
+    """A name for what shows the first of these beside the others: of the others, and no other set's."""
+    ends = [end.replace("/", "-") for end in tails(paths)]
+    name = "+".join(ends[1:])
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{len(ends) - 1}-others-{zlib.crc32(' '.join(map(str, paths)).encode()):08x}"
+
+
+def alone(runs):
+    """One run, of which pictures show more than of several."""
+    return len(runs) == 1 and not runs[0].several
 
 
 def common_prefix(runs):

@@ -93,7 +93,7 @@ class ScriptTest(unittest.TestCase):
             run = self.make_run(f"{name}/{folder}{place}")
             self.write(run / "job.cfg", f"[run]\nname = made\nseed = {place}\n{job}")
             summary = json.loads((run / "summary.json").read_text())
-            summary.update(data_digest=f"data-{place}", model_digest=f"model-{place}")
+            summary.update(name="made", data_digest=f"data-{place}", model_digest=f"model-{place}")
             summary["metrics"]["accuracy_mean"] = number
             self.write(run / "summary.json", json.dumps(summary))
             text = (run / "evaluations.csv").read_text().splitlines()

@@ -1,10 +1,13 @@
 """scripts/plot and scripts/results on made-up run directories: whole, interrupted, broken."""
 import json
+import pathlib
 import re
 import sys
 import unittest
 
 from support import EVALUATIONS, ROUNDS, SCRIPTS, ScriptTest
+
+sys.path.insert(0, str(SCRIPTS))
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -63,7 +66,7 @@ class PlotTest(ScriptTest):
                              "bytes.png")
         result = self.script("plot", str(plain), str(small))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn(str(plain / "plots/compare-bytes.png"), result.stdout.splitlines())
+        self.assertIn(str(plain / "plots/with-small/compare-bytes.png"), result.stdout.splitlines())
 
     def test_clients_over_time(self):
         run = self.make_run("history")
@@ -126,6 +129,30 @@ class PlotTest(ScriptTest):
         self.assert_pictures(result, self.folder / "out", "compare-learning.png",
                              "compare-clients.png", "compare-time.png")
 
+    def test_each_pair_has_a_place_of_its_own(self):
+        runs = {name: self.make_run(name) for name in ("a", "b", "deeper/b", "c" * 50)}
+        folders = []
+        for others in (["b"], ["c" * 50], ["b", "c" * 50], ["deeper/b", "c" * 50], ["b", "deeper/b"]):
+            result = self.script("plot", str(runs["a"]), *(str(runs[name]) for name in others))
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            folders.append(pathlib.Path(result.stdout.splitlines()[0]).parent)
+        self.assertEqual(len(set(folders)), 5)
+        self.assertEqual(folders[0], runs["a"] / "plots/with-b")
+        self.assertEqual(folders[4].parent, runs["a"] / "plots")
+        self.assertIn("deeper-b", folders[4].name)
+
+    def test_repeats_and_sweeps(self):
+        run = self.make_repeats("several", [0.25, 0.5, 0.75])
+        result = self.script("plot", str(run))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png")
+        for case in ("client.lr=0.1", "client.lr=0.2"):
+            self.make_repeats(f"sweep/{case}", [0.2, 0.4], "seed-")
+        result = self.script("plot", str(self.folder / "sweep"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assert_pictures(result, self.folder / "sweep/plots", "compare-learning.png",
+                             "compare-clients.png", "compare-time.png")
+
     def make_bandit(self, name, repeats):
         run = self.make_run(name)
         lines = ["round,repeat,regret,scalars_sent"]
@@ -140,7 +167,7 @@ class PlotTest(ScriptTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assert_pictures(result, runs[1] / "plots", "regret.png", "clients.png", "time.png")
         result = self.script("plot", *map(str, runs))
-        self.assert_pictures(result, runs[0] / "plots", "compare-regret.png",
+        self.assert_pictures(result, runs[0] / "plots/with-three", "compare-regret.png",
                              "compare-clients.png", "compare-time.png")
 
     def test_sampling(self):
@@ -194,11 +221,65 @@ class PlotTest(ScriptTest):
         self.assert_one_line_error(result, "nowhere", "hint")
 
 
+class SeveralTest(ScriptTest):
+    """Runs that differ by their seeds, as one."""
+
+    def runs_of(self, *paths):
+        from shared import run_files, summaries
+        return run_files.runs_of(summaries.find_places(paths))
+
+    def test_tables_are_means(self):
+        (run,) = self.runs_of(self.make_repeats("several", [0.25, 0.5, 0.75]))
+        self.assertEqual(run.name, "several (3 runs)")
+        table = run.evaluations()
+        self.assertEqual(list(table["accuracy_mean"]), [0.5 * i for i in range(11)])
+        self.assertEqual(list(table.deviation["accuracy_mean"]), [0.25 * i for i in range(11)])
+        self.assertEqual(len(run.clients()["client"]), 3 * 8)
+        self.assertEqual(len(run.held_out()["client"]), 3 * 2)
+
+    def test_curves_end_with_the_shortest_run(self):
+        """What is behind is a mean of the others alone."""
+        folder = self.make_repeats("several", [0.25, 0.75])
+        lines = (folder / "repeats/2/evaluations.csv").read_text().splitlines()
+        self.write(folder / "repeats/2/evaluations.csv", "\n".join(lines[:4]) + "\n")
+        (run,) = self.runs_of(folder)
+        self.assertEqual(list(run.evaluations()["round"]), [0, 4, 8])
+        (folder / "repeats/2/rounds.csv").unlink()
+        (run,) = self.runs_of(folder)
+        self.assertEqual(run.name, "several (1 of 2 runs)")
+        self.assertEqual(len(run.evaluations()["round"]), 11)
+
+    def test_pictures_say_what_cannot_be_compared(self):
+        from importlib.machinery import SourceFileLoader
+        plot = SourceFileLoader("plot", str(SCRIPTS / "plot")).load_module()
+        several = self.make_repeats("several", [0.25, 0.75])
+        notes = plot.notes_of(self.runs_of(several, self.make_run("long", rounds=80)))
+        self.assertIn("mean", notes[0])
+        self.assertIn("Caution: runs of unlike length: 40 and 80 rounds", notes)
+        self.assertEqual(plot.notes_of(self.runs_of(self.make_run("alone"))), [])
+        self.assertEqual(plot.notes_of(self.runs_of(self.make_run("a"), self.make_run("b"))), [])
+
+    def test_no_legend_is_cut(self):
+        from shared import figures
+        for name in ("afl", "a name of several words", "/a/path/that/has/no/end" * 9):
+            with self.subTest(name=name):
+                figure, (axis,) = figures.new_figure(1)
+                for index in range(4):
+                    axis.plot([0, 1], label=f"{index} {name} {index}")
+                figures.legend_below(figure, [axis])
+                figure.canvas.draw()
+                box = figure.legends[0].get_window_extent()
+                self.assertGreaterEqual(box.x0, 0)
+                self.assertLessEqual(box.x1, figure.bbox.x1)
+                texts = [text.get_text() for text in figure.legends[0].get_texts()]
+                self.assertEqual(len(set(texts)), 4)
+                self.assertEqual(axis.get_legend_handles_labels()[1][0] in texts, len(name) < 30)
+
+
 class SplitTest(ScriptTest):
     """What pictures and pages say of their numbers."""
 
     def run_of(self, *arguments, **options):
-        sys.path.insert(0, str(SCRIPTS))
         from shared import run_files
         return run_files, [run_files.Run(self.make_run(name, **options)) for name in arguments]
 

@@ -115,6 +115,44 @@ class ReportTest(ScriptTest):
         self.assertIn(["accuracy, mean of clients", "50.00 %", "75.00 %"], page.rows)
         self.assertIn('<td class="number best">75.00 %', text)
 
+    def test_the_best_stands_out_where_runs_can_be_compared(self):
+        """Not among runs of unlike length, data or evaluated samples."""
+        for change, words in [({}, None), ({"rounds": 80}, "runs of unlike length: 40 and 80 rounds"),
+                              ({"split": "train"}, "evaluated on unlike samples: test and train"),
+                              ({"data_digest": "b"}, "unlike data")]:
+            with self.subTest(change=change):
+                runs = [self.make_run(name) for name in ("a", "b")]
+                for run, accuracy, own in zip(runs, (0.5, 0.75), ({}, change)):
+                    summary = json.loads((run / "summary.json").read_text())
+                    summary["metrics"]["accuracy_mean"] = accuracy
+                    self.write(run / "summary.json",
+                               json.dumps({**summary, "data_digest": "a", **own}))
+                _, text = self.report(*runs)
+                self.assertIn("75.00 %", text)
+                self.assertEqual('<td class="number best">75.00 %' in text, words is None)
+                self.assertEqual("Caution: " in text, words is not None)
+                self.assertIn(words or "", text)
+
+    def test_repeats_are_means(self):
+        run = self.make_repeats("several", [0.25, 0.5, 0.75], job="[sampler]\nkind = osmd\n")
+        page, text = self.report(run)
+        self.assertIn("made: 3 runs", page.titles)
+        self.assertIn(["runs; mean (deviation)", "3"], page.rows)
+        self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)"], page.rows)
+        self.assertIn("a band of one standard deviation", text)
+        self.assertIn("Each run of a mean has data of its own", text)
+        (data,) = [json.loads(html.unescape(found)) for found in
+                   re.findall(r'aria-label="Test accuracy over clients" data-curves="([^"]*)"', text)]
+        self.assertEqual([float(y) for y in data["curves"][0]["y"]], [50.0 * i for i in range(11)])
+        other = self.make_repeats("other", [0.1, 0.3, 0.5], job="[sampler]\nkind = uniform\n")
+        page, text = self.report(run, other)
+        self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)", "30.00 % (20.00)"],
+                      page.rows)
+        self.assertIn("2 jobs, 6 runs", page.titles)
+        self.assertIn(["sampler.kind", "osmd", "uniform"], page.rows)
+        self.assertIn("osmd (3 runs)", text)
+        self.assertIn('<td class="number best">50.00 % (25.00)', text)  # of the same data
+
     def test_training_numbers_are_called_so(self):
         page, text = self.report(self.make_run("alone", split="train"))
         self.assertIn("Training accuracy over clients", page.titles)
