@@ -130,6 +130,9 @@ class Column:
         return self.runs > 1 or any("repeats" in summary for summary in self.summaries)
 
     def values(self, key):
+        if key == "rounds":
+            return [done for summary in self.summaries
+                    for done in summary.get("rounds_done", [summary.get("rounds")])]
         return [look_up(summary, key) for summary in self.summaries]
 
     def mean(self, key):
@@ -148,6 +151,8 @@ class Column:
         values = self.values(key)
         numbers = all(isinstance(value, (int, float, type(None))) for value in values)
         missing = "not reached" if self.target and key == "metrics.target_round" else "-"
+        if self.summed_up() and key.startswith("metrics."):
+            return self.cell_of_means(key, text, missing)
         if numbers and text is not str:
             return mean_text(values, text, missing=missing)
         known = sorted({value for value in values if value is not None})
@@ -155,20 +160,39 @@ class Column:
             return "-"
         return text(known[0]) if len(known) == 1 else listed(known) if numbers else "differ"
 
+    def summed_up(self):
+        """Is there the summary of repeats alone, without theirs?"""
+        return len(self.summaries) == 1 and "repeats" in self.summaries[0]
+
+    def cell_of_means(self, key, text, missing):
+        summary, name = self.summaries[0], key.partition(".")[2]
+        runs, metrics = summary["repeats"], summary.get("metrics", {})
+        known = summary.get("n", {}).get(name, runs if name in metrics else 0)
+        return spread_text(metrics.get(name), metrics.get(f"{name}_std"), known, runs, text,
+                           missing=missing)
+
     def median_cell(self):
-        return median_text(self.values("metrics.target_round"), self.values("rounds"))
+        """Of the rounds to the target; "-" without one."""
+        targets = self.values("metrics.target_round")
+        if self.summed_up() or not (self.target or any(targets)):
+            return "-"
+        return median_text(targets, self.values("rounds"))
 
 
 def mean_text(values, show, spread=None, missing="-"):
     """84.12 % (0.31): mean (deviation). Where some runs have no such number it says of how many the
     mean is: 41.5 (16), 2 of 5."""
-    mean, deviation = mean_and_deviation(values)
     known = sum(value is not None for value in values)
+    return spread_text(*mean_and_deviation(values), known, len(values), show, spread, missing)
+
+
+def spread_text(mean, deviation, known, runs, show, spread=None, missing="-"):
     text = missing if mean is None else show(mean)
     if deviation is not None:
         text += f" ({spread(deviation) if spread else show(deviation).split()[0]})"
-    return text + (f", {known} of {len(values)}" if known < len(values) and
-                   (known or missing != "-") and len(values) > 1 else "")
+    if known < runs and runs > 1 and text != "-":
+        text += f", {known} of {runs}"
+    return text
 
 
 def median_text(targets, rounds_run):
@@ -217,9 +241,9 @@ def rows_of(columns):
             summaries = [summary for column in columns for summary in column.summaries]
             rows.append((label_of(label, key, summaries), key, cells))
             if key == "metrics.target_round" and any(column.several for column in columns):
-                rows.append(("rounds to the target, median", "median", [
-                    column.median_cell() if column.target or column.mean(key) else "-"
-                    for column in columns]))
+                medians = [column.median_cell() for column in columns]
+                if set(medians) - {"-"}:
+                    rows.append(("rounds to the target, median", "median", medians))
     return rows
 
 

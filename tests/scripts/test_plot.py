@@ -343,6 +343,20 @@ class ResultsTest(ScriptTest):
         self.assertEqual(cells["runs; mean (deviation)"], ["2 of 3"])
         self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (35.36)"])
 
+    def test_the_summary_of_repeats_alone(self):
+        """Without the repeats' own: it has their means, deviations and, in n, of how many they are."""
+        self.write("kept/summary.json", json.dumps({
+            "name": "kept", "repeats": 5, "rounds": 50, "rounds_done": [30, 53, 50, 50, 50],
+            "n": {"target_round": 2, "accuracy_mean": 5}, "split": "test",
+            "metrics": {"accuracy_mean": 0.5, "accuracy_mean_std": 0.125, "target_round": 41.5,
+                        "target_round_std": 16.25}}))
+        cells, _, notes = self.cells(self.folder / "kept")
+        self.assertEqual(cells["runs; mean (deviation)"], ["5"])
+        self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (12.50)"])
+        self.assertEqual(cells["rounds to the target"], ["41.5 (16.25), 2 of 5"])
+        self.assertNotIn("rounds to the target, median", cells)
+        self.assertEqual(notes, ["Caution: runs of unlike length: 30, 50 and 53 rounds"])
+
     def test_a_sweep_has_a_column_for_each_case(self):
         for case, numbers in [("aggregator.kind=afl,client.lr=0.1", [0.2, 0.4]),
                               ("aggregator.kind=fedavg,client.lr=0.1", [0.3, 0.5])]:

@@ -1,6 +1,9 @@
 """The Python package on a made-up run directory, and what export-model refuses."""
+import json
+import math
 import sys
 import unittest
+import warnings
 
 import h5py
 import numpy
@@ -45,10 +48,54 @@ class ResultsModuleTest(ScriptTest):
         self.assertEqual(run.summary, {})
 
     def test_compares_runs(self):
-        frame = hanse.compare(self.make("one"), self.make("other", rounds=20))
+        with self.assertWarnsRegex(UserWarning, "runs of unlike length: 20 and 40 rounds"):
+            frame = hanse.compare(self.make("one"), self.make("other", rounds=20))
         self.assertEqual(list(frame["rounds"]), [40, 20])
         self.assertEqual(list(frame["accuracy_worst10"]), [0.25, 0.25])
         self.assertEqual(frame.index[1], str(self.folder / "other"))
+
+    def test_alike_runs_are_compared_without_a_warning(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(list(hanse.compare(self.make("one"), self.make("other"))["runs"]), [1, 1])
+
+    def test_repeats(self):
+        run = hanse.read(self.make_repeats("several", [0.25, 0.5, 0.75]))
+        self.assertEqual([one.summary["metrics"]["accuracy_mean"] for one in run.repeats],
+                         [0.25, 0.5, 0.75])
+        self.assertEqual(hanse.read(run.repeats[0].path).repeats, [])
+        table = run.evaluations
+        self.assertEqual(list(table.columns[:2]), ["repeat", "round"])
+        self.assertEqual(len(table), 3 * 11)
+        self.assertEqual(list(table.groupby("round")["accuracy_mean"].mean()),
+                         [0.5 * i for i in range(11)])
+        self.assertEqual(sorted(set(run.clients["repeat"])), [1, 2, 3])
+        with self.assertRaisesRegex(FileNotFoundError, "3 repeats; hint: .repeats.0..state_dict"):
+            run.state_dict()
+        frame = hanse.compare(run)
+        self.assertEqual(frame.loc[str(run.path), ["runs", "accuracy_mean", "accuracy_mean_std"]]
+                         .tolist(), [3, 0.5, 0.25])
+        self.assertEqual((frame["rounds"].item(), frame["seconds"].item()), (40, 12.5))
+        self.assertIsNone(frame["model_digest"].item())
+
+    def test_sweeps_and_rounds_to_a_target(self):
+        """A mean of some runs says of how many; in the median the others are infinitely late."""
+        for case, targets in (("lr=1", [30, 53, None, None, None]), ("lr=2", [None, 7, 9])):
+            self.make_repeats(f"sweep/{case}", [0.5] * len(targets), "seed-",
+                              "target = accuracy_mean>=0.4\n")
+            for seed, target in enumerate(targets, 1):
+                path = self.folder / f"sweep/{case}/seed-{seed}/summary.json"
+                summary = json.loads(path.read_text())
+                if target:
+                    summary["metrics"]["target_round"] = target
+                path.write_text(json.dumps(summary))
+        runs = hanse.read_several(self.folder / "sweep")
+        self.assertEqual([(name, len(found)) for name, found in runs.items()],
+                         [("lr=1", 5), ("lr=2", 3)])
+        with self.assertWarnsRegex(UserWarning, "unlike data"):
+            frame = hanse.compare(self.folder / "sweep")
+        columns = ["runs", "target_round", "target_round_n", "target_round_median"]
+        self.assertEqual(frame[columns].values.tolist(), [[5, 41.5, 2, math.inf], [3, 8, 2, 9]])
 
     def test_says_what_is_missing(self):
         with self.assertRaisesRegex(FileNotFoundError, "no run directory"):

@@ -16,10 +16,10 @@ and pyarrow for files of Parquet and Arrow.
 from .federation import write_federation
 from .program import (Failed, HanseError, Refused, Stopped, find_program, plan, replay, resume,
                       run)
-from .results import Run, compare, read, state_dict
+from .results import Run, compare, read, read_several, state_dict
 from .rule_test import Impure, rule_test
 from .tables import clients_of_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "clients_of_table",
-           "compare", "find_program", "plan", "read", "replay", "resume", "rule_test", "run",
+           "compare", "find_program", "plan", "read", "read_several", "replay", "resume", "rule_test", "run",
            "state_dict", "write_federation"]

@@ -3,9 +3,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import pathlib
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
+
+from .several import Place, mean_and_deviation, median_of_targets, names, places, read_job, unlike
 
 if TYPE_CHECKING:
     import numpy
@@ -16,12 +21,14 @@ Path = Union[str, os.PathLike]
 
 class Run:
     """A run directory. Tables are read when they are asked for, and anew each time. They need
-    pandas (Debian: python3-pandas)."""
+    pandas (Debian: python3-pandas). Of a folder of repeats (run.repeats) they have the lines of all
+    repeats, with the column `repeat` in front."""
 
     def __init__(self, path: Path) -> None:
         self.path = pathlib.Path(path)
         if not (self.path / "job.cfg").is_file():
-            raise FileNotFoundError(f"{path} is no run directory: it has no job.cfg")
+            raise FileNotFoundError(f"{path} is no run directory: it has no job.cfg; hint: "
+                                    "hanse.read_several() reads folders of sweeps")
 
     def __repr__(self) -> str:
         return f"Run('{self.path}')"
@@ -29,25 +36,27 @@ class Run:
     @property
     def job(self) -> dict[str, str]:
         """{"section.key": text} of every option."""
-        options, section = {}, ""
-        for line in (self.path / "job.cfg").read_text().splitlines():
-            line = line.split("#")[0].strip()
-            if line.startswith("["):
-                section = line.strip("[]")
-            elif "=" in line:
-                key, value = line.split("=", 1)
-                options[f"{section}.{key.strip()}"] = value.strip()
-        return options
+        return read_job(self.path)
+
+    @property
+    def repeats(self) -> list[Run]:
+        """The runs of a folder of repeats; none of a run."""
+        (place,) = places(self.path)
+        return [Run(path) for path in place.runs] if place.several else []
 
     @property
     def summary(self) -> dict[str, Any]:
-        """summary.json; {} while the run has not finished."""
+        """summary.json; {} while the run has not finished. Of a folder of repeats it has means and
+        deviations, and in "n" of how many repeats each is."""
         path = self.path / "summary.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
     def table(self, name: str) -> pandas.DataFrame:
         """A CSV file of the run as a frame. Raises FileNotFoundError, naming those there are."""
         import pandas
+        if repeats := self.repeats:
+            tables = {place: run.table(name) for place, run in enumerate(repeats, 1)}
+            return pandas.concat(tables, names=["repeat"]).reset_index(level=0).reset_index(drop=True)
         path = self.path / name
         if not path.is_file():
             known = ", ".join(sorted(file.name for file in self.path.glob("*.csv")))
@@ -87,6 +96,7 @@ class Run:
         a client; NaN where the evaluation was not of the client."""
         import h5py
         import pandas
+        self._refuse_repeats("history")
         with h5py.File(self.path / "history.h5") as file:
             there = file["round"][:] >= 0
             rounds = pandas.Index(file["round"][:][there], name="round")
@@ -95,7 +105,13 @@ class Run:
 
     def state_dict(self) -> dict[str, numpy.ndarray]:
         """The trained model, see the function of that name."""
+        self._refuse_repeats("state_dict()")
         return state_dict(self.path / "model.h5")
+
+    def _refuse_repeats(self, what: str) -> None:
+        if repeats := self.repeats:
+            raise FileNotFoundError(f"{self.path} is a folder of {len(repeats)} repeats; hint: "
+                                    f".repeats[0].{what}")
 
 
 def read(path: Path) -> Run:
@@ -103,18 +119,71 @@ def read(path: Path) -> Run:
     return Run(path)
 
 
+def read_several(path: Path) -> dict[str, list[Run]]:
+    """{name: runs that differ by their seeds} of a folder of scripts/sweep, of one of its cases, or of
+    a folder of repeats. Raises FileNotFoundError when it is none of these."""
+    found = places(path)
+    return {name: [Run(run) for run in place.runs] for name, place in zip(names(found), found)}
+
+
 def compare(*paths: Path | Run) -> pandas.DataFrame:
-    """A frame with a line a finished run: what summary.json has, metrics among the columns."""
+    """A frame with a line a finished run: what summary.json has, metrics among the columns.
+
+    A folder of repeats, and each case of a sweep's folder, is one line, of its finished runs: `runs`
+    says how many these are. A metric NAME is then their mean and NAME_std their deviation (of a sample,
+    n - 1); NAME_n says of how many runs it is where some have no such number. target_round_median is
+    the median of the rounds to run.target, infinite where runs that have not reached it decide.
+    Columns that are not numbers are empty where the runs differ. Warns when the lines have unlike
+    lengths, data or evaluated samples."""
     import pandas
-    lines = {}
-    for path in paths:
-        run = path if isinstance(path, Run) else read(path)
-        summary = run.summary
-        if not summary:
-            raise FileNotFoundError(f"{run.path} has no summary.json: the run has not finished")
-        plain = {key: value for key, value in summary.items() if not isinstance(value, dict)}
-        lines[str(run.path)] = {**plain, **summary["metrics"]}
+    found = [place for path in paths
+             for place in (_places(path.path if isinstance(path, Run) else path))]
+    summaries = [_summaries(place) for place in found]
+    for line in unlike(summaries):
+        warnings.warn(line, stacklevel=2)
+    lines = {str(place.path): _line(place, runs) for place, runs in zip(found, summaries)}
     return pandas.DataFrame.from_dict(lines, orient="index")
+
+
+def _places(path: Path) -> list[Place]:
+    found = places(path)
+    if len(found) == 1 and not found[0].several:
+        read(path)  # refuses what has no job.cfg
+    return found
+
+
+def _summaries(place: Place) -> list[dict[str, Any]]:
+    found = [summary for run in place.runs if (summary := Run(run).summary)]
+    if not found:
+        raise FileNotFoundError(f"{place.path} has no summary.json: the run has not finished")
+    return found
+
+
+def _line(place: Place, summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if not place.several:
+        (summary,) = summaries
+        plain = {key: value for key, value in summary.items() if not isinstance(value, dict)}
+        return {"runs": summary.get("repeats", 1), **plain, **summary["metrics"]}
+    line: dict[str, Any] = {"runs": len(summaries)}
+    for key, value in summaries[0].items():
+        if isinstance(value, (dict, list)):
+            continue
+        values = [summary.get(key) for summary in summaries]
+        alike = all(other == value for other in values)
+        line[key] = value if alike else mean_and_deviation(values)[0] if isinstance(
+            value, float) else None
+    metrics = [summary.get("metrics", {}) for summary in summaries]
+    for name in dict.fromkeys(name for one in metrics for name in one):
+        values = [one.get(name) for one in metrics]
+        line[name], line[f"{name}_std"] = mean_and_deviation(values)
+        if None in values:
+            line[f"{name}_n"] = sum(value is not None for value in values)
+    if read_job(place.runs[0]).get("run.target"):
+        values = [one.get("target_round") for one in metrics]
+        line.setdefault("target_round", math.nan)
+        line.update(target_round_n=sum(value is not None for value in values),
+                    target_round_median=median_of_targets(values))
+    return line
 
 
 def state_dict(path: Path) -> dict[str, numpy.ndarray]:

@@ -19,8 +19,6 @@ OWN_KEYS = ("run.out", "run.name", "run.overwrite", "run.repeats", "client.sched
             "sampler.horizon", "bandit.horizon")
 SAY_THEMSELVES = ("kind", "update", "optimizer", "protocol")  # keys whose values need no name
 LONGEST_NAME = 48
-# What two runs have alike if their numbers are to be compared: of summary.json, and in words.
-ALIKE = {"rounds": "rounds", "split": "evaluated samples", "data_digest": "data"}
 
 
 @dataclasses.dataclass
@@ -155,7 +153,8 @@ def unlike(columns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     def known(runs, key):
         return {run[key] for run in runs if run.get(key) is not None}
     lines = []
-    rounds = sorted(set().union(*(known(runs, "rounds") for runs in columns)))
+    done = [run.get("rounds_done", [run.get("rounds")]) for runs in columns for run in runs]
+    rounds = sorted(set().union(*done) - {None})
     if len(rounds) > 1:
         lines.append(f"runs of unlike length: {listed(rounds)} rounds")
     splits = sorted(set().union(*(known(runs, "split") for runs in columns)))
