@@ -67,8 +67,34 @@ class LogTo(ScriptTest):
             ["log_artifact", str(self.run_dir / "summary.json"), {}], ["end_run", "FINISHED", {}]])
         self.assertEqual(len(self.log_to("mlflow", self.run_dir)), 1, "nothing is new")
 
+    def test_several_runs_are_named_by_what_differs(self):
+        for kind in ("uniform", "osmd"):
+            self.write(f"{kind}-run/job.cfg", f"[run]\nname = trial\nout = {kind}-run\n"
+                                              f"[sampler]\nkind = {kind}\n")
+        calls = self.log_to("mlflow", self.folder / "uniform-run", self.folder / "osmd-run")
+        self.assertEqual([call[1]["run_name"] for call in calls if call[0] == "start_run"],
+                         ["trial: uniform", "trial: osmd"])
+
+    def test_repeats_and_sweeps(self):
+        """Each of their runs is a run of the tracker; a group has those that differ by seeds."""
+        calls = self.log_to("mlflow", self.make_repeats("several", [0.25, 0.5]))
+        self.assertEqual([call[1]["run_name"] for call in calls if call[0] == "start_run"],
+                         ["made, seed 1", "made, seed 2"])
+        self.assertEqual([call[1] for call in calls if call[:1] == ["set_tags"]][0],
+                         {"hanse.group": "several"})
+        self.assertFalse((self.folder / "several/log-to.log").exists())
+        for case in ("sampler.kind=osmd", "sampler.kind=uniform"):
+            self.make_repeats(f"sweep/{case}", [0.5, 0.6], "seed-")
+        calls = self.log_to("mlflow", self.folder / "sweep", "--follow")
+        self.assertEqual([call[1]["run_name"] for call in calls if call[0] == "start_run"],
+                         ["made: osmd, seed 1", "made: osmd, seed 2", "made: uniform, seed 1",
+                          "made: uniform, seed 2"])
+        self.assertIn(["set_tags", {"hanse.group": "uniform"}, {}], calls)
+
     def test_what_cannot_be_sent(self):
-        self.assert_one_line_error(self.start("mlflow", self.folder), "no job.cfg")
+        self.assert_one_line_error(self.start("mlflow", self.folder / "nowhere"), "no run directory")
+        self.write("empty/rounds.csv", "round,seconds\n")
+        self.assert_one_line_error(self.start("mlflow", self.folder / "empty"), "no job.cfg")
         self.evaluated(2)
         self.assert_one_line_error(self.start("mlflow", self.run_dir, BROKEN="start_run"),
                                    "log-to: mlflow: the server is away")
