@@ -44,7 +44,7 @@ def verdict(paper, ours):
 
 
 def apart(text, numbers, percent):
-    """How far the mean of ours is from a paper's text, and the verdict; "-" where one has no number."""
+    """How far our mean is from a paper's text, and the verdict; "-" where one has no number."""
     factor = 100 if percent else 1
     paper = paper_number(text)
     ours = [None if value is None else factor * value for value in mean_and_deviation(numbers)]

@@ -223,8 +223,8 @@ def value_of(task, column):
 
 
 def numbers_of(table, sweep):
-    """Ours, the numbers of the finished runs (None where one has none), [rows][columns][runs]; and how
-    many these are of each row."""
+    """Ours, the numbers of the finished runs (None where one has none), [rows][columns][runs]; and
+    how many these are of each row."""
     done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
             for row in table["rows"]]
     return [[[value_of(task, column) for task in own] for column in table["columns"]]

@@ -268,8 +268,8 @@ class Run:
 
 
 class Runs(Run):
-    """Runs of one job that differ by their seeds, shown as one: their tables are means over them, and
-    those of clients and of bandits have the lines of all."""
+    """Runs of one job that differ by their seeds, shown as one: their tables are means over them,
+    and those of clients and of bandits have the lines of all."""
     several = True
 
     def __init__(self, place):
@@ -280,8 +280,8 @@ class Runs(Run):
 
     def count(self):
         """How many runs it is the mean of, in words."""
-        there, all_runs = len(self.members), len(self.place.runs)
-        return f"{there} runs" if there == all_runs else f"{there} of {all_runs} runs"
+        there, count = len(self.members), self.place.count
+        return f"{there} runs" if there == count else f"{there} of {count} runs"
 
     def has(self, name):
         return any(member.has(name) for member in self.members)
@@ -304,7 +304,7 @@ class Runs(Run):
 
 def runs_of(found):
     """A Run or Runs for each place, named by what tells them apart."""
-    runs = [Runs(place) if place.several else Run(place.path) for place in found]
+    runs = [Runs(place) if place.several else Run(place.runs[0]) for place in found]
     for run, name in zip(runs, names(found)):
         run.name = f"{name} ({run.count()})" if run.several else name
     return runs
@@ -332,12 +332,12 @@ def summary_of(run):
 def column_of(run):
     """A run's column of a table; and have all of its runs ended?"""
     found = [summary_of(one) for one in (run.members if run.several else [run])]
-    return (Column([summary for summary, _ in found], len(run.place.runs), has_target(run.place)),
+    return (Column([summary for summary, _ in found], run.place.count, has_target(run.place)),
             all(ended for _, ended in found))
 
 
 def place_beside(paths):
-    """A name for what shows the first of these beside the others: of the others, and no other set's."""
+    """A name for what shows the first of these beside the others: of them, and no other set's."""
     ends = [end.replace("/", "-") for end in tails(paths)]
     name = "+".join(ends[1:])
     if len(name) <= LONGEST_NAME:

@@ -1,5 +1,5 @@
-"""What finished runs say of themselves: their summary.json, how their numbers are printed, and those
-of several runs as means."""
+"""What finished runs say of themselves: their summary.json, how their numbers are printed, and
+those of several runs as means."""
 import dataclasses
 import json
 import math
@@ -196,7 +196,7 @@ def spread_text(mean, deviation, known, runs, show, spread=None, missing="-"):
 
 
 def median_text(targets, rounds_run):
-    """The median round of a target; >50 where it is of runs that have not reached it in 50 rounds."""
+    """The median round of a target; >50 where runs decide that have not reached it in 50 rounds."""
     median = median_of_targets(targets)
     if math.isfinite(median):
         return rounds(median)
@@ -214,7 +214,7 @@ def column_of(place):
         except BadRun:
             if not place.several or (run == place.runs[-1] and not found):
                 raise
-    return Column(found, len(place.runs), has_target(place))
+    return Column(found, place.count, has_target(place))
 
 
 def has_target(place):

@@ -141,7 +141,8 @@ class Sweep:
         for task in self.tasks:
             job = read_job(task.folder)
             for key, value in task.case.options.items():
-                if key.endswith((".kind", ".update", ".optimizer")) and job.get(key, value) != value:
+                is_kind = key.endswith((".kind", ".update", ".optimizer"))
+                if is_kind and job.get(key, value) != value:
                     raise Refused(f"{task.folder}: {key} = {job[key]}, not {value}; hint: remove "
                                   "the folder, or choose another --out")
 
@@ -282,7 +283,8 @@ def cell_text(values, percent, missing="-"):
     def show(value):
         value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
         return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
-    return mean_text(values, show, None if percent else lambda deviation: f"{deviation:.2g}", missing)
+    spread = None if percent else lambda deviation: f"{deviation:.2g}"
+    return mean_text(values, show, spread, missing)
 
 
 def runs_text(done, seeds):
@@ -316,8 +318,8 @@ def write_runs(sweep):
     names = dict.fromkeys(name for _, summary in found for name in summary.get("metrics", {}))
     with open(sweep.out / "runs.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest", "split",
-                         *names])
+        writer.writerow(["case", "seed", "rounds", "seconds", "model_digest", "data_digest",
+                         "split", *names])
         for task, summary in found:
             writer.writerow([task.case.name, task.seed,
                              *(summary.get(key, "") for key in ("rounds", "seconds", "model_digest",

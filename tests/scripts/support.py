@@ -87,8 +87,8 @@ class ScriptTest(unittest.TestCase):
 
 
     def make_repeats(self, name, numbers, folder="repeats/", job=""):
-        """A run of each number's accuracy_mean, with data of its own, in NAME/FOLDER1, ...: a folder
-        of repeats, or with the folder "seed-" a case of a sweep."""
+        """A run of each number's accuracy_mean, with data of its own, in NAME/FOLDER1, ...:
+        those of a folder of repeats, or with the folder "seed-" of a case of a sweep."""
         for place, number in enumerate(numbers, 1):
             run = self.make_run(f"{name}/{folder}{place}")
             self.write(run / "job.cfg", f"[run]\nname = made\nseed = {place}\n{job}")

@@ -92,7 +92,7 @@ class LogTo(ScriptTest):
         self.assertIn(["set_tags", {"hanse.group": "uniform"}, {}], calls)
 
     def test_what_cannot_be_sent(self):
-        self.assert_one_line_error(self.start("mlflow", self.folder / "nowhere"), "no run directory")
+        self.assert_one_line_error(self.start("mlflow", self.folder / "none"), "no run directory")
         self.write("empty/rounds.csv", "round,seconds\n")
         self.assert_one_line_error(self.start("mlflow", self.folder / "empty"), "no job.cfg")
         self.evaluated(2)

@@ -2,12 +2,15 @@
 import json
 import pathlib
 import re
+import runpy
 import sys
 import unittest
 
 from support import EVALUATIONS, ROUNDS, SCRIPTS, ScriptTest
 
 sys.path.insert(0, str(SCRIPTS))
+import shared  # noqa: E402,F401
+from hanse import several  # noqa: E402
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -132,7 +135,8 @@ class PlotTest(ScriptTest):
     def test_each_pair_has_a_place_of_its_own(self):
         runs = {name: self.make_run(name) for name in ("a", "b", "deeper/b", "c" * 50)}
         folders = []
-        for others in (["b"], ["c" * 50], ["b", "c" * 50], ["deeper/b", "c" * 50], ["b", "deeper/b"]):
+        for others in (["b"], ["c" * 50], ["b", "c" * 50], ["deeper/b", "c" * 50],
+                       ["b", "deeper/b"]):
             result = self.script("plot", str(runs["a"]), *(str(runs[name]) for name in others))
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             folders.append(pathlib.Path(result.stdout.splitlines()[0]).parent)
@@ -248,16 +252,17 @@ class SeveralTest(ScriptTest):
         (run,) = self.runs_of(folder)
         self.assertEqual(run.name, "several (1 of 2 runs)")
         self.assertEqual(len(run.evaluations()["round"]), 11)
+        (run,) = self.runs_of(self.make_repeats("one/lr=1", [0.25], "seed-"))
+        self.assertEqual((run.name, run.several, run.folder.name), ("lr=1", False, "seed-1"))
 
     def test_pictures_say_what_cannot_be_compared(self):
-        from importlib.machinery import SourceFileLoader
-        plot = SourceFileLoader("plot", str(SCRIPTS / "plot")).load_module()
+        notes_of = runpy.run_path(str(SCRIPTS / "plot"))["notes_of"]
         several = self.make_repeats("several", [0.25, 0.75])
-        notes = plot.notes_of(self.runs_of(several, self.make_run("long", rounds=80)))
+        notes = notes_of(self.runs_of(several, self.make_run("long", rounds=80)))
         self.assertIn("mean", notes[0])
         self.assertIn("Caution: runs of unlike length: 40 and 80 rounds", notes)
-        self.assertEqual(plot.notes_of(self.runs_of(self.make_run("alone"))), [])
-        self.assertEqual(plot.notes_of(self.runs_of(self.make_run("a"), self.make_run("b"))), [])
+        self.assertEqual(notes_of(self.runs_of(self.make_run("alone"))), [])
+        self.assertEqual(notes_of(self.runs_of(self.make_run("a"), self.make_run("b"))), [])
 
     def test_no_legend_is_cut(self):
         from shared import figures
@@ -339,12 +344,17 @@ class ResultsTest(ScriptTest):
         self.assertEqual(notes, ["Each run of a mean has data of its own; data.seed keeps them the "
                                  "same."])
         (run / "repeats/2/summary.json").unlink()
+        self.write(run / "job.cfg", "[run]\nrepeats = 5\n")
         cells, _, _ = self.cells(run)
-        self.assertEqual(cells["runs; mean (deviation)"], ["2 of 3"])
+        self.assertEqual(cells["runs; mean (deviation)"], ["2 of 5"])
         self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (35.36)"])
+        self.make_repeats("one/lr=1", [0.25], "seed-")
+        cells, head, _ = self.cells(self.folder / "one")
+        self.assertEqual((head, cells["test accuracy, mean of clients"]), (["lr=1"], ["25.00 %"]))
+        self.assertNotIn("runs; mean (deviation)", cells)
 
     def test_the_summary_of_repeats_alone(self):
-        """Without the repeats' own: it has their means, deviations and, in n, of how many they are."""
+        """Without the repeats' own: it has means, deviations and, in n, of how many they are."""
         self.write("kept/summary.json", json.dumps({
             "name": "kept", "repeats": 5, "rounds": 50, "rounds_done": [30, 53, 50, 50, 50],
             "n": {"target_round": 2, "accuracy_mean": 5}, "split": "test",
@@ -393,6 +403,8 @@ class ResultsTest(ScriptTest):
         self.assertEqual(self.cells(*runs)[1], ["uniform", "osmd (there/a)", "osmd (b)"])
         self.write(runs[2] / "job.cfg", job.format("b", "b", "osmd").replace("0.1", "0.3"))
         self.assertEqual(self.cells(*runs)[1], ["uniform, lr=0.1", "osmd, lr=0.1", "osmd, lr=0.3"])
+        self.assertEqual(several.tails(["x/repeats/1", "y/3", "z/a=1/seed-2", "z/a=1/seed-3"]),
+                         ["x/repeats/1", "y/3", "a=1/seed-2", "a=1/seed-3"])
         self.write(runs[2] / "job.cfg", job.format("b", "b", "o" * 50))
         self.assertEqual(self.cells(*runs)[1], ["here/a", "there/a", "b"])
 

@@ -117,7 +117,8 @@ class ReportTest(ScriptTest):
 
     def test_the_best_stands_out_where_runs_can_be_compared(self):
         """Not among runs of unlike length, data or evaluated samples."""
-        for change, words in [({}, None), ({"rounds": 80}, "runs of unlike length: 40 and 80 rounds"),
+        for change, words in [({}, None),
+                              ({"rounds": 80}, "runs of unlike length: 40 and 80 rounds"),
                               ({"split": "train"}, "evaluated on unlike samples: test and train"),
                               ({"data_digest": "b"}, "unlike data")]:
             with self.subTest(change=change):
@@ -141,8 +142,8 @@ class ReportTest(ScriptTest):
         self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)"], page.rows)
         self.assertIn("a band of one standard deviation", text)
         self.assertIn("Each run of a mean has data of its own", text)
-        (data,) = [json.loads(html.unescape(found)) for found in
-                   re.findall(r'aria-label="Test accuracy over clients" data-curves="([^"]*)"', text)]
+        pattern = r'aria-label="Test accuracy over clients" data-curves="([^"]*)"'
+        (data,) = [json.loads(html.unescape(found)) for found in re.findall(pattern, text)]
         self.assertEqual([float(y) for y in data["curves"][0]["y"]], [50.0 * i for i in range(11)])
         other = self.make_repeats("other", [0.1, 0.3, 0.5], job="[sampler]\nkind = uniform\n")
         page, text = self.report(run, other)

@@ -172,7 +172,8 @@ class SweepTest(MadeRepository):
         self.assertEqual(rows[4], ["client.lr=0.3,model.hidden=5", "2", "31.50 % (0.71)"])
         self.assertIn("31.50 % (0.71)", result.stdout)
         self.assertIn("| 31.50 % (0.71) |", (self.folder / "out/table.md").read_text())
-        self.assertEqual(self.table("out/runs.csv")[1][1:], ["1", "", "1.5", "00ff", "", "", "0.11"])
+        self.assertEqual(self.table("out/runs.csv")[1][1:],
+                         ["1", "", "1.5", "00ff", "", "", "0.11"])
 
     def test_the_same_command_adds_what_is_missing(self):
         self.sweep("--set", "client.lr=0.1")
@@ -198,7 +199,8 @@ class SweepTest(MadeRepository):
     def test_what_contradicts_a_method(self):
         """A case of a method's name is that method, whatever else is given."""
         for arguments, words in [
-                (["--set", "aggregator.kind=fedavg,afl"], ["--set aggregator.kind=afl: method fedavg"]),
+                (["--set", "aggregator.kind=fedavg,afl"],
+                 ["--set aggregator.kind=afl: method fedavg"]),
                 (["--aggregator.kind=afl"], ["--aggregator.kind=afl: method fedavg", "leave one"]),
                 (["--server.lr=0.5"], ["--server.lr=0.5: method fedavg", "--set it"])]:
             with self.subTest(arguments=arguments):
@@ -223,7 +225,7 @@ class SweepTest(MadeRepository):
                                    "hint: remove")
 
     def reached(self, case, *targets):
-        """The runs of seeds 1, 2, ... of a case reach their target in these rounds, or never in 50."""
+        """The runs of seeds 1, 2, ... of a case reach their target in these rounds, or never."""
         for seed, target in enumerate(targets, 1):
             metrics = {"accuracy_mean": seed / 10, **({"target_round": target} if target else {}),
                        **({"auroc": 0.5} if seed == 2 else {})}
@@ -235,7 +237,8 @@ class SweepTest(MadeRepository):
 
     def test_a_mean_of_some_runs_says_of_how_many(self):
         """Rounds to a target are a mean of those that have reached it, and a median of all."""
-        for case, targets in [("client.lr=1", (30, 53, None, None, None)), ("client.lr=2", [None] * 5),
+        for case, targets in [("client.lr=1", (30, 53, None, None, None)),
+                              ("client.lr=2", [None] * 5),
                               ("client.lr=3", (7, 8, 9, 10, 11)), ("client.lr=4", (None, 7, 9))]:
             self.reached(case, *targets)
         result = self.sweep("--set", "client.lr=1,2,3,4", "--seeds", "5", "--table")
@@ -337,9 +340,10 @@ class MethodsTest(ScriptTest):
         """Of a job of another rule, other clients and another server."""
         if not (SCRIPTS.parent / "build/hanse").exists():
             self.skipTest("build/hanse is not built")
-        self.write("heart.cfg", (SCRIPTS.parent / "jobs/heart-aaggff-s.cfg").read_text().replace(
-            "= data/", f"= {SCRIPTS.parent}/data/").replace("[client]", "[client]\nupdate = scaffold") +
-            "[server]\noptimizer = adam\nlr = 0.5\nlr-decay = 0.9\n")
+        job = (SCRIPTS.parent / "jobs/heart-aaggff-s.cfg").read_text()
+        job = job.replace("= data/", f"= {SCRIPTS.parent}/data/")
+        self.write("heart.cfg", job.replace("[client]", "[client]\nupdate = scaffold") +
+                   "[server]\noptimizer = adam\nlr = 0.5\nlr-decay = 0.9\n")
         names = ["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedprox", "fednova",
                  "feddyn", "scaffold", "ditto"]
         result = self.script("sweep", "heart.cfg", "--set", f"method={','.join(names)}",
@@ -459,8 +463,8 @@ class ReproduceTest(MadeRepository):
         self.assertIn("client.lr = 0.2, model.hidden = 3 (", self.table("small/table.csv")[3][1])
         self.write("scripts/reproductions/made.toml", WITH_GRID.replace('"0.2", "9", "0.4"', '"9"'))
         self.assertEqual(self.reproduce("made", "--out", "lost").returncode, 0)
-        self.assertEqual(self.table("lost/table.csv")[3], ["tuned", "all 2 failed", "0 of 2", "-", "-",
-                                                           "-", "-"])
+        self.assertEqual(self.table("lost/table.csv")[3], ["tuned", "all 2 failed", "0 of 2", "-",
+                                                           "-", "-", "-"])
 
     def test_grids_and_rows_are_checked_before_the_first_run(self):
         for good in ('"0.4"', '"0.3"'):

@@ -21,5 +21,5 @@ from .rule_test import Impure, rule_test
 from .tables import clients_of_table
 
 __all__ = ["Failed", "HanseError", "Impure", "Refused", "Run", "Stopped", "clients_of_table",
-           "compare", "find_program", "plan", "read", "read_several", "replay", "resume", "rule_test", "run",
-           "state_dict", "write_federation"]
+           "compare", "find_program", "plan", "read", "read_several", "replay", "resume",
+           "rule_test", "run", "state_dict", "write_federation"]

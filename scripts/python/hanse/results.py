@@ -42,7 +42,7 @@ class Run:
     def repeats(self) -> list[Run]:
         """The runs of a folder of repeats; none of a run."""
         (place,) = places(self.path)
-        return [Run(path) for path in place.runs] if place.several else []
+        return [Run(path) for path in place.runs if path != self.path]
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -56,7 +56,8 @@ class Run:
         import pandas
         if repeats := self.repeats:
             tables = {place: run.table(name) for place, run in enumerate(repeats, 1)}
-            return pandas.concat(tables, names=["repeat"]).reset_index(level=0).reset_index(drop=True)
+            whole = pandas.concat(tables, names=["repeat"])
+            return whole.reset_index(level=0).reset_index(drop=True)
         path = self.path / name
         if not path.is_file():
             known = ", ".join(sorted(file.name for file in self.path.glob("*.csv")))
@@ -120,8 +121,8 @@ def read(path: Path) -> Run:
 
 
 def read_several(path: Path) -> dict[str, list[Run]]:
-    """{name: runs that differ by their seeds} of a folder of scripts/sweep, of one of its cases, or of
-    a folder of repeats. Raises FileNotFoundError when it is none of these."""
+    """{name: runs that differ by their seeds} of a folder of scripts/sweep, of one of its cases, or
+    of a folder of repeats. Raises FileNotFoundError when it is none of these."""
     found = places(path)
     return {name: [Run(run) for run in place.runs] for name, place in zip(names(found), found)}
 
@@ -129,12 +130,12 @@ def read_several(path: Path) -> dict[str, list[Run]]:
 def compare(*paths: Path | Run) -> pandas.DataFrame:
     """A frame with a line a finished run: what summary.json has, metrics among the columns.
 
-    A folder of repeats, and each case of a sweep's folder, is one line, of its finished runs: `runs`
-    says how many these are. A metric NAME is then their mean and NAME_std their deviation (of a sample,
-    n - 1); NAME_n says of how many runs it is where some have no such number. target_round_median is
-    the median of the rounds to run.target, infinite where runs that have not reached it decide.
-    Columns that are not numbers are empty where the runs differ. Warns when the lines have unlike
-    lengths, data or evaluated samples."""
+    A folder of repeats, and each case of a sweep's folder, is a line, of its finished runs: `runs`
+    says how many these are. A metric NAME is then their mean and NAME_std their deviation (of a
+    sample, n - 1); NAME_n says of how many runs it is where some have no such number.
+    target_round_median is the median of the rounds to run.target, infinite where runs that have not
+    reached it decide. Columns that are not numbers are empty where the runs differ. Warns when the
+    lines have unlike lengths, data or evaluated samples."""
     import pandas
     found = [place for path in paths
              for place in (_places(path.path if isinstance(path, Run) else path))]

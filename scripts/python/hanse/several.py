@@ -25,12 +25,17 @@ LONGEST_NAME = 48
 class Place:
     """What a path names: one run, or the runs of one job that differ by their seeds."""
     path: pathlib.Path
-    runs: list[pathlib.Path]
-    case: str = ""  # its name in a sweep
+    runs: list[pathlib.Path]  # that have begun
+    case: str = ""            # its name in a sweep
+    repeats: int = 1          # that there are to be
+
+    @property
+    def count(self) -> int:
+        return max(self.repeats, len(self.runs))
 
     @property
     def several(self) -> bool:
-        return self.runs != [self.path]
+        return self.count > 1
 
 
 def is_run(path: pathlib.Path) -> bool:
@@ -48,8 +53,10 @@ def places(path: Path) -> list[Place]:
     """A run directory, a folder of repeats (run.repeats), a case of a sweep, or all cases of one.
     Raises FileNotFoundError where there is nothing of these."""
     folder = pathlib.Path(path)
-    if repeats := numbered(folder / "repeats", ""):
-        return [Place(folder, repeats)]
+    repeats = [] if (folder / "rounds.csv").is_file() else numbered(folder / "repeats", "")
+    if repeats:
+        asked = read_job(folder).get("run.repeats", "")
+        return [Place(folder, repeats, repeats=int(asked) if asked.isdigit() else 1)]
     if seeds := numbered(folder, "seed-"):
         return [Place(folder, seeds, folder.resolve().name)]
     if is_run(folder):
@@ -82,11 +89,15 @@ def read_job(folder: Path) -> dict[str, str]:
 # -- names
 
 def tails(paths: Sequence[Path]) -> list[str]:
-    """Of each path as many of its last parts as no other path ends with."""
+    """Of each path as many of its last parts as no other path ends with, of a seed's or a repeat's
+    folder with what it is a seed of."""
     parts = [pathlib.Path(path).resolve().parts for path in paths]
 
     def shortest(own: tuple[str, ...]) -> str:
-        for length in range(1, len(own)):
+        length = 1
+        while length < len(own) - 1 and re.fullmatch(r"(seed-)?\d+|repeats", own[-length]):
+            length += 1
+        for length in range(length, len(own)):
             if sum(other[-length:] == own[-length:] for other in parts) == 1:
                 return "/".join(own[-length:])
         return "/".join(own[-2:])  # the same run, given twice
@@ -149,7 +160,7 @@ def median_of_targets(values: Sequence[float | None]) -> float:
 
 def unlike(columns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """Why these numbers are not to be compared: a line for each reason. `columns` are the summaries
-    of the runs that stand in one place; runs that differ by seeds alone may have other data each."""
+    of the runs in one place; runs that differ by seeds alone may have other data each."""
     def known(runs, key):
         return {run[key] for run in runs if run.get(key) is not None}
     lines = []
