@@ -14,7 +14,7 @@ from .summaries import BadRun, Column, has_target, read_summary
 # Columns of evaluations.csv that have a spread over clients, NAME_worst and NAME_best.
 SPREADS = {"auroc": "Area under the ROC curve", "top5": "Top-5 accuracy",
            "balanced_accuracy": "Balanced accuracy", "f1": "F1 of class 1"}
-# Phases of a round and their columns in rounds.csv.
+# Phases of a round, as pictures stack them, and their columns in rounds.csv.
 PHASES = [("training", "seconds_train"), ("communication", "seconds_comm"),
           ("waiting", "seconds_wait"), ("drawing", "seconds_draw"), ("losses", "seconds_losses"),
           ("inner products", "seconds_products"), ("server step", "seconds_step"),
