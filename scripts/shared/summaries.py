@@ -247,6 +247,10 @@ def rows_of(columns):
     return rows
 
 
+CURVES = ("Curves of several runs are their means, as far as the shortest goes; a band is one "
+          "standard deviation. Clients are those of all runs.")
+
+
 def cautions(columns):
     """Lines on what a reader of these columns must know: whatever keeps them from being compared,
     and that means are over unlike data."""
@@ -255,3 +259,8 @@ def cautions(columns):
     if own_data(summaries):
         lines.append("Each run of a mean has data of its own; data.seed keeps them the same.")
     return lines
+
+
+def notes(columns):
+    """The same of curves."""
+    return [CURVES] * any(column.several for column in columns) + cautions(columns)

@@ -2,7 +2,6 @@
 import json
 import pathlib
 import re
-import runpy
 import sys
 import unittest
 
@@ -18,6 +17,10 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def width_of(picture):
     """Pixels, from the PNG's header."""
     return int.from_bytes(picture.read_bytes()[16:20], "big")
+
+
+def height_of(picture):
+    return int.from_bytes(picture.read_bytes()[20:24], "big")
 
 
 class PlotTest(ScriptTest):
@@ -256,13 +259,28 @@ class SeveralTest(ScriptTest):
         self.assertEqual((run.name, run.several, run.folder.name), ("lr=1", False, "seed-1"))
 
     def test_pictures_say_what_cannot_be_compared(self):
-        notes_of = runpy.run_path(str(SCRIPTS / "plot"))["notes_of"]
+        from shared import run_files, summaries
+
+        def notes(*paths):
+            return summaries.notes([run_files.column_of(run)[0] for run in self.runs_of(*paths)])
+
         several = self.make_repeats("several", [0.25, 0.75])
-        notes = notes_of(self.runs_of(several, self.make_run("long", rounds=80)))
-        self.assertIn("mean", notes[0])
-        self.assertIn("Caution: runs of unlike length: 40 and 80 rounds", notes)
-        self.assertEqual(notes_of(self.runs_of(self.make_run("alone"))), [])
-        self.assertEqual(notes_of(self.runs_of(self.make_run("a"), self.make_run("b"))), [])
+        self.assertEqual(notes(several, self.make_run("long", rounds=80)),
+                         [summaries.CURVES, "Caution: runs of unlike length: 40 and 80 rounds",
+                          "Each run of a mean has data of its own; data.seed keeps them the same."])
+        self.assertEqual(notes(self.make_run("alone")), [])
+        self.assertEqual(notes(self.make_run("a"), self.make_run("b")), [])
+
+    def test_notes_stand_in_the_pictures(self):
+        """Above them: pictures of runs of unlike length are higher."""
+        runs = [str(self.make_run(name, rounds=rounds)) for name, rounds in
+                (("a", 40), ("b", 40), ("long", 80))]
+        heights = []
+        for other in runs[1:]:
+            result = self.script("plot", runs[0], other)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            heights.append(height_of(pathlib.Path(result.stdout.splitlines()[0])))
+        self.assertGreater(heights[1], heights[0])
 
     def test_no_legend_is_cut(self):
         from shared import figures

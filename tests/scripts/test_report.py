@@ -140,7 +140,7 @@ class ReportTest(ScriptTest):
         self.assertIn("made: 3 runs", page.titles)
         self.assertIn(["runs; mean (deviation)", "3"], page.rows)
         self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)"], page.rows)
-        self.assertIn("a band of one standard deviation", text)
+        self.assertIn("a band is one standard deviation", text)
         self.assertIn("Each run of a mean has data of its own", text)
         pattern = r'aria-label="Test accuracy over clients" data-curves="([^"]*)"'
         (data,) = [json.loads(html.unescape(found)) for found in re.findall(pattern, text)]
