@@ -35,6 +35,10 @@ def rounds(value):
     return f"{value:.4g}"
 
 
+def two_digits(deviation):
+    return f"{deviation:.2g}" if deviation < 100 else f"{deviation:.0f}"
+
+
 # Label, key in the summary, how to print it. A run without the key (a regression has no accuracy)
 # shows a dash; a row that no run has is left out.
 ROWS = [
@@ -154,7 +158,7 @@ class Column:
         if self.summed_up() and key.startswith("metrics."):
             return self.cell_of_means(key, text, missing)
         if numbers and text is not str:
-            return mean_text(values, text, missing=missing)
+            return mean_text(values, text, two_digits if text is rounds else None, missing)
         known = sorted({value for value in values if value is not None})
         if not known:
             return "-"
@@ -169,7 +173,7 @@ class Column:
         runs, metrics = summary["repeats"], summary.get("metrics", {})
         known = summary.get("n", {}).get(name, runs if name in metrics else 0)
         return spread_text(metrics.get(name), metrics.get(f"{name}_std"), known, runs, text,
-                           missing=missing)
+                           two_digits if text is rounds else None, missing)
 
     def median_cell(self):
         """Of the rounds to the target; "-" without one."""

@@ -28,7 +28,7 @@ from hanse.program import STOPPED, Refused, build_folder, find_program, mpirun  
 from hanse.several import read_job
 from hanse.stopping import ask_to_stop
 
-from shared.summaries import BadRun, Column, mean_text, read_summary
+from shared.summaries import BadRun, Column, mean_text, read_summary, two_digits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = "another run writes this folder"  # in the program's message
@@ -283,8 +283,7 @@ def cell_text(values, percent, missing="-"):
     def show(value):
         value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
         return f"{100 * value:.2f} %" if percent else f"{value:.4g}"
-    spread = None if percent else lambda deviation: f"{deviation:.2g}"
-    return mean_text(values, show, spread, missing)
+    return mean_text(values, show, None if percent else two_digits, missing)
 
 
 def runs_text(done, seeds):

@@ -381,7 +381,7 @@ class ResultsTest(ScriptTest):
         cells, _, notes = self.cells(self.folder / "kept")
         self.assertEqual(cells["runs; mean (deviation)"], ["5"])
         self.assertEqual(cells["test accuracy, mean of clients"], ["50.00 % (12.50)"])
-        self.assertEqual(cells["rounds to the target"], ["41.5 (16.25), 2 of 5"])
+        self.assertEqual(cells["rounds to the target"], ["41.5 (16), 2 of 5"])
         self.assertNotIn("rounds to the target, median", cells)
         self.assertEqual(notes, ["Caution: runs of unlike length: 30, 50 and 53 rounds"])
 
