@@ -7,8 +7,8 @@ import numpy as np
 
 from shared import svg_chart
 from shared.run_files import (SPREADS, BadFile, alone, client_values, common_prefix,
-                              evaluated_probabilities, has, over_repeats, phases,
-                              shown_phases, smooth, smooth_nodes, time_unit, window_of)
+                              evaluated_probabilities, has, median_phases, over_repeats,
+                              phases, shown_phases, smooth, smooth_nodes, time_unit, window_of)
 from shared.splits import SAMPLES, prefix_of, upper_first
 from shared.svg_chart import Chart, style_of
 
@@ -406,12 +406,13 @@ def decisions(runs):
 def stacked_time(run):
     table = run.rounds()
     window = window_of(table)
-    parts = [smooth(phase, window) for phase in phases(table)]
-    factor, unit = time_unit(np.median(sum(parts)))
+    parts = phases(table)
+    medians = median_phases(table["seconds"], parts)
+    factor, unit = time_unit(medians.sum())
     chart = Chart(smoothed("Time of a round", window), "round", f"time ({unit})", zero_y=True)
     below = np.zeros(len(table["round"]))
-    for place, name, part in shown_phases(parts):
-        label = f"{name}: {factor * np.median(part):.3g} {unit}"
+    for place, name, part in shown_phases([smooth(phase, window) for phase in parts]):
+        label = f"{name}: {factor * medians[place]:.3g} {unit}"
         chart.band(table["round"], factor * below, factor * (below + part), label,
                    f"{PHASE_STYLES[place]} full")
         below = below + part
@@ -422,14 +423,14 @@ def time_bars(runs):
     found = tables_of(runs, lambda run: run.rounds())
     if not found:
         return []
-    medians = np.array([[np.median(phase) for phase in phases(table)] for *_, table in found])
+    medians = np.array([median_phases(table["seconds"], phases(table)) for *_, table in found])
     factor, unit = time_unit(np.max(medians.sum(axis=1)))
     parts = [(name, PHASE_STYLES[place], values)
              for place, name, values in shown_phases(factor * medians.T)]
     legend = "".join(f"<li>{swatch(f'band {style} full')}{name}</li>" for name, style, _ in parts)
-    table = svg_chart.bars("Median time of a round", [run.name for _, run, _ in found], parts, unit)
-    return [f'<figure><h3>Median time of a round</h3><ul class="legend">{legend}</ul>{table}'
-            '</figure>']
+    title = "Time of the median round"
+    table = svg_chart.bars(title, [run.name for _, run, _ in found], parts, unit)
+    return [f'<figure><h3>{title}</h3><ul class="legend">{legend}</ul>{table}</figure>']
 
 
 def bytes_chart(runs):

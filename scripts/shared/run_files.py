@@ -396,15 +396,33 @@ def evaluated_probabilities(run):
 
 
 def phases(table):
-    """Seconds of each phase of each round, [8][rounds]. Those of clients are the maximum over
-    ranks, so their sum may exceed the round; the last, what no other has, is then 0."""
-    named = [np.nan_to_num(table.get(column, np.zeros(len(table["round"]))))
-             for _, column in PHASES[:-1]]
-    return [*named, np.maximum(np.nan_to_num(table["seconds"]) - sum(named), 0)]
+    """Seconds of each phase of each round, [phases][rounds]: what rank 0 does, and the training of
+    the rank that trains longest. They sum to the round. seconds_comm and seconds_wait are those of
+    the rank with the most, which waits for rank 0 and for the longest training; so they count as
+    far as the others leave room. Bookkeeping is what no column has."""
+    left = np.nan_to_num(table["seconds"])
+    columns = dict(PHASES[:-1])
+    others = ("training", "communication", "waiting")
+    taken = {}
+    for name in [*(name for name in columns if name not in others), *others]:
+        taken[name] = np.clip(np.nan_to_num(table.get(columns[name], 0 * left)), 0, left)
+        left = left - taken[name]
+    return [taken.get(name, left) for name, _ in PHASES]
+
+
+def median_phases(seconds, values):
+    """The phases, [phases], of the median of these rounds; they sum to it. `values` [phases][rounds]
+    is what sums to `seconds`. Each phase has its share of the middle fifth of the rounds: medians of
+    the phases would be of different rounds."""
+    seconds, values = np.nan_to_num(seconds), np.asarray(values, dtype=float)
+    n = len(seconds)
+    middle = np.argsort(seconds, kind="stable")[(n - 1) // 2 - n // 10:n // 2 + n // 10 + 1]
+    sums = values[:, middle].sum(axis=1)
+    return sums * (np.median(seconds) / max(sums.sum(), 1e-30))
 
 
 def shown_phases(values):
-    """(place in PHASES, name, values) of the phases that are not 0 throughout; values [8][...]."""
+    """(place in PHASES, name, values) of the phases that are not 0 throughout; values [phases][...]."""
     return [(place, name, values[place]) for place, (name, _) in enumerate(PHASES)
             if np.any(values[place])]
 

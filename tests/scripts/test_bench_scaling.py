@@ -8,11 +8,15 @@ import unittest
 from support import SCRIPTS, ScriptTest
 
 # A round takes 12 s of training over the ranks and a second of communication. LAUNCHED_RANKS comes
-# from the launcher; MODEL and BREAK are numbers of ranks. A plan's longest client takes 2 s.
+# from the launcher; MODEL and BREAK are numbers of ranks. A plan's longest client takes 2 s, where a
+# sample takes 1 ms; SAMPLE is what it takes alone on the started ranks, and with DISTURB something
+# else begins to run beside the first run.
 PROGRAM = r"""#!/usr/bin/env bash
 echo "${LAUNCHED_RANKS-} $*" >>calls
 if [[ $1 == plan ]]; then
-  echo '{"sample_seconds": 0.001, "memory_gbit": 20, "memory_latency_us": 1, "participants": 10,
+  sample=0.001; [[ $* == *--ranks=* ]] || sample=${SAMPLE:-0.001}
+  [[ ! -e disturbed ]] || sample=0.0012
+  echo '{"sample_seconds": '"$sample"', "memory_gbit": 20, "memory_latency_us": 1, "participants": 10,
    "train_seconds": 2, "exchange_seconds": 1.5, "server_seconds": 0.5, "small_seconds": 0.25,
    "round_seconds": 3.75, "sent_bytes": 3e6, "peak_bytes": 4e8}'
   exit
@@ -25,6 +29,7 @@ for option; do
 done
 [[ ${BREAK-} != "$LAUNCHED_RANKS" ]] || { echo "hanse: error: no such host" >&2; exit 1; }
 mkdir -p "$out"
+[[ -z ${DISTURB-} ]] || touch disturbed
 awk -v ranks="$LAUNCHED_RANKS" -v clients="${clients:-10}" 'BEGIN {
   print "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss"
   train = 12 * clients / 10 / ranks
@@ -35,6 +40,8 @@ echo '{"name": "job", "rounds": 3, "ranks": '"$LAUNCHED_RANKS"', "model_digest":
  "seconds": 40, "setup_seconds": 1, "seconds_per_round_median": 13, "bytes_per_round": 2e6,
  "peak_memory_bytes": 3e8, "metrics": {"loss_mean": 1}}' >"$out/summary.json"
 """
+PHASES = ("training", "communication", "waiting", "drawing", "losses", "inner_products",
+          "server_step", "bookkeeping")
 LAUNCH = "env LAUNCHED_RANKS={ranks}"
 
 
@@ -114,7 +121,43 @@ class BenchScalingTest(ScriptTest):
         self.assertIn("by ranks: 1: 1.00, 2: 1.00", result.stdout)
         self.assertEqual(self.scaling(*far).returncode, 0)
         plans = [call for call in self.calls() if "plan" in call.split()[:2]]
-        self.assertEqual(len(plans), 3)  # the samples once
+        self.assertEqual(len(plans), 4)  # the samples before and behind the runs, then no more
+
+    def parts(self, row):
+        return sum(float(row[name]) for name in PHASES)
+
+    def test_parts_sum_to_the_round(self):
+        """Also where the most communication of any rank is mostly that it waits for rank 0."""
+        self.write("build/hanse", PROGRAM.replace("train + 1, train, 1", "train + 1, train, train"))
+        self.assertEqual(self.scaling("--ranks", "1,2,4", "--simulate", "8", "--plan", "64",
+                                      "--repeats", "2").returncode, 0)
+        for row in self.table():
+            self.assertAlmostEqual(self.parts(row), float(row["seconds"]), msg=row)
+        measured = self.table()[1]
+        self.assertEqual((float(measured["training"]), float(measured["communication"])), (6, 1))
+
+    def test_one_rate(self):
+        """What a sample takes beside busy cores holds for planned rows, which find another alone."""
+        result = self.scaling("--ranks", "1", "--plan", "64", SAMPLE="0.003")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        planned = self.table()[-1]
+        self.assertAlmostEqual(float(planned["training"]), 6)
+        self.assertAlmostEqual(float(planned["seconds"]), 7.75)
+
+    def test_disturbed(self):
+        result = self.scaling("--ranks", "1", "--simulate", "8", DISTURB="1")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        for words in ("warning", "1000 us before", "1200 us behind", "out", "hint"):
+            self.assertIn(words, result.stderr)
+        # Nothing was measured, so nothing was disturbed.
+        self.assertEqual(self.scaling("--ranks", "1", "--simulate", "8").stderr, "")
+
+    def test_simulated_rounds_that_are_not_the_measured(self):
+        broken = PROGRAM.replace("train = 12", 'train = (ENVIRON["OUT"] ~ /again/ ? 24 : 12)')
+        self.write("build/hanse", broken.replace("awk -v", 'OUT=$out awk -v'))
+        result = self.scaling("--ranks", "1,2", "--simulate", "8")
+        self.assertIn("1.92 times on 1, 1.86 times on 2 ranks", result.stderr)
 
     def test_the_same_command_runs_what_is_missing(self):
         broken = self.scaling("--ranks", "1,2,4", BREAK="2")
