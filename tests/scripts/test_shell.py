@@ -197,6 +197,19 @@ class ClusterTest(ScriptTest):
                 self.assertNotIn(f"--inside {self.folder}", living.stdout)
 
 
+    def test_builds_what_it_tests(self):
+        """Nothing for a command; for its own tests the program and they, before the cluster starts."""
+        shutil.copytree(SCRIPTS, self.folder / "scripts")
+        self.write("scripts/build", "#!/bin/sh\necho \"build: $*\"; exit 3\n").chmod(0o755)
+        cluster = [str(self.folder / "scripts/test-cluster"), "--hosts", "2"]
+        result = self.script(*cluster, "echo", "command")
+        if result.returncode == 77:
+            self.skipTest(result.stdout)
+        self.assertEqual((result.returncode, result.stdout), (0, "command\n"), result.stderr)
+        result = self.script(*cluster, "--quick")
+        self.assertEqual((result.returncode, result.stdout), (3, "build: hanse mpi_tests\n"))
+
+
 class HelpTest(ScriptTest):
     def test_every_script_explains_itself(self):
         for path in sorted(SCRIPTS.iterdir()):
