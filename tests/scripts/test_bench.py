@@ -69,8 +69,18 @@ class BenchTest(ScriptTest):
         self.assertEqual(rows["cblas"], ["2", "2.8", "1.400", "1.400-1.400", "1.50", "over"])
 
     def test_start(self):
-        rows = self.rows("--only", "start", "--pairs", "1")
-        self.assertEqual(rows["lr"][0], "0.250")
+        """Of three jobs in turn, which each have a limit; one client of the images is evaluated."""
+        self.make_program("hanse", HANSE + 'echo "$*" >>"$(dirname "$0")/calls"\n')
+        rows = self.rows("--only", "start", "--pairs", "2")
+        for name, limit in (("lr", "0.20"), ("fashion-mnist", "0.50"), ("heart", "0.10")):
+            self.assertEqual(rows[name][:2], ["0.250", "0.250-0.250"])
+            self.assertEqual(rows[name][3:], [limit, "ok" if name == "fashion-mnist" else "over"])
+        calls = (self.folder / "build/calls").read_text().splitlines()
+        jobs = ["jobs/bench-lr.cfg", "jobs/fashion-mnist.cfg", "jobs/heart-aaggff-s.cfg"]
+        self.assertEqual([call.split()[1] for call in calls], 2 * jobs)
+        self.assertTrue(all("--run.rounds=1" in call for call in calls))
+        self.assertEqual(["--evaluate.clients=1" in call for call in calls],
+                         2 * [False, True, True])
 
     def test_bandit(self):
         self.make_program("hanse-bench-pulls", "#!/bin/sh\n" + "echo '" + json.dumps(
