@@ -5,7 +5,8 @@
 #
 #   bsub jobs/other-schedulers/lsf.sh jobs/fashion-mnist.cfg [--section.key=value ...]
 #
-# From the repository; the results are in runs/NAME-JOBID.
+# From the repository, or with an installation's bin in PATH from any folder; the results are in
+# runs/NAME-JOBID there.
 #BSUB -J hanse
 #BSUB -n 8
 #BSUB -W 1:00
@@ -15,6 +16,10 @@
 #BSUB -Q "75"
 #BSUB -o hanse-%J.out
 set -u
+
+program=${HANSE:-build/hanse}
+[[ -n ${HANSE-} || -x $program ]] || program=$(command -v hanse) ||
+  { echo "no build/hanse here, and no hanse in PATH" >&2; exit 2; }
 
 job=${1:?bsub jobs/other-schedulers/lsf.sh JOB.cfg [--section.key=value ...]}
 run=runs/$(basename "$job" .cfg)-$LSB_JOBID
@@ -27,7 +32,7 @@ fi
 # mpirun passes USR1 on to the ranks; a TERM of its own would end them without a checkpoint.
 interrupted=no
 trap 'interrupted=yes; kill -USR1 "$ranks"' USR1 TERM INT
-mpirun -n "${LSB_DJOB_NUMPROC:-8}" build/hanse "${task[@]}" &
+mpirun -n "${LSB_DJOB_NUMPROC:-8}" "$program" "${task[@]}" &
 ranks=$!
 while :; do  # a signal interrupts the wait
   interrupted=no

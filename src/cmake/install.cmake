@@ -8,6 +8,18 @@
 set(library_folder lib/hanse)
 set(share_folder share/hanse)
 
+# Every user may read what is installed, whatever the umask of who checks out, builds and installs:
+# folders that are missing are made so here, and the repository's files below.
+set(folders bin ${library_folder} ${share_folder} include/hanse lib/pkgconfig lib/cmake/hanse
+            lib/python3/dist-packages share/man/man1 share/bash-completion/completions)
+install(CODE "
+  foreach(folder ${folders})
+    set(path \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/\${folder}\")
+    if(NOT EXISTS \"\${path}\")
+      execute_process(COMMAND install -d -m 755 \"\${path}\" COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+  endforeach()")
+
 install(TARGETS hanse hanse-program hanse_torch RUNTIME DESTINATION bin
         LIBRARY DESTINATION ${library_folder})
 install(PROGRAMS ${HANSE_MPIRUN} DESTINATION ${library_folder})
@@ -22,6 +34,10 @@ install(PROGRAMS ${script_files} DESTINATION ${share_folder}/scripts)
 install(DIRECTORY scripts/shared scripts/python scripts/reproductions
         DESTINATION ${share_folder}/scripts USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE
         PATTERN "*.egg-info" EXCLUDE PATTERN build EXCLUDE)
+
+install(CODE "
+  execute_process(COMMAND chmod -R a+rX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${share_folder}\"
+                  COMMAND_ERROR_IS_FATAL ANY)")
 
 # The manual page and the completion are what the program says of itself.
 set(pages ${PROJECT_BINARY_DIR}/pages)

@@ -17,11 +17,30 @@
 
 namespace hanse {
 
+namespace fs = std::filesystem;
+
+namespace {
+
+// Jobs are kept beside their data, jobs/heart.cfg beside data/heart, in a folder that is not always
+// the current one: what is missing here may be in the job's folder or beside it.
+std::string found_near(const std::string& job_file, const std::string& path) {
+  std::error_code error;
+  if (path.empty() || fs::path(path).is_absolute() || fs::exists(path, error)) return path;
+  const fs::path folder = fs::path(job_file).parent_path();
+  for (const fs::path& near : {folder / path, folder / ".." / path}) {
+    if (fs::exists(near, error)) return fs::canonical(near).string();
+  }
+  return path;
+}
+
+}  // namespace
+
 void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
   read_job(path, overrides, job);
+  job.data.path = found_near(path, job.data.path);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
-  if (job.run.name.empty()) job.run.name = std::filesystem::path(path).stem().string();
+  if (job.run.name.empty()) job.run.name = fs::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
   if (job.online.horizon == 0 && reading.reads("online.horizon")) {
     job.online.horizon = job.run.rounds;

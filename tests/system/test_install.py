@@ -20,17 +20,31 @@ add_library(superquantile MODULE {source})
 target_link_libraries(superquantile PRIVATE hanse::plugin)
 """
 
+OTHER = 65534  # the user nobody
+SRUN = """ranks=$SLURM_NTASKS
+while [[ $1 == --* ]]; do
+  [[ $1 != --ntasks=* ]] || ranks=${1#*=}
+  shift
+done
+exec mpirun -n "$ranks" "$@"
+"""
+
 
 class Install(hanse.Case):
     def setUp(self):
         super().setUp()
         self.build = os.path.dirname(hanse.program())
-        self.say("cmake", "--install", self.build, "--prefix", self.path("first"))
+        before = os.umask(0o077)  # who installs keeps what he makes for himself
+        try:
+            self.say("cmake", "--install", self.build, "--prefix", self.path("first"))
+        finally:
+            os.umask(before)
         os.rename(self.path("first"), self.path("moved"))
 
-    def say(self, *command, **environment):
+    def say(self, *command, cwd=None, **environment):
         """What it prints, without a word of the build in its environment."""
-        done = subprocess.run(command, cwd=self.folder, text=True, capture_output=True,
+        done = subprocess.run(command, cwd=cwd or self.folder, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL,
                               env={"PATH": "/usr/bin:/bin", "HOME": self.folder, **environment})
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -49,7 +63,8 @@ class Install(hanse.Case):
 
     def test_all_of_it(self):
         """One test: every part needs an installation."""
-        parts = (self.check_runs, self.check_scripts, self.check_pages, self.check_plugin)
+        parts = (self.check_runs, self.check_scripts, self.check_pages, self.check_plugin,
+                 self.check_another_user)
         for part in parts:
             with self.subTest(part=part.__name__):
                 part()
@@ -80,6 +95,66 @@ class Install(hanse.Case):
         self.assertEqual(len(hanse.table(self.path("sweep"), "runs.csv")), 2)
         self.assertIn("heart", self.say(self.installed("bin", "hanse-reproduce")))
 
+    def check_another_user(self):
+        """Who may write nothing of it, in a folder of his own: jobs find their data, the scripts of
+        Slurm the program and each other, and what comes of it is in that folder."""
+        home = self.path("home")
+        os.mkdir(home)
+        if os.geteuid() == 0:
+            if not shutil.which("setpriv"):
+                self.skipTest("no setpriv, by which root becomes another user")
+            os.chmod(self.folder, 0o755)
+            os.chown(home, OTHER, OTHER)
+            return self.check_use(home, "setpriv", f"--reuid={OTHER}", f"--regid={OTHER}",
+                                  "--clear-groups")
+        self.say("chmod", "-R", "a-w", self.installed())
+        try:
+            self.check_use(home)
+        finally:
+            self.say("chmod", "-R", "u+w", self.installed())
+
+    def check_use(self, home, *as_other):
+        tools = os.path.join(home, "bin")
+        path = f"{tools}:{self.installed('bin')}:{self.installed('lib/hanse')}:/usr/bin:/bin"
+
+        def say(*command, **environment):
+            return self.say(*as_other, *command, cwd=home, HOME=home, PATH=path, **environment)
+
+        jobs = self.installed("share/hanse/jobs")
+        before = self.files()
+        for job in ("heart-aaggff-s", "heart-920", "heart-second-order", "plug-and-play", "cosine"):
+            said = say("hanse", "run", f"{jobs}/{job}.cfg", "--run.rounds=2")
+            self.assertIn(f"runs/{job}", said)
+        self.assertIn(os.path.realpath(self.installed("share/hanse/data/heart/heart.csv")),
+                      hanse.text(f"{home}/runs/heart-aaggff-s/job.cfg"))
+        say("hanse-plot", "runs/heart-920")
+        said = say("hanse-reproduce", "heart", "--quick")
+        self.assertTrue(os.path.exists(f"{home}/runs/reproduce-heart-quick/table.csv"), said)
+        self.check_job_scripts(say, tools, jobs, home)
+        self.assertEqual(self.files(), before)
+
+    def files(self):
+        """Of the installation, without what Python keeps of its sources where root runs it."""
+        found = subprocess.run(["find", self.installed(), "-not", "-path", "*__pycache__*"],
+                               capture_output=True, text=True, check=True)
+        return sorted(found.stdout.splitlines())
+
+    def check_job_scripts(self, say, tools, jobs, home):
+        """With an srun that starts as many ranks as it is asked for."""
+        os.mkdir(tools)
+        for name, text in (("srun", SRUN), ("scontrol", "")):
+            self.write(f"{tools}/{name}", f"#!/bin/bash\n{text}")
+            os.chmod(f"{tools}/{name}", 0o755)
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "2"}
+        for script in ("one-node", "several-nodes"):
+            say("bash", f"{jobs}/{script}.sbatch", f"{jobs}/heart-aaggff-s.cfg", "--run.rounds=2",
+                **slurm)
+            self.assert_digest(f"{home}/runs/heart-aaggff-s-7", f"{home}/runs/heart-aaggff-s")
+            shutil.rmtree(f"{home}/runs/heart-aaggff-s-7")
+        said = say("bash", f"{jobs}/bench-scaling.sbatch", f"{jobs}/heart-aaggff-s.cfg",
+                   "--run.rounds=2", **slurm)
+        self.assertIn("runs/scaling-heart-aaggff-s/scaling.csv", said)
+
     def check_pages(self):
         page = self.installed("share/man/man1/hanse.1")
         text = self.say("man", "--warnings", "-l", page) if shutil.which("man") else hanse.text(page)
@@ -107,6 +182,31 @@ class Install(hanse.Case):
         flags = self.say("pkg-config", "--cflags", "hanse-plugin",
                          PKG_CONFIG_PATH=self.installed("lib", "pkgconfig")).split()
         self.say("cc", *flags, "-shared", "-fPIC", "-o", "rule.so", source)
+
+
+class BesideTheJob(hanse.Case):
+    """A job's data that are not in the current folder."""
+
+    def test_data_in_the_jobs_folder_and_beside_it(self):
+        table = "a,label\n" + "".join(f"{i},{'xy'[i % 2]}\n" for i in range(20))
+        changes = {"data.kind": "csv", "data.path": "my/table.csv", "data.label-column": "label",
+                   "model.kind": "linear", "federation.clients": 2, "sampler.kind": "full"}
+        os.makedirs(self.path("p/jobs/my"))
+        os.makedirs(self.path("p/my"))
+        os.makedirs(self.path("my"))
+        job = self.job(changes, "p/jobs/job.cfg")
+        for place in ("p/my", "p/jobs/my", "my"):  # each goes before those that are there already
+            path = self.write(f"{place}/table.csv", table)
+            run = self.train(job, "run-" + place.replace("/", "-"))
+            kept = hanse.text(os.path.join(run, "job.cfg"))
+            self.assertIn("path = " + ("my/table.csv" if place == "my" else
+                                       os.path.realpath(self.path(path))), kept)
+            self.hanse("resume", run, "--run.rounds=15")
+
+    def test_data_that_are_nowhere(self):
+        job = self.job({"data.kind": "csv", "data.path": "my/table.csv"})
+        self.assertIn("no such file or folder: my/table.csv (data.path)",
+                      self.hanse("run", job, expect=2).stderr())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ struct Job;
 struct KeyedJob;
 
 // read_job(), and the values of run.name, run.out, the horizons and evaluate.view when they are not
-// given. Throws InvalidArgument that names file, line and key.
+// given. A relative data.path that is not there is looked for in the job's folder and beside it.
+// Throws InvalidArgument that names file, line and key.
 void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job);
 
 // Checks what can be checked without data: combinations of options, and that each file is there.
