@@ -1,7 +1,10 @@
 """The documents: what they quote stands in the files, what they link to exists, and the first job
 of README.md runs."""
+import csv
 import fnmatch
+import json
 import re
+import shlex
 import subprocess
 import unittest
 
@@ -99,16 +102,54 @@ class FirstPageTest(ScriptTest):
                          {"CMakeLists.txt", "CMakePresets.json", "README.md", "src", "include",
                           "jobs", "data", "tests", "scripts"})
 
-    def test_the_first_job_runs(self):
-        program = ROOT / "build/hanse"
-        if not program.exists():
+    def run_here(self, command, *options):
+        """One of the page's commands, and these options, on the page's first job."""
+        if not (ROOT / "build/hanse").exists():
             self.skipTest("build/hanse is not built")
         (job,) = re.findall(r"Save this as first\.cfg:\n\n```ini\n(.*?)```", self.text, re.DOTALL)
         self.write("first.cfg", job)
-        result = subprocess.run([program, "run", "first.cfg", "--run.rounds=1", "--client.steps=1"],
-                                text=True, capture_output=True, cwd=self.folder, timeout=120)
+        for name in ("build", "data"):
+            (self.folder / name).symlink_to(ROOT / name)
+        result = subprocess.run([*shlex.split(command, comments=True), *options], text=True,
+                                capture_output=True, cwd=self.folder, timeout=120)
         self.assertEqual(result.returncode, 0, result.stderr)
+
+    def commands(self):
+        """The lines of its blocks of commands, with what continues them."""
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", self.text, re.DOTALL | re.MULTILINE)
+        return "".join(text for language, text in blocks if not language).replace("\\\n", "").splitlines()
+
+    def command(self, part):
+        (found,) = [line for line in self.commands() if part in line]
+        return found
+
+    def test_the_first_job_runs(self):
+        self.run_here("build/hanse run first.cfg", "--run.rounds=1", "--client.steps=1")
         self.assertTrue((self.folder / "runs/first/summary.json").exists())
+
+    def test_ranks_start_for_root_too(self):
+        self.run_here(self.command("runs/other --client.lr"), "--run.rounds=1", "--client.steps=1")
+        self.assertEqual(json.loads((self.folder / "runs/other/summary.json").read_text())["ranks"], 2)
+
+    def test_data_that_name_their_clients(self):
+        self.run_here(self.command("hospital"), "--run.rounds=1")
+        with open(self.folder / "runs/table/clients.csv", newline="") as file:
+            self.assertEqual(len(list(csv.DictReader(file))), 4)
+
+    def test_compares_runs_of_as_many_rounds(self):
+        rounds, compared = {}, 0
+        for line in self.commands():
+            words = shlex.split(line, comments=True)
+            if "first.cfg" in words and "run" in words:
+                out = [word for word in words if word.startswith("--run.out=")]
+                rounds[out[0].split("=")[1] if out else "runs/first"] = "first.cfg's"
+            if "resume" in words:
+                rounds[words[words.index("resume") + 1]] = words[-1]
+            if words and words[0] in ("scripts/plot", "scripts/report"):
+                compared += 1
+                self.assertEqual(len({rounds[run] for run in words[1:]}), 1, line)
+        self.assertEqual(compared, 2)
+        self.assertEqual(rounds["runs/first"], rounds["runs/other"])  # for what follows the page
 
 
 class GuideTest(unittest.TestCase):
