@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -274,6 +275,16 @@ def require_positive(options, *names):
 
 def processors():
     return len(os.sched_getaffinity(0))
+
+
+def as_called(text):
+    """The text with the names that scripts have where they lie: of an installation, which has no
+    scripts/build, scripts/plot is hanse-plot."""
+    scripts = ROOT / "scripts"
+    if (scripts / "build").exists():
+        return text
+    return re.sub(r"scripts/([a-z-]+)",
+                  lambda name: f"hanse-{name[1]}" if (scripts / name[1]).is_file() else name[0], text)
 
 
 # -- the table

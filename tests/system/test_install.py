@@ -94,6 +94,13 @@ class Install(hanse.Case):
                  "--seeds", "1", "--out", self.path("sweep"))
         self.assertEqual(len(hanse.table(self.path("sweep"), "runs.csv")), 2)
         self.assertIn("heart", self.say(self.installed("bin", "hanse-reproduce")))
+        self.assertIn("berka", self.say(self.installed("bin", "hanse-fetch-data")))
+        # Commands have the names that they have here.
+        self.assertIn("takes 1 minute on 2 cores: hanse-reproduce heart",
+                      self.say(self.installed("bin", "hanse-reproduce"), "heart", "--quick"))
+        asked = subprocess.run([self.installed("bin", "hanse-reproduce"), "berka"], text=True,
+                               capture_output=True, cwd=self.folder)
+        self.assertIn("hint: hanse-fetch-data berka says where", asked.stderr)
 
     def check_another_user(self):
         """Who may write nothing of it, in a folder of his own: jobs find their data, the scripts of
