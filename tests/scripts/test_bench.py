@@ -82,6 +82,18 @@ class BenchTest(ScriptTest):
         self.assertEqual(["--evaluate.clients=1" in call for call in calls],
                          2 * [False, True, True])
 
+    def test_builds_what_is_missing(self):
+        """And no more: all that is measured takes minutes to build."""
+        self.write("scripts/build", "#!/bin/sh\necho \"$*\" >>built\nexit 1\n").chmod(0o755)
+        (self.folder / "build/hanse-bare-loop").unlink()
+        self.rows("--only", "start", "--pairs", "1")
+        for names, built in ((["lr"], "hanse-bare-loop"), (["start", "rules"], "hanse-bench-rules")):
+            result = self.script(self.folder / "scripts/bench", "--only", *names, "--pairs", "1",
+                                 cwd=self.folder)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual((self.folder / "built").read_text(), f"{built}\n")
+            (self.folder / "built").unlink()
+
     def test_bandit(self):
         self.make_program("hanse-bench-pulls", "#!/bin/sh\n" + "echo '" + json.dumps(
             {"statistics": "packed", "dimension": 201, "arms": 50,
