@@ -1,0 +1,50 @@
+// Large numbers on their way to float32, which holds whole numbers up to 2^24 alone without a gap.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "hanse/base/index.hpp"
+
+namespace hanse {
+
+// Counts, of each column, the numbers beyond 2^24 that float32 does not hold, and how many
+// different ones stay different. Cost: a comparison a number; one beyond 2^24 takes two look-ups,
+// and memory for the first 65,536 different ones of its column.
+class RoundedNumbers {
+ public:
+  void see(double value, int64_t column = 0) {
+    if (to_index(column) >= seen_.size()) seen_.resize(to_index(column) + 1);
+    ++seen_[to_index(column)];
+    if (!(std::abs(value) <= kLargestWithoutGap)) see_large(value, column);
+  }
+
+  // Those with a number that float32 does not hold, in ascending order.
+  std::vector<int64_t> columns() const;
+
+  // For a warning: "column 't': 40 of 40 numbers are not exact in float32, 40 different ones become
+  // 1", and so on for the columns that have such whole numbers or different numbers that become
+  // one; empty: there is none. `name` says how a message calls a column.
+  std::string text(const std::function<std::string(int64_t column)>& name) const;
+
+ private:
+  static constexpr double kLargestWithoutGap = 1 << 24;
+  struct Large {
+    int64_t rounded = 0;
+    bool whole = false;  // one of the rounded is a whole number
+    std::unordered_set<double> values;
+    std::unordered_set<float> in_float32;
+  };
+
+  void see_large(double value, int64_t column);
+
+  std::vector<int64_t> seen_;  // of each column
+  std::map<int64_t, Large> large_;
+};
+
+}  // namespace hanse
