@@ -103,6 +103,7 @@ Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels) {
   compact(dataset.features, kept, dataset.sample_bytes());
   compact(dataset.labels, kept, 1);
   compact(dataset.groups, kept, 1);
+  for (PreciseFeature& feature : dataset.precise) compact(feature.values, kept, 1);
   dataset.class_names = names_of(dataset.class_names, labels);
   dataset.classes = static_cast<int64_t>(labels.size());
   drop_empty_groups(dataset);

@@ -27,6 +27,11 @@ class RoundedNumbers {
   // Those with a number that float32 does not hold, in ascending order.
   std::vector<int64_t> columns() const;
 
+  bool is_rounded(int64_t column) const {
+    const auto found = large_.find(column);
+    return found != large_.end() && found->second.rounded > 0;
+  }
+
   // For a warning: "column 't': 40 of 40 numbers are not exact in float32, 40 different ones become
   // 1", and so on for the columns that have such whole numbers or different numbers that become
   // one; empty: there is none. `name` says how a message calls a column.

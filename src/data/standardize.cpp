@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
 #include "hanse/data/partition.hpp"
 
 namespace hanse {
@@ -15,15 +16,31 @@ namespace {
 using Samples = std::span<const int64_t>;
 
 struct Features {
+  explicit Features(Dataset& dataset)
+      : values(reinterpret_cast<float*>(dataset.features.data())),
+        width(static_cast<std::size_t>(dataset.sample_values())),
+        precise(width) {
+    for (const PreciseFeature& feature : dataset.precise) {
+      precise[to_index(feature.feature)] = feature.values.data();
+    }
+  }
+
+  // As it was read: it must not have been set.
+  double at(int64_t i, std::size_t d) const {
+    return precise[d] ? precise[d][i] : static_cast<double>(sample(i)[d]);
+  }
+
+  std::span<float> sample(int64_t i) const { return {values + to_index(i) * width, width}; }
+
   float* values;  // [samples, width]
   std::size_t width;
-
-  std::span<float> sample(int64_t i) const {
-    return {values + static_cast<std::size_t>(i) * width, width};
-  }
+  std::vector<const double*> precise;  // [width], each [samples]; null: float32 holds them
 };
 
 struct Moments {
+  // [width]: what values and mean are measured from, one of the precise values, else 0: numbers
+  // that are large and next to each other have exact differences, and no exact sums.
+  std::vector<double> origin;
   std::vector<double> mean;       // [width]
   std::vector<double> deviation;  // [width]; 1 for a constant column
 };
@@ -32,26 +49,28 @@ struct Moments {
 Moments moments(const Features& features, Samples samples) {
   const std::size_t width = features.width;
   const auto n = static_cast<double>(samples.size());
-  Moments result{std::vector<double>(width), std::vector<double>(width)};
-  auto& [mean, deviation] = result;
-  for (const int64_t i : samples) {
-    const auto row = features.sample(i);
-    for (std::size_t d = 0; d < width; ++d) mean[d] += static_cast<double>(row[d]) / n;
+  Moments result{std::vector<double>(width), std::vector<double>(width),
+                 std::vector<double>(width)};
+  auto& [origin, mean, deviation] = result;
+  for (std::size_t d = 0; d < width; ++d) {
+    if (features.precise[d]) origin[d] = features.at(samples.front(), d);
   }
   for (const int64_t i : samples) {
-    const auto row = features.sample(i);
+    for (std::size_t d = 0; d < width; ++d) mean[d] += (features.at(i, d) - origin[d]) / n;
+  }
+  for (const int64_t i : samples) {
     for (std::size_t d = 0; d < width; ++d) {
-      const double offset = static_cast<double>(row[d]) - mean[d];
+      const double offset = features.at(i, d) - origin[d] - mean[d];
       deviation[d] += offset * offset / n;
     }
   }
   for (std::size_t d = 0; d < width; ++d) {
     // Compares the values: the rounded mean of equal ones may differ from them, and their deviation
     // from it would be a tiny number and no zero.
-    const float first = features.sample(samples.front())[d];
+    const double first = features.at(samples.front(), d);
     const bool constant = std::all_of(samples.begin(), samples.end(),
-                                      [&](int64_t i) { return features.sample(i)[d] == first; });
-    if (constant) mean[d] = static_cast<double>(first);
+                                      [&](int64_t i) { return features.at(i, d) == first; });
+    if (constant) mean[d] = first - origin[d];
     deviation[d] = constant ? 1.0 : std::sqrt(deviation[d]);
   }
   return result;
@@ -61,7 +80,8 @@ void apply(const Moments& moments, const Features& features, Samples samples) {
   for (const int64_t i : samples) {
     const auto row = features.sample(i);
     for (std::size_t d = 0; d < row.size(); ++d) {
-      const double value = (static_cast<double>(row[d]) - moments.mean[d]) / moments.deviation[d];
+      const double value =
+          (features.at(i, d) - moments.origin[d] - moments.mean[d]) / moments.deviation[d];
       row[d] = static_cast<float>(value);
       if (!std::isfinite(row[d])) {
         throw InvalidArgument(
@@ -84,8 +104,7 @@ void standardize(Dataset& dataset, const Partition& partition, const std::string
     throw InvalidArgument("pixels stored as bytes cannot be standardized", "data.standardize",
                           "use none: they are scaled to [0, 1] already; only data.kind = csv can");
   }
-  const Features features{reinterpret_cast<float*>(dataset.features.data()),
-                          static_cast<std::size_t>(dataset.sample_values())};
+  const Features features(dataset);
   std::vector<int64_t> training;  // of all clients
   for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
     const auto begin = partition.order.begin() + partition.offsets[c];

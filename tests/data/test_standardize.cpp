@@ -96,6 +96,38 @@ TEST(Standardize, LeavesAloneWhatIsNobodys) {
   EXPECT_EQ(column(same, 0), (std::vector<float>{7, 1, 3}));
 }
 
+// Of column 0 float32 has one value for all, of column 1 it has them as they are.
+TEST(Standardize, PreciseFeaturesAreCentredInFloat64) {
+  for (const char* scope : {"client", "all"}) {
+    Dataset dataset = table({{1.7e12F, 5}, {1.7e12F, 9}, {1.7e12F, 1}, {1.7e12F, 2}});
+    Dataset plain = table({{4, 5}, {8, 9}, {0, 1}, {1, 2}});
+    dataset.precise = {{.feature = 0, .values = {1.7e12 + 5, 1.7e12 + 9, 1.7e12 + 1, 1.7e12 + 2}}};
+    const Partition partition{.order = {2, 0, 1, 3}, .offsets = {0, 4}, .train_end = {3}};
+    standardize(dataset, partition, scope);
+    standardize(plain, partition, scope);
+    EXPECT_EQ(column(dataset, 0), column(plain, 0));
+    EXPECT_EQ(column(dataset, 1), column(plain, 1));
+  }
+}
+
+// One client has large numbers, the other one small ones.
+TEST(Standardize, PreciseFeaturesOfEachClient) {
+  Dataset dataset = table({{1e18F}, {1}, {1e18F}, {3}});
+  dataset.precise = {{.feature = 0, .values = {1e18, 1, 1e18 + 256, 3}}};
+  standardize(dataset, {.order = {0, 2, 1, 3}, .offsets = {0, 2, 4}, .train_end = {2, 4}},
+              "client");
+  EXPECT_EQ(column(dataset, 0), (std::vector<float>{-1, -1, 1, 1}));
+}
+
+// Samples of other classes go, from both.
+TEST(Standardize, PreciseFeaturesFollowTheKeptClasses) {
+  Dataset dataset = table({{1}, {2}, {3}});
+  dataset.labels = {0, 1, 0};
+  dataset.classes = 2;
+  dataset.precise = {{.feature = 0, .values = {1, 2, 3}}};
+  EXPECT_EQ(keep_labels(dataset, {0}).precise[0].values, (std::vector<double>{1, 3}));
+}
+
 TEST(Standardize, RefusesWhatItCannot) {
   const Partition partition{.order = {0, 1, 2}, .offsets = {0, 3}, .train_end = {2}};
   Dataset numbers = table({{1}, {2}, {3}});

@@ -50,6 +50,12 @@ struct SamplePlaces {
   int64_t bytes = 0;  // of the memory
 };
 
+// A feature with numbers that float32 does not hold, in float64: it is centred, then rounded.
+struct PreciseFeature {
+  int64_t feature = 0;         // its place among the values of a sample
+  std::vector<double> values;  // [size]
+};
+
 struct Dataset {
   std::vector<int64_t> shape;  // of one sample: {1, 28, 28} (channels, height, width) or {d}
   Storage storage = Storage::kFloat;
@@ -64,6 +70,7 @@ struct Dataset {
   std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
   std::vector<std::string> group_names;
   int64_t test_begin = -1;  // from here on the source's own test samples stand; -1: it has none
+  std::vector<PreciseFeature> precise;  // by feature; for standardize() alone
   // What the source has and the samples lack, for the line at the start: "3 .bmp files".
   std::vector<std::string> unread;
 
