@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client_source.hpp"
+#include "file_signature.hpp"
 #include "hanse/base/error.hpp"
 #include "input_file.hpp"
 #include "token_storage.hpp"
@@ -46,6 +47,7 @@ class LeafFile final : public nlohmann::json_sax<json> {
   LeafFile(const std::string& path, const Visitor& visitor) : path_(path), visitor_(visitor) {
     const InputText text(path);
     if (text.view().empty()) throw InvalidArgument("the file is empty", path, "make it again");
+    require_text(text.view(), path, "JSON");
     json::sax_parse(text.view(), this);
     if (!found_data_) {
       throw InvalidArgument("there is no \"user_data\" with a user", path,

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "file_signature.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "input_file.hpp"
@@ -216,6 +217,7 @@ std::string_view strip(std::string_view line) {
 class RoleReader final : public TextReader {
  public:
   explicit RoleReader(const std::string& path) : path_(path), file_(path), text_(file_.view()) {
+    require_text(text_, path_, "plain text");
     check_encoding();
     find_speeches();
     if (speeches_.empty()) throw InvalidArgument("no role speaks", path_, kSpeechFormat);
