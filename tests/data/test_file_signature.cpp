@@ -73,5 +73,20 @@ TEST(FileSignature, TextsPass) {
   }
 }
 
+// Every reader of texts asks; a gzip file is unpacked, and what is in it is known.
+TEST(FileSignature, ReadersOfTextsName) {
+  const TempFolder folder;
+  const std::string wide = "\xFF\xFE" + in_utf16("a,label\n1,0\n", false);
+  const std::string path = folder.write("table.csv", wide);
+  const DataOptions options{.kind = "csv", .path = path};
+  expect_invalid([&] { read_csv(path, options); }, {"a text in UTF-16", path});
+  const std::string packed = folder.file("table.tar.gz");
+  const std::string tar = "a.csv"s + std::string(252, '\0') + "ustar\0"s;
+  const gzFile file = gzopen(packed.c_str(), "wb");
+  gzwrite(file, tar.data(), static_cast<unsigned>(tar.size()));
+  gzclose(file);
+  expect_invalid([&] { read_csv(packed, options); }, {"a tar archive", packed});
+}
+
 }  // namespace
 }  // namespace hanse

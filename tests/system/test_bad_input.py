@@ -289,6 +289,29 @@ class BadFiles(BadInput):
     def test_empty_table(self):
         self.refuse_csv("", "empty", places=ALONE)
 
+    def test_table_without_a_header(self):
+        flowers = "5.0,3.4,Iris-setosa\n5.0,3.5,Iris-virginica\n5.1,3.5,Iris-setosa\n"
+        for label in ("label", "", "Iris-setosa"):
+            self.refuse_csv(flowers, "table.csv:1", "looks like a sample", "x1,x2,label",
+                            arguments=[f"--data.label-column={label}"], places=ALONE)
+
+    def test_missing_label_and_missing_client(self):
+        self.refuse_csv("x,label\n1,0\n2,10\n3,NA\n", "table.csv:4", "column 'label'",
+                        "the label is missing: 'NA'", places=ALONE)
+        self.refuse_csv("x,site,label\n1,a,0\n2,null,1\n", "table.csv:3", "column 'site'",
+                        "the client is missing: 'null'", places=ALONE,
+                        arguments=["--data.client-column=site"])
+
+    def test_files_that_are_no_tables(self):
+        table = "a,b,label\n1,2,0\n"
+        for content, *parts in ((table.encode("utf-16"), "a text in UTF-16", "iconv"),
+                                (b"PK\x03\x04[Content_Types].xml xl/workbook.xml \x00",
+                                 "an Excel workbook", "save it as CSV"),
+                                (b"<!doctype html><p>Sign in", "a web page")):
+            table = self.write("table.csv", content)
+            self.refuse("table.csv", *parts, "hint", places=ALONE,
+                        changes={"data.kind": "csv", "data.path": table})
+
 
 class BadOutput(BadInput):
     def refuse_output(self, out, *parts, job=None):

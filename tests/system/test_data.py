@@ -267,6 +267,27 @@ class RoundTrip(DataCase):
                 self.assert_part(train, np.array(x[name], np.float32), y[name])
 
 
+    def test_csv_of_long_codes_and_times(self):
+        """A double would hold 3 of the 4 codes, and float32 one of the 40 times."""
+        codes = ["900000000000207008", "900000000000207009", "73211009", "44054006"]
+        times = 1700000000 + self.rng.permutation(40)
+        path = self.write("codes.csv", "t,site,label\n" + "".join(
+            f"{time},{'ab'[i // 20]},{codes[i % 4]}\n" for i, time in enumerate(times)))
+        job = self.data_job("csv", path, data__client_column="site", data__standardize="all",
+                            data__test_fraction=0, federation__partition="by-column")
+        clients, attributes = self.converted(job)
+        self.assertEqual(attributes["classes"], 4)
+        with h5py.File(self.path("out.h5")) as file:
+            names = [name.decode() for name in file["class_names"]]
+        self.assertEqual(names, sorted(codes, key=int))
+        exact = ((times - times.mean()) / times.std()).astype(np.float32)
+        labels = [names.index(codes[i % 4]) for i in range(40)]
+        for c, (train, _) in enumerate(clients):
+            own = slice(20 * c, 20 * c + 20)
+            np.testing.assert_allclose(np.ravel(train[0]), exact[own], rtol=1e-6)
+            self.assertEqual(list(train[1]), labels[own])
+        self.assertEqual(len(set(np.concatenate([np.ravel(train[0]) for train, _ in clients]))), 40)
+
     def test_hanse_file_of_h5py(self):
         path = self.path("own.h5")
         features = self.rng.random((9, 5), dtype=np.float32)

@@ -1,0 +1,102 @@
+#include "csv_cells.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/text.hpp"
+
+namespace hanse {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+// In small letters. What pandas and R take for missing, Weka's "?", MySQL's "\N" and the errors of
+// workbooks.
+constexpr std::array kMissing = {
+    "na"sv,      "n/a"sv,    "n.a."sv,    "<na>"sv,   "#n/a"sv,    "#n/a n/a"sv, "#na"sv,
+    "nan"sv,     "-nan"sv,   "+nan"sv,    "1.#ind"sv, "-1.#ind"sv, "1.#qnan"sv,  "-1.#qnan"sv,
+    "null"sv,    "<null>"sv, "(null)"sv,  "[null]"sv, "\\n"sv,     "?"sv,        "#null!"sv,
+    "#value!"sv, "#ref!"sv,  "#div/0!"sv, "#name?"sv, "#num!"sv,
+};
+constexpr std::array kPerhapsMissing = {
+    "none"sv,    "<none>"sv,  "nil"sv, "-"sv,   "--"sv, "---"sv,       "."sv,      ".."sv,
+    "missing"sv, "unknown"sv, "na"sv,  "nat"sv, "??"sv, "undefined"sv, "\u2013"sv, "\u2014"sv,
+};
+
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return small;
+}
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts,
+                             [&](std::string_view part) { return text.find(part) != text.npos; });
+}
+
+// The number that `text` is without all `part`, with `instead` in their place; empty: none.
+std::string repaired(std::string_view text, std::string_view part, std::string_view instead) {
+  std::string result(text);
+  for (std::size_t at = 0; (at = result.find(part, at)) != result.npos; at += instead.size()) {
+    result.replace(at, part.size(), instead);
+  }
+  return result != text && to_number(result) ? result : "";
+}
+
+}  // namespace
+
+Missing missing_mark(std::string_view text) {
+  if (text.size() > 9) return Missing::kNo;
+  const std::string small = in_small_letters(text);
+  const bool sure = text != "Na" && std::ranges::count(kMissing, small) > 0;  // sodium
+  if (sure || text == "NaT") return Missing::kYes;
+  return std::ranges::count(kPerhapsMissing, small) > 0 ? Missing::kPerhaps : Missing::kNo;
+}
+
+std::optional<double> to_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size() || code == std::errc::invalid_argument) return std::nullopt;
+  if (code == std::errc()) return value;
+  const bool tiny = has_any(text, {"e-", "E-"}) || text.starts_with("0.") ||
+                    text.starts_with("-0.") || text.starts_with('.') || text.starts_with("-.");
+  return tiny ? 0.0 : std::numeric_limits<double>::infinity();
+}
+
+std::string number_hint(std::string_view text) {
+  if (missing_mark(text) != Missing::kNo) return "fill it in or remove the row";
+  if (const auto number = repaired(text, "\u2212", "-"); !number.empty()) {
+    return fmt::format("its minus is that of Unicode: write {}", number);
+  }
+  for (const auto blank : {"\u00A0"sv, "\u202F"sv, "\u2009"sv, "\u200B"sv, "\uFEFF"sv, " "sv}) {
+    if (const auto number = repaired(text, blank, ""); !number.empty()) {
+      return fmt::format("there is a blank in it, perhaps one that is not seen: write {}", number);
+    }
+  }
+  if (text.find(',') != text.npos && text.find_first_not_of("+-0123456789.,eE") == text.npos) {
+    const auto number = repaired(text, ",", ".");
+    return "a number has a decimal point and no comma" + (number.empty() ? "" : ": " + number);
+  }
+  if (const auto number = repaired(text, "_", ""); !number.empty()) {
+    return fmt::format("write {}", number);
+  }
+  if (has_any(text, {"0x", "0X"})) return "write it in decimal digits";
+  return "only the client column and class labels may be text";
+}
+
+void require_utf8(std::string_view text, const std::string& where) {
+  if (is_utf8(text)) return;
+  throw InvalidArgument(fmt::format("'{}' is not UTF-8", text), where,
+                        "save the table as UTF-8, or: iconv -f LATIN1 -t UTF-8");
+}
+
+}  // namespace hanse

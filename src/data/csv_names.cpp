@@ -1,0 +1,169 @@
+#include "csv_names.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
+#include "whole_number.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr std::size_t kMostShown = 4;
+
+// What names have in common that differ by blanks, dots at the end, small letters or, of numbers,
+// the way they are written. Empty: a letter alone, which may well differ from its small one.
+std::string common_form(std::string_view name) {
+  std::string form;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    if (c == 0xC2 && name.substr(i).starts_with("\u00A0")) {
+      ++i;
+    } else if (c > ' ') {
+      form += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+  }
+  form.erase(form.find_last_not_of('.') + 1);
+  if (const auto whole = whole_number(form)) return *whole;
+  return form.size() > 1 ? form : "";
+}
+
+}  // namespace
+
+std::pair<int64_t, bool> CsvNames::number(const CsvField& field) {
+  const auto found = number_of_.find(field.text);
+  const bool is_new = found == number_of_.end();
+  const Missing missing =
+      is_new ? missing_mark(field.text) : names_[to_index(found->second)].missing;
+  if (missing == Missing::kYes && !field.quoted) {
+    throw InvalidArgument(
+        fmt::format("the {} is missing: '{}'", of_clients_ ? "client" : "label", field.text),
+        where(scanner_.line()),
+        fmt::format("fill it in or remove the row; \"{}\" in quotes is a name", field.text));
+  }
+  if (!is_new) return {found->second, false};
+  require_utf8(field.text, where(scanner_.line()));
+  const int64_t number = std::ssize(names_);
+  names_.push_back({field.text, scanner_.line(), field.quoted, missing});
+  number_of_.emplace(names_.back().text, number);
+  return {number, true};
+}
+
+void CsvNames::say_what_is_odd() const {
+  std::vector<std::string> marks, pairs;
+  std::unordered_map<std::string, const CsvName*> first_of;
+  for (const CsvName& name : names_) {
+    // Who puts "none" in quotes knows that it is a name.
+    if (name.missing == Missing::kYes || (name.missing == Missing::kPerhaps && !name.quoted)) {
+      marks.push_back(fmt::format("'{}'", name.text));
+    }
+    if (!of_clients_ && whole_number(name.text)) continue;  // labels are numbers by value
+    const std::string form = common_form(name.text);
+    const auto [first, is_new] = first_of.emplace(form, &name);
+    if (is_new || form.empty()) continue;
+    pairs.push_back(fmt::format("'{}' and '{}'", first->second->text, name.text));
+  }
+  const auto some = [](const std::vector<std::string>& all) {
+    const std::vector<std::string> first(
+        all.begin(), all.begin() + std::min(std::ssize(all), std::ptrdiff_t{kMostShown}));
+    return fmt::format("{}{}", fmt::join(first, ", "), all.size() > kMostShown ? ", ..." : "");
+  };
+  const char* what = of_clients_ ? "client" : "class";
+  if (!marks.empty()) {
+    notice(fmt::format("{}: {} names a {} as any text does", file_and_column(), some(marks), what));
+  }
+  if (!pairs.empty()) {
+    warning(
+        fmt::format("{}: {}, alike but for blanks, dots, small letters or zeros, are each a {} "
+                    "of its own",
+                    file_and_column(), some(pairs), what));
+  }
+}
+
+std::string CsvNames::file_and_column() const {
+  return fmt::format("{}, {}", scanner_.file(), place_);
+}
+
+std::string CsvNames::where(int64_t line) const {
+  return fmt::format("{}:{}, {}", scanner_.file(), line, place_);
+}
+
+namespace {
+
+bool is_word(const CsvName& name) { return !whole_number(name.text); }
+
+// Of a class, in the order of classes.
+struct ClassKey {
+  // Where words are classes as well, a number is a name: two ways to write it are two classes.
+  ClassKey(const CsvName& name, bool are_mixed) {
+    auto whole = whole_number(name.text);
+    is_word = !whole;
+    if (whole) number = std::move(*whole);
+    if (is_word || are_mixed) text = name.text;
+  }
+
+  bool operator<(const ClassKey& other) const {
+    if (is_word != other.is_word) return other.is_word;
+    if (number != other.number) return less_whole(number, other.number);
+    return text < other.text;
+  }
+
+  bool is_word;
+  std::string number, text;
+};
+
+// Whole numbers and words are there. Do the words belong to the classes?
+void check_mixture(const CsvNames& names) {
+  const int64_t words = std::ranges::count_if(names.all(), is_word);
+  const int64_t numbers = std::ssize(names.all()) - words;
+  // In a table whose numbers stand in quotes as well, those of a word say nothing.
+  const bool all_quoted =
+      std::ranges::all_of(names.all(), [](const CsvName& name) { return name.quoted; });
+  const std::string hint = all_quoted ? "correct it or remove the row"
+                                      : "correct it or remove the row; in quotes it is a class";
+  const CsvName* word = nullptr;
+  for (const CsvName& name : names.all()) {
+    if (!is_word(name)) continue;
+    if (!word) word = &name;
+    if (name.missing == Missing::kNo || (name.quoted && !all_quoted)) continue;
+    throw InvalidArgument(
+        fmt::format("the label is missing: '{}', among {} whole numbers", name.text, numbers),
+        names.where(name), hint);
+  }
+  if (words == 1 && numbers > 1 && (all_quoted || !word->quoted)) {
+    throw InvalidArgument(
+        fmt::format("label '{}' is no number, and the {} others are", word->text, numbers),
+        names.where(*word), hint);
+  }
+  warning(
+      fmt::format("{}: {} of the classes are numbers and {} are none ('{}'); the numbers come "
+                  "first",
+                  names.file_and_column(), numbers, words, word->text));
+}
+
+}  // namespace
+
+void number_classes(const CsvNames& names, Dataset& dataset) {
+  const auto words = std::ranges::count_if(names.all(), is_word);
+  const bool are_mixed = words > 0 && words < std::ssize(names.all());
+  if (are_mixed) check_mixture(names);
+  std::map<ClassKey, int32_t> class_of;
+  std::vector<const int32_t*> class_by_name;
+  for (const CsvName& name : names.all()) {
+    class_by_name.push_back(&class_of[ClassKey(name, are_mixed)]);
+  }
+  for (auto& [key, number] : class_of) {
+    number = static_cast<int32_t>(dataset.classes++);
+    dataset.class_names.push_back(key.text.empty() ? key.number : key.text);
+  }
+  dataset.class_names = without_numbers(std::move(dataset.class_names));
+  for (int32_t& label : dataset.labels) label = *class_by_name[static_cast<std::size_t>(label)];
+}
+
+}  // namespace hanse

@@ -1,0 +1,62 @@
+// The distinct texts of a column of names: of clients, or of classes.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "csv_cells.hpp"
+#include "csv_scanner.hpp"
+#include "hanse/data/dataset.hpp"
+
+namespace hanse {
+
+// Where a name appeared first.
+struct CsvName {
+  std::string text;
+  int64_t line = 0;
+  bool quoted = false;
+  Missing missing = Missing::kNo;
+};
+
+class CsvNames {
+ public:
+  // `place` ends what says where: "column 'site'". The scanner outlives it.
+  CsvNames(const CsvScanner& scanner, bool of_clients, std::string place)
+      : scanner_(scanner), of_clients_(of_clients), place_(std::move(place)) {}
+
+  // The number of a field's name, by first appearance, and whether it is new. Throws
+  // InvalidArgument: it is missing, or not UTF-8.
+  std::pair<int64_t, bool> number(const CsvField& field);
+
+  const std::deque<CsvName>& all() const { return names_; }
+
+  // Says what is odd and allowed: marks of missing values that are names, names that differ by
+  // little.
+  void say_what_is_odd() const;
+
+  std::string file_and_column() const;
+  std::string where(const CsvName& name) const { return where(name.line); }
+
+ private:
+  std::string where(int64_t line) const;
+
+  const CsvScanner& scanner_;
+  bool of_clients_;  // or of classes
+  std::string place_;
+  std::deque<CsvName> names_;  // which stay in place
+  std::unordered_map<std::string_view, int64_t> number_of_;
+};
+
+// Numbers the classes whose labels `names` has, and names them, in sorted order: whole numbers by
+// value, so that labels 0..n-1 keep their numbers, and behind them the others by their bytes. The
+// dataset's labels are numbers of names and become those of classes. Says when there are both.
+// Throws InvalidArgument: among whole numbers stands a mark of a missing label, or one word alone,
+// which is taken for a mistake.
+void number_classes(const CsvNames& names, Dataset& dataset);
+
+}  // namespace hanse
