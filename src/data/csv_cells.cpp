@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -72,22 +73,26 @@ std::optional<double> to_number(std::string_view text) {
   return tiny ? 0.0 : std::numeric_limits<double>::infinity();
 }
 
+std::string meant_number(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kRepairs[] = {
+      {"\u2212", "-"}, {"\u00A0", ""}, {"\u202F", ""}, {"\u2009", ""}, {"\u200B", ""},
+      {"\uFEFF", ""},  {" ", ""},      {"_", ""},      {",", "."},
+  };
+  for (const auto& [part, instead] : kRepairs) {
+    std::string number = repaired(text, part, instead);
+    if (!number.empty()) return number;
+  }
+  return "";
+}
+
 std::string number_hint(std::string_view text) {
   if (missing_mark(text) != Missing::kNo) return "fill it in or remove the row";
-  if (const auto number = repaired(text, "\u2212", "-"); !number.empty()) {
-    return fmt::format("its minus is that of Unicode: write {}", number);
-  }
-  for (const auto blank : {"\u00A0"sv, "\u202F"sv, "\u2009"sv, "\u200B"sv, "\uFEFF"sv, " "sv}) {
-    if (const auto number = repaired(text, blank, ""); !number.empty()) {
-      return fmt::format("there is a blank in it, perhaps one that is not seen: write {}", number);
-    }
-  }
+  const std::string number = meant_number(text);
   if (text.find(',') != text.npos && text.find_first_not_of("+-0123456789.,eE") == text.npos) {
-    const auto number = repaired(text, ",", ".");
     return "a number has a decimal point and no comma" + (number.empty() ? "" : ": " + number);
   }
-  if (const auto number = repaired(text, "_", ""); !number.empty()) {
-    return fmt::format("write {}", number);
+  if (!number.empty()) {
+    return fmt::format("a character in it, seen or not, is none of a number: write {}", number);
   }
   if (has_any(text, {"0x", "0X"})) return "write it in decimal digits";
   return "only the client column and class labels may be text";

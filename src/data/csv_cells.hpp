@@ -18,8 +18,11 @@ Missing missing_mark(std::string_view text);
 // A decimal number, infinity where it is beyond the doubles; none: it is no number.
 std::optional<double> to_number(std::string_view text);
 
-// What to do about a text that is no number and should be: a decimal comma, a minus or blanks that
-// are none of ASCII, other ways to write a number.
+// The number that a text is but for the minus or blanks of Unicode, blanks, "_" or a decimal comma;
+// empty: it is none.
+std::string meant_number(std::string_view text);
+
+// What to do about a text that is no number and should be.
 std::string number_hint(std::string_view text);
 
 // Throws InvalidArgument: the text is not UTF-8.

@@ -30,7 +30,9 @@ std::string common_form(std::string_view name) {
     }
   }
   form.erase(form.find_last_not_of('.') + 1);
-  if (const auto whole = whole_number(form)) return *whole;
+  if (form.find_first_of("0123456789") < 3) {  // behind a sign and a point
+    if (const auto whole = whole_number(form)) return *whole;
+  }
   return form.size() > 1 ? form : "";
 }
 
@@ -58,6 +60,7 @@ std::pair<int64_t, bool> CsvNames::number(const CsvField& field) {
 void CsvNames::say_what_is_odd() const {
   std::vector<std::string> marks, pairs;
   std::unordered_map<std::string, const CsvName*> first_of;
+  first_of.reserve(names_.size());
   for (const CsvName& name : names_) {
     // Who puts "none" in quotes knows that it is a name.
     if (name.missing == Missing::kYes || (name.missing == Missing::kPerhaps && !name.quoted)) {
@@ -131,7 +134,12 @@ void check_mixture(const CsvNames& names) {
   for (const CsvName& name : names.all()) {
     if (!is_word(name)) continue;
     if (!word) word = &name;
-    if (name.missing == Missing::kNo || (name.quoted && !all_quoted)) continue;
+    if (name.quoted && !all_quoted) continue;
+    if (!meant_number(name.text).empty()) {
+      throw InvalidArgument(fmt::format("label '{}' is no number as it is written", name.text),
+                            names.where(name), number_hint(name.text));
+    }
+    if (name.missing == Missing::kNo) continue;
     throw InvalidArgument(
         fmt::format("the label is missing: '{}', among {} whole numbers", name.text, numbers),
         names.where(name), hint);

@@ -266,7 +266,7 @@ TEST_F(CsvTest, HintsForTextsThatLookLikeNumbers) {
   for (const auto& [text, hint] : std::vector<std::pair<std::string, std::string>>{
            {"\"1,5\"", "no comma: 1.5"},
            {"\u22125", "write -5"},
-           {"5\u00A0", "a blank in it, perhaps one that is not seen: write 5"},
+           {"5\u00A0", "a character in it, seen or not, is none of a number: write 5"},
            {"1\u202F000", "write 1000"},
            {"1_000", "write 1000"},
            {"0x10", "in decimal digits"},
