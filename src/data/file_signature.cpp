@@ -22,9 +22,9 @@ struct FileFormat {
   std::string hint;  // {0}: what is wanted, {1}: the path
 };
 
-const char* const kSave = "save it as {0} in UTF-8";
-const char* const kUnpack = "unpack it, and name the file that is in it";
-const char* const kPage = "fetch the file itself: this may be a login, an error or a preview";
+constexpr const char* kSave = "save it as {0} in UTF-8";
+constexpr const char* kUnpack = "unpack it, and name the file that is in it";
+constexpr const char* kPage = "fetch the file itself: this may be a login, an error or a preview";
 
 struct Signature {
   std::size_t at;
