@@ -1,8 +1,11 @@
 #include "picture.hpp"
 
 #include <algorithm>
+#include <csetjmp>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <span>
 
 #include <fmt/format.h>
 #include <png.h>
@@ -36,6 +39,91 @@ void make_room(Picture& picture, int64_t most_pixels, const std::string& path) {
   picture.pixels.resize(to_index(pixels * picture.channels));
 }
 
+// A PNG file in memory. libpng says by a jump that it fails: what it does runs in `guarded`.
+class PngFile {
+ public:
+  PngFile(std::span<const uint8_t> bytes, const std::string& path) : left_(bytes), path_(path) {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
+    if (png_) info_ = png_create_info_struct(png_);
+    if (!info_) throw IoError("libpng does not start: no memory", path);
+    png_set_read_fn(png_, this, read_bytes);
+  }
+  ~PngFile() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngFile(const PngFile&) = delete;
+  PngFile& operator=(const PngFile&) = delete;
+
+  // Passes over all that may change colours: gAMA, cHRM, sRGB, iCCP.
+  void read_header() {
+    guarded([this] {
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+      png_read_info(png_, info_);
+    });
+  }
+  int64_t width() const { return png_get_image_width(png_, info_); }
+  int64_t height() const { return png_get_image_height(png_, info_); }
+  int bits() const { return png_get_bit_depth(png_, info_); }
+  int colours() const { return png_get_color_type(png_, info_); }
+
+  // Into [height, width, channels] bytes: the upper eight bits of sixteen, no transparency.
+  void read_pixels(std::vector<uint8_t>& pixels) {
+    std::vector<png_bytep> rows;
+    const std::size_t row_bytes = pixels.size() / to_index(height());
+    for (std::size_t at = 0; at < pixels.size(); at += row_bytes) rows.push_back(&pixels[at]);
+    guarded([&] {
+      if (bits() == 16) png_set_strip_16(png_);
+      if (colours() == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
+      if (colours() == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png_);
+      png_set_strip_alpha(png_);
+      png_set_interlace_handling(png_);
+      png_read_update_info(png_, info_);
+      if (png_get_rowbytes(png_, info_) != row_bytes) png_error(png_, "rows of another length");
+      png_read_image(png_, rows.data());
+    });
+  }
+
+ private:
+  // No object with a destructor may be made in a step, for a jump would pass over it.
+  template <class Step>
+  void guarded(const Step& step) {
+    if (setjmp(png_jmpbuf(png_))) throw damaged_picture(path_, error_);
+    step();
+  }
+  static void on_error(png_structp png, png_const_charp text) {
+    static_cast<PngFile*>(png_get_error_ptr(png))->error_ = text;
+    png_longjmp(png, 1);
+  }
+  static void on_warning(png_structp, png_const_charp) {}
+  static void read_bytes(png_structp png, png_bytep out, std::size_t count) {
+    auto& left = static_cast<PngFile*>(png_get_io_ptr(png))->left_;
+    if (count > left.size()) png_error(png, "the file ends too early");
+    std::memcpy(out, left.data(), count);
+    left = left.subspan(count);
+  }
+
+  std::span<const uint8_t> left_;
+  const std::string& path_;
+  std::string error_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+// What Pillow makes of inks: JPEG stores 255 less each of them. [pixels, 4] -> [pixels, 3].
+void mix_inks(const std::vector<uint8_t>& inks, std::vector<uint8_t>& colours) {
+  for (std::size_t p = 0; 4 * p < inks.size(); ++p) {
+    const int light = inks[4 * p + 3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      const int product = (255 - inks[4 * p + c]) * light + 128;  // divided by 255 and rounded:
+      colours[3 * p + c] = static_cast<uint8_t>(light - ((product + (product >> 8)) >> 8));
+    }
+  }
+}
+
+// libjpeg says so of what no pixel depends on, and many cameras write.
+bool is_harmless(const std::string& warning) {
+  return warning.find("extraneous bytes before marker 0xd9") != std::string::npos ||
+         warning.find("unknown JFIF revision") != std::string::npos;
+}
+
 }  // namespace
 
 PictureReader::PictureReader() : jpeg_(tjInitDecompress()) {
@@ -60,55 +148,54 @@ void PictureReader::read_file(const std::string& path) {
 }
 
 void PictureReader::read_png(const std::string& path) {
-  png_image image{.version = PNG_IMAGE_VERSION};
-  const std::unique_ptr<png_image, void (*)(png_image*)> frees(&image, png_image_free);
-  if (!png_image_begin_read_from_memory(&image, file_.data(), file_.size())) {
-    throw damaged_picture(path, image.message);
+  PngFile file(file_, path);
+  file.read_header();
+  const bool is_colour = file.colours() & PNG_COLOR_MASK_COLOR;
+  if (file.colours() == PNG_COLOR_TYPE_GRAY && file.bits() == 16) {
+    throw InvalidArgument("the picture is grey with 16 bits a pixel", path,
+                          "write it with 8 bits: which of the 16 count depends on the data");
   }
-  if (image.format & PNG_FORMAT_FLAG_LINEAR) {
-    throw InvalidArgument("the picture has 16 bits a channel", path, "write it with 8 bits");
-  }
-  const bool is_colour = image.format & PNG_FORMAT_FLAG_COLOR;
-  const bool has_alpha = image.format & PNG_FORMAT_FLAG_ALPHA;
-  picture_ = {.height = image.height,
-              .width = image.width,
+  picture_ = {.height = file.height(),
+              .width = file.width(),
               .channels = is_colour ? 3 : 1,
               .pixels = std::move(picture_.pixels)};
-  const auto file_bytes = static_cast<int64_t>(file_.size());
-  make_room(picture_, kMostPngBytes * 8 * file_bytes, path);  // a bit a pixel
-  image.format = is_colour ? (has_alpha ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB)
-                           : (has_alpha ? PNG_FORMAT_GA : PNG_FORMAT_GRAY);
-  const auto channels = to_index(picture_.channels);
-  const std::size_t pixels = picture_.pixels.size() / channels;
-  if (has_alpha) unpacked_.resize(pixels * (channels + 1));
-  if (!png_image_finish_read(&image, nullptr, (has_alpha ? unpacked_ : picture_.pixels).data(), 0,
-                             nullptr)) {
-    throw damaged_picture(path, image.message);
-  }
-  if (!has_alpha) return;
-  for (std::size_t p = 0; p < pixels; ++p) {
-    std::copy_n(&unpacked_[p * (channels + 1)], channels, &picture_.pixels[p * channels]);
-  }
+  make_room(picture_, kMostPngBytes * 8 * std::ssize(file_), path);  // a bit a pixel
+  file.read_pixels(picture_.pixels);
 }
 
 void PictureReader::read_jpeg(const std::string& path) {
   const auto bytes = static_cast<unsigned long>(file_.size());
   int width = 0, height = 0, sampling = 0, colours = 0;
-  const auto check = [&](int status) {
-    if (status != 0) throw damaged_picture(path, tjGetErrorStr2(jpeg_));
+  const auto complaint = [&](int status) {
+    return status == 0 ? std::string() : std::string(tjGetErrorStr2(jpeg_));
   };
-  check(tjDecompressHeader3(jpeg_, file_.data(), bytes, &width, &height, &sampling, &colours));
-  if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
-    throw InvalidArgument("the picture has the colours of inks (CMYK)", path, "write it as RGB");
-  }
+  const std::string of_header = complaint(
+      tjDecompressHeader3(jpeg_, file_.data(), bytes, &width, &height, &sampling, &colours));
+  if (!of_header.empty() && !is_harmless(of_header)) throw damaged_picture(path, of_header);
   const bool is_grey = colours == TJCS_GRAY;
+  const bool has_inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
   picture_ = {.height = height,
               .width = width,
               .channels = is_grey ? 1 : 3,
               .pixels = std::move(picture_.pixels)};
   make_room(picture_, kMostJpegPixels * static_cast<int64_t>(bytes), path);
-  check(tjDecompress2(jpeg_, file_.data(), bytes, picture_.pixels.data(), width, 0, height,
-                      is_grey ? TJPF_GRAY : TJPF_RGB, TJFLAG_LIMITSCANS));
+  if (has_inks) inks_.resize(picture_.pixels.size() / 3 * 4);
+  const auto decode = [&](int flags) {
+    return complaint(tjDecompress2(jpeg_, file_.data(), bytes,
+                                   has_inks ? inks_.data() : picture_.pixels.data(), width, 0,
+                                   height,
+                                   is_grey    ? TJPF_GRAY
+                                   : has_inks ? TJPF_CMYK
+                                              : TJPF_RGB,
+                                   TJFLAG_LIMITSCANS | flags));
+  };
+  // The last warning is known, or the first one: a harmless one that is both is the only one.
+  const std::string last = decode(0);
+  if (!last.empty() &&
+      (!is_harmless(last) || decode(TJFLAG_STOPONWARNING) != last || decode(0) != last)) {
+    throw damaged_picture(path, last);
+  }
+  if (has_inks) mix_inks(inks_, picture_.pixels);
 }
 
 const Picture& PictureReader::read(const std::string& path) {

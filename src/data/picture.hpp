@@ -20,10 +20,12 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
 
-  // Decodes a file, which its first bytes say to be PNG or JPEG. A palette becomes colour, and
-  // transparency goes: the pixels are those of torchvision's loader, but grey stays grey. The
-  // result is the reader's until the next call. Throws InvalidArgument: neither format, damaged or
-  // cut, 16 bits a channel, inks (CMYK), more pixels than the file can hold.
+  // Decodes a file, which its first bytes say to be PNG or JPEG. The pixels are those of Pillow's
+  // convert("RGB"), which is torchvision's loader, but grey stays grey: a palette and inks (CMYK)
+  // become colour, transparency goes, of 16 bits a channel the upper 8 stay, and neither colour
+  // spaces (gAMA, sRGB, iCCP) nor the orientation in EXIF change anything. The result is the
+  // reader's until the next call. Throws InvalidArgument: neither format, damaged or cut, grey of
+  // 16 bits (which Pillow cuts at 255), more pixels than the file can hold.
   const Picture& read(const std::string& path);
 
  private:
@@ -33,7 +35,7 @@ class PictureReader {
 
   void* jpeg_;  // tjhandle
   std::vector<uint8_t> file_;
-  std::vector<uint8_t> unpacked_;  // PNG with transparency
+  std::vector<uint8_t> inks_;  // [height, width, 4] of a JPEG
   Picture picture_;
 };
 

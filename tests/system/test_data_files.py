@@ -1,7 +1,9 @@
 """Pictures, CIFAR's files and NumPy's arrays, written by Pillow and NumPy; the common test set."""
 
 import os
+import struct
 import unittest
+import zlib
 
 import hanse
 from test_data import DataCase
@@ -9,7 +11,7 @@ from test_data import DataCase
 try:
     import h5py
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageCms
 except ImportError:
     Image = None
 
@@ -49,17 +51,47 @@ class Pictures(FilesCase):
     def write_folder(self):
         """Every way in which colours are stored; {label: pictures as Pillow sees them}."""
         found = {0: [], 1: []}
-        for name, label, image, options in [
+        turned = Image.Exif()
+        turned[0x112] = 6  # an orientation, which convert does not apply
+        for name, label, image, options, *change in [
                 ("a/1.png", 0, Image.fromarray(self.pixels(9, 13)), {}),
                 ("a/2.jpg", 0, Image.fromarray(self.pixels(9, 13)), {"quality": 90}),
                 ("a/deep/3.PNG", 0, Image.fromarray(self.pixels(9, 13, 4), "RGBA"), {}),
                 ("b/4.jpeg", 1, Image.fromarray(self.pixels(9, 13)), {"progressive": True}),
                 ("b/5.png", 1, Image.fromarray(self.pixels(9, 13)).quantize(16), {}),
-                ("b/6.png", 1, Image.fromarray(self.pixels(9, 13)), {"optimize": True})]:
+                ("b/6.png", 1, Image.fromarray(self.pixels(9, 13)), {"optimize": True}),
+                ("b/7.jpg", 1, Image.fromarray(self.pixels(9, 13, 4), "CMYK"), {}),
+                ("b/7a.jpg", 1, Image.fromarray(self.pixels(9, 13, 4), "CMYK"), {}, self.as_ycck),
+                ("b/7b.jpg", 1, Image.fromarray(self.pixels(9, 13)), {}, self.with_junk),
+                ("b/7c.jpg", 1, Image.fromarray(self.pixels(9, 13)), {"progressive": True},
+                 self.with_junk),
+                ("b/7d.jpg", 1, Image.fromarray(self.pixels(9, 13)), {}, self.of_odd_revision),
+                ("b/8.jpg", 1, Image.fromarray(self.pixels(9, 13)), {"exif": turned}),
+                ("b/9.png", 1, Image.fromarray(self.pixels(9, 13)), {"format": "JPEG"})]:
             path = self.save(f"pictures/{name}", image, **options)
+            if change:
+                with open(path, "rb") as file:
+                    content = file.read()
+                self.write(f"pictures/{name}", change[0](content))
             found[label].append(np.array(Image.open(path).convert("RGB")))
         self.write("pictures/a/notes.txt", "no picture")
         return self.path("pictures"), found
+
+    @staticmethod
+    def as_ycck(jpeg):
+        """Inks of which the first three are stored as a brightness and two colours."""
+        place = jpeg.index(b"Adobe") + 11
+        return jpeg[:place] + b"\2" + jpeg[place + 1:]
+
+    @staticmethod
+    def with_junk(jpeg):
+        """Bytes in front of the end, of which libjpeg warns."""
+        return jpeg[:-2] + bytes(5) + jpeg[-2:]
+
+    @staticmethod
+    def of_odd_revision(jpeg):
+        place = jpeg.index(b"JFIF\0") + 5
+        return jpeg[:place] + b"\0" + jpeg[place + 1:]
 
     @staticmethod
     def planes(pictures):
@@ -72,13 +104,13 @@ class Pictures(FilesCase):
         self.assertEqual(samples, self.planes(found))
         self.assertEqual((attributes["classes"], attributes["encoding"]), (2, b"byte/255"))
         with h5py.File(self.path("out.h5")) as file:
-            self.assertEqual(file["features"].shape, (6, 3, 9, 13))
+            self.assertEqual(file["features"].shape, (13, 3, 9, 13))
             self.assertEqual([name.decode() for name in file["class_names"]], ["a", "b"])
 
     def test_scaled_as_torchvision_does(self):
         folder, _ = self.write_folder()
-        self.save("pictures/b/7.png", Image.fromarray(self.pixels(31, 5)))
-        self.save("pictures/b/8.png", Image.fromarray(self.pixels(4, 40, 1), "L"))
+        self.save("pictures/b/10.png", Image.fromarray(self.pixels(31, 5)))
+        self.save("pictures/b/11.png", Image.fromarray(self.pixels(4, 40, 1), "L"))
         for mode, shape in [("RGB", (3, 7, 8)), ("L", (1, 20, 3)), ("RGB", (3, 9, 13))]:
             expected = {0: [], 1: []}
             for base, _, names in os.walk(folder):
@@ -103,34 +135,101 @@ class Pictures(FilesCase):
         def refuse(name, *parts):
             self.refuse(job, name, *parts)
             os.remove(os.path.join(folder, name))
-        self.save("pictures/b/7.png", Image.fromarray(self.pixels(9, 13, 1), "L"))
-        refuse("b/7.png", "9 x 13 pixels in grey", "9 x 13 pixels in colour", "data.shape = 3,9,13")
-        self.save("pictures/b/7.png", Image.fromarray(self.pixels(9, 12)))
-        refuse("b/7.png", "9 x 12 pixels", "data.shape = 3,9,13")
-        good = self.save("pictures/b/7.jpg", Image.fromarray(self.pixels(9, 13)))
+        self.save("pictures/b/bad.png", Image.fromarray(self.pixels(9, 13, 1), "L"))
+        refuse("b/bad.png", "9 x 13 pixels in grey", "9 x 13 pixels in colour",
+               "data.shape = 3,9,13")
+        self.save("pictures/b/bad.png", Image.fromarray(self.pixels(9, 12)))
+        refuse("b/bad.png", "9 x 12 pixels", "data.shape = 3,9,13")
+        good = self.save("pictures/b/bad.jpg", Image.fromarray(self.pixels(9, 13)))
         with open(good, "rb") as file:
             whole = file.read()
         for size in (0, 3, len(whole) // 2, len(whole) - 40):
-            self.write("pictures/b/7.jpg", whole[:size])
-            refuse("b/7.jpg")
+            self.write("pictures/b/bad.jpg", whole[:size])
+            refuse("b/bad.jpg")
         with open(os.path.join(folder, "a/1.png"), "rb") as file:
             png = file.read()
         for size in (20, len(png) // 2):
-            self.write("pictures/b/7.png", png[:size])
-            refuse("b/7.png", "damaged picture")
+            self.write("pictures/b/bad.png", png[:size])
+            refuse("b/bad.png", "damaged picture")
         huge = bytearray(png)
         huge[16:20] = (2_000_000_000).to_bytes(4, "big")
-        self.write("pictures/b/7.png", bytes(huge))
-        refuse("b/7.png", "damaged picture")
-        self.save("pictures/b/7.jpg", Image.fromarray(self.pixels(9, 13, 4), "CMYK"))
-        refuse("b/7.jpg", "CMYK")
+        self.write("pictures/b/bad.png", bytes(huge))
+        refuse("b/bad.png", "damaged picture")
         sixteen = Image.fromarray(np.zeros((9, 13), np.uint16))
-        self.save("pictures/b/7.png", sixteen)
-        refuse("b/7.png", "16 bits")
+        self.save("pictures/b/bad.png", sixteen)
+        refuse("b/bad.png", "grey with 16 bits")
+        self.write("pictures/b/bad.png", b"BM" + bytes(80))
+        refuse("b/bad.png", "neither PNG nor JPEG")
         self.write("pictures/c/readme.txt", "")
         self.refuse(job, "pictures/c", "no picture")
         self.refuse(self.data_job("images", self.path("pictures/a/deep")), "no folder of a class")
         self.refuse(self.data_job("images", folder, data__shape="2,9,13"), "data.shape")
+
+
+class PngColours(FilesCase):
+    """Every way in which PNG stores colours, with every chunk that may change them, is read as
+    Pillow's convert does."""
+    PASSES = {0: [(0, 0, 1, 1)],  # first row, first column, steps; 1: Adam7
+              1: [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2),
+                  (0, 1, 2, 2), (1, 0, 2, 1)]}
+    CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of a colour type
+
+    @staticmethod
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + \
+            struct.pack(">I", zlib.crc32(name + content))
+
+    def colour_chunks(self):
+        profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+        gammas = {f"gamma-{g}": self.chunk(b"gAMA", struct.pack(">I", g))
+                  for g in (45455, 55556, 100000, 220000)}
+        white = self.chunk(b"cHRM", struct.pack(">8I", 31270, 32900, 64000, 33000, 30000, 60000,
+                                                15000, 6000))
+        return {"plain": b"", **gammas, "srgb": self.chunk(b"sRGB", b"\0"),
+                "chrm": white + gammas["gamma-55556"],
+                "iccp": self.chunk(b"iCCP", b"icc\0\0" + zlib.compress(profile))}
+
+    def png(self, kind, bits, interlace, chunks):
+        height, width, channels = 11, 13, self.CHANNELS[kind]
+        values = self.rng.integers(0, 2**bits, (height, width, channels))
+        data = b""
+        for top, left, down, right in self.PASSES[interlace]:
+            for row in values[top::down, left::right]:
+                octets = row.astype(">u2").view(np.uint8).reshape(-1, 2)
+                wanted = np.unpackbits(octets, axis=1)[:, 16 - bits:]
+                data += b"\0" + np.packbits(wanted.ravel()).tobytes()
+        palette = self.rng.integers(0, 256, 3 * 2**min(bits, 8), dtype=np.uint8).tobytes()
+        return (b"\x89PNG\r\n\x1a\n"
+                + self.chunk(b"IHDR", struct.pack(">2I5B", width, height, bits, kind, 0, 0,
+                                                  interlace))
+                + chunks[0] + (self.chunk(b"PLTE", palette) if kind == 3 else b"") + chunks[1]
+                + self.chunk(b"IDAT", zlib.compress(data)) + self.chunk(b"IEND", b""))
+
+    def check(self, mode, kinds):
+        """A class for each way, with one picture."""
+        clear = {0: b"\0\1", 2: b"\0\1\0\2\0\3", 3: b"\0\x80"}
+        expected = []
+        for kind, bits in kinds:
+            for interlace in (0, 1):
+                ways = {name: (own, b"") for name, own in self.colour_chunks().items()}
+                if kind in clear:
+                    ways["clear"] = (b"", self.chunk(b"tRNS", clear[kind]))
+                for name, chunks in ways.items():
+                    folder = f"png/{kind}-{bits:02}-{interlace}-{name}"
+                    os.makedirs(self.path(folder))
+                    path = self.write(f"{folder}/1.png", self.png(kind, bits, interlace, chunks))
+                    pixels = np.array(Image.open(path).convert(mode)).reshape(11, 13, -1)
+                    expected.append((folder, pixels.transpose(2, 0, 1).tobytes()))
+        samples, _ = self.everything("images", self.path("png"))
+        self.assertEqual(len(samples), len(expected))
+        for label, (folder, pixels) in enumerate(sorted(expected)):
+            self.assertEqual(samples[label], [pixels], folder)
+
+    def test_grey(self):
+        self.check("L", [(0, 1), (0, 2), (0, 4), (0, 8), (4, 8), (4, 16)])
+
+    def test_colour(self):
+        self.check("RGB", [(2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8), (6, 8), (6, 16)])
 
 
 class CommonTest(FilesCase):
