@@ -63,7 +63,8 @@ std::vector<int32_t> take_common_labels(const DataOptions& data, Dataset& datase
   if (begin < 0 || begin == dataset.size()) {
     throw InvalidArgument(
         "the data have no test samples of their own", "evaluate.test",
-        "idx has its t10k files, images a folder test/, cifar test_batch.bin or test.bin");
+        "idx has its t10k files, images a folder test/ (val/ is not read), cifar test_batch.bin "
+        "or test.bin");
   }
   if (begin == 0) {
     throw InvalidArgument("the data have test samples alone", "evaluate.test", "use own");

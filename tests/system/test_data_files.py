@@ -1,6 +1,7 @@
 """Pictures, CIFAR's files and NumPy's arrays, written by Pillow and NumPy; the common test set."""
 
 import os
+import shutil
 import struct
 import unittest
 import zlib
@@ -160,6 +161,8 @@ class Pictures(FilesCase):
         refuse("b/bad.png", "grey with 16 bits")
         self.write("pictures/b/bad.png", b"BM" + bytes(80))
         refuse("b/bad.png", "neither PNG nor JPEG")
+        os.symlink("nowhere.png", self.path("pictures/b/bad.png"))
+        refuse("b/bad.png", "cannot open file")
         self.write("pictures/c/readme.txt", "")
         self.refuse(job, "pictures/c", "no picture")
         self.refuse(self.data_job("images", self.path("pictures/a/deep")), "no folder of a class")
@@ -230,6 +233,25 @@ class PngColours(FilesCase):
 
     def test_colour(self):
         self.check("RGB", [(2, 8), (2, 16), (3, 1), (3, 2), (3, 4), (3, 8), (6, 8), (6, 16)])
+
+
+class NotRead(FilesCase):
+    """What a folder has beside its pictures is said at the start, and is no data."""
+
+    def test_the_line_at_the_start(self):
+        for name in ("Train/cat/1.png", "Train/cat/2.png", "Train/dog/3.png", "TEST/dog/4.png",
+                     "val/dog/5.png", "Train/.ipynb_checkpoints/1.png", "Train/dog/._3.png"):
+            self.save(f"pets/{name}", Image.fromarray(self.pixels(4, 4, 1), "L"))
+        self.save("pets/Train/cat/5.bmp", Image.fromarray(self.pixels(4, 4, 1), "L"))
+        job = self.data_job("images", self.path("pets"), federation__clients=2)
+        process = self.hanse("run", job, f"--run.out={self.path('run')}",
+                             "--evaluate.test=common", "--data.test-fraction=0")
+        self.assertIn("data: 4 samples of 2 clients, 2 classes: cat, dog; not read: 1 .bmp file, "
+                      "1 hidden file, 1 hidden folder, 1 picture in val", process.stderr())
+        self.assertIn("1 test sample", process.stderr())
+        shutil.rmtree(self.path("pets/TEST"))
+        self.refuse(self.data_job("images", self.path("pets"), evaluate__test="common"),
+                    "no test samples of their own", "val")
 
 
 class CommonTest(FilesCase):
