@@ -1,13 +1,13 @@
 // The IDX files of MNIST and its relatives; data/README.md has the grammar.
 #include <algorithm>
-#include <filesystem>
-#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/dataset.hpp"
+#include "idx_folder.hpp"
 #include "input_file.hpp"
 
 namespace hanse {
@@ -36,10 +36,13 @@ void check_magic(InputFile& file, uint32_t expected) {
   const uint32_t magic = read_word(file, "magic");
   if (magic == expected) return;
   const bool swapped = magic == kImagesMagic || magic == kLabelsMagic;
+  const bool is_idx = magic >> 16 == 0 && magic >> 8 >= 0x8 && magic >> 8 <= 0xE;
   throw InvalidArgument(
       fmt::format("magic number is 0x{:08x}, expected 0x{:08x}", magic, expected),
       place(file, "magic"),
-      swapped ? "images and labels have changed places" : "the file is not in the IDX format");
+      swapped  ? "images and labels have changed places"
+      : is_idx ? "images are unsigned bytes in 3 dimensions, labels unsigned bytes in 1"
+               : "the file is not in the IDX format");
 }
 
 int64_t read_extent(InputFile& file, const std::string& field) {
@@ -103,32 +106,13 @@ int64_t append_labels(const std::string& path, Dataset& dataset) {
   return count;
 }
 
-// FOLDER/NAME, else FOLDER/NAME.gz.
-std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
-  for (const char* ending : {"", ".gz"}) {
-    const auto path = std::filesystem::path(folder) / (name + ending);
-    std::error_code code;
-    if (std::filesystem::exists(path, code)) return path.string();
-  }
-  return std::nullopt;
-}
-
-std::string require_file(const std::string& folder, const std::string& name) {
-  if (const auto found = find_file(folder, name)) return *found;
-  throw InvalidArgument(fmt::format("neither {} nor {}.gz is in the folder", name, name), folder,
-                        "set data.path to a folder with the four IDX files; on Debian the "
-                        "package dataset-fashion-mnist has them");
-}
-
-// Images and labels of one part, "train" or "t10k".
-void append_part(const std::string& folder, const std::string& part, Dataset& dataset) {
-  const std::string images = require_file(folder, part + "-images-idx3-ubyte");
-  const std::string labels = require_file(folder, part + "-labels-idx1-ubyte");
-  const int64_t n_images = append_images(images, dataset);
-  const int64_t n_labels = append_labels(labels, dataset);
+// Images and labels of one part.
+void append_part(const IdxPart& part, Dataset& dataset) {
+  const int64_t n_images = append_images(part.images, dataset);
+  const int64_t n_labels = append_labels(part.labels, dataset);
   if (n_images != n_labels) {
     throw InvalidArgument(fmt::format("{} labels for {} images", n_labels, n_images),
-                          fmt::format("{}, field 'labels'; {}", labels, images),
+                          fmt::format("{}, field 'labels'; {}", part.labels, part.images),
                           "the files are of different data sets");
   }
 }
@@ -136,12 +120,12 @@ void append_part(const std::string& folder, const std::string& part, Dataset& da
 }  // namespace
 
 Dataset read_idx_folder(const std::string& folder) {
-  Dataset dataset;
-  dataset.storage = Storage::kByte;
-  append_part(folder, "train", dataset);
-  if (find_file(folder, "t10k-images-idx3-ubyte") || find_file(folder, "t10k-labels-idx1-ubyte")) {
+  IdxFolder found = list_idx(folder);
+  Dataset dataset{.storage = Storage::kByte, .unread = std::move(found.unread)};
+  append_part(found.train, dataset);
+  if (found.test) {
     dataset.test_begin = dataset.size();
-    append_part(folder, "t10k", dataset);
+    append_part(*found.test, dataset);
   }
   dataset.classes = 1 + *std::max_element(dataset.labels.begin(), dataset.labels.end());
   return dataset;

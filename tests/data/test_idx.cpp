@@ -101,6 +101,78 @@ TEST_F(IdxTest, MissingFilesAreNamed) {
   expect_bad({kTrainLabels, folder_.path()});
 }
 
+TEST_F(IdxTest, NamesOfOtherCollections) {
+  const Dataset expected = read_idx_folder(folder_.path());
+  const std::vector<std::vector<std::string>> collections = {
+      {"train-images.idx3-ubyte", "train-labels.idx1-ubyte"},
+      {"Train-Images-IDX3-ubyte", "Train-Labels-IDX1-ubyte"},
+      {"emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte"},
+      {"train_images.idx", "train_labels.idx"}};
+  for (const auto& names : collections) {
+    TempFolder folder;
+    folder.write(names[0], images(3, 2, 5, 1));
+    write_gz(folder.file(names[1] + ".gz"), labels(std::string("\4\0\2", 3)));
+    const Dataset dataset = read_idx_folder(folder.path());
+    EXPECT_EQ(dataset.features, expected.features) << names[0];
+    EXPECT_EQ(dataset.labels, expected.labels) << names[0];
+    EXPECT_TRUE(dataset.unread.empty()) << names[0];
+  }
+}
+
+TEST_F(IdxTest, TheTestPairOfEmnistAndWhatLiesBesideIt) {
+  TempFolder folder;
+  const std::string set = "emnist-letters-";
+  folder.write(set + kTrainImages, images(2, 2, 5, 1));
+  folder.write(set + kTrainLabels, labels("\1\3"));
+  folder.write(set + "test-images-idx3-ubyte", images(1, 2, 5, 1));
+  folder.write(set + "test-labels-idx1-ubyte", labels("\2"));
+  folder.write(set + kTrainImages + ".gz", "the same packed, which is not read");
+  folder.write(set + "mapping.txt", "1 65 97");
+  folder.write("._" + set + kTrainImages, "of a Mac");
+  const Dataset dataset = read_idx_folder(folder.path());
+  EXPECT_EQ(dataset.labels, (std::vector<int32_t>{1, 3, 2}));
+  EXPECT_EQ(dataset.classes, 4);  // 0 has no sample
+  EXPECT_EQ(dataset.test_begin, 2);
+  EXPECT_EQ(dataset.unread,
+            (std::vector<std::string>{"1 .gz file", "1 .txt file", "1 hidden file"}));
+}
+
+TEST_F(IdxTest, SeveralDataSetsInAFolderAreNamed) {
+  for (const std::string set : {"emnist-digits-", "emnist-letters-"}) {
+    folder_.write(set + kTrainImages, images(3, 2, 5, 1));
+    folder_.write(set + kTrainLabels, labels("\1\1\1"));
+  }
+  expect_bad(
+      {"3 data sets: train-images-idx3-ubyte, emnist-digits-train-images-idx3-ubyte, "
+       "emnist-letters-train-images-idx3-ubyte",
+       folder_.path(), "folder of its own"});
+}
+
+TEST_F(IdxTest, TwoFilesForTheSameThing) {
+  folder_.write("train-images.idx3-ubyte", images(3, 2, 5, 1));
+  expect_bad({"train-images-idx3-ubyte and train-images.idx3-ubyte", folder_.path()});
+  std::filesystem::remove(folder_.file(kTrainImages));
+  std::filesystem::create_directory(folder_.file(kTrainImages));
+  EXPECT_EQ(read_idx_folder(folder_.path()).size(), 3);
+}
+
+TEST_F(IdxTest, WhatTheFolderHasInPlaceOfAFile) {
+  std::filesystem::remove(folder_.file(kTrainImages));
+  folder_.write("val-images-idx3-ubyte", images(3, 2, 5, 1));
+  expect_bad({"neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz",
+              "which has train-labels-idx1-ubyte, val-images-idx3-ubyte"});
+  TempFolder qmnist;
+  qmnist.write("qmnist-train-images-idx3-ubyte.gz", "");
+  qmnist.write("qmnist-train-labels-idx2-int.gz", "");
+  expect_invalid([&] { read_idx_folder(qmnist.path()); },
+                 {"neither qmnist-train-labels-idx1-ubyte nor", "qmnist-train-labels-idx2-int.gz"});
+}
+
+TEST_F(IdxTest, OtherTypesOfIdxGetTheirOwnHint) {
+  folder_.write(kTrainImages, big_endian({0xD03, 1, 1, 1, 0}));
+  expect_bad({"0x00000d03, expected 0x00000803", "unsigned bytes in 3 dimensions"});
+}
+
 TEST_F(IdxTest, HalfATestPairIsAnError) {
   folder_.write(kTestLabels, labels("\1"));
   expect_bad({kTestImages, folder_.path()});
