@@ -35,6 +35,27 @@ bool has_file(const std::string& folder, const std::string& name) {
   return std::filesystem::exists(in_folder(folder, name));
 }
 
+// Why the files are not there, as far as the folder shows it.
+InvalidArgument missing(const std::string& name, const std::string& folder) {
+  const auto absent = [&](const std::string& more, const std::string& hint) {
+    return InvalidArgument(name + " is not in the folder" + more, folder, hint);
+  };
+  for (const char* inner : {"cifar-10-batches-bin", "cifar-100-binary"}) {
+    if (has_file(folder, inner)) return absent("", "data.path = " + in_folder(folder, inner));
+  }
+  if (std::filesystem::is_directory(in_folder(folder, "train"))) {
+    return absent(", but a folder train", "data.kind = images reads pictures in train/CLASS");
+  }
+  for (const char* python : {"data_batch_1", "cifar-10-batches-py", "cifar-100-python", "train"}) {
+    if (!has_file(folder, python)) continue;
+    return absent(fmt::format(", but {}: that is the version for Python", python),
+                  "fetch the binary version: cifar-10-binary.tar.gz or cifar-100-binary.tar.gz");
+  }
+  return absent("",
+                "CIFAR-10: data_batch_1.bin to data_batch_5.bin and test_batch.bin; CIFAR-100: "
+                "train.bin and test.bin");
+}
+
 CifarLayout layout_of(const std::string& folder, const std::string& label_column) {
   if (label_column != "label" && label_column != "coarse_label") {
     throw InvalidArgument("CIFAR has no labels of that name: " + label_column, "data.label-column",
@@ -42,6 +63,10 @@ CifarLayout layout_of(const std::string& folder, const std::string& label_column
   }
   const bool coarse = label_column == "coarse_label";
   if (has_file(folder, "train.bin")) {
+    if (has_file(folder, "data_batch_1.bin")) {
+      throw InvalidArgument("the folder has the files of CIFAR-10 and of CIFAR-100", folder,
+                            "put those of one of them into a folder of its own");
+    }
     return {{"train.bin"},
             "test.bin",
             2,
@@ -49,6 +74,7 @@ CifarLayout layout_of(const std::string& folder, const std::string& label_column
             coarse ? 20 : 100,
             coarse ? "coarse_label_names.txt" : "fine_label_names.txt"};
   }
+  if (coarse && !has_file(folder, "data_batch_1.bin")) throw missing("train.bin", folder);
   if (coarse) {
     throw InvalidArgument("CIFAR-10 has no coarse labels", "data.label-column", "use label");
   }
@@ -105,11 +131,7 @@ Dataset read_cifar(const std::string& folder, const std::string& label_column) {
   const CifarLayout layout = layout_of(folder, label_column);
   Dataset dataset{.shape = {3, 32, 32}, .storage = Storage::kByte, .classes = layout.classes};
   for (const std::string& name : layout.train) {
-    if (!has_file(folder, name)) {
-      throw InvalidArgument(name + " is not in the folder", folder,
-                            "CIFAR-10: data_batch_1.bin to data_batch_5.bin and test_batch.bin; "
-                            "CIFAR-100: train.bin and test.bin");
-    }
+    if (!has_file(folder, name)) throw missing(name, folder);
     append_records(in_folder(folder, name), layout, dataset);
   }
   if (has_file(folder, layout.test)) {

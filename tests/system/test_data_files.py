@@ -348,6 +348,10 @@ class Cifar(FilesCase):
         os.remove(self.path("data_batch_3.bin"))
         self.refuse(job, "data_batch_3.bin is not in the folder")
         rows = self.write_cifar(["train.bin", "test.bin"], 2, 20)
+        self.refuse(job, "CIFAR-10 and of CIFAR-100", "a folder of its own")
+        for name in ten:
+            if os.path.exists(self.path(name)):
+                os.remove(self.path(name))
         for column, place, classes in [("label", 1, 100), ("coarse_label", 0, 20)]:
             samples, attributes = self.everything("cifar", self.path("."),
                                                   data__label_column=column)
@@ -359,6 +363,23 @@ class Cifar(FilesCase):
         with h5py.File(self.path("common.h5")) as file:
             self.assertEqual(file.attrs["common_test"], 4)
             self.assertEqual(file["features"][-4:].tobytes(), rows[4:, 2:].tobytes())
+
+
+    def test_other_versions_are_named(self):
+        job = self.data_job("cifar", self.path("."))
+        for name, *parts in [("cifar-10-batches-py", "for Python", "cifar-10-binary.tar.gz"),
+                             ("cifar-100-binary", "data.path = ", "cifar-100-binary"),
+                             ("train", "data.kind = images")]:
+            os.mkdir(self.path(name))
+            self.refuse(job, "data_batch_1.bin is not in the folder", *parts)
+            os.rmdir(self.path(name))
+        for name in ("data_batch_1", "train"):
+            self.write(name, b"\x80\x02}q\x01")
+            self.refuse(job, f"but {name}: that is the version for Python")
+            process = self.hanse("convert", job, self.path("bad.h5"),
+                                 "--data.label-column=coarse_label", expect=None)
+            self.assert_one_error(process, 2, "train.bin is not in the folder", "for Python")
+            os.remove(self.path(name))
 
 
 class Npz(FilesCase):
