@@ -21,10 +21,6 @@ std::string shortened(const std::vector<std::string>& names) {
   return fmt::format("{} ... {}", fmt::join(first, ", "), names.back());
 }
 
-std::string counted(int64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::string class_text(const ClientLayout& layout) {
   const LabelForm form = layout.label_form();
   if (layout.classes == 0 && !layout.multi_label) {
@@ -54,10 +50,14 @@ std::string empty_classes(const ClientLayout& layout, std::span<const int32_t> l
 
 }  // namespace
 
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 std::string data_line(const ClientLayout& layout, std::span<const int32_t> labels) {
-  std::string line = fmt::format(
-      "data: {} of {}, {}", counted(layout.samples(), "sample", "samples"),
-      counted(std::ssize(layout.clients), "client", "clients"), class_text(layout));
+  std::string line =
+      fmt::format("data: {} of {}, {}", counted(layout.samples(), "sample", "samples"),
+                  counted(std::ssize(layout.clients), "client", "clients"), class_text(layout));
   line += empty_classes(layout, labels);
   if (!layout.unread.empty()) line += fmt::format("; not read: {}", fmt::join(layout.unread, ", "));
   return line;

@@ -9,6 +9,9 @@
 
 namespace hanse {
 
+// "1 user", "2 users".
+std::string counted(int64_t count, const std::string& one, const std::string& many);
+
 // "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it, where there is any,
 // what is not as one expects: classes without a sample, and what the source has that was not read.
 // `labels`: of all samples of the layout; empty: there are targets. Cost: a pass over the labels.

@@ -7,11 +7,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "data_line.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/data/seal.hpp"
 #include "hanse_file_format.hpp"
+#include "kinds.hpp"
 #include "sources.hpp"
 
 namespace hanse {
@@ -102,6 +106,10 @@ HanseFileSizes write_hanse_file(const std::string& path, const DataOptions& data
   const auto memory = map_file(path, places.bytes, Access::kWrite);
   const SampleArrays arrays = arrays_at(places, memory.get());
   source->write(arrays);
+  if (find_data_kind(data.kind).traits.reads_a_file) {
+    const auto count = to_index(arrays.labels ? layout.samples() * layout.label_values : 0);
+    notice(data_line(layout, {arrays.labels, count}));
+  }
   *reinterpret_cast<uint64_t*>(memory.get() + digest) = digest_of(layout, arrays);
   const std::string seal = seal_of(path, kDataSeal, sample_ranges(places, layout));
   std::ranges::copy(seal, reinterpret_cast<char*>(memory.get()));

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "data_line.hpp"
 #include "file_signature.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/log.hpp"
 #include "input_file.hpp"
 #include "split.hpp"
 #include "token_storage.hpp"
@@ -124,6 +124,9 @@ void TokenSource::survey() {
   layout_.classes = vocabulary_->size();
   layout_.label_values = every_ ? data_.window : 1;
   layout_.storage = token_storage(layout_.classes);
+  layout_.unread = reader_->unread();
+  const std::string characters = vocabulary_->unread();
+  if (!characters.empty()) layout_.unread.push_back(characters);
   choose(tokens);
 }
 
@@ -156,8 +159,8 @@ void TokenSource::choose(const std::vector<Parts>& tokens) {
         "data.path", "lower federation.min-samples or data.stride");
   }
   if (kept_.size() < tokens.size()) {
-    notice(fmt::format("{} of {} clients have too little text and are left out",
-                       tokens.size() - kept_.size(), tokens.size()));
+    layout_.unread.push_back(fmt::format("{} of {} clients, which have too little text",
+                                         tokens.size() - kept_.size(), tokens.size()));
   }
 }
 
@@ -228,6 +231,10 @@ class RoleReader final : public TextReader {
     return names_[static_cast<std::size_t>(client)];
   }
   bool has_test() const override { return false; }
+  std::vector<std::string> unread() const override {
+    if (nobodys_ == 0) return {};
+    return {counted(nobodys_, "paragraph", "paragraphs") + " before the first role speaks"};
+  }
 
   ClientTexts read(int64_t client) override {
     ClientTexts texts{.where = path_};
@@ -281,6 +288,7 @@ class RoleReader final : public TextReader {
       speaker_ = entry->second;
       paragraph.remove_prefix(std::min(length + 1, paragraph.size()));
     }
+    if (speeches_.empty()) ++nobodys_;
     if (!speeches_.empty() && !paragraph.empty()) speeches_[speaker_].push_back(paragraph);
   }
 
@@ -291,6 +299,7 @@ class RoleReader final : public TextReader {
   std::vector<std::string> names_;                        // of each client
   std::vector<std::vector<std::string_view>> speeches_;   // of each client, in `text_`
   std::size_t speaker_ = 0;
+  int64_t nobodys_ = 0;  // paragraphs before the first speech
 };
 
 }  // namespace

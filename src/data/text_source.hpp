@@ -27,6 +27,8 @@ class TextReader {
   virtual bool has_test() const = 0;
   // Called twice for each client. Texts of a client are joined by the vocabulary's separator.
   virtual ClientTexts read(int64_t client) = 0;
+  // What it leaves out, as in ClientLayout.
+  virtual std::vector<std::string> unread() const { return {}; }
 };
 
 // Sample: data.window tokens, on the left filled up with padding, and as label the token that

@@ -6,6 +6,7 @@
 #include <boost/locale/utf.hpp>
 #include <fmt/format.h>
 
+#include "data_line.hpp"
 #include "hanse/base/error.hpp"
 
 namespace hanse {
@@ -35,6 +36,7 @@ class CharacterVocabulary final : public Vocabulary {
     int64_t characters = 0;
     for_each_character(text, where, [&](char32_t code) {
       ++characters;
+      if (!learns_ && (code >= number_of_.size() || number_of_[code] == kPadding)) ++unknown_;
       if (!learns_) return;
       if (code >= number_of_.size()) number_of_.resize(code + 1);
       number_of_[code] = 1;
@@ -54,6 +56,11 @@ class CharacterVocabulary final : public Vocabulary {
       out.push_back(code < number_of_.size() ? number_of_[code] : kPadding);
     });
   }
+  std::string unread() const override {
+    if (unknown_ == 0) return "";
+    return counted(unknown_, "character", "characters") +
+           " that data.vocabulary = ascii does not have";
+  }
   int32_t separator() const override { return number_of_[U'\n']; }
   int64_t size() const override { return size_; }
 
@@ -61,6 +68,7 @@ class CharacterVocabulary final : public Vocabulary {
   bool learns_;
   std::vector<int32_t> number_of_;  // [code points]; kPadding, and those behind: not one of them
   int32_t size_ = 1;
+  int64_t unknown_ = 0;  // characters of the texts
 };
 
 class WordVocabulary final : public Vocabulary {

@@ -30,6 +30,9 @@ class Vocabulary {
   // Appends the text's tokens. REQUIRES: after freeze().
   virtual void encode(std::string_view text, const std::string& where,
                       std::vector<int32_t>& out) const = 0;
+  // What the texts have and it lacks, for the line at the start: "3 characters ...". Empty:
+  // nothing, or what is meant to be left out.
+  virtual std::string unread() const { return ""; }
   // Stands between two texts of a client.
   virtual int32_t separator() const = 0;
   virtual int64_t size() const = 0;

@@ -90,6 +90,19 @@ TEST(Roles, EachSampleIsAWindowAndTheNextCharacter) {
   EXPECT_EQ(as_text(play_data.sample(second.begin)), "__x");
 }
 
+TEST(Roles, WhatIsLeftOutIsSaid) {
+  const TempFolder folder;
+  DataOptions options = play(folder, 3);
+  EXPECT_EQ(make_role_source(options, 1)->layout().unread,
+            (std::vector<std::string>{"1 paragraph before the first role speaks",
+                                      "2 of 4 clients, which have too little text"}));
+  options.path = folder.write("tabs.txt", "A:\n\tcaf\xC3\xA9 tabs\n");
+  EXPECT_EQ(make_role_source(options, 1)->layout().unread,
+            (std::vector<std::string>{"2 characters that data.vocabulary = ascii does not have"}));
+  options.vocabulary = "data";
+  EXPECT_TRUE(make_role_source(options, 1)->layout().unread.empty());
+}
+
 TEST(Roles, TheStrideSkipsPredictions) {
   const TempFolder folder;
   DataOptions options = play(folder, 4);
