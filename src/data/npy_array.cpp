@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <span>
 
 #include <boost/locale/utf.hpp>
 #include <fmt/format.h>
@@ -13,7 +14,9 @@
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 
 namespace hanse {
 
@@ -34,38 +37,48 @@ void cast_values(const std::byte* in, int64_t count, T* out) {
   }
 }
 
-// False for a type that is none of these.
+double half_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double special = fraction == 0 ? INFINITY : NAN;
+  const double value = exponent == 31  ? special
+                       : exponent == 0 ? std::ldexp(fraction, -24)
+                                       : std::ldexp(1024 + fraction, exponent - 25);
+  return bits >> 15 == 1 ? -value : value;
+}
+
 template <class T>
-bool cast_integers(char kind, int64_t bytes, const std::byte* in, int64_t count, T* out) {
-  const bool is_signed = kind == 'i';
-  switch (bytes) {
-    case 1:
-      is_signed ? cast_values<int8_t>(in, count, out) : cast_values<uint8_t>(in, count, out);
-      return true;
-    case 2:
-      is_signed ? cast_values<int16_t>(in, count, out) : cast_values<uint16_t>(in, count, out);
-      return true;
-    case 4:
-      is_signed ? cast_values<int32_t>(in, count, out) : cast_values<uint32_t>(in, count, out);
-      return true;
-    case 8:
-      is_signed ? cast_values<int64_t>(in, count, out) : cast_values<uint64_t>(in, count, out);
-      return true;
-    default: return false;
+void cast_halves(const std::byte* in, int64_t count, T* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, in + i * int64_t{sizeof bits}, sizeof bits);
+    out[i] = static_cast<T>(half_value(bits));
   }
 }
 
-bool is_known_type(char kind, int64_t bytes) {
-  const bool is_power = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-  switch (kind) {
-    case 'b': return bytes == 1;
-    case 'i':
-    case 'u': return is_power;
-    case 'f': return bytes == 4 || bytes == 8;
-    case 'S':
-    case 'U': return bytes > 0;
-    default: return false;
+// Numbers of any type that is read.
+template <class T>
+void cast_numbers(const NpyType& type, const std::byte* in, int64_t count, T* out) {
+  const bool is_signed = type.kind == 'i', is_float = type.kind == 'f';
+  switch (type.bytes) {
+    case 1:
+      return is_signed ? cast_values<int8_t>(in, count, out) : cast_values<uint8_t>(in, count, out);
+    case 2:
+      if (is_float) return cast_halves(in, count, out);
+      return is_signed ? cast_values<int16_t>(in, count, out)
+                       : cast_values<uint16_t>(in, count, out);
+    case 4:
+      if (is_float) return cast_values<float>(in, count, out);
+      return is_signed ? cast_values<int32_t>(in, count, out)
+                       : cast_values<uint32_t>(in, count, out);
+    default:
+      if (is_float) return cast_values<double>(in, count, out);
+      return is_signed ? cast_values<int64_t>(in, count, out)
+                       : cast_values<uint64_t>(in, count, out);
   }
+}
+
+void swap_bytes(std::byte* values, int64_t bytes, int64_t each) {
+  for (int64_t at = 0; at < bytes; at += each) std::reverse(values + at, values + at + each);
 }
 
 // What stands behind 'key': in the header, which is the text of a Python dictionary.
@@ -125,11 +138,12 @@ void MemberStream::read(void* out, int64_t bytes) {
 }
 
 NpyArray::NpyArray(std::string_view bytes, const ZipMember& member, const ZipSource& source,
-                   const std::string& where)
-    : where_(where),
-      stream_(packed_bytes(bytes, member, source), member, where),
+                   const std::string& name, ArrayUse use)
+    : name_(name),
+      where_(fmt::format("{}, array {}", source.path, name)),
+      stream_(packed_bytes(bytes, member, source), member, where_),
       bytes_(member.unpacked) {
-  read_header();
+  read_header(use);
 }
 
 void NpyArray::refuse(const std::string& what, const std::string& hint) const {
@@ -138,7 +152,7 @@ void NpyArray::refuse(const std::string& what, const std::string& hint) const {
 
 // "\x93NUMPY", the version in two bytes, the header's length in two bytes (version 1) or four, and
 // the header.
-void NpyArray::read_header() {
+void NpyArray::read_header(ArrayUse use) {
   uint8_t start[8];
   stream_.read(start, 8);
   if (std::memcmp(start, "\x93NUMPY", 6) != 0 || start[6] < 1 || start[6] > 3) {
@@ -151,19 +165,17 @@ void NpyArray::read_header() {
   if (bytes > kLongestHeader) refuse("its header is damaged", kFetchHint);
   std::string header(to_index(bytes), '\0');
   stream_.read(header.data(), bytes);
-  parse(header);
+  parse(header, use);
   const uint64_t data = bytes_ - 8 - static_cast<uint64_t>(width) - header.size();
-  if (data / to_index(value_bytes_) != to_index(size_) || data % to_index(value_bytes_) != 0) {
+  if (data / to_index(type_.bytes) != to_index(size_) || data % to_index(type_.bytes) != 0) {
     refuse(fmt::format("its header promises {} values of {} bytes, it has {} bytes", size_,
-                       value_bytes_, data),
+                       type_.bytes, data),
            kFetchHint);
   }
 }
 
-void NpyArray::parse(std::string_view header) {
-  const std::string_view type = value_behind(header, "descr");
-  if (!type.starts_with('\'')) refuse("its values are records", kSaveHint);
-  set_type(type.substr(1, type.find('\'', 1) - 1));
+void NpyArray::parse(std::string_view header, ArrayUse use) {
+  type_ = npy_type(value_behind(header, "descr"), name_, use, where_);
   const std::string_view extents = value_behind(header, "shape");
   const std::size_t end = extents.find(')');
   if (!extents.starts_with('(') || end == std::string_view::npos) {
@@ -172,27 +184,9 @@ void NpyArray::parse(std::string_view header) {
   set_shape(extents.substr(1, end - 1));
   const bool is_line = shape_.size() < 2;
   if (!is_line && !value_behind(header, "fortran_order").starts_with("False")) {
-    refuse("its values stand in Fortran's order", "save numpy.ascontiguousarray(x)");
+    refuse("its values stand in Fortran's order",
+           fmt::format("save numpy.ascontiguousarray({})", name_));
   }
-}
-
-void NpyArray::set_type(std::string_view type) {
-  if (type.size() >= 2 && type[1] == 'O') {
-    refuse("it holds Python objects, which are never unpickled", kSaveHint);
-  }
-  const char* end = type.data() + type.size();
-  if (type.size() < 3 || type.size() > 12 ||
-      std::from_chars(type.data() + 2, end, value_bytes_).ptr != end) {
-    refuse("its header is damaged", kFetchHint);
-  }
-  kind_ = type[1];
-  if (kind_ == 'U' && value_bytes_ <= kLongestHeader) value_bytes_ *= 4;  // of a character
-  if (!is_known_type(kind_, value_bytes_) || value_bytes_ > 4 * kLongestHeader) {
-    refuse(fmt::format("values of the type {} are not read", type),
-           "integers, float32, float64 and texts are");
-  }
-  const bool is_swapped = type[0] == '>' && kind_ != 'S' && value_bytes_ > 1;
-  if (is_swapped) refuse("its bytes stand in big endian order", "save x.astype('<f4')");
 }
 
 void NpyArray::set_shape(std::string_view extents) {
@@ -208,38 +202,86 @@ void NpyArray::set_shape(std::string_view extents) {
   }
 }
 
-void NpyArray::read_floats(float* out, int64_t count) {
-  if (kind_ == 'f' && value_bytes_ == 4) {
-    stream_.read(out, 4 * count);
-  } else {
-    scratch_.resize(to_index(count * value_bytes_));
-    stream_.read(scratch_.data(), std::ssize(scratch_));
-    if (kind_ == 'f') {
-      cast_values<double>(scratch_.data(), count, out);
-    } else {
-      cast_integers(kind_, value_bytes_, scratch_.data(), count, out);
-    }
+// The next values as they stand, but for the order of their bytes.
+void NpyArray::read_values(void* out, int64_t count) {
+  stream_.read(out, count * type_.bytes);
+  if (type_.is_swapped) {
+    swap_bytes(static_cast<std::byte*>(out), count * type_.bytes, type_.unit_bytes());
   }
-  if (std::all_of(out, out + count, [](float x) { return std::isfinite(x); })) return;
-  refuse("a value is not finite in float32", "remove the sample");
 }
 
-std::vector<int64_t> NpyArray::integers() {
+void NpyArray::read_floats(float* out, int64_t count) {
+  const bool is_float32 = type_.kind == 'f' && type_.bytes == 4;
+  if (is_float32) {
+    read_values(out, count);
+  } else {
+    scratch_.resize(to_index(count * type_.bytes));
+    read_values(scratch_.data(), count);
+    cast_numbers(type_, scratch_.data(), count, out);
+  }
+  const int64_t columns = shape_.empty() ? 1 : size_ / shape_.front();
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(out[i])) refuse_value(i, out[i]);
+    if (is_float32 || type_.bytes < 4) continue;
+    rounded_.see(std::abs(out[i]) < 0x1p24F ? out[i] : value_at(i, out[i]), (read_ + i) % columns);
+  }
+  read_ += count;
+}
+
+// Of the value at this place of those read last, which became `in_float32`.
+double NpyArray::value_at(int64_t place, float in_float32) const {
+  const auto read = [&]<class T>(T value) {
+    std::memcpy(&value, &scratch_[to_index(place * type_.bytes)], sizeof value);
+    return value;
+  };
+  if (type_.bytes == 8 && type_.kind == 'i') return counted_double(read(int64_t{}));
+  if (type_.bytes == 8 && type_.kind == 'u') return counted_double(read(uint64_t{}));
+  if (type_.bytes == 8) return read(double{});
+  if (type_.kind == 'i') return read(int32_t{});
+  if (type_.kind == 'u') return read(uint32_t{});
+  return in_float32;
+}
+
+void NpyArray::refuse_value(int64_t place, float in_float32) const {
+  const double value = type_.bytes == 8 ? value_at(place, in_float32) : in_float32;
+  refuse(fmt::format("{} is {}, not finite in float32", element(read_ + place), number_text(value)),
+         std::isfinite(value)
+             ? "divide the values by their size"
+             : fmt::format("leave the sample out, or fill the value in: numpy.nan_to_num({}, "
+                           "posinf=0, neginf=0)",
+                           name_));
+}
+
+void NpyArray::warn_of_rounded() const {
+  const std::span sample(shape_.begin() + (shape_.empty() ? 0 : 1), shape_.end());
+  const std::string text =
+      rounded_.text([&](int64_t column) { return column_name(name_, sample, column); });
+  if (text.empty()) return;
+  warning(fmt::format("{} ({}); hint: subtract the least value before, save {} - {}.min(axis=0)",
+                      text, where_, name_, name_));
+}
+
+template <class T>
+std::vector<T> NpyArray::numbers() {
   require_memory(size_ * 8, "the array takes", where_, kFetchHint);
-  std::vector<int64_t> values(to_index(size_));
-  scratch_.resize(to_index(size_ * value_bytes_));
-  stream_.read(scratch_.data(), std::ssize(scratch_));
-  cast_integers(kind_, value_bytes_, scratch_.data(), size_, values.data());
+  std::vector<T> values(to_index(size_));
+  scratch_.resize(to_index(size_ * type_.bytes));
+  read_values(scratch_.data(), size_);
+  cast_numbers(type_, scratch_.data(), size_, values.data());
   return values;
 }
+
+template std::vector<int64_t> NpyArray::numbers();
+template std::vector<uint64_t> NpyArray::numbers();
+template std::vector<double> NpyArray::numbers();
 
 std::vector<std::string> NpyArray::texts() {
   require_memory(size_ * int64_t{sizeof(std::string)}, "the array takes", where_, kFetchHint);
   std::vector<std::string> texts(to_index(size_));
-  std::vector<char> value(to_index(value_bytes_));
+  std::vector<char> value(to_index(type_.bytes));
   for (std::string& text : texts) {
-    stream_.read(value.data(), value_bytes_);
-    if (kind_ == 'S') {
+    read_values(value.data(), 1);
+    if (type_.kind == 'S') {
       text.assign(value.data(), value.size());
     } else {
       for (std::size_t at = 0; at < value.size(); at += 4) {
@@ -253,7 +295,10 @@ std::vector<std::string> NpyArray::texts() {
     }
     text.erase(text.find_last_not_of('\0') + 1);
   }
-  return texts;
+  const auto bad = std::ranges::find_if_not(texts, is_utf8);
+  if (bad == texts.end()) return texts;
+  refuse(fmt::format("the text {} is not UTF-8", element(bad - texts.begin())),
+         fmt::format("save numpy.char.decode({}, 'latin1'), or with the encoding it has", name_));
 }
 
 }  // namespace hanse

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "array_element.hpp"
 #include "hanse/base/zip_directory.hpp"
+#include "npy_type.hpp"
+#include "rounded_numbers.hpp"
 
 struct z_stream_s;
 
@@ -35,47 +38,56 @@ class MemberStream {
   uint32_t checksum_ = 0;
 };
 
-// An array of numbers or texts in the order of C. Throws InvalidArgument, in the constructor, for
-// all else, Python objects among it: nothing is ever unpickled.
+// An array of numbers or texts in the order of C, with bytes in either order. Throws
+// InvalidArgument, in the constructor, for all else, Python objects among it: nothing is ever
+// unpickled.
 class NpyArray {
  public:
-  // `bytes` of the file, which must outlive the object; `where` names the array for messages.
+  // `bytes` of the file, which must outlive the object; `name` and `use` are for messages.
   NpyArray(std::string_view bytes, const ZipMember& member, const ZipSource& source,
-           const std::string& where);
+           const std::string& name, ArrayUse use);
 
+  const std::string& name() const { return name_; }
   const std::string& where() const { return where_; }
   const std::vector<int64_t>& shape() const { return shape_; }  // none is 0
   int64_t size() const { return size_; }                        // values
-  // 'u' and 'i': integers of value_bytes() bytes, 'f': floating-point, 'b': truth values; 'U' and
-  // 'S': texts.
-  char kind() const { return kind_; }
-  int64_t value_bytes() const { return value_bytes_; }
-  bool is_bytes() const { return kind_ == 'u' && value_bytes_ == 1; }
-  bool is_text() const { return kind_ == 'U' || kind_ == 'S'; }
+  const NpyType& type() const { return type_; }
+  bool is_bytes() const { return type_.kind == 'u' && type_.bytes == 1; }
+  bool is_float() const { return type_.kind == 'f'; }
+  bool is_text() const { return type_.is_text(); }
 
   // The next values, as they stand; REQUIRES: is_bytes().
   void read_bytes(std::byte* out, int64_t count) { stream_.read(out, count); }
   // The next values. REQUIRES: numbers. Throws InvalidArgument: not finite in float32.
   void read_floats(float* out, int64_t count);
-  // All values. REQUIRES: integers or truth values; or texts, which come as UTF-8.
-  std::vector<int64_t> integers();
+  // Warns of the numbers among them that float32 does not hold.
+  void warn_of_rounded() const;
+  // All values. REQUIRES: numbers that T holds; T is int64_t, uint64_t or double.
+  template <class T>
+  std::vector<T> numbers();
+  // All values, as UTF-8. REQUIRES: texts. Throws InvalidArgument: they are not.
   std::vector<std::string> texts();
 
+  // "x[3, 1]": the value at this place, in the order of C.
+  std::string element(int64_t place) const { return element_name(name_, shape_, place); }
   // Throws InvalidArgument about the array.
   [[noreturn]] void refuse(const std::string& what, const std::string& hint) const;
 
  private:
-  void read_header();
-  void parse(std::string_view header);
-  void set_type(std::string_view type);
+  void read_header(ArrayUse use);
+  void parse(std::string_view header, ArrayUse use);
   void set_shape(std::string_view extents);
+  void read_values(void* out, int64_t count);
+  double value_at(int64_t place, float in_float32) const;
+  [[noreturn]] void refuse_value(int64_t place, float in_float32) const;
 
-  std::string where_;
+  std::string name_, where_;
   MemberStream stream_;
+  NpyType type_;
   std::vector<int64_t> shape_;
-  char kind_ = 0;
-  int64_t value_bytes_ = 0;
   int64_t size_ = 1;
+  int64_t read_ = 0;  // values, by read_floats
+  RoundedNumbers rounded_;
   uint64_t bytes_;  // of the member
   std::vector<std::byte> scratch_;
 };

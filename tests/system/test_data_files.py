@@ -1,9 +1,12 @@
 """Pictures, CIFAR's files and NumPy's arrays, written by Pillow and NumPy; the common test set."""
 
 import os
+import re
 import shutil
 import struct
 import unittest
+import warnings
+import zipfile
 import zlib
 
 import hanse
@@ -430,6 +433,167 @@ class Npz(FilesCase):
                 self.assertTrue(np.array_equal(file["features"][:], x[owners].astype(np.float32)))
                 self.assertEqual([k.decode() for k in file["client_names"]], names)
 
+    def names_of(self, y, client):
+        """(names of the classes, their label of each sample in the order of the file, the same of
+        clients) as the converted file has them."""
+        self.stored = True
+        n = len(y)
+        job = self.data_job("npz", self.arrays(x=np.arange(n, dtype=np.float32)[:, None], y=y,
+                                               client=client),
+                            data__test_fraction=0, federation__partition="by-column")
+        process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+        with h5py.File(self.path("out.h5")) as file:
+            order = file["features"][:, 0].astype(int)
+            labels, owners = np.empty(n, int), np.empty(n, int)
+            labels[order] = file["labels"][:]
+            owners[order] = np.repeat(np.arange(len(file["train_end"])),
+                                      np.diff(file["offsets"][:]))
+            texts = [[name.decode() for name in file[key][:]] if key in file
+                     else [str(c) for c in range(count)]
+                     for key, count in [("class_names", file.attrs["classes"]),
+                                        ("client_names", owners.max() + 1)]]
+        return texts[0], list(labels), texts[1], list(owners), process.stderr()
+
+    def test_integers_of_every_type_keep_value_and_order(self):
+        for dtype in ("u1", "<u2", ">u2", "<u4", ">u4", "<u8", ">u8", "i1", "<i2", ">i2", "<i4",
+                      ">i4", "<i8", ">i8", "?", "<U9", ">U9", "S9"):
+            if dtype == "?":
+                values = [0, 1]
+            elif dtype[-1] == "9":
+                values = ["7", "10", "-3", "Zürich" if "U" in dtype else "Zurich"]
+            else:
+                kind = np.iinfo(dtype)
+                values = [kind.max, kind.max - 1, kind.min, 7, 10]
+            y = np.array([values[i % len(values)] for i in range(12)], dtype)
+            distinct, numbers = np.unique(y, return_inverse=True)
+            names = [v.decode() if isinstance(v, bytes) else str(v + 0 if dtype == "?" else v)
+                     for v in distinct.tolist()]
+            found = self.names_of(y, y)
+            self.assertEqual(found[:4], (names, list(numbers), names, list(numbers)), dtype)
+
+    def test_numbers_of_every_type(self):
+        self.stored = False
+        whole = self.rng.integers(0, 200, (6, 4))
+        labels = [1, 0, 2, 1, 1, 0]
+        for dtype in ("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "?", ">i2", ">i4", ">i8", ">u8",
+                      "i1", "<u2"):
+            x = (whole / 7 if "f" in dtype else whole - 100 * ("i" in dtype)).astype(dtype)
+            self.check(x, np.array(labels, ">i4"), x.astype(np.float32), b"float", labels, (4,))
+        half = np.array([[0.0, -0.0, 6e-8, 65504.0, -1.5, 6.1e-5]], "<f2").repeat(6, axis=0)
+        self.check(half, np.array(labels), half.astype(np.float32), b"float", labels, (6,))
+
+    def hint_works(self, arrays, task, *parts):
+        """The array is refused, and the line of Python in the hint makes one that is read."""
+        self.stored = True
+        job = self.data_job("npz", self.arrays(**arrays), data__task=task, federation__clients=1,
+                            **{"data__test_fraction": 0})
+        process = self.convert(job, "bad.h5", expect=None)
+        self.assert_one_error(process, 2, *parts)
+        name, line = re.search(r"array (\w+)\); hint: .*?save (.*)",
+                               process.errors()[0]).groups()
+        line = re.split(r", or |, the |, of rows", line)[0]
+        arrays[name] = eval(line, {"numpy": np, **arrays})
+        self.arrays(**arrays)
+        self.hanse("convert", job, self.path("mended.h5"), "--run.overwrite=true")
+        with h5py.File(self.path("mended.h5")) as file:
+            return {key: file[key][:] for key in file}
+
+    def test_hints_that_lead_to_a_file_that_is_read(self):
+        x, y = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([0, 1, 1, 0])
+        days = np.array(["2024-03-01", "2024-02-01", "2024-02-01", "2024-03-01"], "M8[ns]")
+        objects = np.array(["b", "a", "a", "b"], object)
+        records = np.array([(1, 2.5), (0, 3), (0, 4), (1, 5)], [("a", "<i8"), ("b", "<f4")])
+        for labels, part in [
+                (days, "dates"), (days - days.min(), "spans of time"), (objects, "unpickled"),
+                (records, "records"), (y + 1j, "complex"), (1.0 - y, "floating-point"),
+                (np.eye(2)[1 - y], "one-hot"), (np.eye(2, dtype=bool)[1 - y], "one-hot"),
+                (np.eye(2, dtype=int)[1 - y], "one-hot"), (y.astype(np.longdouble), "<f16")]:
+            for name in ("y", "client"):
+                if part == "one-hot" and name == "client":
+                    continue
+                arrays = {"x": x, "y": y, "client": y, name: labels}
+                content = self.hint_works(arrays, "classification", f"array {name}", part)
+                self.assertEqual(len(content["labels"]), 4)
+        for values, part in [(days, "dates"), (days - days.min(), "spans of time"),
+                             (y.astype(object), "unpickled"), (records, "records"),
+                             (y + 1j, "complex"), (np.array(["1", "2", "3", "4"]), "texts"),
+                             (np.array([1, np.nan, np.inf, 2]), "x[1] is nan"),
+                             (np.asfortranarray(np.ones((4, 2))), "Fortran")]:
+            if "nan" in part:
+                continue
+            content = self.hint_works({"x": values, "y": y}, "classification", "array x", part)
+            self.assertEqual(len(content["features"]), 4)
+        content = self.hint_works({"x": x, "y": days}, "regression", "array y", "dates")
+        self.assertEqual(sorted(content["targets"]), [0, 0, 29 * 86400, 29 * 86400])
+
+    def test_labels_that_are_missing_or_merged(self):
+        self.stored = True
+        x = np.zeros((4, 2), np.float32)
+        job = self.data_job("npz", self.path("data.npz"))
+
+        def refuse(*parts, **arrays):
+            self.arrays(**{"x": x, "y": np.array([0, 1, 1, 0]), **arrays})
+            self.refuse(job, "data.npz", *parts)
+        for name in ("y", "client"):
+            refuse(f"{name}[2] is nan: it is missing", f"keep = numpy.isfinite({name})",
+                   **{name: np.array([0, 1, np.nan, 0])})
+            refuse(f"{name}[1] is 9.0072e+15", "float64 does not hold every whole number",
+                   **{name: np.array([0, 2.0**53, 1, 0])})
+            refuse(f"{name}[1] is 1.67772e+07", "float32 does not hold",
+                   **{name: np.array([0, 2**24, 1, 0], np.float32)})
+            refuse(f"the text {name}[1] is not UTF-8", "numpy.char.decode",
+                   **{name: np.array([b"a", b"Z\xfcrich", b"a", b"b"])})
+            for missing in ("nan", "NaT", "<NA>"):
+                refuse(f"{name}[1] is the text {missing}: it is missing",
+                       f"keep = {name} != '{missing}'",
+                       **{name: np.array(["a", missing, "b", "a"])})
+            refuse("its shape is ()", **{name: np.array(1)})
+            refuse("its shape is (0,)", **{name: np.zeros(0, int)})
+        self.arrays(x=x, y=np.array(["a", "None", "None", "b"]))
+        process = self.hanse("convert", job, self.path("out.h5"), "--federation.clients=1")
+        self.assertIn("warning: None is the text of 2 values", process.stderr())
+        os.remove(self.path("out.h5"))
+        refuse("y[3] is 0.5", "data.task = regression", y=np.array([0, 1, np.nan, 0.5]))
+        refuse("x is one number", x=np.array(1.0))
+        refuse("x[2, 0] is inf", x=np.array([[0], [1], [np.inf], [np.nan]]))
+        refuse("x[3, 0, 1] is 1e+300", "divide", x=np.array([[[0, 0]]] * 3 + [[[0, 1e300]]]))
+
+    def test_arrays_that_stand_twice_or_are_not_read(self):
+        self.stored = True
+        x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+        job = self.data_job("npz", self.arrays(x=x, y=y, weights=x, client_ids=y),
+                            federation__clients=2)
+        process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+        self.assertIn("not read: array weights, array client_ids", process.stderr())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zipfile tells of the name
+            with zipfile.ZipFile(self.path("data.npz"), "a") as archive:
+                archive.writestr("y.npy", archive.read("y.npy"))
+        self.refuse(job, "the array y stands in the file more than once")
+
+    def test_numbers_that_float32_does_not_hold(self):
+        self.stored = True
+        y = np.arange(40) % 2
+        times = 1700000000 + np.arange(40)
+        text = "x[:, 1]: 39 of 40 numbers are not exact in float32, 40 different ones become 1 ("
+        for dtype in ("<i4", "<i8", ">i8", "<u4", "<u8", "<f8"):
+            x = np.stack([np.arange(40), times], axis=1).astype(dtype)
+            job = self.data_job("npz", self.arrays(x=x, y=y), federation__clients=2)
+            process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+            self.assertEqual(process.stderr().count("warning"), 1, process.describe())
+            self.assertIn("hanse: warning: " + text, process.stderr())
+            self.arrays(x=x - x.min(axis=0), y=y)  # the hint
+            process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+            self.assertNotIn("warning", process.stderr())
+        self.arrays(x=np.arange(40.0) / 10, y=times.astype(float))
+        process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true",
+                             "--data.task=regression")
+        self.assertIn("y: 39 of 40 numbers", process.stderr())
+        large = np.array([2**53 + 1, 2**53, 2**62 + 1, 2**24 + 1])
+        self.arrays(x=np.stack([large] * 10).reshape(40).astype("<u8"), y=y)
+        process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+        self.assertIn("x: 30 of 40 numbers", process.stderr())
+
     def test_bad_arrays(self):
         self.stored = True
         x, y = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
@@ -442,18 +606,19 @@ class Npz(FilesCase):
         for i in range(4):
             objects[i] = {"never": i}
         refuse("array y", "never unpickled", y=objects)
-        refuse("array x", "records", x=np.zeros(4, [("a", "f4")]))
-        refuse("array x", "big endian", x=x.astype(">f4"))
-        refuse("array x", "Fortran", x=np.asfortranarray(np.ones((4, 2), np.float32)))
-        refuse("array x", "<f2", x=x.astype(np.float16))
+        refuse("array x", "records", "numpy.array(x.tolist())",
+               x=np.zeros(4, [("a", "f4")]))
+        refuse("array x", "Fortran", "numpy.ascontiguousarray(x)",
+               x=np.asfortranarray(np.ones((4, 2), np.float32)))
+        refuse("array x", "<f16", "x.astype('float32')", x=x.astype(np.longdouble))
         refuse("array x", "holds texts", x=np.array(["a"] * 4))
-        refuse("array x", "not finite", x=np.array([[1, np.nan]] * 4))
+        refuse("array x", "x[0, 1] is nan, not finite", x=np.array([[1, np.nan]] * 4))
         refuse("array y", "(3)", "x has 4 samples", y=y[:3])
         refuse("array y", "floating-point", y=y.astype(float))
-        refuse("array client", "a text is empty", client=np.array(["", "a", "b", "c"]))
+        refuse("array client", "client[0] is an empty text", client=np.array(["", "a", "b", "c"]))
         refuse("array x", "shape", x=np.zeros((4, 0)))
         np.savez(self.path("data.npz"), a=x, y=y)
-        self.refuse(job, "no array x; it has: a.npy, y.npy")
+        self.refuse(job, "no array x; it has: a, y")
         self.write("data.npz", "no archive")
         self.refuse(job, "no zip file")
         for stored in (True, False):
