@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "client_source.hpp"
-#include "file_signature.hpp"
+#include "data_line.hpp"
 #include "hanse/base/error.hpp"
-#include "input_file.hpp"
+#include "hanse/base/log.hpp"
+#include "leaf_file.hpp"
+#include "rounded_numbers.hpp"
 #include "token_storage.hpp"
 #include "vocabulary.hpp"
 
@@ -20,164 +21,45 @@ namespace hanse {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-constexpr const char* kFormatHint = "data/README.md has the format";
 constexpr const char* kParts[] = {"train", "test"};
+constexpr const char* kRowHint =
+    "make one text of it, or a list of numbers of its words; data/README.md shows it for Sent140";
 
-// A sample or a label of a user.
-struct LeafItem {
-  bool is_label = false;
-  bool has_text = false;
-  std::vector<double> numbers;
-  std::string text;  // all texts of it, joined
-};
-
-// One file: {"users": [...], "num_samples": [...], "user_data": {USER: {"x": [...], "y": [...]}}};
-// or FLUTE's, {USER: {"x": [...]}} or {USER: [...]} with "user_data_label": {USER: [...]}. A sample
-// is a number, a text or (nested) arrays of them. Other keys are passed over. The parser follows
-// the path of keys: SECTION, in user_data USER, then x or y; inside, the depth of arrays.
-class LeafFile final : public nlohmann::json_sax<json> {
- public:
-  // Gets the samples and labels in the order of the file.
-  using Visitor = std::function<void(const std::string& user, const LeafItem& item)>;
-
-  // Reads the file. Throws InvalidArgument with its path: not JSON, cut off, none of these.
-  // Cost: one pass; the file is mapped, and only the lists beside the data are kept.
-  LeafFile(const std::string& path, const Visitor& visitor) : path_(path), visitor_(visitor) {
-    const InputText text(path);
-    if (text.view().empty()) throw InvalidArgument("the file is empty", path, "make it again");
-    require_text(text.view(), path, "JSON");
-    json::sax_parse(text.view(), this);
-    if (!found_data_) {
-      throw InvalidArgument("there is no \"user_data\" with a user", path,
-                            "expected LEAF's JSON; data/README.md has the format");
-    }
-  }
-
-  const std::vector<std::string>& users() const { return users_; }
-  const std::vector<int64_t>& num_samples() const { return num_samples_; }
-
-  bool start_object(std::size_t) override {
-    ++objects_;
-    if (field_ != Field::kNone) refuse("an object stands where a number or text is expected");
-    return true;
-  }
-  bool key(std::string& name) override {
-    if (objects_ == 1) {
-      section_ = name;
-    } else if (objects_ == 2 && holds_users()) {
-      user_ = name;
-      found_data_ = true;
-    } else if (objects_ == 3 && section_ == "user_data") {
-      entry_ = name;
-    }
-    return true;
-  }
-  bool end_object() override {
-    --objects_;
-    entry_.clear();
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    if (arrays_++ == 0) field_ = field_here();
-    return true;
-  }
-  bool end_array() override {
-    if (--arrays_ == 0) field_ = Field::kNone;
-    if (arrays_ == 1) end_item();
-    return true;
-  }
-  bool null() override { return scalar("null"); }
-  bool boolean(bool) override { return scalar("a truth value"); }
-  bool binary(json::binary_t&) override { return scalar("binary data"); }
-  bool number_integer(json::number_integer_t value) override {
-    return number(static_cast<double>(value));
-  }
-  bool number_unsigned(json::number_unsigned_t value) override {
-    return number(static_cast<double>(value));
-  }
-  bool number_float(json::number_float_t value, const std::string&) override {
-    return number(value);
-  }
-  bool string(std::string& value) override {
-    if (holds_values()) {
-      item_.text += value;
-      item_.has_text = true;
-    }
-    if (field_ == Field::kUsers) users_.push_back(value);
-    if (arrays_ == 1) end_item();
-    return true;
-  }
-  bool parse_error(std::size_t at, const std::string&, const json::exception& error) override {
-    std::string reason = error.what();
-    const auto colon = reason.find("syntax error");
-    if (colon != std::string::npos) reason = reason.substr(colon);
-    throw InvalidArgument("not JSON, or cut off: " + reason, fmt::format("{}, byte {}", path_, at),
-                          "the file is incomplete or corrupt; make it again");
-  }
-
- private:
-  enum class Field { kNone, kFeatures, kLabels, kUsers, kCounts };
-
-  bool holds_users() const { return section_ == "user_data" || section_ == "user_data_label"; }
-  Field field_here() const {
-    if (objects_ == 1 && section_ == "users") return Field::kUsers;
-    if (objects_ == 1 && section_ == "num_samples") return Field::kCounts;
-    if (objects_ == 2 && section_ == "user_data_label") return Field::kLabels;
-    if (objects_ == 2 && section_ == "user_data") return Field::kFeatures;
-    if (objects_ == 3 && entry_ == "x") return Field::kFeatures;
-    if (objects_ == 3 && entry_ == "y") return Field::kLabels;
-    return Field::kNone;
-  }
-  bool holds_values() const { return field_ == Field::kFeatures || field_ == Field::kLabels; }
-  bool number(double value) {
-    if (holds_values()) item_.numbers.push_back(value);
-    if (field_ == Field::kCounts) {
-      if (!(value >= 0 && value < 1e15)) refuse(fmt::format("{} is no number of samples", value));
-      num_samples_.push_back(static_cast<int64_t>(value));
-    }
-    if (arrays_ == 1) end_item();
-    return true;
-  }
-  bool scalar(const char* what) {
-    if (field_ != Field::kNone) refuse(fmt::format("{} stands where a number is expected", what));
-    return true;
-  }
-  // A sample or label is an element of the outermost array.
-  void end_item() {
-    if (!holds_values()) return;
-    item_.is_label = field_ == Field::kLabels;
-    visitor_(user_, item_);
-    item_.numbers.clear();
-    item_.text.clear();
-    item_.has_text = false;
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument(what, fmt::format("{}, user '{}'", path_, user_), kFormatHint);
-  }
-
-  const std::string& path_;
-  const Visitor& visitor_;
-  std::vector<std::string> users_;
-  std::vector<int64_t> num_samples_;
-  LeafItem item_;        // the one in progress
-  int64_t objects_ = 0;  // open ones
-  int64_t arrays_ = 0;
-  std::string section_, user_, entry_;
-  Field field_ = Field::kNone;  // of the open array
-  bool found_data_ = false;
-};
+// How many files were passed over, by what they are: "hidden", ".txt".
+using OtherFiles = std::map<std::string, int64_t>;
 
 // FOLDER/*.json in the order of their names; empty when the folder is not there.
-std::vector<std::string> json_files(const fs::path& folder) {
+std::vector<std::string> json_files(const fs::path& folder, OtherFiles& others) {
   std::vector<std::string> files;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path().string());
+    const fs::path& path = entry.path();
+    if (entry.is_directory(code)) continue;
+    if (path.filename().string().starts_with('.')) {
+      ++others["hidden"];
+    } else if (path.extension() == ".json") {
+      files.push_back(path.string());
+    } else {
+      ++others[path.has_extension() ? path.extension().string() : "other"];
+    }
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// Folders beside train/ and test/ with such files: LEAF's own steps, or a part of another name.
+std::vector<std::string> other_folders(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) {
+    const std::string name = entry.path().filename().string();
+    OtherFiles others;
+    if (!entry.is_directory(code) || std::ranges::count(kParts, name) > 0) continue;
+    if (!json_files(entry.path(), others).empty()) names.push_back("folder " + name);
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 class LeafSource final : public ClientSource {
@@ -187,24 +69,21 @@ class LeafSource final : public ClientSource {
         seed_(seed),
         validation_fraction_(data.validation_fraction),
         vocabulary_(make_character_vocabulary(data.vocabulary)) {
-    for (int part : {0, 1}) files_[part] = json_files(fs::path(folder_) / kParts[part]);
-    if (files_[0].empty() && files_[1].empty()) files_[0] = json_files(folder_);
-    if (files_[0].empty()) {
-      throw InvalidArgument("there is no *.json in the folder's train", folder_,
-                            "data.path is a folder with train/*.json and test/*.json");
-    }
+    find_files();
     test_fraction_ = files_[1].empty() ? data.test_fraction : 0;
     survey();
     vocabulary_->freeze();
+    if (const auto text = vocabulary_->unread(); !text.empty()) layout_.unread.push_back(text);
     check_counts();
     describe_samples(data);
     lay_users_out();
+    warn_of_rounded();
   }
 
   void write(const SampleArrays& out) override {
     for (int part = 0; part < 2; ++part) {
       for (const std::string& file : files_[part]) {
-        LeafFile(file, [&](const std::string& name, const LeafItem& item) {
+        read_leaf_file(file, [&](const std::string& name, const LeafItem& item) {
           write_item(user(name).parts[part], item, out);
         });
       }
@@ -217,8 +96,9 @@ class LeafSource final : public ClientSource {
   struct Count {
     int64_t samples = 0;
     int64_t labels = 0;
-    int64_t promised = -1;    // by num_samples
-    int64_t next_sample = 0;  // where they are written
+    int64_t promised = -1;              // by num_samples
+    const std::string* file = nullptr;  // that has them
+    int64_t next_sample = 0;            // where they are written
     int64_t next_label = 0;
   };
   struct User {
@@ -235,16 +115,19 @@ class LeafSource final : public ClientSource {
     return users_[last_];
   }
 
+  void find_files();
   void survey();
+  void learn_item(const std::string& name, const LeafItem& item, int part);
   void learn_sample(const LeafItem& item, Count& count);
   void learn_label(const LeafItem& item, Count& count);
-  std::string where() const { return fmt::format("{}, user '{}'", reading_, users_[last_].name); }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw InvalidArgument(what, where(), kFormatHint);
+  std::string where() const { return fmt::format("{}, user '{}'", *reading_, users_[last_].name); }
+  [[noreturn]] void refuse(const std::string& what, const std::string& hint = kLeafHint) const {
+    throw InvalidArgument(what, where(), hint);
   }
   void check_counts() const;
   void describe_samples(const DataOptions& data);
   void lay_users_out();
+  void warn_of_rounded() const;
   const std::vector<int32_t>& encode(const LeafItem& item) {
     tokens_.clear();
     vocabulary_->encode(item.text, folder_, tokens_);
@@ -257,8 +140,8 @@ class LeafSource final : public ClientSource {
   double validation_fraction_;
   std::unique_ptr<Vocabulary> vocabulary_;
   double test_fraction_ = 0;
-  std::vector<std::string> files_[2];  // of train/ and test/
-  std::string reading_;                // the file
+  std::vector<std::string> files_[2];     // of train/ and test/
+  const std::string* reading_ = nullptr;  // the file
   std::vector<User> users_;
   std::unordered_map<std::string, std::size_t> index_;  // name: place in users_
   std::size_t last_ = 0;                                // the user found last
@@ -266,42 +149,77 @@ class LeafSource final : public ClientSource {
   bool text_features_ = false;
   bool text_labels_ = false;
   int64_t classes_ = 0;  // of numeric labels
+  RoundedNumbers rounded_;
   std::vector<int32_t> tokens_;
 };
+
+void LeafSource::find_files() {
+  OtherFiles others;
+  const fs::path folder(folder_);
+  for (int part : {0, 1}) files_[part] = json_files(folder / kParts[part], others);
+  if (files_[0].empty() && files_[1].empty()) {
+    files_[0] = json_files(folder_, others);
+  } else {
+    layout_.unread = other_folders(folder);
+  }
+  if (files_[0].empty()) {
+    throw InvalidArgument("there is no *.json in the folder's train", folder_,
+                          "data.path is a folder with train/*.json and test/*.json");
+  }
+  for (const auto& [kind, count] : others) {
+    layout_.unread.push_back(counted(count, kind + " file", kind + " files"));
+  }
+}
 
 // First pass: who has how much, and whether all of it is alike.
 void LeafSource::survey() {
   for (int part : {0, 1}) {
     for (const std::string& file : files_[part]) {
-      reading_ = file;
-      const LeafFile read(file, [&](const std::string& name, const LeafItem& item) {
-        Count& count = user(name).parts[part];
-        item.is_label ? learn_label(item, count) : learn_sample(item, count);
-      });
-      const auto& names = read.users();
-      const auto& numbers = read.num_samples();
-      if (names.size() != numbers.size()) {
-        const auto what = fmt::format("{} users but {} num_samples", names.size(), numbers.size());
-        throw InvalidArgument(what, file, kFormatHint);
+      reading_ = &file;
+      const LeafUsers read = read_leaf_file(
+          file,
+          [&](const std::string& name, const LeafItem& item) { learn_item(name, item, part); });
+      for (std::size_t i = 0; i < read.num_samples.size(); ++i) {
+        Count& count = user(read.listed[i]).parts[part];
+        count.promised = std::max<int64_t>(count.promised, 0) + read.num_samples[i];
       }
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        Count& count = user(names[i]).parts[part];
-        count.promised = std::max<int64_t>(count.promised, 0) + numbers[i];
-      }
+      for (const std::string& name : read.with_data) user(name);
     }
   }
 }
 
+// A user of two files is most likely one that was copied.
+void LeafSource::learn_item(const std::string& name, const LeafItem& item, int part) {
+  Count& count = user(name).parts[part];
+  if (count.file && count.file != reading_) {
+    refuse(fmt::format("the user has samples in {}, too", *count.file),
+           "bring the samples of a user together in one file");
+  }
+  count.file = reading_;
+  item.is_label ? learn_label(item, count) : learn_sample(item, count);
+}
+
 void LeafSource::learn_sample(const LeafItem& item, Count& count) {
   if (values_ < 0) text_features_ = item.numbers.empty();
-  for (const double value : item.numbers) {
-    if (!std::isfinite(static_cast<float>(value))) refuse("a feature is not finite in float32");
+  if (item.texts > 1 || (item.texts > 0 && !item.numbers.empty())) {
+    refuse(
+        fmt::format("sample {} is a list with {} texts, not one text", count.samples, item.texts),
+        kRowHint);
   }
-  if (text_features_ ? !item.numbers.empty() : item.has_text) {
+  if (text_features_ ? !item.numbers.empty() : item.texts > 0) {
     refuse("samples are numbers here and texts there");
   }
+  for (std::size_t i = 0; i < item.numbers.size(); ++i) {
+    const double value = item.numbers[i];
+    if (!std::isfinite(static_cast<float>(value))) {
+      refuse(fmt::format("value {} of sample {} is {}, not finite in float32", i, count.samples,
+                         number_text(value)),
+             "divide the values by their size");
+    }
+    rounded_.see(value, static_cast<int64_t>(i));
+  }
   auto values = std::ssize(item.numbers);
-  if (item.has_text) values += vocabulary_->count(item.text, where());
+  if (item.texts > 0) values += vocabulary_->count(item.text, where());
   if (values_ < 0) values_ = values;
   if (values != values_ || values == 0) {
     refuse(fmt::format("sample {} has {} values, the first of all has {}", count.samples, values,
@@ -312,15 +230,20 @@ void LeafSource::learn_sample(const LeafItem& item, Count& count) {
 
 void LeafSource::learn_label(const LeafItem& item, Count& count) {
   auto values = std::ssize(item.numbers);
+  if (item.texts > 0) values += vocabulary_->count(item.text, where());
+  text_labels_ = text_labels_ || item.texts > 0;
+  if (values != 1) {
+    refuse(fmt::format("a label has {} values, not one: label {}", values, count.labels),
+           "a label is the number of a class, such as numpy.argmax of a row of 0 and 1, or, of "
+           "texts, the character that follows");
+  }
   for (const double value : item.numbers) {
     if (value != std::floor(value) || value < 0 || value >= kMostClasses) {
-      refuse(fmt::format("the label {} is no class", value));
+      refuse(fmt::format("the label {} is no class: label {}", value, count.labels),
+             "classes are whole numbers from 0");
     }
     classes_ = std::max(classes_, static_cast<int64_t>(value) + 1);
   }
-  if (item.has_text) values += vocabulary_->count(item.text, where());
-  text_labels_ = text_labels_ || item.has_text;
-  if (values != 1) refuse(fmt::format("a label has {} values, not one", values));
   ++count.labels;
 }
 
@@ -343,10 +266,10 @@ void LeafSource::check_counts() const {
 }
 
 void LeafSource::describe_samples(const DataOptions& data) {
-  if (values_ < 0) throw InvalidArgument("there is no sample", folder_, kFormatHint);
+  if (values_ < 0) throw InvalidArgument("there is no sample", folder_, kLeafHint);
   if (text_labels_ && (!text_features_ || classes_ > 0)) {
     throw InvalidArgument("labels are texts where samples or other labels are numbers", folder_,
-                          kFormatHint);
+                          "write labels as numbers from 0: 4, not \"4\"");
   }
   layout_.classes = text_labels_ ? vocabulary_->size() : classes_;
   layout_.storage = text_features_ ? token_storage(vocabulary_->size()) : Storage::kFloat;
@@ -362,8 +285,11 @@ void LeafSource::lay_users_out() {
     test.push_back(user.parts[1].samples);
   }
   const auto order = lay_out(layout_, train, test, test_fraction_);
+  if (const auto empty = std::ssize(users_) - std::ssize(order); empty > 0) {
+    layout_.unread.push_back(counted(empty, "user without samples", "users without samples"));
+  }
   if (std::ssize(order) == layout_.held_out) {
-    throw InvalidArgument("no user has a training sample", folder_, kFormatHint);
+    throw InvalidArgument("no user has a training sample", folder_, kLeafHint);
   }
   for (std::size_t c = 0; c < order.size(); ++c) {
     layout_.client_names.push_back(users_[order[c]].name);
@@ -372,6 +298,13 @@ void LeafSource::lay_users_out() {
     test_part.next_sample = test_part.next_label = layout_.clients[c].train_end;
   }
   lay_validation(layout_, validation_fraction_);
+}
+
+void LeafSource::warn_of_rounded() const {
+  const auto name = [&](int64_t column) { return fmt::format("value {} of a sample", column); };
+  const std::string text = rounded_.text(name);
+  if (text.empty()) return;
+  warning(fmt::format("{} ({}); hint: subtract the least value before", text, folder_));
 }
 
 // Second pass: every value to its place.

@@ -245,6 +245,46 @@ class RoundTrip(DataCase):
                 x, y = source.get(name, ([], []))
                 self.assert_part(part, np.array(x, np.float32).reshape(-1, 1, 4, 4), y)
 
+    def test_leaf_users_that_are_numbers_or_have_no_samples(self):
+        """And files that are not read."""
+        users = {str(k): ([[k, 0]] * k, [0, 4][:k] * (k > 0)) for k in (2, 0, 1)}
+        folder = self.leaf(users, {"2": users["1"]})
+        data = json.loads(leaf_text(users))
+        self.write("leaf/train/all_0.json", json.dumps({**data, "users": [2, 0, 1]}))
+        for name in ("._all_0.json", ".DS_Store", "notes.txt", "more.txt", "README"):
+            self.write(f"leaf/train/{name}", "no JSON")
+        self.write("leaf/val/all_0.json", leaf_text(users))
+        job = self.data_job("leaf", folder)
+        process = self.convert(job, "own.h5")
+        self.assertIn("4 samples of 2 clients, 5 classes; 3 classes have no sample: 1, 2, 3; "
+                      "not read: folder val, 2 .txt files, 2 hidden files, 1 other file, "
+                      "1 user without samples", process.stderr())
+        (two, one), _ = self.converted(job)
+        self.assert_part(two[0], np.array([[2, 0]] * 2, np.float32), [0, 4])
+        self.assert_part(two[1], np.array([[1, 0]], np.float32), [0])
+        self.assert_part(one[0], np.array([[1, 0]], np.float32), [0])
+        with h5py.File(self.path("out.h5")) as file:
+            self.assertEqual(list(file["client_names"].asstr()), ["2", "1"])
+        process = self.hanse("run", job, f"--run.out={self.path('run')}", ranks=2)
+        self.assertEqual(process.stderr().count("1 user without samples"), 1)
+
+    def test_leaf_without_num_samples(self):
+        data = json.loads(leaf_text({"u": ([[1, 2]], [0]), "v": ([[3, 4]], [1])}))
+        del data["num_samples"]
+        self.write("leaf/train/a.json", json.dumps(data))
+        self.assertEqual(len(self.converted(self.data_job("leaf", self.path("leaf")))[0]), 2)
+
+    def test_leaf_numbers_that_float32_does_not_hold(self):
+        users = {name: ([[i, 1700000000 + i] for i in range(20)], [0, 1] * 10) for name in "ab"}
+        self.write("leaf/train/a.json", leaf_text(users))
+        job = self.data_job("leaf", self.path("leaf"))
+        process = self.convert(job)
+        self.assertIn("hanse: warning: value 1 of a sample: 38 of 40 numbers are not exact in "
+                      "float32, 20 different ones become 1 (", process.stderr())
+        self.write("leaf/train/a.json", leaf_text({"a": ([[2**53 + 1], [2**24]], [0, 1])}))
+        process = self.convert(job, "large.h5")
+        self.assertIn("1 of 2 numbers is not exact", process.stderr())
+
     def test_leaf_texts(self):
         users = {"r": (["abcd", "bcde"], ["e", "f"]), "s": (["wxyz"], [" "])}
         folder = self.leaf(users, users)
@@ -499,6 +539,55 @@ class BadData(DataCase):
         self.refuse_leaf(good, "user_data", change=lambda data: {"users": data["users"]})
         os.remove(self.path("leaf/train/a.json"))
         self.refuse(self.data_job("leaf", self.path("leaf")), "no *.json")
+
+    def test_leaf_values_that_json_has_not(self):
+        """Python's json.dump writes them bare."""
+        nan, inf = float("nan"), float("inf")
+        for value, text in [(nan, "NaN"), (inf, "Infinity"), (-inf, "-Infinity")]:
+            self.refuse_leaf({"u": ([[1, 2], [3, 4]], [0, 1]), "v": ([[1, 2], [3, value]], [0, 1])},
+                             f"value 1 of sample 1 is {text}", "user 'v'", "fill the value in")
+            self.refuse_leaf({"u": ([1, value], [0, 1])}, f"sample 1 is {text}", "user 'u'")
+            self.refuse_leaf({"u": ([[1, 2], [3, 4]], [0, value])}, f"label 1 is {text}")
+        for text in ("nan", "inf", "-inf", "1e999"):
+            self.refuse_leaf({"u": ([[1, 2], [3, 7777]], [0, 1])}, f"value 1 of sample 1 is {text}",
+                             change=lambda data: json.dumps(data).replace("7777", text))
+        self.refuse_leaf({"u": ([[1, 2], [3, 1e300]], [0, 1])},
+                         "value 1 of sample 1 is 1e+300, not finite in float32")
+        self.refuse_leaf({"u": ([[1, 2], [3, None]], [0, 1])},
+                         "null stands where", "in value 1 of sample 1")
+        self.refuse_leaf({"u": ([[1, 2], [3, 4]], [None, 1])}, "in label 0")
+        self.refuse_leaf({"u": ([[1, 2]], [0])}, "not JSON", "byte",
+                         change=lambda data: json.dumps(data)[:-1] + ', "more": NaN}')
+
+    def test_leaf_users(self):
+        good = {"u": ([[1, 2], [3, 4]], [0, 1]), "v": ([[5, 6]], [1])}
+
+        def change(**more):
+            return lambda data: {**data, **more}
+        self.refuse_leaf(good, "\"users\" and not in \"user_data\"", "user 'w'",
+                         change=change(users=["u", "v", "w"], num_samples=[2, 1, 0]))
+        self.refuse_leaf(good, "\"user_data\" and not in \"users\"", "user 'v'",
+                         change=change(users=["u"], num_samples=[2]))
+        self.refuse_leaf(good, "stands in \"users\" twice", "user 'u'",
+                         change=change(users=["u", "v", "u"], num_samples=[2, 1, 2]))
+        self.refuse_leaf(good, "3 users but 2 num_samples", change=change(users=["u", "v", "w"]))
+        self.refuse_leaf(good, "1.5 is no number of samples", change=change(num_samples=[2, 1.5]))
+        self.refuse_leaf(good, "null stands where", change=change(users=["u", None]))
+        self.refuse_leaf(good, "1.5 is no name", change=change(users=["u", 1.5]))
+        self.refuse_leaf(good, "stands in \"user_data\" twice", "user 'u'",
+                         change=lambda data: json.dumps(data).replace('"v": {', '"u": {'))
+        self.write("leaf/train/b.json", leaf_text({"v": good["v"]}))
+        self.refuse_leaf(good, "samples in", "train/a.json, too", "b.json, user 'v'")
+
+    def test_leaf_rows_and_labels(self):
+        tweet = ["1467810672", "Mon Apr 06", "NO_QUERY", "scotthamilton", "is upset"]
+        self.refuse_leaf({"u": ([tweet, tweet], [0, 4])}, "sample 0 is a list with 5 texts",
+                         "user 'u'", "Sent140")
+        self.refuse_leaf({"u": ([[7, "a"]], [0])}, "sample 0 is a list with 1 texts")
+        self.refuse_leaf({"u": ([[1, 2], [3, 4]], ["0", "4"])}, "labels are texts", "4, not \"4\"")
+        self.refuse_leaf({"u": ([[1, 2]], [[0, 1]])}, "2 values, not one: label 0", "argmax")
+        self.refuse_leaf({"u": ([[1, 2]], [2**53 + 1])}, "is no class: label 0")
+        self.refuse_leaf({"u": ([[1, 2]], [-1])}, "the label -1 is no class: label 0")
 
     def test_hanse(self):
         self.convert(self.data_job("tff", tff_file(self.path("t.h5"), {"a": images(self.rng, 9)})),
