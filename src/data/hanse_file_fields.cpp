@@ -7,6 +7,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/mapped_file.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse_file_format.hpp"
 
 namespace hanse {
@@ -105,8 +106,13 @@ std::vector<std::string> read_names(const hdf5::File& file, const std::string& n
   } else {
     names = dataset.texts();
   }
-  if (std::ranges::count(names, std::string()) > 0)
+  if (std::ranges::count(names, std::string()) > 0) {
     refuse_file("a name is empty", file.path(), name);
+  }
+  const auto bad = std::ranges::find_if_not(names, is_utf8);
+  if (bad != names.end()) {
+    refuse_file(fmt::format("the name '{}' is not UTF-8", *bad), file.path(), name);
+  }
   return names;
 }
 

@@ -7,6 +7,7 @@
 #include <hdf5.h>
 
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 
 namespace hanse {
 
@@ -27,6 +28,15 @@ hdf5::File open_file(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> unread_datasets(const std::vector<std::string>& names,
+                                         const std::vector<std::string>& used) {
+  std::vector<std::string> unread;
+  for (const std::string& name : names) {
+    if (std::ranges::count(used, name) == 0) unread.push_back("dataset " + name);
+  }
+  return unread;
+}
+
 TffFile::TffFile(const std::string& path) : file_(open_file(path)) {
   if (!file_.contains("examples")) {
     throw InvalidArgument("there is no group /examples", path, kFormat);
@@ -42,6 +52,11 @@ TffFile::TffFile(const std::string& path) : file_(open_file(path)) {
   check(H5Literate(examples.id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add, &entries_),
         "list the clients", path);
   std::ranges::sort(entries_, {}, &Entry::name);
+  const auto bad = std::ranges::find_if_not(entries_, is_utf8, &Entry::name);
+  if (bad != entries_.end()) {
+    throw InvalidArgument(fmt::format("the name of the client '{}' is not UTF-8", bad->name), path,
+                          "write the names as UTF-8; h5py does so with texts of Python");
+  }
   if (entries_.empty()) throw InvalidArgument("there is no client in /examples", path, kFormat);
 }
 
@@ -72,15 +87,17 @@ std::vector<std::string> TffFile::names(int64_t client) const {
   return names;
 }
 
-hdf5::Dataset TffFile::dataset(int64_t client, const std::string& name) const {
+std::optional<hdf5::Dataset> TffFile::dataset(int64_t client, const std::string& name) const {
   const Handle group = open(client);
   const hid_t found = H5Dopen2(group.id(), name.c_str(), H5P_DEFAULT);
   if (found < 0) {
+    const std::vector<std::string> others = names(client);
+    if (others.empty()) return std::nullopt;
     throw InvalidArgument(fmt::format("there is no dataset '{}'", name), where(client),
-                          fmt::format("the client has: {}", join(names(client), ", ")));
+                          fmt::format("the client has: {}", join(others, ", ")));
   }
-  return {Handle(found, H5Dclose, "open the dataset", name), "the dataset",
-          where(client) + "/" + name};
+  return hdf5::Dataset(Handle(found, H5Dclose, "open the dataset", name), "the dataset",
+                       where(client) + "/" + name);
 }
 
 }  // namespace hanse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ auto read_input(Work work) {
   }
 }
 
+// "dataset score" for each of the names that is not among those used, for the line at the start.
+std::vector<std::string> unread_datasets(const std::vector<std::string>& names,
+                                         const std::vector<std::string>& used);
+
 // Open for as long as the object lives. REQUIRES of every call: inside an hdf5::Section.
 class TffFile {
  public:
@@ -34,9 +39,9 @@ class TffFile {
   const std::string& name(int64_t client) const { return entry(client).name; }
 
   std::vector<std::string> names(int64_t client) const;
-  // [samples, ...]; its file() is what to call it in a message. Throws InvalidArgument that lists
-  // the names there are, when this is not one of them.
-  hdf5::Dataset dataset(int64_t client, const std::string& name) const;
+  // [samples, ...]; its file() is what to call it in a message. Nothing of a client without any
+  // dataset. Throws InvalidArgument that lists the names there are, when this is not one of them.
+  std::optional<hdf5::Dataset> dataset(int64_t client, const std::string& name) const;
 
  private:
   // Clients are opened by address: looking up each of many names takes longer than reading.

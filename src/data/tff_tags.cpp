@@ -7,8 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "data_line.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 #include "vocabulary.hpp"
 
 namespace hanse {
@@ -24,6 +26,7 @@ struct TaggedTexts {
 };
 
 std::vector<std::string> read_texts(const hdf5::Dataset& dataset) {
+  if (dataset.size() == 0) return {};
   if (dataset.type().kind != hdf5::Kind::kText) {
     throw InvalidArgument("texts are expected, these are none", dataset.file(),
                           "set data.feature-column and data.label-column");
@@ -33,13 +36,17 @@ std::vector<std::string> read_texts(const hdf5::Dataset& dataset) {
 
 class TagSource final : public ClientSource {
  public:
-  TagSource(std::unique_ptr<TffPair> files, std::string features, const DataOptions& data,
-            uint64_t seed)
+  TagSource(std::unique_ptr<TffPair> files, std::string features,
+            const std::vector<std::string>& names, const DataOptions& data, uint64_t seed)
       : files_(std::move(files)),
         features_(std::move(features)),
         data_(data),
         seed_(seed),
         words_(make_word_vocabulary(data.vocabulary_size)) {
+    has_title_ =
+        data.feature_column.empty() && features_ != kTitle && std::ranges::count(names, kTitle) > 0;
+    layout_.unread =
+        unread_datasets(names, {features_, data.label_column, has_title_ ? kTitle : features_});
     read_input([&] { survey(); });
   }
 
@@ -95,9 +102,6 @@ class TagSource final : public ClientSource {
 };
 
 void TagSource::survey() {
-  const std::vector<std::string> names = files_->train_file().names(0);
-  has_title_ =
-      data_.feature_column.empty() && features_ != kTitle && std::ranges::count(names, kTitle) > 0;
   std::unordered_map<std::string, int64_t> counts;
   std::vector<int64_t> sizes[2];
   for (int64_t c = 0; c < files_->clients(); ++c) {
@@ -106,6 +110,7 @@ void TagSource::survey() {
       sizes[part].push_back(std::ssize(all.texts));
       for (const std::string& text : all.texts) words_->count(text, all.where);
       for (const std::string& tags : all.tags) {
+        if (!is_utf8(tags)) not_utf8(all.where);
         for (const std::string& tag : split_list(tags, '|')) counts[tag] += tag.empty() ? 0 : 1;
       }
     }
@@ -122,7 +127,11 @@ void TagSource::survey() {
     layout_.client_names.push_back(files_->name(static_cast<int64_t>(c)));
   }
   if (std::ssize(order_) == layout_.held_out) {
-    throw InvalidArgument("no client has a training sample", data_.path, "");
+    throw InvalidArgument("no client has a training sample", data_.path,
+                          "one client at least needs one");
+  }
+  if (const auto empty = files_->clients() - std::ssize(order_); empty > 0) {
+    layout_.unread.push_back(counted(empty, "client without samples", "clients without samples"));
   }
   lay_validation(layout_, data_.validation_fraction);
 }
@@ -168,8 +177,9 @@ void TagSource::write_part(int part, std::size_t client, int64_t begin,
 }  // namespace
 
 std::unique_ptr<ClientSource> make_tag_source(std::unique_ptr<TffPair> files, std::string features,
+                                              const std::vector<std::string>& names,
                                               const DataOptions& data, uint64_t seed) {
-  return std::make_unique<TagSource>(std::move(files), std::move(features), data, seed);
+  return std::make_unique<TagSource>(std::move(files), std::move(features), names, data, seed);
 }
 
 }  // namespace hanse

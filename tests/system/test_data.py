@@ -472,6 +472,7 @@ class BadData(DataCase):
         self.refuse_tff({"a": {**good, "label": np.array([0.5, 1, 2])}}, "labels are integers")
         self.refuse_tff({"a": {**good, "label": np.array([0, 1, -2])}}, "label -2 is no class")
         self.refuse_tff({"a": {**good, "label": np.zeros((3, 2), int)}}, "[n] or [n, 1]")
+        self.refuse_tff({"a": {**good, "label": np.zeros((3, 2, 2), int)}}, "[n] or [n, 1]")
 
     def test_tff_beyond_memory(self):
         with h5py.File(self.path("large.h5"), "w") as file:
@@ -488,7 +489,78 @@ class BadData(DataCase):
         self.refuse_tff({"a": other, "b": good}, "another type")
         bad = good["pixels"].copy()
         bad[1, 2, 3] = np.nan
-        self.refuse_tff({"a": {**good, "pixels": bad}}, "sample 1", "not finite")
+        self.refuse_tff({"a": {**good, "pixels": bad}}, "sample 1", "nan, which is not finite",
+                        "client 'a'/pixels")
+
+    def test_tff_clients_without_samples(self):
+        """As in LEAF: they are left out, and said; with test samples alone they are held out."""
+        def empty(dtype="f8"):
+            return {"pixels": np.zeros(0, dtype), "label": np.zeros(0, dtype)}
+        train = {"a": empty(), "b": images(self.rng, 3), "c": images(self.rng, 2), "d": empty()}
+        train["b"]["id"] = np.arange(3)
+        test = {"b": images(self.rng, 2), "d": images(self.rng, 4), "e": empty()}
+        for path, clients in [("train.h5", train), ("test.h5", test)]:
+            with h5py.File(tff_file(self.path(path), clients), "r+") as file:
+                file.create_group("examples/nothing")
+        job = self.data_job("tff", self.path("train.h5"), data__test_path=self.path("test.h5"))
+        process = self.convert(job, "own.h5")
+        self.assertIn("not read: dataset id, 3 clients without samples", process.stderr())
+        clients, attributes = self.converted(job)
+        self.assertEqual(attributes["held_out"], 1)
+        for name, (own_train, own_test) in zip("bcd", clients):
+            for part, source in [(own_train, train), (own_test, test)]:
+                if name in source and len(source[name]["label"]):
+                    self.assert_part(part, source[name]["pixels"].reshape(-1, 1, 4, 4),
+                                     source[name]["label"])
+                else:
+                    self.assertEqual(len(part[1]), 0)
+        os.remove(self.path("out.h5"))
+        train["a"] = {**empty(), "pixels": np.zeros((2, 4, 4))}
+        self.refuse_tff(train, "2 samples but 0 labels", "client 'a'/pixels")
+        self.refuse_tff({"a": empty()}, "no client has a training sample")
+        texts = {"a": {"snippets": np.zeros(0)},
+                 "b": {"snippets": np.array(["ab\tc\u00e9"], h5py.string_dtype())}}
+        process = self.convert(self.data_job("tff", tff_file(self.path("t.h5"), texts)), "t2.h5")
+        self.assertIn("not read: 2 characters that data.vocabulary = ascii does not have, "
+                      "1 of 2 clients, which have too little text", process.stderr())
+
+    def test_tff_numbers_that_float32_does_not_hold(self):
+        for dtype in ("<i4", "<i8", ">i8", "<u8", "<f8"):
+            x = np.zeros((20, 2, 2, 3), dtype)
+            x[:, 1, 0, 2] = 1700000000 + np.arange(20)
+            source = {c: {"t": x, "label": np.arange(20) % 2} for c in "ab"}
+            job = self.data_job("tff", tff_file(self.path("t.h5"), source),
+                                data__feature_column="t")
+            process = self.hanse("convert", job, self.path("o.h5"), "--run.overwrite=true")
+            self.assertIn("hanse: warning: t[:, 1, 0, 2]: 38 of 40 numbers are not exact in "
+                          "float32, 20 different ones become 1 (", process.stderr())
+
+    def test_tff_labels_of_large_types(self):
+        good = images(self.rng, 3)
+        self.refuse_tff({"a": {**good, "label": np.array([0, 2**53 + 1, 1])}},
+                        "the label 9007199254740993 is no class")
+        self.refuse_tff({"a": {**good, "label": np.eye(3, dtype=int)}}, "3 labels, not one",
+                        "argmax(axis=1)")
+        job = self.data_job("tff", tff_file(self.path("good.h5"), {
+            "a": {**good, "label": np.array([0, 4, 0], np.uint64)}}), data__test_fraction=0)
+        process = self.convert(job)
+        self.assertIn("5 classes; 3 classes have no sample: 1, 2, 3", process.stderr())
+
+    def test_names_that_are_not_utf8(self):
+        with h5py.File(self.path("latin.h5"), "w") as file:
+            own = file.create_group("one")
+            for key, values in images(self.rng, 3).items():
+                own[key] = values
+            h5py.h5o.link(own.id, file.create_group("examples").id, b"Z\xfcrich")
+        self.refuse(self.data_job("tff", self.path("latin.h5")), "not UTF-8", "Z\\xFCrich")
+        path = self.path("own.h5")
+        with h5py.File(path, "w", alignment_threshold=1, alignment_interval=64) as file:
+            file.attrs.update(version=1, classes=2, held_out=0, encoding=np.bytes_("float"))
+            file["features"] = np.zeros((2, 1), np.float32)
+            file["labels"] = np.array([0, 1], np.int32)
+            file["offsets"], file["train_end"] = [0, 2], [2]
+            file["client_names"] = np.array([b"Z\xfcrich"])
+        self.refuse_run(self.data_job("hanse", path), "not UTF-8", "client_names", "Z\\xFCrich")
 
     def test_tff_layouts(self):
         self.refuse_tff({"a": {"voice": np.zeros((3, 2)), "label": np.zeros(3, int)}},
