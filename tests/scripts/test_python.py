@@ -397,6 +397,14 @@ class ProgramTest(InFolder):
                                  (marks, {}, "needs the classes")):
             with self.subTest(text=text), self.assertRaisesRegex(hanse.Refused, text):
                 hanse.write_federation("bad.h5", {"a": (x, y)}, several_labels=True, **options)
+        for y, text in ((numpy.eye(3), "one-hot; hint: y.argmax"), (["a", "b", "a"], "no numbers"),
+                        ([0, 1, 2**40], "whole numbers in"), ([0, 1, numpy.nan], "whole numbers in"),
+                        (numpy.array([0, 1, 2**64 - 1], "u8"), "whole numbers in")):
+            with self.subTest(y=y), self.assertRaisesRegex(hanse.Refused, text):
+                hanse.write_federation("bad.h5", {"a": (x, y)}, classes=3)
+        for values in (x + 1j, x.astype("M8[s]"), x.astype(str)):
+            with self.subTest(x=values), self.assertRaisesRegex(hanse.Refused, "x holds no numbers"):
+                hanse.write_federation("bad.h5", {"a": (values, [0, 1, 1])}, classes=2)
         with self.assertRaisesRegex(hanse.Refused, "labels have one shape"):
             hanse.write_federation("bad.h5", {"a": (x, outputs), "b": (x, [[1.0]] * 3)})
 

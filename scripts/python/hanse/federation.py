@@ -72,7 +72,7 @@ def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None
     pairs = []
     for x, y in (value[:2], value[2:])[:len(value) // 2]:
         x, y = numpy.asarray(x), numpy.asarray(y)
-        x = x if x.dtype == numpy.uint8 else x.astype(numpy.float32)
+        x = x if x.dtype == numpy.uint8 else _floats(name, "x", x)
         if x.ndim < 2 or y.ndim not in ((2,) if several else (1, 2)) or len(y) != len(x):
             raise Refused(f"client {name}: x of shape {x.shape} and y of shape {y.shape}; hint: "
                           "[samples, ...] and [samples], or [samples, values]")
@@ -88,21 +88,33 @@ def _arrays(name: str, value: Sequence[Any], classes: Sequence[str] | int | None
     return x[order], y[order], len(x) - tested
 
 
+def _floats(name: str, what: str, values: Any) -> Any:
+    import numpy
+
+    if values.dtype.kind not in "biuf":
+        raise Refused(f"client {name}: {what} holds no numbers but {values.dtype}")
+    return values.astype(numpy.float32)
+
+
 def _labels(name: str, y: Any, classes: Sequence[str] | int | None, several: bool) -> Any:
     import numpy
 
     if classes is None:
-        return y.astype(numpy.float32)
+        return _floats(name, "y", y)
     count = classes if isinstance(classes, int) else len(classes)
     if several:
         if y.shape[1] != count or not numpy.isin(y, (0, 1)).all():
             raise Refused(f"client {name}: y is [samples, {count}], of 0 and 1")
-        return y.astype(numpy.float32)
-    labels = y.astype(numpy.int32)
+        return _floats(name, "y", y)
+    numbers = y if y.dtype.kind in "biu" else _floats(name, "y", y)
+    if y.ndim == 2 and 1 < count == y.shape[1] and len(y) and (
+            numpy.isin(y, (0, 1)).all() and (numbers.sum(axis=1) == 1).all()):
+        raise Refused(f"client {name}: y is one-hot; hint: y.argmax(axis=1), the class of each "
+                      "sample")
     least = 0 if y.ndim == 1 else -1
-    if len(y) and ((labels != y).any() or labels.min() < least or labels.max() >= count):
+    if len(y) and not ((numbers >= least) & (numbers < count) & (numbers == numpy.floor(y))).all():
         raise Refused(f"client {name}: labels are whole numbers in [0, {count})")
-    return labels
+    return y.astype(numpy.int32)
 
 
 def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int]],
