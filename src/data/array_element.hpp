@@ -4,6 +4,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +41,8 @@ inline std::string column_name(const std::string& name, std::span<const int64_t>
 template <std::integral T>
 double counted_double(T value) {
   const auto nearest = static_cast<double>(value);
-  const bool is_exact = std::abs(nearest) < 9.2e18 && static_cast<T>(nearest) == value;
+  const double beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);  // of what T holds
+  const bool is_exact = nearest < beyond && static_cast<T>(nearest) == value;
   const bool in_float32 = static_cast<double>(static_cast<float>(nearest)) == nearest;
   return is_exact || !in_float32 ? nearest : std::nextafter(nearest, 0.0);
 }

@@ -593,6 +593,10 @@ class Npz(FilesCase):
         self.arrays(x=np.stack([large] * 10).reshape(40).astype("<u8"), y=y)
         process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
         self.assertIn("x: 30 of 40 numbers", process.stderr())
+        for powers in (np.array([-2**63, 2**62] * 20), np.array([2**63, 2**53] * 20, "u8")):
+            self.arrays(x=powers, y=y)
+            process = self.hanse("convert", job, self.path("out.h5"), "--run.overwrite=true")
+            self.assertNotIn("warning", process.stderr())
 
     def test_bad_arrays(self):
         self.stored = True
