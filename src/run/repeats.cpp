@@ -1,10 +1,10 @@
 #include "repeats.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
@@ -12,6 +12,7 @@
 #include "hanse/run/summary.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
+#include "json_text.hpp"
 #include "protocols.hpp"
 
 namespace hanse {
@@ -48,7 +49,9 @@ RepeatProgress repeat_progress(const Job& job, int64_t repeat) {
              : RepeatProgress::kNothing;
 }
 
-std::string summarize_repeats(const Job& job) {
+namespace {
+
+std::vector<RunSummary> read_summaries(const Job& job) {
   std::vector<RunSummary> runs;
   for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {
     runs.push_back(read_summary(repeat_folder(job, repeat)));
@@ -56,34 +59,60 @@ std::string summarize_repeats(const Job& job) {
       throw IoError("no complete summary.json", repeat_folder(job, repeat), "resume the run");
     }
   }
+  return runs;
+}
+
+// What the repeats have, each in the order of the first that has it.
+std::vector<std::string> metrics_of(const std::vector<RunSummary>& runs) {
+  std::vector<std::string> names;
+  for (const RunSummary& run : runs) {
+    const RunSummary found = run.value("metrics", RunSummary::object());
+    for (const auto& [name, value] : found.items()) {
+      if (std::ranges::count(names, name) == 0) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// Of the repeats that have the metric: in others it was not finite, or a target was not reached.
+std::vector<double> values_of(const std::vector<RunSummary>& runs, const std::string& name) {
+  std::vector<double> values;
+  for (const RunSummary& run : runs) {
+    const RunSummary found = run.value("metrics", RunSummary::object());
+    if (found.contains(name)) values.push_back(found[name].get<double>());
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string summarize_repeats(const Job& job) {
+  const std::vector<RunSummary> runs = read_summaries(job);
   RunSummary all{{"name", job.run.name},
                  {"seed", job.run.seed},
                  {"repeats", job.run.repeats},
                  {"rounds", job.run.rounds}};
-  Metrics metrics;
   double seconds = 0;
   for (const RunSummary& run : runs) {
     all["model_digests"].push_back(run.at("model_digest"));
+    all["rounds_done"].push_back(run.at("rounds"));
     seconds += run.at("seconds").get<double>();
   }
   all["seconds"] = seconds;
   for (const char* key : {"ranks", "split", "held_out_split"}) {
     if (runs.front().contains(key)) all[key] = runs.front()[key];
   }
-  const RunSummary of_first = runs.front().value("metrics", RunSummary::object());
-  for (const auto& [name, value] : of_first.items()) {
-    std::vector<double> values;
-    for (const RunSummary& run : runs) {
-      const RunSummary found = run.value("metrics", RunSummary::object());
-      if (found.contains(name)) values.push_back(found[name].get<double>());
-    }
-    if (values.size() < runs.size()) continue;  // it was not finite in some
-    add_over_repeats(metrics, name, values);
+  RepeatedMetrics found{.repeats = job.run.repeats};
+  for (const std::string& name : metrics_of(runs)) {
+    const std::vector<double> values = values_of(runs, name);
+    add_over_repeats(found.metrics, name, values);
+    found.n[name] = std::ssize(values);
   }
-  for (const auto& [name, value] : metrics) all["metrics"][name] = value;
-  write_file(job.run.out + "/summary.json", all.dump(2) + "\n");
-  return repeats_table(metrics, all.value("split", ""), all.value("held_out_split", ""),
-                       job.run.repeats, job.run.out);
+  if (!job.run.target.empty()) found.n.try_emplace("target_round", 0);
+  for (const auto& [name, value] : found.metrics) all["metrics"][name] = value;
+  all["n"] = found.n;
+  write_file(job.run.out + "/summary.json", json_dump(all, 2) + "\n");
+  return repeats_table(found, all.value("split", ""), all.value("held_out_split", ""), job.run.out);
 }
 
 }  // namespace hanse

@@ -19,8 +19,9 @@ std::string repeat_folder(const Job& job, int64_t repeat);
 enum class RepeatProgress : int64_t { kNothing, kBegun, kDone };
 RepeatProgress repeat_progress(const Job& job, int64_t repeat);
 
-// Writes summary.json in run.out: of every metric the mean over the repeats and, as NAME_std, the
-// deviation of a sample (n - 1). Returns the table for the terminal. REQUIRES: all are done.
+// Writes summary.json in run.out: of every metric the mean over the repeats that have it, as
+// NAME_std the deviation of a sample (n - 1), and under `n` how many they are. Returns the table
+// for the terminal. REQUIRES: all are done.
 std::string summarize_repeats(const Job& job);
 
 }  // namespace hanse

@@ -5,7 +5,6 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "hanse/base/digest.hpp"
 #include "hanse/base/options.hpp"
@@ -14,6 +13,7 @@
 #include "hanse/config.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "json_text.hpp"
 
 namespace hanse {
 
@@ -83,7 +83,7 @@ std::string summary_json(const Summary& summary) {
     json["x_hat"].push_back({{"arm", x.arm}, {"value", x.value}, {"point", x.point}});
   }
   for (const auto& [name, version] : versions()) json["versions"][name] = version;
-  return json.dump(2) + "\n";
+  return json_dump(json, 2) + "\n";
 }
 
 namespace {
@@ -118,14 +118,14 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
     if (deviation != values.end()) lines.back().second += " +- " + text(deviation->second);
   };
   const auto number = [](double value) { return fmt::format("{:.4f}", value); };
+  add("common_loss", "loss, common test set", number);
+  add("common_accuracy", "accuracy, common test set", percent);
   add("loss_mean", own + "loss, mean of clients", number);
   add("accuracy_mean", own + "accuracy, mean of clients", percent);
   add("accuracy_worst10", own + "accuracy, worst 10 %", percent);
   add("accuracy_best10", own + "accuracy, best 10 %", percent);
   add("validation_loss_mean", "validation loss, mean of clients", number);
   add("validation_accuracy_mean", "validation accuracy, mean of clients", percent);
-  add("common_loss", "loss, common test set", number);
-  add("common_accuracy", "accuracy, common test set", percent);
   add("held_out_loss_mean", other + "loss, held-out clients", number);
   add("held_out_accuracy_mean", other + "accuracy, held-out clients", percent);
   return lines;
@@ -192,11 +192,20 @@ std::string summary_table(const Summary& summary, const std::string& run_directo
   return table_of(lines) + accounts_table(summary);
 }
 
-std::string repeats_table(const Metrics& metrics, const std::string& split,
-                          const std::string& held_out_split, int64_t repeats,
-                          const std::string& run_directory) {
-  Lines lines = model_lines(metrics, split_prefix(split), split_prefix(held_out_split));
-  lines.emplace_back("repeats", fmt::format("{}, means and deviations", repeats));
+std::string repeats_table(const RepeatedMetrics& found, const std::string& split,
+                          const std::string& held_out_split, const std::string& run_directory) {
+  Lines lines = model_lines(found.metrics, split_prefix(split), split_prefix(held_out_split));
+  const auto reached = found.n.find("target_round");
+  if (reached != found.n.end()) {
+    lines.emplace_back("target reached",
+                       fmt::format("in {} of {} repeats", reached->second, found.repeats));
+  }
+  std::vector<std::string> fewer;
+  for (const auto& [name, n] : found.n) {
+    if (n < found.repeats && name != "target_round") fewer.push_back(fmt::format("{} {}", n, name));
+  }
+  lines.emplace_back("repeats", fmt::format("{}, means and deviations", found.repeats));
+  if (!fewer.empty()) lines.emplace_back("of fewer repeats", join(fewer, ", "));
   lines.emplace_back("run directory", run_directory);
   return table_of(lines);
 }

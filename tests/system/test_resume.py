@@ -59,6 +59,43 @@ class Repeats(hanse.Case):
         self.check(stopped, more)
 
 
+class RepeatsWithATarget(hanse.Case):
+    """Repeats end where they reach their target, and the summary says how many did."""
+
+    def best(self, run, repeat):
+        return max(float(value) for value in
+                   hanse.column(os.path.join(run, "repeats", str(repeat)), "evaluations.csv",
+                                "accuracy_mean"))
+
+    def test_means_are_of_those_that_reach_it(self):
+        job = self.job({"run.rounds": 8, "run.repeats": 3, "evaluate.every": 1})
+        free = self.train(job, "free")
+        reached = sorted(self.best(free, repeat) for repeat in (1, 2, 3))
+        summary = hanse.summary(free)
+        self.assertEqual(summary["rounds_done"], [8, 8, 8])
+        self.assertEqual(set(summary["n"].values()), {3})
+        self.assertEqual(set(summary["metrics"]),
+                         {name + end for name in summary["n"] for end in ("", "_std")})
+        self.assertLess(reached[1], reached[2], "another seed makes them differ")
+        for target, n in ((reached[2], 1), (reached[0], 3), (2, 0)):
+            run = self.path(f"run-{n}")
+            process = self.hanse("run", job, f"--run.out={run}",
+                                 f"--run.target=accuracy_mean>={target - 1e-9}")
+            ones = [hanse.summary(os.path.join(run, "repeats", str(i))) for i in (1, 2, 3)]
+            found = [one["metrics"]["target_round"] for one in ones
+                     if "target_round" in one["metrics"]]
+            self.assertEqual(len(found), n)
+            summary = hanse.summary(run)
+            self.assertEqual(summary["n"]["target_round"], n)
+            self.assertEqual(summary["n"]["loss_mean"], 3)
+            self.assertEqual(summary["rounds_done"], [one["rounds"] for one in ones])
+            self.assertIn(f"in {n} of 3 repeats", process.stdout())
+            self.assertEqual("target_round" in summary["metrics"], n > 0)
+            self.assertEqual("target_round_std" in summary["metrics"], n > 1)
+            if n > 0:
+                self.assertAlmostEqual(summary["metrics"]["target_round"], statistics.mean(found))
+
+
 class Timeline(hanse.Case):
     def events(self, run, whole):
         text = hanse.text(run, "timeline.json")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,11 +43,17 @@ std::string summary_json(const Summary& summary);
 
 // The numbers a person looks for first.
 std::string summary_table(const Summary& summary, const std::string& run_directory);
-// Of repeated runs: means with their deviations, which `metrics` has as NAME_std. `split` and
-// `held_out_split` as EvaluatedOn has them.
-std::string repeats_table(const Metrics& metrics, const std::string& split,
-                          const std::string& held_out_split, int64_t repeats,
-                          const std::string& run_directory);
+
+// Means and deviations over the repeats of a job.
+struct RepeatedMetrics {
+  int64_t repeats = 0;
+  Metrics metrics;                   // NAME, and NAME_std of several repeats
+  std::map<std::string, int64_t> n;  // of each NAME: repeats that have it; a target may be missed
+};
+
+// `split` and `held_out_split` as EvaluatedOn has them.
+std::string repeats_table(const RepeatedMetrics& found, const std::string& split,
+                          const std::string& held_out_split, const std::string& run_directory);
 
 // Library versions, "name version" each; no MPI needed.
 std::vector<std::pair<std::string, std::string>> versions();
