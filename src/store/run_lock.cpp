@@ -48,7 +48,7 @@ std::vector<std::string> make_folders(const std::string& folder) {
 }
 
 bool is_held(int code) { return code == EAGAIN || code == EACCES; }
-bool has_no_locks(int code) { return code == ENOLCK || code == EOPNOTSUPP || code == ENOSYS; }
+bool may_pass(int code) { return is_held(code) || code == EINTR; }
 
 // What the owner has written about itself; it may be on its way.
 std::string owner_of(int file) {
@@ -115,7 +115,7 @@ bool RunLock::try_lock(short kind) const {
 bool RunLock::lock_within(double seconds) const {
   const double end_s = monotonic_seconds() + seconds;
   while (!try_lock(F_WRLCK)) {
-    if (!is_held(errno) || monotonic_seconds() >= end_s) return false;
+    if (!may_pass(errno) || monotonic_seconds() >= end_s) return false;
     std::this_thread::sleep_for(kPause);
   }
   return true;
@@ -141,8 +141,9 @@ RunLock RunLock::take(const std::string& folder, double patience_s) {
       throw InvalidArgument(fmt::format("another run writes this folder ({})", owner), folder,
                             "wait until it has ended, or choose another run.out");
     }
-    if (!has_no_locks(code)) cannot_write(folder, why);
-    warning(fmt::format("the file system of {} has no locks ({}): nothing keeps a second run out",
+    // Whatever the file system answers (ENOLCK, ENOSYS, ENOTSUPP, EREMOTEIO, ...), the file is
+    // open: the run can write, and no other holds a lock that this one can see.
+    warning(fmt::format("the file system of {} gives no lock ({}): nothing keeps a second run out",
                         folder, why));
     return lock;
   }

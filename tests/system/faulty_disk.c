@@ -8,6 +8,7 @@
 //                       short   half of the bytes are written, and the call says so
 //                       EIO     the call fails
 //                       ENOSPC  this call and all later ones that need room fail
+//   FAULTY_DISK_LOCK    every lock of a file there fails with this error number
 //   FAULTY_DISK_RANK    the only rank on which calls are counted
 //   FAULTY_DISK_LOG     a file to which each counted call appends its name and its path
 #define _GNU_SOURCE
@@ -31,6 +32,7 @@ static const char* how = "";
 static int log_file = -1;
 static long at;
 static long count;
+static int lock_error;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
@@ -41,6 +43,7 @@ __attribute__((constructor)) static void read_settings(void) {
   if (rank && (!own_rank || strcmp(rank, own_rank) != 0)) return;
   if (getenv("FAULTY_DISK_HOW")) how = getenv("FAULTY_DISK_HOW");
   if (getenv("FAULTY_DISK_AT")) at = atol(getenv("FAULTY_DISK_AT"));
+  if (getenv("FAULTY_DISK_LOCK")) lock_error = atoi(getenv("FAULTY_DISK_LOCK"));
   const char* log = getenv("FAULTY_DISK_LOG");
   if (log) log_file = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND, 0644);
   folder = getenv("FAULTY_DISK_FOLDER");
@@ -52,10 +55,14 @@ enum Verdict { kPass, kFail, kHalf };
 
 static int is(const char* word) { return strcmp(how, word) == 0; }
 
-static enum Verdict judge(const char* call, const char* path, enum Need need) {
-  if (!folder) return kPass;
+static int is_below_folder(const char* path) {
+  if (!folder) return 0;
   const size_t length = strlen(folder);
-  if (strncmp(path, folder, length) != 0 || (path[length] && path[length] != '/')) return kPass;
+  return strncmp(path, folder, length) == 0 && (!path[length] || path[length] == '/');
+}
+
+static enum Verdict judge(const char* call, const char* path, enum Need need) {
+  if (!is_below_folder(path)) return kPass;
   const long number = __atomic_add_fetch(&count, 1, __ATOMIC_SEQ_CST);
   if (log_file >= 0) {
     char line[PATH_MAX + 64];
@@ -77,15 +84,20 @@ static enum Verdict judge(const char* call, const char* path, enum Need need) {
   return kPass;
 }
 
-static enum Verdict judge_file(const char* call, int file, enum Need need) {
-  char link[64], path[PATH_MAX + 1];
-  if (!folder) return kPass;
+// Of an open file; empty: it has none. `path` has room for PATH_MAX + 1 bytes.
+static void path_of(int file, char* path) {
+  char link[64];
   const int code = errno;
   snprintf(link, sizeof link, "/proc/self/fd/%d", file);
   const ssize_t length = readlink(link, path, PATH_MAX);
   errno = code;
-  if (length <= 0) return kPass;
-  path[length] = '\0';
+  path[length > 0 ? length : 0] = '\0';
+}
+
+static enum Verdict judge_file(const char* call, int file, enum Need need) {
+  char path[PATH_MAX + 1];
+  if (!folder) return kPass;
+  path_of(file, path);
   return judge(call, path, need);
 }
 
@@ -224,3 +236,25 @@ FILE* fopen(const char* path, const char* mode) {
 }
 
 FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
+
+static int refuses_lock(int file, int command) {
+  char path[PATH_MAX + 1];
+  if (!lock_error || (command != F_OFD_SETLK && command != F_SETLK)) return 0;
+  path_of(file, path);
+  if (!is_below_folder(path)) return 0;
+  errno = lock_error;
+  return 1;
+}
+
+#define FCNTL(name)                               \
+  int name(int file, int command, ...) {          \
+    va_list list;                                 \
+    va_start(list, command);                      \
+    void* argument = va_arg(list, void*);         \
+    va_end(list);                                 \
+    if (refuses_lock(file, command)) return -1;   \
+    return REAL(name)(file, command, argument);   \
+  }
+
+FCNTL(fcntl)
+FCNTL(fcntl64)

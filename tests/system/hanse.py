@@ -51,6 +51,13 @@ def program():
     return os.path.abspath(path)
 
 
+def faulty_disk():
+    """faulty_disk.c to preload, built beside the program."""
+    path = os.path.join(os.path.dirname(program()), "tests/system/libfaulty_disk.so")
+    assert os.path.exists(path), path
+    return path
+
+
 def mpirun(ranks, path=None):
     return [os.path.join(os.path.dirname(path or program()), "lib", "mpirun"), "-n", str(ranks)]
 

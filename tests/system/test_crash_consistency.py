@@ -37,13 +37,6 @@ def makes_sense(how, call):
         how, True)
 
 
-def faulty_disk():
-    """The library to preload, built beside the program."""
-    path = os.path.join(os.path.dirname(hanse.program()), "tests/system/libfaulty_disk.so")
-    assert os.path.exists(path), path
-    return path
-
-
 def some(cases, ways):
     """For each of the ways one number of a call, from the first to the last; always the same."""
     chosen = []
@@ -67,7 +60,7 @@ class EveryCall(hanse.Case):
         if rank is not None:
             settings["FAULTY_DISK_RANK"] = rank
         return self.hanse(*arguments, ranks=ranks, expect=None,
-                          environment={"LD_PRELOAD": faulty_disk(), "FAULTY_DISK_FOLDER": run,
+                          environment={"LD_PRELOAD": hanse.faulty_disk(), "FAULTY_DISK_FOLDER": run,
                                        **settings})
 
     def calls(self, arguments, run, **where):

@@ -68,6 +68,31 @@ class SecondRun(hanse.Case):
         self.check_goes_on(run, job, 3)
 
 
+class NoLocks(hanse.Case):
+    """File systems answer in many ways that they give no lock: the run goes on without one."""
+
+    # EIO, EINVAL, ENOTTY, ENOLCK, ENOSYS, EOPNOTSUPP, EREMOTEIO, and the kernel's ENOTSUPP, which
+    # has no text.
+    ERRORS = (5, 22, 25, 37, 38, 95, 121, 524)
+
+    def test_a_run_goes_on_without(self):
+        job = self.job({"run.rounds": 2})
+
+        def attempt(error, ranks=None):
+            run = self.path(f"run-{error}-{ranks}")
+            process = self.hanse("run", job, f"--run.out={run}", ranks=ranks, environment={
+                "LD_PRELOAD": hanse.faulty_disk(), "FAULTY_DISK_FOLDER": run,
+                "FAULTY_DISK_LOCK": error})
+            told = [line for line in process.lines() if "lock" in line]
+            self.assertEqual(len(told), 1, process.describe())
+            self.assertRegex(told[0], "^hanse: warning: .*gives no lock .*second run")
+            self.assertIn(run, told[0])
+            return hanse.digest(run)
+
+        found = hanse.together([lambda e=e: attempt(e) for e in self.ERRORS])
+        self.assertEqual({*found, attempt(524, ranks=2)}, {hanse.digest(self.train(job, "run"))})
+
+
 class RefusedRun(hanse.Case):
     """What did not begin leaves nothing behind."""
 

@@ -9,7 +9,8 @@ namespace hanse {
 
 // Every process of a run holds the lock of run.out, a file in it, for as long as it may write
 // there. The system releases it when the process ends, however it ends; the last process that ends
-// in order removes the file. File systems without locks are used without one, with a warning.
+// in order removes the file. Where a lock fails with any error of the file system, the run goes on
+// without one, with a warning.
 class RunLock {
  public:
   static constexpr const char* kFile = "lock";
@@ -26,7 +27,7 @@ class RunLock {
   // cannot be made or written.
   static RunLock take(const std::string& folder, double patience_s);
   // For the other ranks, when rank 0 has taken it: the lock lasts until the last of them has ended.
-  // Holds nothing where the folder is not seen, or the file system has no locks.
+  // Holds nothing where the folder is not seen, or the file system gives no lock.
   static RunLock join(const std::string& folder);
 
  private:
