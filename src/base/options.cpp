@@ -1,15 +1,16 @@
 #include "hanse/base/options.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "suggestion.hpp"
 
 namespace hanse {
 
@@ -26,6 +27,11 @@ std::string Range::text() const {
   if (no_low && no_high) return "";
   return fmt::format("{}{}{}, {}{}", word.empty() ? "" : word + " | ",
                      low_open || no_low ? "(" : "[", low, high, high_open || no_high ? ")" : "]");
+}
+
+bool Option::is_default() const {
+  const std::string value = format();
+  return value == unset_text || value == default_text;
 }
 
 std::string_view trim(std::string_view text) {
@@ -55,8 +61,9 @@ double parse_number(std::string_view text) {
 }
 
 bool parse_bool(std::string_view text) {
-  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
-  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
+  const std::string word = lower_case(text);
+  if (word == "true" || word == "1" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "0" || word == "no" || word == "off") return false;
   throw InvalidArgument(fmt::format("'{}' is not true or false", text));
 }
 
@@ -70,26 +77,17 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
   return items;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
 std::string join(std::span<const std::string> items, const std::string& separator) {
   return fmt::format("{}", fmt::join(items, separator));
 }
 
 namespace {
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 // A value of type T, range checked.
 template <class T>
@@ -124,16 +122,6 @@ std::optional<double> parse_number_or(std::string_view text, const std::string& 
 
 }  // namespace
 
-std::string nearest(const std::string& text, std::span<const std::string> known) {
-  const auto best = std::ranges::min_element(
-      known, {}, [&](const std::string& one) { return edit_distance(text, one); });
-  return best == known.end() ? std::string() : *best;
-}
-
-std::string suggestion(const std::string& text, std::span<const std::string> known) {
-  return fmt::format("did you mean '{}'? known: {}", nearest(text, known), join(known, ", "));
-}
-
 Option& OptionTable::append(Option option) {
   index_.try_emplace(option.key, options_.size());
   options_.push_back(std::move(option));
@@ -141,21 +129,22 @@ Option& OptionTable::append(Option option) {
 }
 
 Option& OptionTable::append_with_default(Option option) {
-  option.default_text = option.format();
+  option.unset_text = option.default_text = option.format();
   return append(std::move(option));
 }
 
 template <class T>
 Option& OptionTable::add(const std::string& key, T& field, Range range, const std::string& help) {
   if constexpr (std::is_arithmetic_v<T>) {
-    return append_with_default({.key = key,
-                   .help = help,
-                   .range = range.text(),
-                   .parse = [&field, range](auto text) { field = parse_in_range<T>(text, range); },
-                   .format =
-                       [&field, word = range.word] {
-                         return field == 0 && !word.empty() ? word : fmt::format("{}", field);
-                       }});
+    return append_with_default(
+        {.key = key,
+         .help = help,
+         .range = range.text(),
+         .parse = [&field, range](auto text) { field = parse_in_range<T>(text, range); },
+         .format =
+             [&field, word = range.word] {
+               return field == 0 && !word.empty() ? word : fmt::format("{}", field);
+             }});
   } else {
     const auto parse = [&field, range](std::string_view text) {
       T values;
@@ -164,11 +153,12 @@ Option& OptionTable::add(const std::string& key, T& field, Range range, const st
       }
       field = std::move(values);
     };
-    return append_with_default({.key = key,
-                   .help = help,
-                   .range = "list of " + range.text(),
-                   .parse = parse,
-                   .format = [&field] { return fmt::format("{}", fmt::join(field, ",")); }});
+    return append_with_default(
+        {.key = key,
+         .help = help,
+         .range = "list of " + range.text(),
+         .parse = parse,
+         .format = [&field] { return fmt::format("{}", fmt::join(field, ",")); }});
   }
 }
 
@@ -181,25 +171,26 @@ template Option& OptionTable::add(const std::string&, std::vector<double>&, Rang
 
 Option& OptionTable::add(const std::string& key, bool& field, const std::string& help) {
   return append_with_default({.key = key,
-                 .help = help,
-                 .range = "true | false",
-                 .parse = [&field](auto text) { field = parse_bool(text); },
-                 .format = [&field] { return field ? "true" : "false"; }});
+                              .help = help,
+                              .range = "true | false",
+                              .parse = [&field](auto text) { field = parse_bool(text); },
+                              .format = [&field] { return field ? "true" : "false"; }});
 }
 
 Option& OptionTable::add(const std::string& key, std::string& field, const std::string& help) {
   return append_with_default({.key = key,
-                 .help = help,
-                 .parse = [&field](auto text) { field = text; },
-                 .format = [&field] { return field; }});
+                              .help = help,
+                              .parse = [&field](auto text) { field = text; },
+                              .format = [&field] { return field; }});
 }
 
 Option& OptionTable::add(const std::string& key, std::optional<double>& field,
                          const std::string& word, const std::string& help) {
-  return append_with_default({.key = key,
-                 .help = help,
-                 .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
-                 .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
+  return append_with_default(
+      {.key = key,
+       .help = help,
+       .parse = [&field, word](auto text) { field = parse_number_or(text, word); },
+       .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
 }
 
 Option& OptionTable::add_choice(const std::string& key, std::string& field,
@@ -212,18 +203,21 @@ Option& OptionTable::add_choice(const std::string& key, std::string& field,
     field = text;
   };
   return append_with_default({.key = key,
-                 .help = help,
-                 .range = join(choices, " | "),
-                 .choices = choices,
-                 .parse = parse,
-                 .format = [&field] { return field; }});
+                              .help = help,
+                              .range = join(choices, " | "),
+                              .choices = choices,
+                              .parse = parse,
+                              .format = [&field] { return field; }});
 }
 
 void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                            const std::string& kind) {
   for (const Option& key : keys.options_) {
     Option* option = find(key.key);
-    if (!option) option = &append(key);
+    if (!option) {
+      option = &append(key);
+      option->unset_text = option->format();
+    }
     option->uses.push_back({.selector = selector,
                             .kind = kind,
                             .help = key.help,
@@ -231,6 +225,10 @@ void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,
                             .default_text = key.default_text,
                             .parse = key.parse});
   }
+}
+
+void OptionTable::let_change(std::span<const char* const> keys) {
+  for (const char* key : keys) options_[index_.at(key)].may_change = true;
 }
 
 void OptionTable::gather_sections() {
@@ -255,65 +253,6 @@ const Option& OptionTable::at(const std::string& key) const { return options_[in
 
 namespace {
 
-// "learning-rate" -> "lr"
-std::string initials(std::string_view name) {
-  std::string letters;
-  for (const auto& word : split_list(name, '-')) letters += word.substr(0, 1);
-  return letters;
-}
-
-std::string last_part(const std::string& key) { return key.substr(key.find('.') + 1); }
-
-// Known keys whose last part is that of `key`, or its initials; for a key without a section else
-// those with the nearest.
-std::vector<std::string> same_last_part(const std::string& key, std::span<const Option> options) {
-  std::string last = last_part(key);
-  std::vector<std::string> parts;
-  for (const Option& option : options) parts.push_back(last_part(option.key));
-  const auto known = [&](const std::string& part) { return std::ranges::count(parts, part) > 0; };
-  const std::string letters = initials(last);
-  if (!known(last) && letters.size() > 1 && known(letters)) last = letters;
-  if (!known(last) && last == key) last = nearest(key, parts);
-  std::vector<std::string> keys;
-  for (const Option& option : options) {
-    if (last_part(option.key) == last) keys.push_back(option.key);
-  }
-  return keys;
-}
-
-// Says which sections or keys exist, and the nearest.
-InvalidArgument unknown_key(const std::string& key, const std::string& where,
-                            std::span<const Option> options) {
-  const std::string section = key.substr(0, key.find('.'));
-  std::vector<std::string> sections, siblings, all;
-  for (const Option& option : options) {
-    all.push_back(option.key);
-    if (sections.empty() || sections.back() != option.section()) {
-      sections.push_back(option.section());
-    }
-    if (option.section() == section) siblings.push_back(option.key.substr(section.size() + 1));
-  }
-  const auto alike = same_last_part(key, options);
-  const std::string respelled = nearest(section, sections) + "." + last_part(key);
-  const bool has_section = section != key;
-  const bool mistyped_section = has_section && std::ranges::count(alike, respelled) > 0;
-  if (siblings.empty() && !alike.empty() && !mistyped_section) {
-    return InvalidArgument(fmt::format("unknown key '{}'", key), where,
-                           fmt::format("did you mean {}?", join(alike, " or ")));
-  }
-  if (siblings.empty()) {
-    return InvalidArgument(fmt::format("unknown section '{}' in key '{}'", section, key), where,
-                           fmt::format("did you mean '{}'? known sections: {}",
-                                       nearest(section, sections), join(sections, ", ")));
-  }
-  const auto own = std::ranges::find_if(
-      alike, [&](const std::string& one) { return one.starts_with(section + "."); });
-  return InvalidArgument(
-      fmt::format("unknown key '{}'", key), where,
-      fmt::format("did you mean '{}'? known keys of [{}]: {}",
-                  own == alike.end() ? nearest(key, all) : *own, section, join(siblings, ", ")));
-}
-
 // The kind may be chosen later: what one of the kinds accepts is a value.
 void parse_for_any(const Option& option, std::string_view text) {
   for (std::size_t i = 0; i + 1 < option.uses.size(); ++i) {
@@ -330,10 +269,16 @@ void parse_for_any(const Option& option, std::string_view text) {
 void OptionTable::set(const std::string& key, const std::string& text, const std::string& where) {
   Option* option = find(key);
   if (!option) throw unknown_key(key, where, options_);
+  const std::string value(trim(text));
+  if (const std::string hint = hint_of_other_key(*option, value, options_); !hint.empty()) {
+    throw InvalidArgument(fmt::format("{}: unknown value '{}'", key, value), where, hint);
+  }
   try {
-    parse_for_any(*option, trim(text));
+    parse_for_any(*option, value);
   } catch (const InvalidArgument& error) {
-    throw InvalidArgument(fmt::format("{}: {}", key, error.what()), where);
+    const std::string said = fmt::format("{}: {}", key, error.what());
+    const bool has_hint = said.find("; hint: ") != std::string::npos;
+    throw InvalidArgument(said, where, has_hint ? "" : hint_of_characters(value));
   }
   option->given = true;
   option->where = where;
@@ -389,7 +334,7 @@ std::string choosing_key(const Option& option) {
 std::vector<std::string> OptionTable::ignored(const Reads& reads) const {
   std::vector<std::string> keys;
   for (const Option& option : options_) {
-    if (!option.given || is_used(option, reads)) continue;
+    if (!option.given || option.is_default() || is_used(option, reads)) continue;
     const std::string chooser = choosing_key(option);
     keys.push_back(fmt::format("{} ({}={})", option.key, chooser, at(chooser).format()));
   }

@@ -14,6 +14,25 @@ namespace hanse {
 
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kHardSpace = "\xC2\xA0";  // U+00A0, which looks like a space
+
+// UTF-16, by its mark or by the zero byte of its first character.
+bool is_utf16(const std::string& text) {
+  return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
+         (text.size() > 1 && (text[0] == '\0') != (text[1] == '\0'));
+}
+
+// Every end of a line is a line feed.
+std::string with_line_feeds(const std::string& text) {
+  std::string lines;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends_here = text[i] == '\r' && text.substr(i + 1, 1) != "\n";
+    lines += ends_here ? '\n' : text[i];
+  }
+  return lines;
+}
+
 // Throws InvalidArgument for what is no text: its lines would be printed in messages.
 std::istringstream open_job(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
@@ -25,11 +44,26 @@ std::istringstream open_job(const std::string& path) {
                           "jobs/ holds examples");
   }
   std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (is_utf16(text)) {
+    throw InvalidArgument("the job file is UTF-16", path, "save it as UTF-8");
+  }
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   const auto is_control = [](unsigned char c) { return std::iscntrl(c) && !std::isspace(c); };
   if (std::ranges::any_of(text, is_control)) {
     throw InvalidArgument("the job file is no text", path, "name a .cfg file");
   }
-  return std::istringstream(std::move(text));
+  return std::istringstream(with_line_feeds(text));
+}
+
+// Without spaces around it, those included that do not break.
+std::string_view bare(std::string_view text) {
+  for (std::size_t before = text.size() + 1; text.size() < before;) {
+    before = text.size();
+    text = trim(text);
+    if (text.starts_with(kHardSpace)) text.remove_prefix(kHardSpace.size());
+    if (text.ends_with(kHardSpace)) text.remove_suffix(kHardSpace.size());
+  }
+  return text;
 }
 
 struct Line {
@@ -49,10 +83,10 @@ std::vector<Line> parse_lines(const std::string& path) {
         !std::isspace(static_cast<unsigned char>(line[hash - 1]))) {
       throw InvalidArgument("'#' inside a value", where, "a comment needs a space before its '#'");
     }
-    const std::string content(trim(std::string_view(line).substr(0, hash)));
+    const std::string content(bare(std::string_view(line).substr(0, hash)));
     if (content.empty()) continue;
     if (content.front() == '[' && content.back() == ']') {
-      section = content.substr(1, content.size() - 2) + ".";
+      section = std::string(bare(content.substr(1, content.size() - 2))) + ".";
       continue;
     }
     const auto equals = content.find('=');
@@ -60,13 +94,13 @@ std::vector<Line> parse_lines(const std::string& path) {
       throw InvalidArgument(fmt::format("'{}' is neither [section] nor key = value", content),
                             where);
     }
-    const std::string key = section + std::string(trim(content.substr(0, equals)));
+    const std::string key = section + std::string(bare(content.substr(0, equals)));
     for (const Line& earlier : parsed) {
       if (earlier.key != key) continue;
       throw InvalidArgument(fmt::format("key '{}' stands twice", key), where,
                             fmt::format("first on line {}", earlier.number));
     }
-    parsed.push_back({key, content.substr(equals + 1), number});
+    parsed.push_back({key, std::string(bare(content.substr(equals + 1))), number});
   }
   return parsed;
 }

@@ -40,18 +40,21 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   job.data.path = found_near(path, job.data.path);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;
+  const auto is_read = [&](const std::string& key) {
+    return reading.reads(key) && job.table.is_used(job.table.at(key));
+  };
   if (job.run.name.empty()) job.run.name = fs::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
-  if (job.online.horizon == 0 && reading.reads("online.horizon")) {
-    job.online.horizon = job.run.rounds;
-  }
   if (job.evaluate.view == "auto" && reading.reads("evaluate.view")) {
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
     job.evaluate.view = own ? "personalised" : "global";
   }
-  if (job.sampler.learning.horizon == 0) job.sampler.learning.horizon = job.run.rounds;
-  if (job.client.schedule.length == 0) job.client.schedule.length = job.run.rounds;
-  if (job.bandit.horizon == 0) job.bandit.horizon = job.run.rounds;
+  for (auto [key, horizon] : {std::pair{"sampler.horizon", &job.sampler.learning.horizon},
+                              {"client.schedule-length", &job.client.schedule.length},
+                              {"bandit.horizon", &job.bandit.horizon},
+                              {"online.horizon", &job.online.horizon}}) {
+    if (*horizon == 0 && is_read(key)) *horizon = job.run.rounds;
+  }
   require_writable(job);
 }
 
@@ -107,7 +110,7 @@ std::vector<std::string> unused_keys(const KeyedJob& job) {
   const auto reads = [&](const std::string& key) { return reading.reads(key); };
   std::vector<std::string> keys;
   for (const Option& option : job.table.options()) {
-    if (option.given && !reads(option.key)) keys.push_back(option.key);
+    if (option.given && !reads(option.key) && !option.is_default()) keys.push_back(option.key);
   }
   for (const std::string& key : job.table.ignored(reads)) {
     // "client.mu (client.update=sgd)"

@@ -37,10 +37,14 @@ TEST(ParseNumber, TheWholeTextIsOneValue) {
   }
 }
 
-TEST(ParseBool, KnowsEightWords) {
-  for (const char* yes : {"true", "1", "yes", "on"}) EXPECT_TRUE(parse_bool(yes));
-  for (const char* no : {"false", "0", "no", "off"}) EXPECT_FALSE(parse_bool(no));
-  for (const char* bad : {"", "True", "2", "y", "true "}) {
+TEST(ParseBool, KnowsEightWordsInAnyCase) {
+  for (const char* yes : {"true", "1", "yes", "on", "True", "TRUE", "Yes", "oN"}) {
+    EXPECT_TRUE(parse_bool(yes)) << yes;
+  }
+  for (const char* no : {"false", "0", "no", "off", "False", "FALSE", "No", "Off"}) {
+    EXPECT_FALSE(parse_bool(no)) << no;
+  }
+  for (const char* bad : {"", "Truth", "2", "y", "true "}) {
     EXPECT_THROW(parse_bool(bad), InvalidArgument) << bad;
   }
 }
@@ -91,6 +95,20 @@ TEST(Nearest, SmallestEditDistance) {
   EXPECT_EQ(nearest("ful", known), "full");
   EXPECT_EQ(nearest("wieghted", known), "weighted");
   EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest("FULL", known), "full");
+}
+
+TEST(Suggestion, WhatBeginsWithTheTextComesBeforeTheNearest) {
+  const std::vector<std::string> models{"mlp", "conv", "cnn-leaf", "cnn-cifar"};
+  EXPECT_EQ(suggestion("cnn", models),
+            "did you mean 'cnn-leaf' or 'cnn-cifar'? known: mlp, conv, cnn-leaf, cnn-cifar");
+  EXPECT_TRUE(suggestion("CNN", models).starts_with("did you mean 'cnn-leaf' or 'cnn-cifar'?"));
+  EXPECT_TRUE(suggestion("cnm-leaf", models).starts_with("did you mean 'cnn-leaf'?"));
+  EXPECT_TRUE(suggestion("c", models).starts_with("did you mean 'mlp'?"));
+  // Of many the first.
+  const std::vector<std::string> metrics{"auroc", "accuracy_mean", "accuracy_std", "accuracy_gap",
+                                         "accuracy_kl"};
+  EXPECT_TRUE(suggestion("accuracy", metrics).starts_with("did you mean 'accuracy_mean'?"));
 }
 
 // A table with every type of field.
@@ -221,12 +239,65 @@ TEST(OptionTable, NamesTheNearestOfWhatItKnows) {
                                 {"did you mean 'server.lr'?"});
 }
 
+TEST(OptionTable, NamesTheKeyThatHasTheKind) {
+  std::string rule = "fedavg", update = "sgd", own = "sgd", server = "sgd", role = "auto";
+  double mu = 1, alpha = 1;
+  OptionTable table;
+  table.add_choice("aggregator.kind", rule, {"fedavg", "propfair"}, "rule");
+  table.add_choice("client.update", update, {"sgd", "prox", "scaffold"}, "update");
+  table.add_choice("client.optimizer", own, {"sgd", "adam"}, "steps of clients");
+  table.add_choice("server.optimizer", server, {"sgd", "adam", "yogi"}, "steps of the server");
+  table.add_choice("server.role", role, {"auto", "shared"}, "role");
+  OptionTable keys;
+  keys.add("client.mu", mu, at_least(0), "of prox");
+  table.add_uses(keys, "client.update", "prox");
+  for (const char* key : {"aggregator.kind", "client.optimizer", "server.optimizer"}) {
+    OptionTable more;
+    more.add(std::string(key) + "-alpha", alpha, at_least(0), "of one");
+    table.add_uses(more, key, std::string(key) == "aggregator.kind" ? "propfair" : "adam");
+  }
+  const auto refused = [&](const std::string& key, const std::string& value,
+                           const std::string& hint) {
+    expect_error<InvalidArgument>(
+        [&] { table.set(key, value, "job.cfg:3"); },
+        {key + ": unknown value '" + value + "'", "job.cfg:3", "hint: " + hint});
+  };
+  refused("aggregator.kind", "scaffold", "did you mean client.update = scaffold? known: fedavg, ");
+  refused("aggregator.kind", "fedprox", "did you mean client.update = prox? known: fedavg, ");
+  refused("aggregator.kind", "FedProx", "did you mean client.update = prox?");
+  refused("aggregator.kind", "fedadam", "did you mean server.optimizer = adam?");
+  refused("aggregator.kind", "fed-yogi", "did you mean server.optimizer = yogi?");
+  refused("aggregator.kind", "adam",
+          "did you mean client.optimizer = adam or server.optimizer = adam?");
+  refused("aggregator.kind", "avg", "did you mean aggregator.kind = fedavg?");
+  refused("aggregator.kind", "FedAvg", "did you mean aggregator.kind = fedavg?");
+  refused("client.update", "fedavg", "did you mean aggregator.kind = fedavg? known: sgd, ");
+  refused("server.role", "prox", "did you mean 'auto'?");  // not a key of kinds
+  expect_error<InvalidArgument>([&] { table.set("aggregator.kind", "prop", "x"); },
+                                {"did you mean 'propfair'?"});
+  for (const char* odd : {"fed", "fed-", "f", "", "-"}) {
+    EXPECT_THROW(table.set("aggregator.kind", odd, "x"), InvalidArgument) << odd;
+  }
+}
+
+TEST(OptionTable, NamesCharactersThatAReaderDoesNotSee) {
+  Fields f;
+  for (const char* quoted : {"\"3\"", "'3'", "\u201c3\u201d"}) {
+    expect_error<InvalidArgument>([&] { f.table.set("run.rounds", quoted, "job.cfg:3"); },
+                                  {"is not an integer", "hint: values stand without quotes"});
+  }
+  expect_error<InvalidArgument>([&] { f.table.set("run.rounds", "1\u00a0000", "job.cfg:3"); },
+                                {"is not an integer", "hint: ", "U+00A0"});
+}
+
 TEST(OptionTable, IgnoredAreGivenKeysOfOtherKinds) {
   Fields f;
   EXPECT_TRUE(f.table.ignored().empty());
   f.table.set("sampler.rate", "0.5", "");
   f.table.set("sampler.sizes", "1", "");
   f.table.set("sampler.shares", "1", "");
+  EXPECT_TRUE(f.table.ignored().empty()) << "it has its default";
+  f.table.set("sampler.rate", "0.25", "");
   EXPECT_EQ(f.table.ignored(), (std::vector<std::string>{"sampler.rate (sampler.kind=uniform)"}));
   f.table.set("sampler.kind", "osmd", "");
   EXPECT_TRUE(f.table.ignored().empty());

@@ -113,6 +113,15 @@ TEST(LoadJob, NamesTheLineOfWhatItRefuses) {
                                                  "did you mean 'uniform'", "weighted"});
 }
 
+TEST(LoadJob, NamesTheKeyThatHasAMethod) {
+  expect_refused("[aggregator]\nkind = fedprox\n",
+                 {"small.cfg:2", "did you mean client.update = prox?"});
+  expect_refused("[aggregator]\nkind = scaffold\n", {"did you mean client.update = scaffold?"});
+  expect_refused("[aggregator]\nkind = fedadam\n", {"did you mean server.optimizer = adam?"});
+  expect_refused("[sampler]\nkind = fedavg\n", {"did you mean aggregator.kind = fedavg?"});
+  expect_refused("[model]\nkind = cnn\n", {"did you mean 'cnn-leaf' or 'cnn-cifar'?"});
+}
+
 TEST(LoadJob, NamesTheLineOfABadValue) {
   expect_refused("[run]\nrounds = 0\n", {"run.rounds", "out of range [1, inf)", "small.cfg:2"});
   expect_refused("[run]\nrounds = 1.5\n", {"'1.5' is not an integer", "small.cfg:2"});
@@ -135,6 +144,31 @@ TEST(LoadJob, RefusesWhatIsNoFile) {
                                           "ELF\x1b[31m\n";
   expect_error<InvalidArgument>([&] { load_job(folder / "binary.cfg", {}, job); },
                                 {"the job file is no text (" + (folder / "binary.cfg")});
+}
+
+TEST(LoadJob, ReadsWhatEditorsWrite) {
+  const auto rounds_of = [](const std::string& text) {
+    const JobFile file(text);
+    KeyedJob job(catalog());
+    load_job(file.path, {}, job);
+    EXPECT_TRUE(job.run.trace);
+    return job.run.rounds;
+  };
+  // A byte order mark, line ends of other systems, tabs, spaces that do not break.
+  EXPECT_EQ(rounds_of("\xEF\xBB\xBF[run]\nrounds = 12\ntrace = True\n"), 12);
+  EXPECT_EQ(rounds_of("[run]\r\nrounds = 12\r\ntrace = YES\r\n"), 12);
+  EXPECT_EQ(rounds_of("[run]\rrounds = 12 # of them\rtrace = On"), 12);
+  EXPECT_EQ(rounds_of("\t[ run ]\n\trounds\t=\t12\t# of them\ntrace\t=\tTRUE\n"), 12);
+  EXPECT_EQ(rounds_of("[run]\u00a0\nrounds\u00a0=\u00a0 12\u00a0\n\u00a0trace = true\n"), 12);
+  const std::string text = "[run]\nrounds = 12\n";
+  std::string little = "\xFF\xFE", big = "\xFE\xFF";
+  for (const char c : text) {
+    little += std::string{c, '\0'};
+    big += std::string{'\0', c};
+  }
+  for (const std::string& utf16 : {little, big, little.substr(2), big.substr(2)}) {
+    expect_refused(utf16, {"the job file is UTF-16", "small.cfg", "hint: save it as UTF-8"});
+  }
 }
 
 // The written job.cfg could not be read again.
@@ -239,6 +273,26 @@ TEST(UnusedKeys, FollowTheKindsOfEverySection) {
   EXPECT_EQ(unused(learned), Keys{});
   EXPECT_EQ(unused({{"run.protocol", "online"}, {"client.lr", "1"}}), Keys{"client.lr"});
   EXPECT_EQ(unused({{"run.protocol", "local"}, {"client.mu", "1"}}).size(), 1U);
+  // With the values of the defaults nobody asks for anything.
+  EXPECT_EQ(unused({{"client.pairs", KeyedJob(catalog()).table.at("client.pairs").default_text}}),
+            Keys{});
+}
+
+// A run's own job.cfg gives every key; what the job does not use has its default there.
+TEST(UnusedKeys, AreNotThoseOfAWrittenJob) {
+  for (const Overrides& chosen : {Overrides{},
+                                  {{"run.protocol", "online"}},
+                                  {{"model.kind", "lstm"}},
+                                  {{"sampler.kind", "osmd"}}}) {
+    const JobFile file("[data]\nkind = random\n[run]\nrounds = 7\n");
+    KeyedJob job(catalog());
+    load_job(file.path, chosen, job);
+    const JobFile written(job_text(job), "job.cfg");
+    KeyedJob again(catalog());
+    load_job(written.path, {}, again);
+    EXPECT_EQ(unused_keys(again), std::vector<std::string>{});
+    EXPECT_EQ(job_text(again), job_text(job));
+  }
 }
 
 TEST(LoadJob, GivesAKeyTheDefaultOfTheChosenKind) {

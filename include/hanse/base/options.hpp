@@ -61,6 +61,7 @@ struct Option {
   std::string help;   // meaning, unit, trade-off
   std::string range;  // "(0, inf)" or "a | b | c"; may be empty
   std::string default_text;
+  std::string unset_text;     // of the field where nothing sets it, for kinds without the key
   std::vector<KindUse> uses;  // by the kinds that read the key; empty: all read it
   std::vector<std::string> choices;
   std::function<void(std::string_view)> parse;  // throws InvalidArgument
@@ -69,6 +70,8 @@ struct Option {
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
+  // Has the field a value that nobody asks for?
+  bool is_default() const;
   std::string section() const { return key.substr(0, key.find('.')); }
 };
 
@@ -95,6 +98,8 @@ class OptionTable {
   // Adds the options of `keys` as those of one kind: a new one at the end, a known one as a further
   // use. REQUIRES: kinds that share a key bind it to one field.
   void add_uses(const OptionTable& keys, const std::string& selector, const std::string& kind);
+  // A resumed run may change these. REQUIRES: they are known.
+  void let_change(std::span<const char* const> keys);
   // Puts the options of a section together: sections in the order of their first options, and
   // options of one in the order of their adds.
   void gather_sections();
@@ -118,7 +123,7 @@ class OptionTable {
   bool is_used(const Option& option, const Reads& reads = {}) const;
 
   // Keys the user gave that no chosen kind uses, each with the choice: "sampler.eta
-  // (sampler.kind=uniform)".
+  // (sampler.kind=uniform)". Those with a default are left out: a run's own job.cfg gives them all.
   std::vector<std::string> ignored(const Reads& reads = {}) const;
 
  private:
@@ -133,15 +138,17 @@ class OptionTable {
 // Strict parsers: the whole text is one value. Throw InvalidArgument.
 int64_t parse_integer(std::string_view text);
 double parse_number(std::string_view text);
-bool parse_bool(std::string_view text);  // true|false|1|0|yes|no|on|off
+bool parse_bool(std::string_view text);  // true|false|1|0|yes|no|on|off, in any case
 std::vector<std::string> split_list(std::string_view text, char separator = ',');  // trimmed items
 
-// Element of `known` with the smallest edit distance to `text`; empty when `known` is.
+// Element of `known` with the smallest edit distance to `text`, in any case; empty when `known` is.
 std::string nearest(const std::string& text, std::span<const std::string> known);
-// "did you mean 'osmd'? known: uniform, osmd"
+// "did you mean 'osmd'? known: uniform, osmd": the nearest, or those that begin with the text, and
+// the first of more than three such.
 std::string suggestion(const std::string& text, std::span<const std::string> known);
 
 std::string join(std::span<const std::string> items, const std::string& separator);
 std::string_view trim(std::string_view text);
+std::string lower_case(std::string_view text);  // of ASCII
 
 }  // namespace hanse
