@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -50,6 +51,15 @@ NotCompiled::NotCompiled(const std::string& part, const std::string& hint)
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
+}
+
+std::string missing_text(const std::string& path, const std::string& what) {
+  if (path.empty()) return fmt::format("no {} is named", what);
+  std::error_code code;
+  const auto folder = std::filesystem::current_path(code);
+  const bool is_relative = !std::filesystem::path(path).is_absolute() && !code;
+  return fmt::format("no such {}: {}{}", what, path,
+                     is_relative ? ", looked for in " + folder.string() : "");
 }
 
 std::string errno_text() { return std::strerror(errno); }

@@ -71,8 +71,7 @@ void Progress::print(const ProgressStatus& status, double now_s, bool last) {
   std::string line =
       fmt::format("round {}/{}  loss {:.4f}", status.round, status.rounds, status.loss);
   if (status.accuracy >= 0) {
-    line += fmt::format("  {}accuracy {:.2f}%", status.on_training ? "training " : "",
-                        100 * status.accuracy);
+    line += fmt::format("  {}accuracy {:.2f}%", status.samples, 100 * status.accuracy);
     if (status.evaluated < status.round) line += fmt::format(" of round {}", status.evaluated);
   }
   line += fmt::format("  {:.1f} rounds/s", rate);

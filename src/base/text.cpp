@@ -1,8 +1,12 @@
 #include "hanse/base/text.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 #include <fmt/format.h>
+
+#include "hanse/base/options.hpp"
 
 namespace hanse {
 
@@ -59,6 +63,26 @@ std::string printable(std::string_view text) {
     }
   }
   return shown;
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos && trim(text) == text) {
+    return std::string(text);
+  }
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
+}
+
+std::string shell_word(std::string_view text) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./+-=:@%,").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 }  // namespace hanse

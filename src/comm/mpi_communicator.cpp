@@ -66,6 +66,7 @@ class MpiCommunicator final : public Communicator {
   void enter_phase(const char* phase, int64_t round) override {
     watchdog_->enter_phase(phase, round);
   }
+  void set_way_on(const std::string& hint) override { watchdog_->set_way_on(hint); }
 
   void barrier() override {
     if (size_ == 1) return;

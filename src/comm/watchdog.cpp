@@ -80,6 +80,17 @@ void Watchdog::enter_phase(const char* phase, int64_t round) {
   round_ = round;
 }
 
+void Watchdog::set_way_on(const std::string& hint) {
+  const std::lock_guard lock(way_on_mutex_);
+  way_on_ = hint;
+}
+
+std::string Watchdog::hint() const {
+  const std::lock_guard lock(way_on_mutex_);
+  return "comm.timeout-seconds says how long ranks wait; 0: forever" +
+         (way_on_.empty() ? "" : "; " + way_on_);
+}
+
 // The thread. A tick counts for two at most, however long the process was stopped.
 void Watchdog::count(const std::stop_token& stop) {
   const double tick_s = std::clamp(timeout_s_ / 10, 0.01, 1.0);
@@ -101,7 +112,7 @@ void Watchdog::count(const std::stop_token& stop) {
         Error(fmt::format("rank {} on {} has waited {:.0f} s for other ranks, which do "
                           "not answer",
                           rank_, hosts_[static_cast<std::size_t>(rank_)], waited_s_.load()),
-              place(), "")
+              place(), hint())
             .what());
     std::_Exit(static_cast<int>(ExitStatus::kFailed));
   }
@@ -175,7 +186,7 @@ void Watchdog::name_missing() const {
   const std::string who = count > 0 ? join(missing, ", ") : "a rank";
   report_error(Error(fmt::format("{} did not come: rank {} has waited {:.0f} s", who, rank_,
                                  waited_s_.load()),
-                     place(), "comm.timeout-seconds says how long ranks wait; 0: forever")
+                     place(), hint())
                    .what());
   abort_all_ranks(static_cast<int>(ExitStatus::kFailed));
 }

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,6 +33,8 @@ class Watchdog {
   void set_timeout(double seconds);
   // What the ranks do from now on. `phase` must be a literal.
   void enter_phase(const char* phase, int64_t round);
+  // How one goes on after the end of the run, for the hint of its message.
+  void set_way_on(const std::string& hint);
 
   // One for the time of each operation.
   class Waiting {
@@ -59,6 +62,7 @@ class Watchdog {
   void forget();
   [[noreturn]] void name_missing() const;
   std::string place() const;
+  std::string hint() const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
@@ -66,6 +70,8 @@ class Watchdog {
   std::vector<std::string> hosts_;  // [size] names
   std::atomic<const char*> phase_{"setup"};
   std::atomic<int64_t> round_{0};
+  mutable std::mutex way_on_mutex_;
+  std::string way_on_;
   std::atomic<uint64_t> beat_{0};    // odd while this rank waits
   std::atomic<double> waited_s_{0};  // in the operation it is in
   double timeout_s_ = 0;

@@ -107,10 +107,14 @@ Availability make_availability(const std::string& text, int64_t clients) {
   return make_scheduled_availability(read_schedule(text, clients));
 }
 
+bool is_schedule(const std::string& text) {
+  return text != "always" && !as_probability(text) && !as_blocks(text);
+}
+
 void check_availability(const std::string& text) {
-  if (text == "always" || as_probability(text) || as_blocks(text)) return;
-  if (std::filesystem::is_regular_file(text)) return;
-  throw InvalidArgument(fmt::format("unknown value '{}'", text), kOption, kKnown);
+  if (!is_schedule(text) || std::filesystem::is_regular_file(text)) return;
+  throw InvalidArgument(fmt::format("unknown value '{}'; {}", text, missing_text(text)), kOption,
+                        kKnown);
 }
 
 }  // namespace hanse

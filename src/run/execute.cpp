@@ -9,14 +9,17 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/phase.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/availability.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/load_job.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
 #include "repeats.hpp"
+#include "run_failure.hpp"
 
 namespace hanse {
 
@@ -59,6 +62,22 @@ void check_changes(const Overrides& overrides, const OptionTable& table) {
   }
 }
 
+// A file may lie elsewhere; that there is one does not change.
+void change(const std::string& key, const std::string& value, OptionTable& table) {
+  const auto value_now = [&] { return table.contains(key) ? table.at(key).format() : ""; };
+  const auto is_there = [&](const std::string& text) {
+    return key == "sampler.availability" ? is_schedule(text) : !text.empty();
+  };
+  const std::string before = value_now();
+  table.set(key, value, "--" + key);
+  const std::string after = value_now();
+  if (before == after || (is_there(before) && is_there(after))) return;
+  throw InvalidArgument(
+      fmt::format("a resumed run {} {}",
+                  is_there(before) ? "cannot do without the file of" : "has no file of", key),
+      "--" + key, "start a new run to change that");
+}
+
 ResumePoint find_resume_point(const std::string& folder) {
   const auto found = newest_checkpoint(
       folder + "/checkpoints", [](const std::string& file, const std::string& why) {
@@ -66,13 +85,13 @@ ResumePoint find_resume_point(const std::string& folder) {
       });
   if (!found) {
     throw InvalidArgument("no complete checkpoint", folder + "/checkpoints",
-                          "start again with `hanse run " + folder + "/job.cfg`");
+                          way_on_text(folder, -1));
   }
   return {.file = found->file, .folder = folder, .round = found->round};
 }
 
-// From the first round; the job is read and checked on all ranks.
-RunEnd begin(KeyedJob& job, Communicator& comm, double start_s) {
+// From the first round; the job is read and checked on all ranks. `repeats` as execute() has it.
+RunEnd begin(KeyedJob& job, Communicator& comm, double start_s, const std::string& repeats = {}) {
   RunLock lock;
   agree_on(comm, [&] {
     if (comm.rank() == 0) lock = claim_output(job.run.out, job.run.overwrite);
@@ -81,11 +100,12 @@ RunEnd begin(KeyedJob& job, Communicator& comm, double start_s) {
   require_same(comm, "job files", job_text(job), "start every rank with the same arguments");
   if (comm.rank() != 0) lock = RunLock::join(job.run.out);
   comm.set_timeout(job.comm.timeout_seconds);
-  return execute(job, comm, start_s, std::nullopt);
+  return execute(job, comm, start_s, std::nullopt, repeats);
 }
 
 // From the newest checkpoint in `folder`, from which the job is read, with its changes.
-RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, double start_s) {
+RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, double start_s,
+             const std::string& repeats = {}) {
   RunLock lock;
   ResumePoint point;
   agree_on(comm, [&] {
@@ -103,9 +123,10 @@ RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, doubl
   if (comm.rank() != 0) lock = RunLock::join(job.run.out);
   job.run.overwrite = false;
   point.file = bcast_text(comm, point.file, 0);
+  point.folder = folder;
   notice(fmt::format("resuming {} after round {}", folder, point.round));
   comm.set_timeout(job.comm.timeout_seconds);
-  return execute(job, comm, start_s, point);
+  return execute(job, comm, start_s, point, repeats);
 }
 
 // The job that the run in the folder has written, with what `overrides` change.
@@ -115,7 +136,7 @@ void load_written_job(const std::string& folder, const Overrides& overrides, Key
   load_job(folder + "/job.cfg", {}, job);
   job.run.out = folder;
   job.run.max_seconds = 0;
-  for (const auto& [key, value] : overrides) job.table.set(key, value, "--" + key);
+  for (const auto& [key, value] : overrides) change(key, value, job.table);
   job.table.resolve();
   check_job(job);
 }
@@ -124,7 +145,7 @@ void load_written_job(const std::string& folder, const Overrides& overrides, Key
 ExitStatus tell(const RunEnd& end, const Job& job) {
   if (end.status == ExitStatus::kStopped) {
     notice(fmt::format("stopped after round {}; go on with: hanse resume {}", end.rounds,
-                       job.run.out));
+                       shell_word(job.run.out)));
   }
   fmt::print("{}", end.table);
   return end.status;
@@ -149,14 +170,14 @@ ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communic
     RunEnd end;
     if (progress == static_cast<int64_t>(RepeatProgress::kBegun)) {
       agree_on(comm, [&] { load_written_job(folder, overrides, one); });
-      end = go_on(one, folder, comm, start_s);
+      end = go_on(one, folder, comm, start_s, job.run.out);
     } else {
       static_cast<Job&>(one) = job;
       one.run.seed += repeat;
       one.run.repeats = 1;
       one.run.out = folder;
       one.run.overwrite = true;  // what a run that was killed before its first checkpoint has left
-      end = begin(one, comm, start_s);
+      end = begin(one, comm, start_s, job.run.out);
     }
     if (end.status != ExitStatus::kDone) return tell({end.status, end.rounds}, job);
   }

@@ -13,6 +13,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/base/progress.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
@@ -36,6 +37,8 @@ namespace hanse {
 
 namespace {
 
+constexpr const char* kCommon = "common ";  // test set, in the line of progress
+
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
 
@@ -43,11 +46,13 @@ enum class Verdict : int64_t { kGoOn, kStop, kFail };
 // All methods are collective.
 class Execution {
  public:
-  Execution(KeyedJob& job, Communicator& comm, double start_s, std::optional<ResumePoint> resume)
+  Execution(KeyedJob& job, Communicator& comm, double start_s, std::optional<ResumePoint> resume,
+            std::string repeats)
       : job_(job),
         comm_(comm),
         start_s_(start_s),
         resume_(std::move(resume)),
+        repeats_(std::move(repeats)),
         parts_(assemble(job, comm)) {
     agree_on(comm, [&] {
       if (is_server() && !job.evaluate.metric.path.empty()) {
@@ -70,6 +75,15 @@ class Execution {
   }
 
   RunEnd run() {
+    try {
+      return run_to_end();
+    } catch (...) {  // what rank 0 alone has met
+      std::rethrow_exception(with_way_on(std::current_exception(), way_on_));
+    }
+  }
+
+ private:
+  RunEnd run_to_end() {
     agree_on(comm_, [&] {
       if (is_server()) watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
     });
@@ -100,7 +114,6 @@ class Execution {
     return {is_done ? ExitStatus::kDone : ExitStatus::kStopped, completed(), table};
   }
 
- private:
   bool reads(const std::string& key) const { return protocol_kind(job_).reading.reads(key); }
   bool watches() const { return !job_.evaluate.best.empty() || !job_.run.target.empty(); }
   bool is_server() const { return comm_.rank() == 0; }
@@ -114,7 +127,13 @@ class Execution {
     } catch (...) {
       failure = std::current_exception();
     }
-    agree_running(comm_, failure);
+    agree_running(comm_, with_way_on(failure, way_on_));
+  }
+  // There is a checkpoint of the round in the folder, or (-1) none yet.
+  void note_checkpoint(const std::string& folder, int64_t round) {
+    way_on_ = repeats_.empty() ? way_on_text(folder, round)
+                               : fmt::format("`hanse resume {}` goes on", shell_word(repeats_));
+    comm_.set_way_on(way_on_);
   }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
@@ -145,6 +164,7 @@ class Execution {
       write_round_ =
           parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
     });
+    note_checkpoint(resume_ ? resume_->folder : job_.run.out, resume_ ? completed() : -1);
   }
 
   void greet() const {
@@ -184,9 +204,13 @@ class Execution {
                           .rounds = job_.run.rounds,
                           .loss = record.loss,
                           .evaluated = last_.round,
-                          .on_training = last_.clients_on.split() == "train"};
+                          .samples = last_.clients_on.split() == "train" ? "training " : ""};
     for (const auto& [name, value] : last_.metrics) {
-      if (name == "accuracy_mean") status.accuracy = value;
+      if (name == "accuracy_mean" && status.samples != kCommon) status.accuracy = value;
+      if (name == "common_accuracy") {  // what a job with a common test set asks for
+        status.accuracy = value;
+        status.samples = kCommon;
+      }
     }
     if (monotonic_seconds() - flushed_s_ > 1) {
       directory_->flush();
@@ -247,12 +271,13 @@ class Execution {
       write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
     } catch (const IoError& error) {
       if (required || job_.checkpoint.on_error == "stop") {
-        throw AgreedError(error.what(), ExitStatus::kFailed);
+        throw AgreedError(with_hint(error.what(), way_on_), ExitStatus::kFailed);
       }
       warning(
           fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
       return;
     }
+    note_checkpoint(job_.run.out, completed());
     if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
   }
 
@@ -305,8 +330,7 @@ class Execution {
     const double mine = parts_->model ? parts_->model->flops() : 0;
     accounts.flops = comm_.allreduce_one(mine, ReduceOp::kSum);
     std::string table;
-    agree_on(comm_, [&] {
-      if (!is_server()) return;
+    on_server([&] {
       directory_->flush();
       if (!is_simulated(job_)) write_results();
       for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
@@ -343,6 +367,8 @@ class Execution {
   int64_t trained_ = 0;  // rank 0: participants since the start, in
   double rounds_s_ = 0;  // so many seconds of rounds
   std::optional<ResumePoint> resume_;
+  std::string repeats_;  // the folder of those that the run is one of; empty: it is alone
+  std::string way_on_;   // for the hint of an error; empty: nothing is there to go on with
   std::unique_ptr<Assembly> parts_;
   std::optional<Timeline> timeline_;
   std::unique_ptr<RunDirectory> directory_;  // rank 0
@@ -356,13 +382,13 @@ class Execution {
 }  // namespace
 
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
-               const std::optional<ResumePoint>& resume) {
+               const std::optional<ResumePoint>& resume, const std::string& repeats) {
   agree_on(comm, [&] {
     if (comm.rank() == 0) digest_rule_files(job);
   });
   std::optional<SimulatedRanks> simulated;
   if (is_simulated(job)) simulated.emplace(job, comm);
-  return Execution(job, simulated ? simulated->comm() : comm, start_s, resume).run();
+  return Execution(job, simulated ? simulated->comm() : comm, start_s, resume, repeats).run();
 }
 
 }  // namespace hanse

@@ -15,7 +15,7 @@ struct KeyedJob;
 // Where a resumed run continues.
 struct ResumePoint {
   std::string file;    // checkpoint
-  std::string folder;  // rank 0: of the run so far
+  std::string folder;  // of the run so far
   int64_t round = 0;   // rank 0
 };
 
@@ -27,8 +27,9 @@ struct RunEnd {
 
 // Collective. Rounds, evaluations, checkpoints and results, to the run's end or to a request to
 // stop. `start_s` is when the process began; federation.clients of the job becomes the number that
-// the data have. Throws AgreedError.
+// the data have. `repeats`: the folder of the repeats that the run is one of; empty: it is alone.
+// Throws AgreedError.
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
-               const std::optional<ResumePoint>& resume);
+               const std::optional<ResumePoint>& resume, const std::string& repeats);
 
 }  // namespace hanse

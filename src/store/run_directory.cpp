@@ -13,7 +13,9 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/base/text.hpp"
 #include "hanse/store/atomic_file.hpp"
+#include "hanse/store/checkpoint.hpp"
 #include "hanse/store/client_history.hpp"
 
 namespace hanse {
@@ -116,14 +118,11 @@ std::string header_of(const Metrics& columns, std::string header = "round") {
   return header;
 }
 
-// A text as one field of a CSV file: in quotes where it needs them.
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos && trim(text) == text) {
-    return std::string(text);
-  }
-  std::string field = "\"";
-  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return field + "\"";
+// As JSON writes names of metrics, which are printable and have no quotes.
+std::string json_name(const std::string& name) {
+  std::string written;
+  for (const char c : name) written += c == '\\' ? std::string(2, c) : std::string(1, c);
+  return written;
 }
 
 const char* split_of(const Federation& federation, int64_t client, EvaluateOn on) {
@@ -158,6 +157,15 @@ bool may_lie_beside_a_run(const fs::path& path) {
          std::find(kNotes.begin(), kNotes.end(), path.extension()) != kNotes.end();
 }
 
+// A run that has no checkpoint, and no repeats, cannot be resumed.
+std::string ways_on(const std::string& path) {
+  const auto ignore = [](const std::string&, const std::string&) {};
+  const bool resumes =
+      fs::exists(path + "/repeats") || newest_checkpoint(path + "/checkpoints", ignore);
+  return (resumes ? fmt::format("go on with `hanse resume {}`, ", shell_word(path)) : "") +
+         "choose another run.out, or pass --run.overwrite=true to replace them";
+}
+
 }  // namespace
 
 RunLock claim_output(const std::string& path, bool overwrite) {
@@ -169,9 +177,7 @@ RunLock claim_output(const std::string& path, bool overwrite) {
   if (overwrite) return lock;
   for (const char* name : kResults) {
     if (!fs::exists(fs::path(path) / name)) continue;
-    throw InvalidArgument("the output directory holds a run's results", path,
-                          "choose another run.out, go on with `hanse resume`, or pass "
-                          "--run.overwrite=true");
+    throw InvalidArgument("the output directory holds a run's results", path, ways_on(path));
   }
   for (const auto& entry : fs::directory_iterator(path)) {
     if (may_lie_beside_a_run(entry.path())) continue;
@@ -271,7 +277,9 @@ void RunDirectory::append_evaluation(
   }
   for (const auto& [name, value] : metrics) {
     line.append(",").append(number_or_nothing(value));
-    if (std::isfinite(value)) json += fmt::format(R"(, "{}": {})", name, number_or_nothing(value));
+    if (std::isfinite(value)) {
+      json += fmt::format(R"(, "{}": {})", json_name(name), number_or_nothing(value));
+    }
   }
   table("evaluations.csv", header_of(metrics, header)).append(line + "\n");
   tables_.try_emplace("metrics.jsonl", file("metrics.jsonl"), "ae")

@@ -277,6 +277,7 @@ class CommonTest(FilesCase):
             process = self.hanse("run", pooled, f"--run.out={run}", *changes, ranks=ranks)
         self.assertIn("10 test samples of no client", process.stderr())
         self.assertIn("accuracy, common test set", process.stdout())
+        self.assertRegex(process.stderr(), r"(?m)^round \d+/.*  common accuracy \S+%")
         self.assertEqual(hanse.text(runs[0], "evaluations.csv"),
                          hanse.text(runs[1], "evaluations.csv"))
         clients = hanse.table(runs[0], "clients.csv")

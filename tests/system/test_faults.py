@@ -146,6 +146,7 @@ class FullDisk(hanse.Case):
         self.assertEqual(leftovers(run), [])
         if resumes:
             last = self.last_round(run)
+            self.assertIn(f"`hanse resume {run}` goes on after round {last}", process.stderr())
             self.hanse("resume", run, f"--run.rounds={last + 3}")
             self.assertEqual(self.rounds(run), list(range(1, last + 4)))
 
@@ -194,6 +195,8 @@ class FullDisk(hanse.Case):
             process.signal(signal.SIGUSR1)
             self.check_failed(process, run, "checkpoints", resumes=False)
             self.assertEqual(self.checkpoints(run), [])
+            self.assertIn(f"`hanse run {run}/job.cfg --run.out={run} --run.overwrite=true` starts "
+                          "again", process.stderr())
 
     def test_tables(self):
         for ranks in (None, 2):

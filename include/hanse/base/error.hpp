@@ -83,6 +83,9 @@ class AgreedError : public std::runtime_error {
 // Of what() of any error: LibTorch's go on with a stack trace.
 std::string first_line(const std::exception& error);
 
+// "no such file: b.csv, looked for in /home/a": the folder where the path is relative.
+std::string missing_text(const std::string& path, const std::string& what = "file");
+
 // The system's text for errno, for messages.
 std::string errno_text();
 

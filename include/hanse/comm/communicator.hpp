@@ -148,6 +148,8 @@ class Communicator {
   virtual void set_timeout(double /*seconds*/) {}
   // What this rank does from now on, for that message. `phase` must be a literal; cheap.
   virtual void enter_phase(const char* /*phase*/, int64_t /*round*/) {}
+  // How one goes on after such an end, for that message: "hanse resume RUN goes on after round 20".
+  virtual void set_way_on(const std::string& /*hint*/) {}
 
   // Polls until done(), as a rank waits in an operation: for what another library does over the
   // same ranks. Its time counts; the timeout holds, also where done() itself does not return. Not

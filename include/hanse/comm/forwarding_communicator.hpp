@@ -25,6 +25,7 @@ class ForwardingCommunicator : public Communicator {
   }
   void set_timeout(double seconds) override { inner_.set_timeout(seconds); }
   void enter_phase(const char* phase, int64_t round) override { inner_.enter_phase(phase, round); }
+  void set_way_on(const std::string& hint) override { inner_.set_way_on(hint); }
 
  protected:
   Communicator& inner() { return inner_; }
