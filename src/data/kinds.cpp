@@ -215,11 +215,13 @@ void check_data(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
   if (kind.traits.reads_a_file && !exists(data.path)) {
     throw InvalidArgument(
-        fmt::format("no such file or folder: {}", data.path), "data.path",
-        "scripts/setup installs Fashion-MNIST; data/README.md describes the formats");
+        missing_text(data.path, "file or folder"), "data.path",
+        "--data.path=PATH says where it lies; scripts/setup installs Fashion-MNIST; data/README.md "
+        "describes the formats");
   }
   if (!data.test_path.empty() && !exists(data.test_path)) {
-    throw InvalidArgument(fmt::format("no such file: {}", data.test_path), "data.test-path");
+    throw InvalidArgument(missing_text(data.test_path), "data.test-path",
+                          "--data.test-path=PATH says where it lies");
   }
   check_part(data.test_fraction, kTestPart.key);
   check_part(data.validation_fraction, kValidationPart.key);

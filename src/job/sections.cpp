@@ -309,6 +309,13 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"bandit", bind<&Job::bandit, bind_bandit>},
                                  {"online", bind<&Job::online, bind_online>}};
 
+// Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or those of
+// what was read from them.
+constexpr const char* kMovableFiles[] = {
+    "data.path",        "data.test-path",  "model.path",           "model.start",
+    "client.objective", "sampler.path",    "sampler.availability", "aggregator.path",
+    "server.path",      "evaluate.metric", "bandit.path"};
+
 }  // namespace
 
 KeyedJob::KeyedJob(std::span<const KindFamily> families) {
@@ -326,6 +333,7 @@ KeyedJob::KeyedJob(std::span<const KindFamily> families) {
       table.add_uses(keys, family.key, row.name);
     }
   }
+  table.let_change(kMovableFiles);
   table.gather_sections();
 }
 

@@ -230,8 +230,7 @@ void check_bandit(const Job& job) {
   }
   const std::string& path = bandit.arms == "file" ? bandit.path : job.data.path;
   if (reads_arms(bandit) && !std::filesystem::is_regular_file(path)) {
-    throw InvalidArgument(fmt::format("no such file: '{}'", path),
-                          bandit.arms == "file" ? "bandit.path" : "data.path",
+    throw InvalidArgument(missing_text(path), bandit.arms == "file" ? "bandit.path" : "data.path",
                           "data/README.md describes the format");
   }
 }

@@ -1,5 +1,7 @@
 #include "own_rules.hpp"
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "hanse/base/digest.hpp"
@@ -50,7 +52,10 @@ void digest_rule_files(Job& job) {
     try {
       found = file_digest_hex(file->path, 0);
     } catch (const IoError&) {
-      throw InvalidArgument("cannot read the rule's file: " + file->path, key);
+      const bool is_there = std::filesystem::exists(file->path);
+      throw InvalidArgument(
+          is_there ? "cannot read the rule's file: " + file->path : missing_text(file->path), key,
+          "--" + key + "=PATH says where it lies");
     }
     if (!file->digest.empty() && file->digest != found) {
       throw InvalidArgument(

@@ -24,7 +24,7 @@ void check_mlp(const ModelOptions& options) {
 
 void check_torchscript(const ModelOptions& options) {
   if (std::filesystem::exists(options.path)) return;
-  throw InvalidArgument("no such file: '" + options.path + "'", "model.path",
+  throw InvalidArgument(missing_text(options.path), "model.path",
                         "scripts/export-model writes one");
 }
 

@@ -99,7 +99,7 @@ PluginRule::PluginRule(const RuleSource& source, HanseCreate create)
   }
   std::error_code code;
   if (!std::filesystem::is_regular_file(path_, code)) {
-    throw InvalidArgument("no such file: " + path_, where_);
+    throw InvalidArgument(missing_text(path_), where_);
   }
   const auto [names, values] = parse_args(source.file.args, source.section + ".args");
   const auto name_pointers = pointers(names), value_pointers = pointers(values);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/data/dataset.hpp"
@@ -94,6 +95,13 @@ Arms share_arms(const Job& job, Communicator& comm) {
   return arms;
 }
 
+// A resume goes on with the same arms, wherever their file lies.
+std::string arms_digest(const Arms& arms) {
+  std::vector<double> numbers = arms.points;
+  numbers.insert(numbers.end(), arms.values.begin(), arms.values.end());
+  return digest_hex(std::as_bytes(std::span(numbers)));
+}
+
 bool is_scaled(const Job& job, RewardModel model) {
   return model == RewardModel::kLogistic && !reads_arms(job.bandit);
 }
@@ -129,6 +137,9 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
   const BanditOptions& options = job.bandit;
   const bool files = reads_arms(options);
   const Arms read = files ? share_arms(job, comm) : Arms{};
+  if (files) {
+    assembly->files[options.arms == "file" ? "bandit.path" : "data.path"] = arms_digest(read);
+  }
   agree_on(comm, [&] {
     std::vector<BanditSetup> repeats;
     for (int64_t r = 0; r < job.run.repeats; ++r) {

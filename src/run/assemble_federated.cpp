@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "assemble.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/kinds/aggregators.hpp"
@@ -203,7 +204,9 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     if (comm.rank() != 0) return;
     parts.sampler = rules.sampler();
-    availability = make_availability(job.sampler.availability, federation.clients());
+    const std::string& there = job.sampler.availability;
+    availability = make_availability(there, federation.clients());
+    if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
     parts.optimizer = rules.optimizer(model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());
   });

@@ -22,7 +22,7 @@ constexpr const char* kStart = "model.start";
 
 std::vector<NamedTensor> tensors_of(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
-    throw InvalidArgument("no such file: " + path, kStart,
+    throw InvalidArgument(missing_text(path), kStart,
                           "a model.h5 of a run, or a state dict of torch.save");
   }
   std::string magic(2, '\0');

@@ -85,6 +85,21 @@ class Runs(BanditCase):
         self.assertEqual(2 * regret, round(2 * regret))  # pulls cost 1, 0.5 or nothing
         self.assertLess(regret, 0.2 * 0.5 * 7 * 40)      # a fifth of uniform play's
 
+    def test_a_resume_goes_on_with_the_same_arms(self):
+        arms = "x,y,value\n0,0,0\n0,1,0.5\n1,0,1\n"
+        job = self.bandit({"bandit.arms": "file", "bandit.path": self.write("arms.csv", arms),
+                           "bandit.noise": 0, "run.rounds": 40})
+        straight = self.train(job, "straight")
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        os.rename(self.path("arms.csv"), self.path("moved.csv"))
+        self.assert_one_error(self.hanse("resume", run, expect=2), 2, "no such file", "bandit.path")
+        other = self.write("other.csv", arms.replace("0.5", "0.25"))
+        self.assert_one_error(self.hanse("resume", run, f"--bandit.path={other}", expect=2), 2,
+                              "the file has changed since the checkpoint", "bandit.path")
+        self.hanse("resume", run, f"--bandit.path={self.path('moved.csv')}", ranks=2)
+        self.assertEqual([line["regret"] for line in self.lines(run)],
+                         [line["regret"] for line in self.lines(straight)])
+
     def test_arms_from_clusters(self):
         with open(self.path("samples.csv"), "w") as file:
             writer = csv.writer(file)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import statistics
@@ -289,6 +290,26 @@ class Resume(hanse.Case):
         self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["5", "10", "12"])
         self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in (8, 10, 12)])
 
+    def test_hints_can_be_typed(self):
+        """What is said of a run without a checkpoint leads to one that has them."""
+        job = self.job({"run.out": "my runs/first", "run.max-seconds": 1e-3})
+        run = self.path("my runs/first")
+        self.hanse("run", job, expect=hanse.STOPPED)
+        again = self.hanse("run", job, expect=2)
+        self.assert_one_error(again, 2, "holds a run's results", "`hanse resume 'my runs/first'`")
+        shutil.rmtree(os.path.join(run, "checkpoints"))  # as a kill before the first one
+        again = self.hanse("run", job, expect=2)
+        self.assert_one_error(again, 2, "holds a run's results", "--run.overwrite=true")
+        self.assertNotIn("hanse resume", again.stderr())
+        moved = self.path("moved")
+        os.rename(run, moved)
+        refused = self.hanse("resume", "moved", expect=2)
+        self.assert_one_error(refused, 2, "no complete checkpoint", "`hanse run moved/job.cfg ")
+        said = re.search("`hanse (.*?)`", refused.stderr())[1]
+        self.hanse(*shlex.split(said), "--run.max-seconds=0")
+        self.assertEqual(self.rounds(moved), list(range(1, 13)))
+        self.assertFalse(os.path.exists(run))
+
     def test_forbidden_keys(self):
         _, run = self.stop_after_one_round()
         keys = {"client.lr": 0.5, "run.seed": 6, "model.kind": "mlp"}
@@ -367,6 +388,69 @@ class OtherData(hanse.Case):
         checkpoint = os.path.join(run, "checkpoints", self.checkpoints(run)[-1])
         self.assertIn(hanse.summary(run)["data_digest"],
                       self.hanse("inspect", checkpoint).stdout())
+
+    def test_may_lie_elsewhere(self):
+        path = self.write("first/data.csv", self.table())
+        job = self.job({**self.JOB, "data.path": path, "data.label-column": "label"})
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        os.rename(self.path("first"), self.path("second"))
+        refused = self.hanse("resume", run, expect=2)
+        self.assert_one_error(refused, 2, "no such file", path, "hint: --data.path=")
+        other = self.write("other.csv", self.table(label=lambda i: (i + 1) % 3))
+        refused = self.hanse("resume", run, f"--data.path={other}", expect=2)
+        self.assert_one_error(refused, 2, "the data are not those of the checkpoint", other)
+        self.hanse("resume", run, f"--data.path={self.path('second', 'data.csv')}", ranks=2)
+        self.assertIn(f"\npath = {self.path('second', 'data.csv')}\n", hanse.text(run, "job.cfg"))
+        straight = self.train(job, "straight",
+                              changes={"data.path": self.path("second", "data.csv")})
+        self.assert_digest(run, straight)
+
+    def test_a_relative_path_is_told_with_its_folder(self):
+        path = self.write("data.csv", self.table())
+        job = self.job({**self.JOB, "data.path": "data.csv", "data.label-column": "label"})
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        os.rename(path, self.path("moved.csv"))
+        refused = self.hanse("resume", run, expect=2)
+        self.assert_one_error(refused, 2, f"data.csv, looked for in {self.folder}", "data.path")
+
+    def test_a_start_may_lie_elsewhere(self):
+        old = os.path.join(self.train(self.job({"run.rounds": 2}), "first"), "model.h5")
+        other = os.path.join(self.train(self.job({"run.rounds": 3}), "other"), "model.h5")
+        job = self.job({"model.start": old})
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        straight = self.train(job, "straight")
+        moved = self.path("moved.h5")
+        os.rename(old, moved)
+        self.assert_one_error(self.hanse("resume", run, expect=2), 2, "no such file", old,
+                              "model.start")
+        refused = self.hanse("resume", run, f"--model.start={other}", expect=2)
+        self.assert_one_error(refused, 2, "the file has changed since the checkpoint",
+                              "model.start")
+        for change, text in (("model.start=", "cannot do without the file of model.start"),
+                             ("client.objective=loss.pt", "has no file of client.objective"),
+                             ("sampler.availability=0.5", "has no file of sampler.availability"),
+                             ("evaluate.metric=own.py", "has no file of evaluate.metric")):
+            refused = self.hanse("resume", run, f"--{change}", expect=2)
+            self.assert_one_error(refused, 2, "a resumed run " + text, "--" + change.split("=")[0])
+        self.hanse("resume", run, f"--model.start={moved}")
+        self.assert_digest(run, straight)
+
+    def test_a_schedule_may_lie_elsewhere(self):
+        lines = "client,first round,last round\n0,3,9\n1,1,4\n"
+        job = self.job({"sampler.availability": self.write("there.csv", lines),
+                        "sampler.per-round": 20})
+        straight = self.train(job, "straight")
+        run = self.train(job, "run", changes={"run.max-seconds": 1e-3}, expect=hanse.STOPPED)
+        os.rename(self.path("there.csv"), self.path("moved.csv"))
+        self.assert_one_error(self.hanse("resume", run, expect=2), 2, "no such file: ",
+                              "sampler.availability")
+        other = self.write("other.csv", lines + "2,1,4\n")
+        for change, text in ((other, "the file has changed since the checkpoint"),
+                             ("always", "cannot do without the file of sampler.availability")):
+            refused = self.hanse("resume", run, f"--sampler.availability={change}", expect=2)
+            self.assert_one_error(refused, 2, text, "sampler.availability")
+        self.hanse("resume", run, f"--sampler.availability={self.path('moved.csv')}", ranks=2)
+        self.assert_digest(run, straight)
 
 
 if __name__ == "__main__":

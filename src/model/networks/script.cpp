@@ -34,7 +34,7 @@ std::string one_line(const std::exception& error) {
 torch::jit::Module read_script(const std::string& path, const std::string& key,
                                const std::string& hint, at::Device device) {
   if (!std::filesystem::is_regular_file(path)) {
-    throw InvalidArgument("no such file: " + (path.empty() ? key + " is empty" : path), key, hint);
+    throw InvalidArgument(missing_text(path), key, hint);
   }
   check_archive({path, "TorchScript", "save it with torch.jit.script(model).save(path)"});
   try {
