@@ -35,6 +35,11 @@ void copy_ordered(std::byte* out, const void* in, std::span<const int64_t> order
   }
 }
 
+void check_names(const ClientLayout& layout, const std::string& path) {
+  require_utf8(layout.client_names, "client", path);
+  require_utf8(layout.class_names, "class", path);
+}
+
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction) {
   std::vector<std::size_t> order, held_out;

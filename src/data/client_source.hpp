@@ -37,6 +37,9 @@ struct ClientLayout {
   LabelForm label_form() const { return {classes, label_values, multi_label}; }
 };
 
+// Throws InvalidArgument: names of clients or of classes that are no UTF-8.
+void check_names(const ClientLayout& layout, const std::string& path);
+
 // Where the samples go.
 struct SampleArrays {
   std::byte* features;  // [samples, sample_values], stored as the layout says

@@ -53,6 +53,7 @@ SamplePlaces place(const ClientLayout& layout) {
 Found find_file(const DataOptions& data, const FederationOptions& federation) {
   check_own_clients(data, federation);
   const HanseFile file = open_hanse_file(data.path);
+  check_names(file.layout, data.path);
   Found found{.layout = file.layout, .sizes = sizes_of(file.layout, file.places)};
   found.sizes.digest = static_cast<int64_t>(file.digest);
   return found;

@@ -1,11 +1,13 @@
 #include "hanse/data/names.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 
@@ -45,6 +47,17 @@ std::string Names::digest() const {
   if (empty()) return {};
   const int64_t bytes = (size_ + 1) * static_cast<int64_t>(sizeof(int64_t)) + places()[size_];
   return digest_hex({memory_.get(), static_cast<std::size_t>(bytes)});
+}
+
+void require_utf8(std::span<const std::string> names, const std::string& what,
+                  const std::string& where) {
+  const auto other = std::ranges::find_if_not(names, is_utf8);
+  if (other == names.end()) return;
+  throw InvalidArgument(
+      fmt::format("{} is no UTF-8", label_of("the name of " + what, other - names.begin(), *other)),
+      where,
+      "save the file as UTF-8 (iconv -f latin1 -t utf-8 FILE), or rename the "
+      "folder");
 }
 
 std::string label_of(const std::string& what, int64_t number, std::string_view name) {

@@ -146,6 +146,7 @@ std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
   if (source->layout().sample_values() < 1) {
     throw InvalidArgument("a sample has no values", data.path, "one of its extents is 0");
   }
+  check_names(source->layout(), data.path);
   return source;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/index.hpp"
+#include "hanse/base/text.hpp"
 #include "library.hpp"
 
 namespace hanse {
@@ -210,7 +211,7 @@ class OwnOptimizer final : public ServerOptimizer {
 };
 
 void add_metric(void* sink, const char* name, double value) {
-  static_cast<Metrics*>(sink)->emplace_back(name, value);
+  static_cast<Metrics*>(sink)->emplace_back(printable(name), value);
 }
 
 // The names of an evaluation's numbers, which are columns.

@@ -8,13 +8,13 @@
 #include <span>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/simulated_time.hpp"
 #include "hanse/base/span.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "json_text.hpp"
 
 namespace hanse {
 
@@ -62,8 +62,7 @@ void append_microseconds(std::string& text, double seconds) {
 }
 
 std::string meta(const char* name, int rank, const nlohmann::json& arguments) {
-  return nlohmann::json{{"ph", "M"}, {"name", name}, {"pid", 0}, {"tid", rank}, {"args", arguments}}
-             .dump() +
+  return json_dump({{"ph", "M"}, {"name", name}, {"pid", 0}, {"tid", rank}, {"args", arguments}}) +
          ",\n";
 }
 
@@ -109,7 +108,7 @@ void Timeline::flush() {
     append_microseconds(mine, span.end_s - span.start_s);
     mine += R"(,"name":)";
     if (span.client >= 0) {
-      mine += nlohmann::json(client_label(federation_, span.client)).dump();
+      mine += json_dump(client_label(federation_, span.client));
     } else {
       mine.append("\"").append(span.name).append("\"");
     }

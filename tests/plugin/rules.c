@@ -82,6 +82,7 @@ static int measure(void* rule, const HanseClients* c, void* sink,
   Rule* r = rule;
   add(sink, "first_loss", c->loss[0]);
   add(sink, c->names[1], (double)++r->calls);
+  add(sink, "Z\xFCrich\t", 3);
   return 0;
 }
 

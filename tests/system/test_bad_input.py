@@ -286,6 +286,25 @@ class BadFiles(BadInput):
     def test_missing_column(self):
         self.refuse_csv("lable,x\n0,1\n", "'label'", "data.label-column", "'lable'", places=ALONE)
 
+    def test_names_that_are_no_text(self):
+        rows = b"".join(b"%d,%s,%d\n" % (i, (b"K\xf6ln", b"Z\xfcrich")[i % 2], i // 4 % 2)
+                        for i in range(16))
+        table = self.write("table.csv", b"x,site,label\n" + rows)
+        clients = {"data.kind": "csv", "data.path": table, "data.client-column": "site",
+                   "federation.partition": "by-column", "federation.clients": None,
+                   "run.timeline": "true", "sampler.per-round": 1}
+        self.refuse("the name of client 'K\\xF6ln' is no UTF-8", table, "hint: ", "iconv",
+                    changes=clients)
+        refused = self.hanse("convert", self.job(clients), self.path("out.h5"), expect=2)
+        self.assert_one_error(refused, 2, "the name of client 'K\\xF6ln' is no UTF-8", table)
+        self.assertFalse(os.path.exists(self.path("out.h5")))
+        classes = b"x,y,label\n" + b"".join(b"%d,%d,%s\n" % (i, i % 3, (b"ja", b"n\xe9")[i % 2])
+                                            for i in range(16))
+        table = self.write("classes.csv", classes)
+        self.refuse("the name of class 'n\\xE9' is no UTF-8", table, "hint: ", "iconv",
+                    changes={"data.kind": "csv", "data.path": table, "federation.clients": 2,
+                             "sampler.per-round": 1}, places=ALONE)
+
     def test_empty_table(self):
         self.refuse_csv("", "empty", places=ALONE)
 

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -144,6 +145,34 @@ class RunDirectory(hanse.Case):
         for keep, rounds in ((0, (3, 6, 9, 12)), (1, (12,))):
             run = self.train(job, f"keep-{keep}", changes={"checkpoint.keep": keep})
             self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in rounds])
+
+    def test_what_stands_at_its_default_is_not_told(self):
+        """A run's own job.cfg gives every key."""
+        run = self.train(self.job({"sampler.kind": "osmd", "client.schedule": "cosine"}), "run")
+        again = self.hanse("run", os.path.join(run, "job.cfg"), f"--run.out={self.path('again')}")
+        self.assertNotIn("not used", again.stderr())
+        self.assertEqual(hanse.digest(run), hanse.digest(self.path("again")))
+
+    def test_names_that_are_no_text(self):
+        """Names of jobs and folders on Linux are any bytes; JSON has text alone."""
+        job = self.job({"run.timeline": "true", "run.trace": "true", "run.repeats": 2,
+                        "run.rounds": 4, "checkpoint.every": 2})
+        name = os.fsdecode(b"Z\xfcrich")
+        os.rename(job, self.path(name + ".cfg"))
+        self.hanse("run", name + ".cfg", ranks=2)
+        run = self.path("runs", name)
+        self.assertEqual(hanse.summary(run)["name"], "Z\ufffdrich")
+        one = os.path.join(run, "repeats", "1")
+        self.assertEqual(hanse.summary(one)["name"], "Z\ufffdrich")
+        self.assertTrue(os.path.exists(os.path.join(one, "model.h5")))
+        for file in ("timeline.json", "trace-sampler.json", "trace-aggregator.json"):
+            json.loads(hanse.text(one, file))
+        self.hanse("resume", one, "--run.rounds=6")
+        self.assertEqual(self.rounds(one), list(range(1, 7)))
+        plan = self.hanse("plan", name + ".cfg", "--json")
+        self.assertIn("clients", json.loads(plan.stdout()))
+        inspected = self.hanse("inspect", os.path.join("runs", name, "repeats", "1", "model.h5"))
+        self.assertIn(b"parameters: ", pathlib.Path(inspected.output + ".out").read_bytes())
 
     def test_ignored_keys_are_told_once(self):
         process = self.hanse("run", self.job({"federation.alpha": 0.1}),

@@ -107,6 +107,32 @@ class SameBits(OwnRules):
         self.assertGreater(float(line["loss_median"]), 0)
         self.assertTrue(0 <= float(line["clients_above_half"]) <= 1)
 
+    def test_names_that_are_no_text(self):
+        """A file's name may be any bytes, and a metric's any text; the file may lie elsewhere when
+        the run goes on."""
+        text = ("class Metric:\n    def __call__(self, clients):\n"
+                "        return {'back\\\\slash\\t': clients.loss.max()}\n")
+        self.write("metric.py", text)
+        odd, moved = self.path(os.fsdecode(b"m\xe9tric.py")), self.path("moved.py")
+        os.rename(self.path("metric.py"), odd)
+        job = self.job({"evaluate.every": 4})
+        run = self.path("run")
+        self.hanse("run", job, f"--run.out={run}", f"--evaluate.metric={odd}", "--run.rounds=8")
+        with open(os.path.join(run, "metrics.jsonl")) as file:
+            names = {name for line in file for name in json.loads(line)}
+        self.assertIn("back\\slash ", names)
+        self.assertIn("back\\slash ", hanse.summary(run)["metrics"])
+        self.assertIn("\ufffd", hanse.summary(run)["rules"]["evaluate.metric"]["path"])
+        os.rename(odd, moved)
+        refused = self.hanse("resume", run, "--run.rounds=12", expect=2)
+        self.assert_one_error(refused, 2, "no such file", "m\\xE9tric.py", "--evaluate.metric=PATH")
+        other = self.write("other.py", text + "\n")
+        refused = self.hanse("resume", run, "--run.rounds=12", f"--evaluate.metric={other}",
+                             expect=2)
+        self.assert_one_error(refused, 2, "is not the file that the run has started with", other)
+        self.hanse("resume", run, "--run.rounds=12", f"--evaluate.metric={moved}")
+        self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["4", "8", "12"])
+
     def test_formula_sampler(self):
         job = self.job({"sampler.kind": "formula", "run.trace": "true",
                         "sampler.formula": "sqrt(a) + 0.1 * lambda * age / round + 0.01 * F",
@@ -169,7 +195,7 @@ class TheFile(OwnRules):
         self.assert_one_error(self.hanse("resume", self.path("run"), ranks=2, expect=2), 2,
                               "rule.py:6: KeyError: 'none'")
         self.assert_one_error(self.hanse("run", job, "--aggregator.path=none.py", expect=2), 2,
-                              "cannot read the rule's file: none.py", "aggregator.path")
+                              "no such file: none.py", "aggregator.path")
 
     def test_failures_of_every_kind_of_rule(self):
         """Where the server draws, observes, steps, evaluates and saves: one line, status 1."""

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,13 @@ class Names {
   int64_t size_ = 0;
 };
 
-// "client 'Switzerland'", or "client 2" where there is no name; what messages call it. A line break
-// or another control character in a name is shown as '?'.
+// Throws InvalidArgument that shows the first name that is no UTF-8: it could stand in no JSON
+// file. `what` it names: "client"; `where` it stands.
+void require_utf8(std::span<const std::string> names, const std::string& what,
+                  const std::string& where);
+
+// "client 'Switzerland'", or "client 2" where there is no name; what messages call it. Bytes that
+// are no text are shown as printable() does.
 std::string label_of(const std::string& what, int64_t number, std::string_view name);
 
 }  // namespace hanse

@@ -58,6 +58,9 @@ struct Rule {
   std::string path;
 };
 
+// A path or a word of a job file, which may be no UTF-8.
+PyObject* of_system(const char* text) { return PyUnicode_DecodeFSDefault(text); }
+
 // Keeps the error that Python has set, in one line.
 int fail(const std::string& path) {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -67,11 +70,11 @@ int fail(const std::string& path) {
   const Ref owned_type(type), owned_value(value), owned_trace(trace);
   last_error_text = path + ": an error of Python's without a text";
   if (value == nullptr) return 1;
-  const Ref text(support != nullptr
-                     ? PyObject_CallMethod(support, "describe", "Os", value, path.c_str())
-                     : PyObject_Str(value));
-  const char* letters = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-  if (letters != nullptr) last_error_text = letters;
+  const Ref text(support != nullptr ? PyObject_CallMethod(support, "describe", "ON", value,
+                                                          of_system(path.c_str()))
+                                    : PyObject_Str(value));
+  const Ref letters(text ? PyUnicode_EncodeFSDefault(text.get()) : nullptr);
+  if (letters) last_error_text = PyBytes_AsString(letters.get());
   PyErr_Clear();
   return 1;
 }
@@ -208,11 +211,11 @@ void* create(const HanseCreate* c) {
   const Gil gil;
   const Ref args(PyDict_New());
   for (int64_t i = 0; args && i < c->arguments; ++i) {
-    const Ref value(PyUnicode_FromString(c->values[i]));
+    const Ref value(of_system(c->values[i]));
     if (value) PyDict_SetItemString(args.get(), c->names[i], value.get());
   }
   PyObject* object = PyObject_CallMethod(
-      support, "Rule", "sLOLL", c->path, static_cast<long long>(c->kind), args.get(),
+      support, "Rule", "NLOLL", of_system(c->path), static_cast<long long>(c->kind), args.get(),
       static_cast<long long>(c->clients), static_cast<long long>(c->per_round));
   if (object != nullptr) return new Rule{object, c->path};
   fail(c->path);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "../json_text.hpp"
 
 namespace hanse {
 
@@ -17,7 +17,7 @@ class PlanSheet {
   void add(const std::string& key, const std::string& label, const nlohmann::json& value);
 
   std::string lines() const { return lines_; }
-  std::string json() const { return fields_.dump(2) + "\n"; }
+  std::string json() const { return json_dump(fields_, 2) + "\n"; }
 
  private:
   std::string lines_;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "../json_text.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
@@ -123,10 +124,10 @@ Json to_rows(std::span<const double> values, std::size_t n) {
 
 std::string to_text(const nlohmann::ordered_json& value) {
   if (value.is_number_float()) return fmt::format("{:.17g}", value.get<double>());
-  if (!value.is_structured()) return value.dump();
+  if (!value.is_structured()) return json_dump(value);
   std::vector<std::string> items;
   for (const auto& [key, item] : value.items()) {
-    items.push_back((value.is_object() ? "\"" + key + "\": " : "") + to_text(item));
+    items.push_back((value.is_object() ? json_dump(key) + ": " : "") + to_text(item));
   }
   const std::string text = fmt::format("{}", fmt::join(items, ", "));
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
