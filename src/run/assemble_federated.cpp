@@ -178,6 +178,17 @@ void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
   if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
 }
 
+// Without replacement no more clients are drawn than there are.
+void greet_all_clients(FederatedAssembly& parts) {
+  const SamplerOptions& sampler = parts.trained.sampler;
+  const int64_t draws = parts.sampler->per_round();
+  if (sampler.kind == "full" || draws >= sampler.per_round) return;
+  parts.greeting.push_back(fmt::format(
+      "sampler.per-round = {} is above the number of clients: {}", sampler.per_round,
+      is_own_rule(sampler.kind) ? fmt::format("a round has {} draws at most", draws)
+                                : fmt::format("all {} take part in every round", draws)));
+}
+
 RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
                        const FederatedAssembly& parts) {
   const Job& job = parts.trained;
@@ -209,6 +220,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
     if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
     parts.optimizer = rules.optimizer(model.layout().n_trainable());
     max_participants = std::min(parts.sampler->per_round(), federation.clients());
+    greet_all_clients(parts);
   });
   comm.bcast(std::span(&max_participants, 1), 0);
   parts.participation =

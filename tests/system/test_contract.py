@@ -153,6 +153,18 @@ class RunDirectory(hanse.Case):
         self.assertNotIn("not used", again.stderr())
         self.assertEqual(hanse.digest(run), hanse.digest(self.path("again")))
 
+    def test_that_all_clients_take_part_is_told(self):
+        told = "sampler.per-round = 50 is above the number of clients: "
+        job = self.job({"sampler.per-round": 50})
+        for change, ranks, text in (
+                ("sampler.seed=1", 2, told + "all 23 take part in every round"),
+                ("sampler.replacement=true", None, ""),  # clients are drawn several times
+                ("sampler.per-round=23", None, ""), ("sampler.kind=full", None, "")):
+            process = self.hanse("run", job, f"--run.out={self.path(change)}", f"--{change}",
+                                 ranks=ranks)
+            lines = [line for line in process.lines() if "above the number" in line]
+            self.assertEqual(lines, ["hanse: " + text] if text else [])
+
     def test_names_that_are_no_text(self):
         """Names of jobs and folders on Linux are any bytes; JSON has text alone."""
         job = self.job({"run.timeline": "true", "run.trace": "true", "run.repeats": 2,
