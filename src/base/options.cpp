@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "suggestion.hpp"
 
 namespace hanse {
 

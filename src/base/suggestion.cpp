@@ -1,11 +1,13 @@
-#include "suggestion.hpp"
-
+// What messages suggest where a key or a value is not known.
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
 
 namespace hanse {
 
@@ -160,6 +162,16 @@ std::string without_fed(const std::string& name) {
   return begin == std::string::npos ? "" : name.substr(begin);
 }
 
+// Keys whose help has the method's name: client.personal of fedbn.
+std::vector<std::string> keys_that_tell_of(const std::string& method,
+                                           std::span<const Option> options) {
+  std::vector<std::string> keys;
+  for (const Option& option : options) {
+    if (lower_case(option.help).find(method) != std::string::npos) keys.push_back(option.key);
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::string hint_of_other_key(const Option& option, const std::string& value,
@@ -172,12 +184,13 @@ std::string hint_of_other_key(const Option& option, const std::string& value,
     if (meant.empty() && is_known(own, option.choices)) meant.push_back(option.key + " = " + own);
   }
   if (meant.empty()) meant = choosers_of(name, option, options);
-  if (meant.empty() && that_begin_with(name, option.choices).empty() && !part.empty()) {
+  if (meant.empty() && that_begin_with(name, option.choices).empty() && part.size() > 1) {
     meant = choosers_of(part, option, options);
     // FedAdam and FedYogi are steps of the server, not of clients.
     if (meant.size() > 1) {
       std::erase_if(meant, [](const std::string& one) { return one.starts_with("client."); });
     }
+    if (meant.empty()) meant = keys_that_tell_of(name, options);
   }
   if (meant.empty()) return "";
   return fmt::format("did you mean {}? known: {}", one_of(meant), join(option.choices, ", "));

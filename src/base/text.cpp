@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "hanse/base/options.hpp"
-
 namespace hanse {
 
 namespace {
@@ -66,9 +64,9 @@ std::string printable(std::string_view text) {
 }
 
 std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos && trim(text) == text) {
-    return std::string(text);
-  }
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  const bool is_bare = text.empty() || (!is_space(text.front()) && !is_space(text.back()));
+  if (is_bare && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string field = "\"";
   for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
   return field + "\"";

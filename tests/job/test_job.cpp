@@ -119,6 +119,8 @@ TEST(LoadJob, NamesTheKeyThatHasAMethod) {
   expect_refused("[aggregator]\nkind = scaffold\n", {"did you mean client.update = scaffold?"});
   expect_refused("[aggregator]\nkind = fedadam\n", {"did you mean server.optimizer = adam?"});
   expect_refused("[sampler]\nkind = fedavg\n", {"did you mean aggregator.kind = fedavg?"});
+  expect_refused("[aggregator]\nkind = fedbn\n", {"did you mean client.personal?"});
+  expect_refused("[client]\nupdate = FedPer\n", {"did you mean client.personal?"});
   expect_refused("[model]\nkind = cnn\n", {"did you mean 'cnn-leaf' or 'cnn-cifar'?"});
 }
 

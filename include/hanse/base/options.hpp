@@ -17,6 +17,8 @@
 
 namespace hanse {
 
+class InvalidArgument;
+
 // Allowed numbers: low <(=) x <(=) high. NaN and the infinities are in no range.
 struct Range {
   double low = -std::numeric_limits<double>::infinity();
@@ -146,6 +148,16 @@ std::string nearest(const std::string& text, std::span<const std::string> known)
 // "did you mean 'osmd'? known: uniform, osmd": the nearest, or those that begin with the text, and
 // the first of more than three such.
 std::string suggestion(const std::string& text, std::span<const std::string> known);
+
+// Says which sections or keys exist, and the nearest.
+InvalidArgument unknown_key(const std::string& key, const std::string& where,
+                            std::span<const Option> options);
+// Where the value of a key that chooses a kind is unknown, and the method of another key: "did you
+// mean client.update = prox?", also for fedprox. Empty: it is not.
+std::string hint_of_other_key(const Option& option, const std::string& value,
+                              std::span<const Option> options);
+// On characters that a reader does not see as part of a value; empty: it has none.
+std::string hint_of_characters(const std::string& value);
 
 std::string join(std::span<const std::string> items, const std::string& separator);
 std::string_view trim(std::string_view text);
