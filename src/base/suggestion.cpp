@@ -176,8 +176,9 @@ std::vector<std::string> keys_that_tell_of(const std::string& method,
 
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options) {
+  if (option.choices.empty() || is_known(value, option.choices)) return "";
+  if (!choosing_keys(options).contains(option.key)) return "";
   const std::string name = lower_case(value);
-  if (is_known(value, option.choices) || !choosing_keys(options).contains(option.key)) return "";
   const std::string part = without_fed(name);
   std::vector<std::string> meant;
   for (const std::string& own : {name, part, "fed" + name}) {
