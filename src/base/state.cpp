@@ -62,8 +62,11 @@ T State::get_one(const std::string& name) const {
   return value;
 }
 
-void State::put_part(const std::string& name, const State& part) {
-  for (const auto& [key, array] : part.arrays_) arrays_[name + "/" + key] = array;
+void State::put_part(const std::string& name, State&& part) {
+  while (!part.arrays_.empty()) {
+    auto node = part.arrays_.extract(part.arrays_.begin());
+    insert(name + "/" + node.key(), std::move(node.mapped()));
+  }
 }
 
 State State::part(const std::string& name) const {
@@ -78,14 +81,14 @@ State State::part(const std::string& name) const {
 
 void StateFields::part(const std::string& name, State& arrays) {
   if (read_) arrays = read_->part(name);
-  if (written_) written_->put_part(name, arrays);
+  if (written_) written_->put_part(name, State(arrays));
 }
 
 void StateFields::part(const std::string& name, Stateful& component) {
   if (read_) return component.load(read_->part(name));
   State own;
   component.save(own);
-  written_->put_part(name, own);
+  written_->put_part(name, std::move(own));
 }
 
 void Stateful::save(State& state) const {

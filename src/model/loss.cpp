@@ -60,6 +60,7 @@ class CrossEntropy final : public Loss {
   using Loss::Loss;
 
   std::string name() const override { return "cross-entropy"; }
+  std::optional<LossRule> rule() const override { return LossRule::kCrossEntropy; }
 
   double loss_and_delta(const Batch& batch, float* logits) const override {
     const auto rows = static_cast<float>(batch.rows);
@@ -138,6 +139,7 @@ class BinaryLogistic final : public Loss {
   using Loss::Loss;
 
   std::string name() const override { return "binary-logistic"; }
+  std::optional<LossRule> rule() const override { return LossRule::kBinaryLogistic; }
 
   // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B, both
   // over the outputs
@@ -186,6 +188,7 @@ class SquaredError final : public Loss {
   using Loss::Loss;
 
   std::string name() const override { return "squared-error"; }
+  std::optional<LossRule> rule() const override { return LossRule::kSquaredError; }
 
   // loss = (z - y)^2 / 2, delta = (z - y) / B, both over the outputs
   double loss_and_delta(const Batch& batch, float* z) const override {

@@ -8,21 +8,25 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "hanse/model/loss_rule.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
 
-// What a model is trained for. Another loss is another class, with a line in make_loss(); where
-// cohorts and networks' Hessians shall have it, with its tensors in networks/tensor_loss.cpp.
+// What a model is trained for. Another loss is another class, with a line in make_loss(). Cohorts
+// and networks' Hessians have those alone that have a rule.
 class Loss {
  public:
   explicit Loss(int64_t outputs, int64_t positions = 1)
       : outputs_(outputs), positions_(positions) {}
   virtual ~Loss() = default;
 
-  virtual std::string name() const = 0;         // of ModelOptions::loss
+  virtual std::string name() const = 0;  // of ModelOptions::loss
+  // What networks/tensor_loss.cpp and device/loss_work.hpp know it by; none: they do not have it.
+  virtual std::optional<LossRule> rule() const { return std::nullopt; }
   int64_t outputs() const { return outputs_; }  // values that the last layer has
   // Of a sequence, each with outputs and a label; else 1. What is said of [rows, outputs] is of
   // [rows, positions, outputs].

@@ -31,6 +31,7 @@ void check_torchscript(const ModelOptions& options) {
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
   TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
+  CohortNetwork in_cohorts = CohortNetwork::kNone;
   bool has_file = false;          // model.path
   bool labels_positions = false;  // of sequences
 };
@@ -53,25 +54,33 @@ const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
-     nullptr},
+     nullptr,
+     CohortNetwork::kLayers},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
-     nullptr},
+     nullptr,
+     CohortNetwork::kLayers},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional,
-     nullptr},
+     nullptr,
+     CohortNetwork::kLayers},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional,
-     nullptr},
-    {{"lenet", "LeNet-5 with ReLU and max pooling"}, make_convolutional, nullptr},
+     nullptr,
+     CohortNetwork::kLayers},
+    {{"lenet", "LeNet-5 with ReLU and max pooling"},
+     make_convolutional,
+     nullptr,
+     CohortNetwork::kLayers},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
            "channels of the first stage; doubled from stage to stage"),
        key("groups", &Options::groups, at_least(1), "of group norm; divide model.channels")}},
      make_resnet18,
-     nullptr},
+     nullptr,
+     CohortNetwork::kResnet},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
@@ -79,6 +88,7 @@ const std::vector<ModelKind> kModels = {
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      make_lstm,
      nullptr,
+     CohortNetwork::kLstm,
      false,
      true},
     {{"transformer",
@@ -90,6 +100,7 @@ const std::vector<ModelKind> kModels = {
        kDropout}},
      nullptr,
      &TorchLibrary::make_transformer,
+     CohortNetwork::kTransformer,
      false,
      true},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
@@ -98,6 +109,7 @@ const std::vector<ModelKind> kModels = {
       check_torchscript},
      nullptr,
      &TorchLibrary::make_torchscript,
+     CohortNetwork::kModule,
      true},
 };
 
@@ -116,7 +128,18 @@ void check_extents(const std::vector<int64_t>& extents, const std::string& what,
   if (extents.empty() || !positive) throw InvalidArgument(what + " must be positive", key);
 }
 
-std::vector<KindRow<ModelOptions>> model_kinds() { return {kModels.begin(), kModels.end()}; }
+std::vector<KindRow<ModelOptions>> model_kinds() {
+  std::vector<KindRow<ModelOptions>> rows;
+  for (const ModelKind& kind : kModels) {
+    rows.push_back(kind);
+    rows.back().cpus_alone = kind.in_cohorts == CohortNetwork::kNone;
+  }
+  return rows;
+}
+
+CohortNetwork cohort_network(const std::string& kind) {
+  return find_kind(kModels, "model.kind", kind).in_cohorts;
+}
 
 std::string model_file(const ModelOptions& options) {
   return find_kind(kModels, "model.kind", options.kind).has_file ? options.path : "";

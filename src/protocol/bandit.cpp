@@ -205,7 +205,7 @@ void BanditProtocol::save(State& state) const {
   for (std::size_t r = 0; r < runs_.size(); ++r) {
     State part;
     runs_[r]->save(part);
-    state.put_part(part_name(r), part);
+    state.put_part(part_name(r), std::move(part));
   }
 }
 

@@ -65,7 +65,7 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
 // What a core does in kGpuStep_s: an estimate, too.
 constexpr double kLeastGpuFlops = 5e7;
 
-double cohort_flops(const Job& job, const StepWork& work) {
+double cohort_flops(const Job& job, const StepCost& work) {
   return work.flops * static_cast<double>(work.batch * job.run.device_cohort);
 }
 
@@ -112,12 +112,12 @@ int64_t side_by_side(const Job& job, int64_t participants) {
   return std::clamp<int64_t>(participants, 1, job.run.device_cohort);
 }
 
-bool is_worth_a_gpu(const Job& job, const StepWork& work) {
+bool is_worth_a_gpu(const Job& job, const StepCost& work) {
   return work.flops == 0 || work.batch == 0 || cohort_flops(job, work) >= kLeastGpuFlops;
 }
 
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
-                         const StepWork& work, Communicator& comm, Communicator& host) {
+                         const StepCost& work, Communicator& comm, Communicator& host) {
   if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
   if (job.run.device == "auto" && !is_worth_a_gpu(job, work)) {
     notice(

@@ -256,9 +256,9 @@ class Execution {
     on_server([&] {
       State training, watched;
       protocol().save(training);
-      state.put_part("training", training);
+      state.put_part("training", std::move(training));
       watch_->save(watched);
-      state.put_part("watch", watched);
+      state.put_part("watch", std::move(watched));
       state.put("train_losses", std::span(last_.train_losses));
       state.put_text("job", job_text(job_));
       state.put_part("files", part_facts(*parts_));

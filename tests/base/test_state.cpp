@@ -59,14 +59,17 @@ TEST(State, PartsNestAndComeOutAgain) {
   inner.put("n", int64_t{1});
   State part;
   part.put("weights", std::vector<double>{1, 2});
-  part.put_part("inner", inner);
+  part.put_part("inner", std::move(inner));
   State state;
   state.put("sampler", int64_t{0});  // a name that is a prefix of the part's
   state.put("sampler0", int64_t{0});
-  state.put_part("sampler", part);
+  const State before = part;
+  const double* weights = part.get<double>("weights").data();
+  state.put_part("sampler", std::move(part));
+  EXPECT_EQ(state.get<double>("sampler/weights").data(), weights);  // moved, not copied
   EXPECT_EQ(state.get<double>("sampler/weights").size(), 2U);
   const State out = state.part("sampler");
-  EXPECT_EQ(out.arrays(), part.arrays());
+  EXPECT_EQ(out.arrays(), before.arrays());
   EXPECT_EQ(out.part("inner").get_one<int64_t>("n"), 1);
   EXPECT_TRUE(state.part("absent").arrays().empty());
 }

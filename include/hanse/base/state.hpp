@@ -41,8 +41,8 @@ class State {
 
   bool contains(const std::string& name) const { return arrays_.count(name) != 0; }
 
-  // Adds every array of `part` as "NAME/its name"; part() takes them out again.
-  void put_part(const std::string& name, const State& part);
+  // Moves every array of `part` here, as "NAME/its name"; part() copies them out again.
+  void put_part(const std::string& name, State&& part);
   State part(const std::string& name) const;
 
   // Sorted by name. Names use '/' between parts.

@@ -84,6 +84,7 @@ class Communicator {
   template <class T>
   std::vector<T> gatherv(std::span<const T> data, int root,
                          std::vector<int64_t>* counts = nullptr) {
+    static_assert(std::is_trivially_copyable_v<T>);
     std::vector<int64_t> bytes_of;
     const auto raw = gatherv_impl(std::as_bytes(data), root, bytes_of);
     std::vector<T> all(raw.size() / sizeof(T));

@@ -45,20 +45,20 @@ int64_t side_by_side(const Job& job, int64_t participants);
 
 // Of a client's step: floating-point operations of a sample's gradient, 0: not known; and samples,
 // 0: all of the client's.
-struct StepWork {
+struct StepCost {
   double flops;
   int64_t batch;
 };
 
 // Have GPUs more to do in such a step of a cohort than to wait for?
-bool is_worth_a_gpu(const Job& job, const StepWork& work);
+bool is_worth_a_gpu(const Job& job, const StepCost& work);
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
 // again behind the last. What is in the way of GPUs, `refusal` among it, is an error under `cuda`,
 // and a notice under `auto`, which also leaves to the CPU what is not worth a GPU. Collective.
 // Throws AgreedError.
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
-                         const StepWork& work, Communicator& comm, Communicator& host);
+                         const StepCost& work, Communicator& comm, Communicator& host);
 
 // An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job:
 // device_refusal().

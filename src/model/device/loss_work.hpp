@@ -5,10 +5,9 @@
 
 #include "hanse/base/both_sides.hpp"
 #include "hanse/model/loss_math.hpp"
+#include "hanse/model/loss_rule.hpp"
 
 namespace hanse {
-
-enum class LossRule : int64_t { kCrossEntropy, kBinaryLogistic, kSquaredError };
 
 // Overwrites logits with the gradient of their client's mean loss; loss.cpp has the formulas. An
 // item is a sample; one that its client does not have has zeros, whatever its logits are.

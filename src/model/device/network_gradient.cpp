@@ -13,10 +13,6 @@ namespace hanse {
 
 namespace {
 
-const std::pair<const char*, LossRule> kRules[] = {{"cross-entropy", LossRule::kCrossEntropy},
-                                                   {"binary-logistic", LossRule::kBinaryLogistic},
-                                                   {"squared-error", LossRule::kSquaredError}};
-
 std::vector<Patches> patches_of(const NetworkSpec& spec, const std::vector<int64_t>& sample_shape) {
   std::vector<Patches> patches;
   if (spec.stages.empty()) return patches;
@@ -296,12 +292,10 @@ class NetworkGradient final : public StepGradient {
 
 std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
                                                     const std::vector<int64_t>& sample_shape) {
-  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const auto& known) {
-    return known.first == parts.loss->name();
-  });
+  const std::optional<LossRule> rule = parts.loss->rule();
   const std::vector<Patches> patches = patches_of(spec, sample_shape);
-  if (rule == std::end(kRules) || most_columns(patches, parts) > kMostColumns) return nullptr;
-  return std::make_unique<NetworkGradient>(parts, spec, patches, rule->second);
+  if (!rule || most_columns(patches, parts) > kMostColumns) return nullptr;
+  return std::make_unique<NetworkGradient>(parts, spec, patches, *rule);
 }
 
 }  // namespace hanse

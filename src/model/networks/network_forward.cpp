@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "hanse/base/error.hpp"
 #include "networks/cohort_forward.hpp"
 
 namespace hanse {
@@ -110,12 +111,18 @@ class NetworkForward final : public CohortForward {
 }  // namespace
 
 std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device) {
-  if (c.options.kind == "torchscript") return make_script_cohort(c, device);
-  if (auto spec = network_spec(c.options, c.sample_shape)) {
-    return std::make_unique<NetworkForward>(*std::move(spec), c.sample_shape);
+  switch (cohort_network(c.options.kind)) {
+    case CohortNetwork::kLayers:
+      return std::make_unique<NetworkForward>(network_spec(c.options, c.sample_shape).value(),
+                                              c.sample_shape);
+    case CohortNetwork::kResnet: return make_resnet_cohort(c);
+    case CohortNetwork::kLstm: return make_lstm_cohort(c);
+    case CohortNetwork::kTransformer: return make_transformer_cohort(c);
+    case CohortNetwork::kModule: return make_script_cohort(c, device);
+    case CohortNetwork::kNone: break;
   }
-  if (c.options.kind == "resnet18") return make_resnet_cohort(c);
-  return c.options.kind == "lstm" ? make_lstm_cohort(c) : make_transformer_cohort(c);
+  throw InvalidArgument(c.options.kind + " trains on CPUs alone", "model.kind",
+                        "use run.device = cpu");
 }
 
 }  // namespace hanse

@@ -4,35 +4,34 @@
 
 #include <ATen/ATen.h>
 
+#include "hanse/base/error.hpp"
+
 namespace hanse {
 
 namespace {
 
 struct TensorLoss {
-  const char* name;
   at::Tensor (*losses)(const at::Tensor& z, const at::Tensor& targets, int64_t reduction);
   at::Tensor (*guessed_right)(const at::Tensor& z, const at::Tensor& targets);
 };
 
 const TensorLoss kLosses[] = {
-    {"cross-entropy",
-     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+    // by LossRule
+    {[](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
        return at::cross_entropy_loss(z.flatten(0, -2), targets.flatten().to(at::kLong), {},
                                      reduction);
      },
      [](const at::Tensor& z, const at::Tensor& targets) {
        return at::argmax(z, -1).to(at::kInt).eq(targets);
      }},
-    {"binary-logistic",
-     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+    {[](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
        const at::Tensor ones = targets.flatten().eq(1).to(at::kFloat);
        return at::binary_cross_entropy_with_logits(z.flatten(), ones, {}, {}, reduction);
      },
      [](const at::Tensor& z, const at::Tensor& targets) {
        return z.squeeze(-1).gt(0).to(at::kInt).eq(targets);
      }},
-    {"squared-error",
-     [](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
+    {[](const at::Tensor& z, const at::Tensor& targets, int64_t reduction) {
        return at::mse_loss(z.flatten(), targets.flatten(), reduction) / 2;
      },
      [](const at::Tensor&, const at::Tensor& targets) {
@@ -41,8 +40,9 @@ const TensorLoss kLosses[] = {
 };
 
 const TensorLoss& on_tensors(const Loss& loss) {
-  return *std::find_if(std::begin(kLosses), std::end(kLosses),
-                       [&](const TensorLoss& known) { return known.name == loss.name(); });
+  if (const auto rule = loss.rule()) return kLosses[static_cast<std::size_t>(*rule)];
+  throw InvalidArgument("no tensors of the loss " + loss.name(), "model.loss",
+                        "it trains on CPUs alone, without Hessians of networks");
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ class HostEngine final : public Engine, private SoloTraining {
   }
 
   // The update in row(), and the second row; the next client starts from the model.
-  void hand_in(const RoundContext& round, Trained one, bool is_update, std::span<float> state,
+  void hand_in(const RoundContext& round, TrainedClient one, bool is_update, std::span<float> state,
                Findings& findings) {
     const Assignment& mine = round.plan.entries()[one.entry];
     one.in_range = second_row_.fold(mine.importance).in_range;
@@ -274,7 +274,7 @@ class HostEngine final : public Engine, private SoloTraining {
   void fold(const RoundContext& round, bool is_update, Findings& findings) {
     const DeclaredTime part_of_training;
     rows_.fold(sum_, round.model, is_update, settings_.clock,
-               [&](const Trained& one, const FoldResult& folded, double share_s) {
+               [&](const TrainedClient& one, const FoldResult& folded, double share_s) {
                  note_training(round, one.entry, one.outcome, folded, one.seconds + share_s,
                                sum_.limit(), findings);
                });

@@ -102,7 +102,7 @@ std::vector<int64_t> Server::absent() const {
   return parts_.aggregator.absent(round_, participation_.drawn().clients);
 }
 
-std::vector<double> Server::mix(const Trained& trained) {
+std::vector<double> Server::mix(const Weighable& trained) {
   RoundReport report = this->report();
   if (report.clients.empty()) return {};  // nobody was there
   report.gram = trained.gram;

@@ -15,7 +15,7 @@
 namespace hanse {
 
 // What rules that mix after the training learn from it, in the draw's order.
-struct Trained {
+struct Weighable {
   std::span<const double> gram;   // [L, K, K]
   std::span<const double> rates;  // [K]
   std::span<const double> norms;  // [K] |theta_i - theta|^2
@@ -41,7 +41,7 @@ class Server : public Stateful {
   // What the updates count: [K] in the draw's order, or [L, K + A] of L layers and A absent
   // clients, by the losses it took and, for rules that need them, what came of the training. Empty
   // without participants.
-  std::vector<double> mix(const Trained& trained);
+  std::vector<double> mix(const Weighable& trained);
   // The rules learn what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
   // Before the steps along the sum of a round that observe() has seen; moves `control`, unless it

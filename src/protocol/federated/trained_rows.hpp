@@ -17,7 +17,7 @@
 namespace hanse {
 
 // A client that has trained.
-struct Trained {
+struct TrainedClient {
   std::size_t entry = 0;   // of the plan
   double coefficient = 0;  // of its update
   ClientOutcome outcome;
@@ -49,7 +49,7 @@ class TrainedRows {
   bool full() const { return waits_ == rows_.size(); }
   // row() has the client's update, which waits; unless full(), the next client starts from the
   // model.
-  void wait(const Trained& one, std::span<const float> model) {
+  void wait(const TrainedClient& one, std::span<const float> model) {
     waiting_[waits_++] = one;
     if (full() || waits_ < starts_) return;
     starts_ = waits_ + 1;
@@ -92,7 +92,7 @@ class TrainedRows {
   std::vector<AlignedFloats> rows_;
   std::size_t starts_ = 0;  // first rows that were the model in this round, and are when free
   std::size_t waits_ = 0;   // first rows that wait
-  std::array<Trained, UpdateSum::kTogether> waiting_;
+  std::array<TrainedClient, UpdateSum::kTogether> waiting_;
 };
 
 }  // namespace hanse

@@ -132,7 +132,7 @@ double checkpoint_bytes(const Protocol& protocol) {
   const double before = resident_bytes();
   State training, state;
   protocol.save(training);
-  state.put_part("training", training);
+  state.put_part("training", std::move(training));
   return std::max(0.0, resident_bytes() - before);
 }
 
