@@ -241,7 +241,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
-  ChosenEngine chosen = build_engine(
+  ChosenRunner chosen = make_runner(
       job, round_needs(rule_needs, settings, parts),
       {comm, federation, model, *parts.update, rule_needs, parts.stage.get()}, *parts.host);
   parts.trained_on = chosen.trains_on;
@@ -256,7 +256,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
-                              .engine = std::move(chosen.engine),
+                              .runner = std::move(chosen.runner),
                               .stage = parts.stage.get()},
       settings);
 }

@@ -135,13 +135,13 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
   }
 }
 
-ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
-                          Communicator& host) {
+ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerParts& parts,
+                         Communicator& host) {
   const RankDevice device =
       choose_device(job, device_refusal(needs), {parts.model.gradient_flops(), job.client.batch},
                     parts.comm, host);
   if (device.name.empty()) {
-    return {make_host_engine(parts, needs.settings), device.kind, device_refusal(needs)};
+    return {make_host_runner(parts, needs.settings), device.kind, device_refusal(needs)};
   }
   std::unique_ptr<CohortTraining> cohorts;
   agree_on(parts.comm, [&] {
@@ -153,7 +153,7 @@ ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineP
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);
-  return {make_device_engine(parts, needs.settings, std::move(cohorts), std::move(devices)),
+  return {make_cohort_runner(parts, needs.settings, std::move(cohorts), std::move(devices)),
           device.kind,
           {}};
 }

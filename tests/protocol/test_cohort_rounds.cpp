@@ -216,12 +216,12 @@ struct CohortRun {
     settings.own_models = job.own_models;
     settings.round_seconds = job.round_seconds;
     if (job.round_seconds > 0) settings.clock = [] { return ++looks; };
-    EnginePtr engine;
+    RunnerPtr runner;
     if (job.cohort > 0) {
       auto cohorts = std::make_unique<CohortTraining>(job.client, federation, model_options(job),
                                                       job.device, job.cohort, job.sample_bytes);
-      engine =
-          make_device_engine({comm, federation, *model, *update, aggregator->needs()}, settings,
+      runner =
+          make_cohort_runner({comm, federation, *model, *update, aggregator->needs()}, settings,
                              std::move(cohorts), torch_library().make_staged_communicator(comm));
     }
     trainer =
@@ -233,7 +233,7 @@ struct CohortRun {
                                                                    .sampler = sampler.get(),
                                                                    .aggregator = *aggregator,
                                                                    .optimizer = optimizer.get(),
-                                                                   .engine = std::move(engine)},
+                                                                   .runner = std::move(runner)},
                                            settings);
     trainer->initialize_model();
   }

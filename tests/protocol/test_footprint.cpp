@@ -146,7 +146,8 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .needs = c.needs,
           .parts = row_parts(one.model.layout(), c.needs.layers),
           .n_params = kParams,
-          .state_width = one.update.state_width() + rule_state_width(c.needs, one.model.layout()),
+          .state_width =
+              one.update.state_width() + width_of(rule_state_blocks(c.needs, one.model.layout())),
           .control_width = one.update.control_width(),
           .control_returns = c.has_controls && c.control_returns};
 }

@@ -207,9 +207,9 @@ TEST(Engine, HostsWithoutGpu) {
       return choose_device(wanted, device_refusal(needs), {0, 20}, comm, *host);
     };
     EXPECT_EQ(choose(job).name, "");
-    const EngineParts parts{comm, made.federation, *made.model, *made.update, made.rule};
-    const ChosenEngine chosen = build_engine(job, needs, parts, *host);
-    EXPECT_NE(chosen.engine, nullptr);
+    const RunnerParts parts{comm, made.federation, *made.model, *made.update, made.rule};
+    const ChosenRunner chosen = make_runner(job, needs, parts, *host);
+    EXPECT_NE(chosen.runner, nullptr);
     EXPECT_EQ(chosen.trains_on, "cpu");
     job.run.device = "cuda";
     expect_error<AgreedError>([&] { choose(job); }, {"no GPU", "run.device"});

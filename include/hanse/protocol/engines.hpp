@@ -1,8 +1,8 @@
-// The engines that can train the participants of a round, and what each of them can do.
+// The runners that can train the participants of a round, and what each of them can do.
 //
-// An engine computes: it holds the clients' models, trains them, sums their updates. Which one a
-// run has decides its speed and the last bits of its results. Nothing outside the engines knows
-// what they can do: device_refusal() says so of the objects that were made for a job.
+// A runner computes: it holds the clients' models, trains them, and hands their updates to a sink,
+// which sums them. Which one a run has decides its speed and the last bits of its results. Nothing
+// outside knows what they can do: device_refusal() says so of the objects that were made for a job.
 #pragma once
 
 #include <memory>
@@ -20,38 +20,39 @@
 
 namespace hanse {
 
-class Engine;
+class ClientRunner;
 class UpdateStage;
 
-using EnginePtr = std::shared_ptr<Engine>;  // which deletes what is incomplete here
+using RunnerPtr = std::shared_ptr<ClientRunner>;  // which deletes what is incomplete here
 
-// What an engine works on; all that is referred to must outlive it.
-struct EngineParts {
+// What a runner works on; all that is referred to must outlive it.
+struct RunnerParts {
   Communicator& comm;
   const Federation& federation;
   Model& model;
   LocalUpdate& update;
   AggregatorNeeds rule;
-  UpdateStage* stage = nullptr;  // null: updates are summed as they are. Host engine alone
+  UpdateStage* stage = nullptr;  // null: updates are summed as they are. On hosts alone
 };
 
-// Floats that an engine keeps of each client between rounds for a rule with these needs, beside
-// what the client's update keeps.
-int64_t rule_state_width(const AggregatorNeeds& needs, const ParameterLayout& layout);
+// What ranks keep of each client between rounds for a rule with these needs, behind what the
+// client's update keeps.
+std::vector<StateBlock> rule_state_blocks(const AggregatorNeeds& needs,
+                                          const ParameterLayout& layout);
 
 // One client after the other in the host's memory, by LocalUpdate. It trains whatever a job can
 // ask for.
-EnginePtr make_host_engine(const EngineParts& parts, const FederatedSettings& settings);
+RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& settings);
 
 // `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort is the
 // same whoever trains it, so that what a client is trained with does not depend on the number of
 // ranks; the devices' sums are integers, so that who adds what does not matter either.
 // REQUIRES: device_refusal() has nothing to say.
-EnginePtr make_device_engine(const EngineParts& parts, const FederatedSettings& settings,
+RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
                              std::unique_ptr<DeviceCommunicator> devices);
 
-// Something that an engine cannot do: what, the option that asks for it, and what else to use.
+// Something that GPUs cannot do: what, the option that asks for it, and what else to use.
 struct Refusal {
   std::string what, key, hint;
 };
@@ -68,7 +69,7 @@ struct RoundNeeds {
   bool moves_all = true;  // gradients train every value of the model
 };
 
-// The first of a job's needs that the device engine cannot meet; none: it can train the job.
+// The first of a job's needs that cohorts on devices cannot meet; none: it can train the job.
 std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
 // Does the model go back to the ranks part by part while its sum still comes? Not where the step

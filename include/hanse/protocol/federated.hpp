@@ -29,10 +29,12 @@
 
 namespace hanse {
 
+class ClientRunner;
 class Findings;
 class RoundAccount;
 class RoundPlan;
 class Server;
+class Weighing;
 struct RoundContext;
 
 // What the rules were given in a round; rank 0, in the draw's order.
@@ -64,8 +66,8 @@ class FederatedTrainer final : public Protocol {
     Aggregator& aggregator;
     ServerOptimizer* optimizer;      // rank 0; null elsewhere
     Availability availability = {};  // rank 0
-    EnginePtr engine = nullptr;      // null: make_host_engine(), with `stage`
-    UpdateStage* stage = nullptr;    // of the engine; null: updates are summed as they are
+    RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stage`
+    UpdateStage* stage = nullptr;    // of the runner; null: updates are summed as they are
   };
   using Settings = FederatedSettings;
 
@@ -101,22 +103,23 @@ class FederatedTrainer final : public Protocol {
   bool keeps_state_of(int64_t client) const override;
 
  private:
-  void decide_participants();
-  void draw_participants();
-  void gather_losses();
+  void draw();
+  void take_draw();
+  void measure_losses();
   void train(Findings& findings);
-  void mix_kept(const Findings& findings);
+  void weigh(const Findings& findings);
   RoundRecord report(Findings& findings, bool stop_requested);
   void step(const Findings& findings, RoundRecord& record);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
-  Engine& engine() { return *parts_.engine; }
+  ClientRunner& runner() { return *parts_.runner; }
 
   Parts parts_;
   Settings settings_;
   AggregatorNeeds needs_;
   std::unique_ptr<RoundPlan> plan_;        // who trains whom
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
+  std::unique_ptr<Weighing> weighing_;     // what their updates count
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model

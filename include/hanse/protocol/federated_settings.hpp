@@ -1,4 +1,4 @@
-// What a federated trainer and its engine know of a job.
+// What a federated trainer and its runner know of a job.
 #pragma once
 
 #include <cstdint>

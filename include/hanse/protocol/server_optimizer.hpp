@@ -42,7 +42,7 @@ class ServerOptimizer : public Stateful {
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
 
-  // What step() does, where that is the same function of each entry alone: engines step then. Rates
+  // What step() does, where that is the same function of each entry alone: devices step then. Rates
   // but for the round's. And the rows it keeps across rounds.
   virtual std::optional<EntryStep> by_entry() const { return std::nullopt; }
   virtual EntryStates entry_states() { return {}; }

@@ -60,16 +60,16 @@ bool is_worth_a_gpu(const Job& job, const StepCost& work);
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host);
 
-// An engine, what it computes on, RankDevice::kind, and why GPUs could not train the job:
+// A runner, what it computes on, RankDevice::kind, and why GPUs could not train the job:
 // device_refusal().
-struct ChosenEngine {
-  EnginePtr engine;
+struct ChosenRunner {
+  RunnerPtr runner;
   std::string trains_on;
   std::optional<Refusal> off_gpus;
 };
 
-// The engine of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.
-ChosenEngine build_engine(const Job& job, const RoundNeeds& needs, const EngineParts& parts,
-                          Communicator& host);
+// The runner of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.
+ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerParts& parts,
+                         Communicator& host);
 
 }  // namespace hanse

@@ -1,9 +1,10 @@
 // What FederatedTrainer::round() sends, in the order in which it does, and what a rank keeps.
 #include <cmath>
 
-#include "federated/engine.hpp"
+#include "federated/findings.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
+#include "federated/update_sink.hpp"
 #include "hanse/comm/work_queue.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/sums/gram.hpp"
@@ -69,7 +70,7 @@ void keep_rows(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
   const auto p = number(facts.n_params);
   const auto controls = number(facts.control_width);
   const auto workers = number(server_trains(facts.role, ranks, hosts == 1) ? ranks : ranks - 1);
-  const double sums = facts.needs.sign_share ? 2 : 1;
+  const auto sums = number(sum_rows(facts.needs));
   // The model, the rows in training, the server's step.
   const std::size_t trained =
       facts.needs.after_training() ? 1 : folded_at_once(facts.n_params, facts.control_width);
@@ -133,7 +134,7 @@ RoundFootprint FederatedTrainer::footprint(const FederatedFacts& facts, int64_t 
     footprint.reduce("control sum", sum_entry(facts) * number(facts.control_width));
   }
   merge("findings", k * number(Findings::kFields) + number(Findings::kRankFields));
-  footprint.reduce("sum", sum_entry(facts) * number(facts.n_params) * (needs.sign_share ? 2 : 1));
+  footprint.reduce("sum", sum_entry(facts) * number(facts.n_params) * number(sum_rows(needs)));
   if (needs.trials > 0) {  // backtrack(), when the first step is accepted
     footprint.broadcast("trials", kCount);
     share_controls();

@@ -17,7 +17,7 @@ double training_loss(MeasureParts parts, const FederatedSettings& settings,
                      const RoundContext& round, int64_t client) {
   const SampleRange range = parts.federation.train(client);
   const int64_t count = loss_samples(settings.client, settings.loss_batches, range.size());
-  Evaluator& model = parts.engine->received_model(client, round.model);
+  Evaluator& model = parts.runner->view(round, client, View::kReceived);
   if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
   std::iota(order.begin(), order.end(), 0);
@@ -47,14 +47,14 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
     attempt(round.failure, [&] { loss = training_loss(parts, settings, round, mine.client); });
     if (!std::isfinite(loss)) loss = std::numeric_limits<double>::infinity();
   });
-  account.merge(parts.comm, losses, parts.engine->bytes_moved());
+  account.merge(parts.comm, losses, parts.runner->bytes_moved());
   return losses;
 }
 
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round) {
   std::vector<double> squared(static_cast<std::size_t>(parts.federation.clients()),
                               Findings::kElsewhere);
-  parts.engine->find_squared_steps(round, squared);
+  parts.runner->find_squared_steps(round, squared);
   parts.comm.reduce(std::span(squared), ReduceOp::kMax, 0);
   return squared;
 }
@@ -73,9 +73,9 @@ std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
   } else {
     own.clients = evaluation_share(parts.comm, federation, clients);
   }
-  SoloTraining& solo = *parts.engine->solo();
+  ClientRunner& runner = *parts.runner;
   const auto tuned_model = [&](std::size_t i) -> Evaluator& {
-    return solo.viewed_model(round, own.clients[i], true);
+    return runner.view(round, own.clients[i], View::kTuned);
   };
   auto found = evaluate(federation, own, tuned_model, &counts);
   EvaluationRequest before{.clients = {}, .split = Split::kTest, .asked = settings.asked};
@@ -88,8 +88,8 @@ std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
   }
   const auto earlier = evaluate(federation, before, [&](std::size_t i) -> Evaluator& {
     const bool held_out = before.clients[i] >= federation.clients();
-    return held_out ? parts.engine->shared_model(round.model)
-                    : solo.viewed_model(round, before.clients[i], false);
+    return held_out ? runner.evaluator(round.model)
+                    : runner.view(round, before.clients[i], View::kOwn);
   });
   for (std::size_t i = 0; i < places.size(); ++i) {
     found[places[i]].before = earlier[i].test_scores();

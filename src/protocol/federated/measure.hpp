@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "federated/engine.hpp"
+#include "federated/client_runner.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/protocol/evaluation.hpp"
@@ -28,11 +28,11 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 // and a reduction of M numbers.
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round);
 
-// Each of these clients with its viewed_model() of the next round, own models on the rank that
+// Each of these clients with its View::kTuned of the next round, own models on the rank that
 // keeps the client's state; in client order, those held out behind. ClientEvaluation::before is,
 // where `settings` have steps to tune, what the client had before them, and of clients held out
 // what they had of the shared model. Cost: a round of these clients where they keep no model and it
-// is not tuned, else the steps. REQUIRES: engine.solo().
+// is not tuned, else the steps.
 std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
                                                      const FederatedSettings& settings,
                                                      const RoundContext& round,

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "federated/findings.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {

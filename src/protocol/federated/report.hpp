@@ -1,9 +1,7 @@
-// What a round reports: the ranks' findings, its times and bytes, and the columns made of them.
+// What a round reports: its times and bytes, and the columns made of them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,34 +13,10 @@
 
 namespace hanse {
 
-// What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and what
-// each rank says of itself. A rank leaves kElsewhere where another one knows, so that a maximum
-// merges the ranks' tables.
-class Findings {
- public:
-  static constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
-  enum Field { kLoss, kSquaredNorm, kRate, kSeconds, kFields };
-  enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
-
-  explicit Findings(std::size_t participants)
-      : table_(participants * kFields + kRankFields, kElsewhere) {}
-
-  double& of(std::size_t entry, Field field) { return table_[entry * kFields + field]; }
-  double of(std::size_t entry, Field field) const { return table_[entry * kFields + field]; }
-  double& rank(RankField field) { return table_[table_.size() - kRankFields + field]; }
-  // Did the participant train? If not, time was up.
-  bool trained(std::size_t entry) const { return of(entry, kLoss) != kElsewhere; }
-
-  std::vector<double>& table() { return table_; }
-
- private:
-  std::vector<double> table_;
-};
-
 // Time and bytes of a round.
 class RoundAccount {
  public:
-  // `moved_bytes` here and below: Engine::bytes_moved().
+  // `moved_bytes` here and below: ClientRunner::bytes_moved().
   RoundAccount() = default;
   RoundAccount(double start_s, double comm_s, int64_t moved_bytes)
       : start_s_(start_s), comm_before_s_(comm_s), before_bytes_(moved_bytes) {}

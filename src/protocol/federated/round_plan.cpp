@@ -6,8 +6,6 @@
 #include <numeric>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "attempt.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
@@ -74,16 +72,16 @@ bool RoundPlan::server_hosts_clients() const {
 }
 
 RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& federation,
-                     Engine& engine, const FederatedSettings& settings)
+                     ClientRunner& runner, const FederatedSettings& settings)
     : comm_(comm),
       host_(host),
       federation_(federation),
       settings_(settings),
-      traits_(engine.schedule()),
+      traits_(runner.schedule()),
       shared_(server_hosts_clients()),
       workers_(comm.size() - (shared_ ? 0 : 1)),
       worker_(comm.rank() - (shared_ ? 0 : 1)),
-      homes_(comm, engine.states(), workers_, worker_),
+      homes_(comm, runner.states(), workers_, worker_),
       byte_s_(std::numeric_limits<double>::infinity()) {
   const bool is_open = settings_.comm.dispatch != "planned" && traits_.may_be_open;
   const Dispatch dispatch = choose_dispatch(is_open, comm_.size(), hosts_all_ranks(), shared_);
@@ -180,32 +178,6 @@ void RoundPlan::observe(const Findings& findings) {
 void RoundPlan::observe(const ExchangeReport& exchange) {
   byte_s_ = (exchange.times.reduce_s + exchange.times.broadcast_s) /
             static_cast<double>(exchange.sum_bytes);
-}
-
-TrainingError diverged(const std::string& what, int64_t client, int64_t round) {
-  return {what, client, round, "a smaller client.lr or client.clip may help"};
-}
-
-double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
-                            double squared) {
-  if (std::isfinite(squared) && std::isfinite(outcome.loss)) return squared;
-  throw diverged(fmt::format("the update of a client is not finite: its norm is {}, its loss {}",
-                             number_text(std::sqrt(squared)), number_text(outcome.loss)),
-                 client, round.number);
-}
-
-void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
-                   const FoldResult& folded, double seconds, double limit, Findings& findings) {
-  if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
-    throw diverged(
-        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
-                    number_text(outcome.loss)),
-        round.plan.entries()[entry].client, round.number);
-  }
-  findings.of(entry, Findings::kLoss) = outcome.loss;
-  findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
-  findings.of(entry, Findings::kRate) = outcome.rate;
-  findings.of(entry, Findings::kSeconds) = seconds;
 }
 
 }  // namespace hanse

@@ -9,8 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "federated/engine.hpp"
-#include "federated/report.hpp"
+#include "federated/client_runner.hpp"
+#include "federated/findings.hpp"
+#include "federated/update_sink.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
@@ -74,9 +75,9 @@ enum class PlanMessage : int64_t {
 
 class RoundPlan {
  public:
-  // Collective. `host`: comm.split_by_host(). `engine`'s states move with their clients.
-  RoundPlan(Communicator& comm, Communicator& host, const Federation& federation, Engine& engine,
-            const FederatedSettings& settings);
+  // Collective. `host`: comm.split_by_host(). `runner`'s states move with their clients.
+  RoundPlan(Communicator& comm, Communicator& host, const Federation& federation,
+            ClientRunner& runner, const FederatedSettings& settings);
 
   std::span<const Assignment> entries() const { return entries_; }
   std::size_t size() const { return entries_.size(); }
@@ -144,17 +145,5 @@ void RoundPlan::for_mine(Work work) {
     if (entries_[entry].worker == worker_) work(entry);
   }
 }
-
-// A client in training whose loss or update is no finite number.
-TrainingError diverged(const std::string& what, int64_t client, int64_t round);
-
-// The squared norm of what a client would report. Throws TrainingError unless all is finite.
-double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
-                            double squared);
-
-// Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
-// in range below `limit`, can enter the sum.
-void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
-                   const FoldResult& folded, double seconds, double limit, Findings& findings);
 
 }  // namespace hanse

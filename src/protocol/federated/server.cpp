@@ -107,8 +107,8 @@ std::vector<double> Server::mix(const Weighable& trained) {
   if (report.clients.empty()) return {};  // nobody was there
   report.gram = trained.gram;
   report.norms = trained.norms;
-  if (needs_.rates) report.rates = trained.rates;
-  if (needs_.sign_share) report.distances = trained.rates;
+  if (needs_.rates) report.rates = trained.statistics;
+  if (needs_.sign_share) report.distances = trained.statistics;
   trace_.absent = absent().size();
   Mix mix = parts_.aggregator.mix(report);
   std::vector<double>& c = mix.coefficients;

@@ -16,9 +16,9 @@ namespace hanse {
 
 // What rules that mix after the training learn from it, in the draw's order.
 struct Weighable {
-  std::span<const double> gram;   // [L, K, K]
-  std::span<const double> rates;  // [K]
-  std::span<const double> norms;  // [K] |theta_i - theta|^2
+  std::span<const double> gram;        // [L, K, K]
+  std::span<const double> statistics;  // [K] rates, or what the sink found: distances
+  std::span<const double> norms;       // [K] |theta_i - theta|^2
 };
 
 class Server : public Stateful {

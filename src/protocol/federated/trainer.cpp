@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "attempt.hpp"
-#include "federated/engine.hpp"
+#include "federated/client_runner.hpp"
 #include "federated/measure.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
 #include "federated/server.hpp"
+#include "federated/weighing.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
@@ -20,14 +21,6 @@
 namespace hanse {
 
 namespace {
-
-// Rank 0's list, on all ranks. Collective.
-void share_list(Communicator& comm, std::vector<int64_t>& list) {
-  auto count = static_cast<int64_t>(list.size());
-  comm.bcast(std::span(&count, 1), 0);
-  list.resize(static_cast<std::size_t>(count));
-  comm.bcast(std::span(list), 0);
-}
 
 // mean <- mean + (model - mean) / count: the mean of `count` models, of which this is the last.
 void add_to_mean(std::span<float> mean, std::span<const float> model, int64_t count) {
@@ -54,14 +47,17 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   model_memory_ = parts_.comm.allocate_row(ElementType::kFloat, static_cast<int64_t>(size));
   theta_ = {reinterpret_cast<float*>(model_memory_.get()), size};
   if (settings_.server.average) average_.resize(theta_.size());
-  if (!parts_.engine) {
-    parts_.engine = make_host_engine(
+  if (!parts_.runner) {
+    parts_.runner = make_host_runner(
         {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_, parts_.stage},
         settings_);
   }
-  plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.engine,
+  plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
                                       settings_);
   if (parts_.comm.rank() == 0) server_ = std::make_unique<Server>(parts_, settings_);
+  weighing_ = std::make_unique<Weighing>(parts_.comm, needs_,
+                                         row_parts(parts_.model.layout(), needs_.layers).size(),
+                                         *plan_, runner(), server_.get());
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -75,23 +71,23 @@ void FederatedTrainer::initialize_model() {
 }
 
 RoundRecord FederatedTrainer::round(bool stop_requested) {
-  *account_ = RoundAccount(settings_.clock(), parts_.comm.seconds(), engine().bytes_moved());
+  *account_ = RoundAccount(settings_.clock(), parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
-  decide_participants();
+  draw();
   plan_->homes().move(plan_->entries(), failure_);
   share_model();
-  if (needs_.losses) gather_losses();
+  if (needs_.losses) measure_losses();
 
   Findings findings(plan_->size());
   train(findings);
-  if (needs_.after_training()) mix_kept(findings);
+  if (needs_.after_training()) weigh(findings);
   RoundRecord record = report(findings, stop_requested);
 
   AlignedFloats before;
   if (server_ && needs_.trials > 0) before.assign(theta_.begin(), theta_.end());
   step(findings, record);
   if (needs_.trials > 0) backtrack(before, record.failed);
-  record.bytes_sent = account_->bytes_sent(engine().bytes_moved());
+  record.bytes_sent = account_->bytes_sent(runner().bytes_moved());
   for (const auto& [name, value] : round_numbers(*account_, server_.get()))
     record.more.push_back(value);
   ++completed_;
@@ -111,7 +107,7 @@ RoundContext FederatedTrainer::context() {
 
 // Who takes part, sent to all ranks; before that, when the sampler must know what every client
 // would report, that they find it out.
-void FederatedTrainer::decide_participants() {
+void FederatedTrainer::draw() {
   const OwnTime phase(Phase::kDraw, account_->draw_s, parts_.comm);
   plan_->clear();
   auto message = PlanMessage::kParticipants;
@@ -120,7 +116,7 @@ void FederatedTrainer::decide_participants() {
       if (server_->needs_all_clients()) {
         message = PlanMessage::kMeasureAll;
       } else {
-        draw_participants();
+        take_draw();
       }
     });
   }
@@ -130,39 +126,31 @@ void FederatedTrainer::decide_participants() {
   if (server_) {
     attempt(failure_, [&] {
       server_->observe_all(std::move(squared), completed_ + 1);
-      draw_participants();
+      take_draw();
     });
   }
   plan_->share(PlanMessage::kParticipants);
 }
 
-// Rank 0. A rule that needs nothing of the participants weighs them here.
-void FederatedTrainer::draw_participants() {
+// Rank 0.
+void FederatedTrainer::take_draw() {
   const Draw& draw = server_->draw(completed_ + 1);
   plan_->assign(draw, server_->importances(), completed_ + 1);
-  if (!needs_.losses && !needs_.after_training()) plan_->weigh(server_->mix({}));
+  weighing_->drawn();
 }
 
 void FederatedTrainer::share_model() {
   const InPhase phase(Phase::kBroadcast, account_->broadcast_s);
-  const int64_t before = engine().bytes_moved();
-  if (!model_is_shared_) engine().receive(theta_);
+  const int64_t before = runner().bytes_moved();
+  if (!model_is_shared_) runner().receive(theta_);
   model_is_shared_ = true;
   if (!control_.empty()) parts_.comm.bcast(std::span(control_), 0);
-  account_->broadcast_bytes += engine().bytes_moved() - before;
+  account_->broadcast_bytes += runner().bytes_moved() - before;
 }
 
-// At the received model; then the rule has all it needs, unless it waits for the updates.
-void FederatedTrainer::gather_losses() {
+void FederatedTrainer::measure_losses() {
   const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
-  auto losses = participants_losses(parts_, settings_, context(), *account_);
-  if (server_) attempt(failure_, [&] { server_->take_losses(std::move(losses)); });
-  if (needs_.after_training()) {
-    parts_.comm.barrier();  // nobody trains before everyone has found the queue of losses empty
-    return;
-  }
-  if (server_) attempt(failure_, [&] { plan_->weigh(server_->mix({})); });
-  plan_->share(PlanMessage::kParticipants);
+  weighing_->measured(participants_losses(parts_, settings_, context(), *account_), failure_);
 }
 
 // Then every rank waits for the last.
@@ -171,52 +159,16 @@ void FederatedTrainer::train(Findings& findings) {
     const bool trains = plan_->worker() >= 0;
     const InPhase phase(trains ? Phase::kTraining : Phase::kWait,
                         trains ? account_->training_s : account_->wait_s);
-    engine().train(context(), findings);
+    runner().run(context(), findings);
   }
   const InPhase phase(Phase::kWait, account_->wait_s);
   parts_.comm.barrier();
 }
 
-// Rates and norms, or inner products, to rank 0, coefficients back, and every rank folds what it
-// kept. When a client failed, updates are missing; its rank says so at the end of the round, which
-// is then dropped.
-void FederatedTrainer::mix_kept(const Findings& findings) {
+void FederatedTrainer::weigh(const Findings& findings) {
   if (plan_->empty()) return;
   const OwnTime phase(Phase::kProducts, account_->products_s, parts_.comm);
-  const std::size_t size = plan_->size();
-  std::vector<double> numbers(needs_.norms ? 2 * size : size);  // in the draw's order
-  const auto rates = std::span(numbers).first(size);
-  const auto norms = std::span(numbers).subspan(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    const auto position = static_cast<std::size_t>(plan_->entries()[i].position);
-    rates[position] = findings.of(i, Findings::kRate);
-    if (needs_.norms) norms[position] = findings.of(i, Findings::kSquaredNorm);
-  }
-  parts_.comm.allreduce(std::span(numbers), ReduceOp::kMax);
-  if (std::find(rates.begin(), rates.end(), Findings::kElsewhere) != rates.end()) {
-    return engine().drop_kept();
-  }
-  std::vector<int64_t> absent;
-  if (server_) absent = server_->absent();
-  if (needs_.last_updates) share_list(parts_.comm, absent);
-  const std::size_t updates = size + absent.size();
-  const auto k = static_cast<int64_t>(updates);
-  std::vector<double> gram;
-  if (needs_.gram) gram = engine().gram(k, absent);
-  const auto layers = row_parts(parts_.model.layout(), needs_.layers).size();
-  std::vector<double> coefficients(layers * updates);
-  if (server_) {
-    attempt(failure_,
-            [&] { coefficients = server_->mix({.gram = gram, .rates = rates, .norms = norms}); });
-  }
-  parts_.comm.bcast(std::span(coefficients), 0);
-  if (server_ && !needs_.gram) plan_->weigh(coefficients);
-  attempt(failure_, [&] {
-    const int64_t broken = engine().fold_kept(coefficients, k);
-    if (broken < 0) return;
-    throw TrainingError("the weighted update of a client is out of range", plan_->client_at(broken),
-                        completed_ + 1, "aggregator.radius bounds the step");
-  });
+  weighing_->trained(findings, completed_ + 1, failure_);
 }
 
 // What all ranks found, on rank 0.
@@ -229,7 +181,7 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   findings.rank(Findings::kFailed) = failure_ != nullptr;
   {
     const InPhase phase(Phase::kReduce);
-    account_->merge(parts_.comm, findings.table(), engine().bytes_moved());
+    account_->merge(parts_.comm, findings.table(), runner().bytes_moved());
   }
   return {.round = completed_ + 1,
           .participants = static_cast<int64_t>(plan_->size()),
@@ -247,9 +199,9 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::span<const float> second_row;
   {
     const InPhase phase(Phase::kReduce, account_->reduce_s);
-    const int64_t before = engine().bytes_moved();
-    second_row = engine().reduce_second_row();
-    account_->reduce_bytes += engine().bytes_moved() - before;
+    const int64_t before = runner().bytes_moved();
+    second_row = runner().sink().second_row().reduce(parts_.comm);
+    account_->reduce_bytes += runner().bytes_moved() - before;
   }
   SumStep sum_step;
   if (server_ && !record.failed) {
@@ -269,7 +221,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     }
   }
   const InPhase phase(Phase::kReduce);
-  const ExchangeReport done = engine().exchange(theta_, sum_step);
+  const ExchangeReport done = runner().sink().hand_over(theta_, sum_step);
   record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
   plan_->observe(done);
@@ -314,17 +266,17 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   const auto evaluate_row = [&](std::span<const float> row, ClassCounts* counts) {
     const auto found = hanse::evaluate(
         parts_.federation, request,
-        [&](std::size_t) -> Evaluator& { return engine().shared_model(row); }, counts);
+        [&](std::size_t) -> Evaluator& { return runner().evaluator(row); }, counts);
     return gather_evaluations(parts_.comm, request.clients, found);
   };
   const auto add_common = [&](std::span<const float> row, const std::string& prefix) {
-    const auto found = evaluate_common_test(parts_.federation, engine().shared_model(row),
-                                            parts_.comm, prefix, settings_.asked);
+    const auto found = evaluate_common_test(parts_.federation, runner().evaluator(row), parts_.comm,
+                                            prefix, settings_.asked);
     evaluated_.insert(evaluated_.end(), found.begin(), found.end());
   };
   evaluated_.clear();
   if (!average_.empty()) {
-    engine().receive(average_);  // where the model was
+    runner().receive(average_);  // where the model was
     model_is_shared_ = false;
     const auto found = evaluate_row(average_, nullptr);
     if (server_) {
@@ -365,12 +317,12 @@ std::vector<TableLines> FederatedTrainer::take_lines() {
 
 const RoundTrace& FederatedTrainer::trace() const { return server_->trace(); }
 
-ClientStateStore* FederatedTrainer::client_states() { return parts_.engine->states(); }
+ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->states(); }
 
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
 void FederatedTrainer::collect() {
-  engine().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
+  runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
 void FederatedTrainer::save(State& state) const {
@@ -383,7 +335,7 @@ void FederatedTrainer::save(State& state) const {
 
 void FederatedTrainer::load(const State& state) {
   model_is_shared_ = false;
-  engine().forget_server();
+  runner().forget_server();
   agree_on(parts_.comm, [&] {
     if (!server_) return;
     state.get_into<float>("model", theta_);

@@ -31,8 +31,8 @@ FederatedFacts facts_of(const FederatedAssembly& parts, const Workload& workload
           .needs = needs,
           .parts = row_parts(parts.model->layout(), needs.layers),
           .n_params = parts.model->n_params(),
-          .state_width = parts.state_width() +
-                         rule_state_width(parts.aggregator->needs(), parts.model->layout()),
+          .state_width = parts.state_width() + width_of(rule_state_blocks(parts.aggregator->needs(),
+                                                                          parts.model->layout())),
           .control_width = parts.update->control_width(),
           .control_returns = parts.update->control_returns()};
 }

@@ -1,0 +1,41 @@
+#include "federated/client_runner.hpp"
+
+#include "hanse/base/index.hpp"
+#include "hanse/protocol/update_stage.hpp"
+
+namespace hanse {
+
+ClientRunner::ClientRunner(const RunnerParts& parts, const FederatedSettings& settings,
+                           int64_t sink_state)
+    : parts_(parts),
+      settings_(settings),
+      stage_state_(parts.stage ? to_index(width_of(parts.stage->state_blocks())) : 0),
+      sink_state_(to_index(sink_state)) {
+  const std::size_t width = own_state() + stage_state_ + sink_state_;
+  if (width == 0) return;
+  states_ = std::make_unique<ClientStateStore>(
+      static_cast<int64_t>(width), settings_.client.state_memory << 20, settings_.state_folder);
+}
+
+ClientTask ClientRunner::task_of(const RoundContext& round, int64_t client, std::span<float> state,
+                                 std::span<float> change) const {
+  return {.client = client,
+          .round = round.number,
+          .seed = settings_.seed,
+          .row = {},
+          .state = state.first(own_state()),
+          .control = round.control,
+          .control_change = change};
+}
+
+std::span<float> ClientRunner::state_of(int64_t client) const {
+  return states_ ? states_->row(client) : std::span<float>();
+}
+
+std::vector<float> ClientRunner::state_copy(int64_t client) const {
+  if (!has_state(client)) return std::vector<float>(own_state() + stage_state_ + sink_state_);
+  const auto kept = states_->existing_row(client);
+  return {kept.begin(), kept.end()};
+}
+
+}  // namespace hanse

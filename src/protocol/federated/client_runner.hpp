@@ -1,0 +1,99 @@
+// What trains a rank's clients and evaluates their models, on the host or on a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "federated/findings.hpp"
+#include "federated/round_context.hpp"
+#include "federated/update_sink.hpp"
+#include "hanse/client/evaluator.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/protocol/engines.hpp"
+
+namespace hanse {
+
+// How participants may be spread over ranks that have such a runner.
+struct ScheduleTraits {
+  int64_t group = 1;          // neighbours of the draw that one rank trains together
+  bool server_hosts = false;  // under server.role = auto rank 0 hosts clients, however many hosts
+  bool may_be_open = false;   // the bits do not depend on who trains whom, which may be left open
+};
+
+// Which model of a client is evaluated.
+enum class View {
+  kReceived,  // the one that it would start from in this round
+  kOwn,   // with settings.own_models the one that it would use for itself, else the received one
+  kTuned  // that behind the settings' steps on its training samples
+};
+
+class ClientRunner {
+ public:
+  // `sink_state`: floats that its sink keeps of each client.
+  ClientRunner(const RunnerParts& parts, const FederatedSettings& settings, int64_t sink_state);
+  virtual ~ClientRunner() = default;
+  ClientRunner(const ClientRunner&) = delete;
+  ClientRunner& operator=(const ClientRunner&) = delete;
+
+  virtual ScheduleTraits schedule() const = 0;
+  // States of clients, on the ranks that train them; null: they have none.
+  ClientStateStore* states() const { return states_.get(); }
+  // Where updates go.
+  virtual UpdateSink& sink() = 0;
+
+  // Rank 0's model to all ranks and to where they train. Collective.
+  virtual void receive(std::span<float> model) = 0;
+  // Of the model in `row` [P]; and of a client's view of the model that round.model is. Valid until
+  // the next call. A client held out of training makes its own model of the samples that it has, as
+  // if this were its first round.
+  virtual Evaluator& evaluator(std::span<const float> row) = 0;
+  virtual Evaluator& view(const RoundContext& round, int64_t client, View view) = 0;
+
+  // Trains those of round.plan that fall to this rank from round.model, and hands each finished
+  // update to sink(). What went wrong is in round.failure.
+  virtual void run(const RoundContext& round, Findings& findings) = 0;
+  // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round, in
+  // `squared` [M] where this rank finds it out; leaves no trace. As run().
+  virtual void find_squared_steps(const RoundContext& round, std::span<double> squared) = 0;
+
+  // The rows of the server's optimizer that lie on devices to rank 0's memory. Collective. And
+  // these have changed there.
+  virtual void collect(const EntryStates& /*states*/) {}
+  virtual void forget_server() {}
+
+  // As Communicator::bytes_moved(), over all that the runner and its sink send by.
+  virtual int64_t bytes_moved() const { return parts_.comm.bytes_moved(); }
+
+ protected:
+  // A client's part in the round; `state` is all that ranks keep of it, `change` [control width]
+  // gets the change of its control variate.
+  ClientTask task_of(const RoundContext& round, int64_t client, std::span<float> state,
+                     std::span<float> change) const;
+  // Of a participant, made at its first participation; empty where clients have none.
+  std::span<float> state_of(int64_t client) const;
+  // Zeros before the client's first participation. Only on the rank that keeps it.
+  std::vector<float> state_copy(int64_t client) const;
+  bool has_states() const { return states_ != nullptr; }
+  bool has_state(int64_t client) const { return states_ && states_->contains(client); }
+  // Seconds of the round.
+  double elapsed_s(const RoundContext& round) const { return settings_.clock() - round.start_s; }
+
+  // A client's state: the update's own, the stage's, the sink's.
+  std::size_t own_state() const { return static_cast<std::size_t>(parts_.update.state_width()); }
+  std::size_t stage_state() const { return stage_state_; }
+  std::size_t sink_state() const { return sink_state_; }
+  std::size_t controls() const { return static_cast<std::size_t>(parts_.update.control_width()); }
+
+  const RunnerParts parts_;
+  const FederatedSettings settings_;
+
+ private:
+  std::size_t stage_state_, sink_state_;
+  std::unique_ptr<ClientStateStore> states_;
+};
+
+}  // namespace hanse

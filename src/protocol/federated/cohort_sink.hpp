@@ -1,0 +1,88 @@
+// The sink of devices: updates of cohorts, which stay there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "federated/update_sink.hpp"
+#include "hanse/client/cohort_training.hpp"
+#include "hanse/model/device_server.hpp"
+#include "hanse/model/device_sums.hpp"
+
+namespace hanse {
+
+// Which model stands on a rank's device, where the received one trains and others are evaluated.
+class ModelOnDevice {
+ public:
+  // `cohorts` must outlive it.
+  explicit ModelOnDevice(CohortTraining& cohorts) : cohorts_(cohorts) {}
+
+  void has_received() { has_other_ = false; }
+  // `model` [P] is the received one, which the device has or gets.
+  Evaluator& received(std::span<const float> model) {
+    if (has_other_) put(model, false);
+    return cohorts_;
+  }
+  Evaluator& other(std::span<const float> row) {
+    put(row, true);
+    return cohorts_;
+  }
+
+ private:
+  void put(std::span<const float> row, bool is_other) {
+    cohorts_.cohort().put_theta(row);
+    has_other_ = is_other;
+  }
+
+  CohortTraining& cohorts_;
+  bool has_other_ = false;
+};
+
+class CohortSink final : public UpdateSink {
+ public:
+  // All must outlive it; `devices` is how the ranks' devices talk.
+  CohortSink(const RunnerParts& parts, const FederatedSettings& settings, CohortTraining& cohorts,
+             ModelOnDevice& model, DeviceCommunicator& devices);
+
+  // Takes the first rows of the cohort, one for each of `coefficients` and `positions` in the draw,
+  // less `origin` [P]; undefined: they are the updates themselves. The results come with the
+  // cohort's losses, which `losses` [C] gets, in one transfer.
+  std::vector<FoldResult> take(const at::Tensor& origin, std::span<const double> coefficients,
+                               std::span<const int64_t> positions, std::span<double> losses);
+  // The results of the first `rows` rows, which count nothing.
+  std::vector<FoldResult> measure(const at::Tensor& origin, std::size_t rows,
+                                  std::span<double> losses);
+
+  void scale(double factor) override { sum_->scale(factor); }
+  std::vector<double> gram(int64_t k, std::span<const int64_t>, ClientStateStore*) override {
+    return kept_->gram(k);
+  }
+  int64_t combine(std::span<const double> coefficients, int64_t k) override {
+    return kept_->fold(coefficients, k, *sum_);
+  }
+  void drop() override { kept_->clear(); }
+  ExchangeReport hand_over(std::span<float> model, const SumStep& step) override;
+
+  DeviceServer& server() { return *server_; }
+
+ private:
+  bool step_on_devices(std::span<float> model, const SumStep& step, double& seconds);
+  Along losses_to(std::span<double> losses) {
+    return {.from = &cohorts_.cohort().losses(), .to = losses};
+  }
+
+  Communicator& comm_;
+  CohortTraining& cohorts_;
+  ModelOnDevice& model_;
+  DeviceCommunicator& devices_;
+  int64_t sum_bytes_;
+  std::unique_ptr<DeviceSum> sum_;
+  std::unique_ptr<DeviceUpdates> kept_;  // null: updates are added as they come
+  std::unique_ptr<DeviceServer> server_;
+  std::vector<float> step_;  // [P] the mixed update, rank 0
+};
+
+}  // namespace hanse

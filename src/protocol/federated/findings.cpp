@@ -1,0 +1,37 @@
+#include "federated/findings.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "federated/round_plan.hpp"
+
+namespace hanse {
+
+TrainingError diverged(const std::string& what, int64_t client, int64_t round) {
+  return {what, client, round, "a smaller client.lr or client.clip may help"};
+}
+
+double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
+                            double squared) {
+  if (std::isfinite(squared) && std::isfinite(outcome.loss)) return squared;
+  throw diverged(fmt::format("the update of a client is not finite: its norm is {}, its loss {}",
+                             number_text(std::sqrt(squared)), number_text(outcome.loss)),
+                 client, round.number);
+}
+
+void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
+                   const FoldResult& folded, double seconds, double limit, Findings& findings) {
+  if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
+    throw diverged(
+        fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
+                    number_text(outcome.loss)),
+        round.plan.entries()[entry].client, round.number);
+  }
+  findings.of(entry, Findings::kLoss) = outcome.loss;
+  findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;
+  findings.of(entry, Findings::kStatistic) = outcome.rate;
+  findings.of(entry, Findings::kSeconds) = seconds;
+}
+
+}  // namespace hanse

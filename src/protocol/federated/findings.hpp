@@ -1,0 +1,56 @@
+// What the ranks find out in a round, on its way to rank 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "federated/round_context.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/sums/update_sum.hpp"
+
+namespace hanse {
+
+// What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and what
+// each rank says of itself. A rank leaves kElsewhere where another one knows, so that a maximum
+// merges the ranks' tables.
+class Findings {
+ public:
+  static constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
+  // Of a participant: the mean loss of its mini-batches; |theta_i - theta|^2; what the rule weighs
+  // it by beside these, its rate or what its sink found; and the seconds that it took.
+  enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields };
+  // Of a rank: seconds of the round, and whether it was asked to stop or has failed.
+  enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
+
+  explicit Findings(std::size_t participants)
+      : table_(participants * kFields + kRankFields, kElsewhere) {}
+
+  double& of(std::size_t entry, Field field) { return table_[entry * kFields + field]; }
+  double of(std::size_t entry, Field field) const { return table_[entry * kFields + field]; }
+  double& rank(RankField field) { return table_[table_.size() - kRankFields + field]; }
+  // Did the participant train? If not, time was up.
+  bool trained(std::size_t entry) const { return of(entry, kLoss) != kElsewhere; }
+
+  std::vector<double>& table() { return table_; }
+
+ private:
+  std::vector<double> table_;
+};
+
+// A client in training whose loss or update is no finite number.
+TrainingError diverged(const std::string& what, int64_t client, int64_t round);
+
+// The squared norm of what a client would report. Throws TrainingError unless all is finite.
+double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
+                            double squared);
+
+// Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
+// in range below `limit`, can enter the sum.
+void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
+                   const FoldResult& folded, double seconds, double limit, Findings& findings);
+
+}  // namespace hanse

@@ -1,0 +1,207 @@
+// The runner that trains one client after another in the host's memory.
+#include <cmath>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "attempt.hpp"
+#include "federated/client_runner.hpp"
+#include "federated/host_sink.hpp"
+#include "federated/round_plan.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/simulated_time.hpp"
+#include "hanse/base/span.hpp"
+#include "hanse/base/subnormals.hpp"
+#include "hanse/protocol/update_stage.hpp"
+
+namespace hanse {
+
+namespace {
+
+// A client's work with its model; an error says whose training failed, and when.
+template <class Work>
+auto compute(const ClientTask& task, Work work) {
+  const FlushSubnormals flush;
+  try {
+    return work();
+  } catch (const TrainingError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw TrainingError(first_line(error), task.client, task.round);
+  }
+}
+
+// Plain steps of the job's options, for evaluations; null: there are none.
+std::unique_ptr<LocalUpdate> make_tuner(const RunnerParts& parts,
+                                        const FederatedSettings& settings) {
+  if (settings.tune_steps == 0) return nullptr;
+  ClientOptions options = settings.client;
+  options.kind = "sgd";
+  options.steps = settings.tune_steps;
+  options.stragglers = 0;
+  options.optimizer.state = "fresh";
+  options.propfair = {};
+  options.pooled = options.alone = false;
+  return make_sgd(options, parts.federation, parts.model);
+}
+
+int64_t second_row_width(const RunnerParts& parts) {
+  return parts.update.control_width() + (parts.stage ? parts.stage->second_row_width() : 0);
+}
+
+// Of a client: train, then whatever the stage does to its update, then the sink takes it.
+// Memory: the sink's, and clients' states.
+class HostRunner final : public ClientRunner {
+ public:
+  HostRunner(const RunnerParts& parts, const FederatedSettings& settings)
+      : ClientRunner(parts, settings,
+                     width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
+        tuner_(make_tuner(parts, settings)),
+        sent_(parts.model),
+        sink_(make_host_sink(parts, settings, second_row_width(parts))),
+        evaluator_(parts.federation, parts.model) {}
+
+  // Who trains whom may only be left open without states that lie somewhere, and with a sum that
+  // ignores grouping.
+  ScheduleTraits schedule() const override {
+    const bool is_exact = reduction_of(settings_) == Reduction::kExact;
+    return {.may_be_open = !has_states() && is_exact && settings_.round_seconds == 0};
+  }
+  UpdateSink& sink() override { return *sink_; }
+
+  void receive(std::span<float> model) override { parts_.comm.bcast(model, 0); }
+
+  Evaluator& evaluator(std::span<const float> row) override { return evaluator_.at(row); }
+
+  Evaluator& view(const RoundContext& round, int64_t client, View view) override {
+    if (view != View::kReceived) return own_model(round, client, view == View::kTuned);
+    if (!has_state(client)) return evaluator_.at(round.model);
+    sink_->set_row(round.model);
+    parts_.update.receive(states()->existing_row(client), sink_->row());
+    return evaluator_.at(sink_->row());
+  }
+
+  void run(const RoundContext& round, Findings& findings) override {
+    sink_->start(round.model);
+    sink_->second_row().forget_row();
+    const TakenNote note = [&](const TrainedClient& one, const FoldResult& folded, double seconds) {
+      note_training(round, one.entry, one.outcome, folded, one.seconds + seconds, sink_->limit(),
+                    findings);
+    };
+    Deadline deadline(settings_.round_seconds);
+    round.plan.for_mine([&](std::size_t entry) {
+      if (deadline.starts(elapsed_s(round))) {
+        attempt(round.failure, [&] { train(round, entry, deadline, note); });
+      }
+    });
+    attempt(round.failure, [&] { sink_->finish(note); });
+    if (deadline.factor() > 1 && !round.failure) sink_->scale(deadline.factor());
+  }
+
+  void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
+    for (int64_t client = 0; client < std::ssize(squared); ++client) {
+      if (!round.plan.homes().keeps(client)) continue;
+      double& found = squared[to_index(client)];
+      found = 0;  // stands in after a failure; the round is dropped then
+      attempt(round.failure, [&] { found = squared_step(round, client); });
+    }
+  }
+
+ private:
+  std::span<float> row() { return sink_->row(); }
+
+  void train(const RoundContext& round, std::size_t entry, Deadline& deadline,
+             const TakenNote& note) {
+    const Assignment& mine = round.plan.entries()[entry];
+    const InSpan span("client", mine.client);
+    const DeclaredTime turn;
+    const double start_s = settings_.clock();
+    const std::span<float> state = state_of(mine.client);
+    ClientTask task = host_task(round, mine.client, state);
+    task.next = round.plan.next_client(entry);
+    TrainedClient one{.entry = entry, .position = mine.position, .coefficient = mine.coefficient};
+    one.outcome = compute(task, [&] { return parts_.update.train(task); });
+    if (!deadline.counts(elapsed_s(round))) return start_from(round.model);
+    one.is_update = transform(round, mine.client, state);
+    one.seconds = settings_.clock() - start_s;
+    one.state = state.last(sink_state());
+    one.in_range = sink_->second_row().fold(mine.importance).in_range;
+    sink_->take(one, note);
+  }
+
+  double squared_step(const RoundContext& round, int64_t client) {
+    start_from(round.model);
+    std::vector<float> state = state_copy(client);
+    const ClientTask task = host_task(round, client, state);
+    const ClientOutcome outcome = compute(task, [&] { return parts_.update.train(task); });
+    const bool is_update = transform(round, client, state);
+    double sum = 0;
+    for (std::size_t i = 0; i < sent_.trained; ++i) {
+      const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
+      const double moved = static_cast<double>(row()[i]) - origin;
+      sum += moved * moved;
+    }
+    return checked_squared_step(round, client, outcome, sum);
+  }
+
+  Evaluator& own_model(const RoundContext& round, int64_t client, bool tuned) {
+    start_from(round.model);
+    std::vector<float> state = state_copy(client);
+    const ClientTask task = host_task(round, client, state);
+    const bool keeps = parts_.update.keeps_own_model();
+    if (parts_.federation.train(client).size() == 0) return evaluator_.at(row());
+    compute(task, [&] {
+      if (settings_.own_models && (keeps || !tuner_)) {
+        if (keeps && client >= parts_.federation.clients()) parts_.update.train(task);
+        parts_.update.own_model(task);
+      }
+      if (tuned && tuner_) {
+        tuner_->train({.client = client, .round = round.number, .seed = task.seed, .row = row()});
+      }
+    });
+    return evaluator_.at(row());
+  }
+
+  // The stage's work on what train() left in the row. Does it hold the update itself then?
+  bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
+    if (!parts_.stage) return parts_.update.sends_direction();
+    for (std::size_t i = 0; !parts_.update.sends_direction() && i < sent_.size; ++i) {
+      row()[i] -= round.model[i];
+    }
+    parts_.stage->apply({.client = client,
+                         .round = round.number,
+                         .seed = settings_.seed,
+                         .update = row(),
+                         .state = state.subspan(own_state(), stage_state()),
+                         .second_row = sink_->second_row().row().subspan(controls())});
+    return true;
+  }
+
+  void start_from(std::span<const float> model) {
+    sink_->set_row(model);
+    sink_->second_row().forget_row();
+  }
+
+  ClientTask host_task(const RoundContext& round, int64_t client, std::span<float> state) {
+    ClientTask task = task_of(round, client, state, sink_->second_row().row().first(controls()));
+    task.row = row();
+    return task;
+  }
+
+  std::unique_ptr<LocalUpdate> tuner_;
+  SentRow sent_;  // the parts of a row
+  std::unique_ptr<HostSink> sink_;
+  RowEvaluator evaluator_;
+};
+
+}  // namespace
+
+RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& settings) {
+  return std::make_shared<HostRunner>(parts, settings);
+}
+
+}  // namespace hanse

@@ -1,0 +1,53 @@
+#include "federated/host_sink.hpp"
+
+#include <algorithm>
+
+#include "hanse/base/clock.hpp"
+
+namespace hanse {
+
+HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
+    : UpdateSink(second, settings),
+      sent_(parts.model),
+      clock_(settings.clock),
+      sum_(parts.model.n_params() * sum_rows(parts.rule),
+           parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
+           reduction_of(settings), parts.comm),
+      comm_(parts.comm),
+      overlaps_(step_overlaps(parts.rule, parts.update, settings.server)) {}
+
+void HostSink::set_row(std::span<const float> values) {
+  std::copy(values.begin(), values.end(), row().begin());
+}
+
+ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) {
+  ExchangeReport done{.sum_bytes = sum_.bytes(), .shares_model = overlaps_};
+  if (overlaps_) {
+    const ExchangeStep nothing = [](int64_t, std::span<float>) {};
+    done.times = sum_.exchange(comm_, model, step.part ? step.part : nothing);
+    return done;
+  }
+  {
+    const PhaseTimer timer(done.times.reduce_s);
+    sum_.reduce(comm_, 0);
+  }
+  const PhaseTimer timer(done.times.step_s);
+  if (!step.part) {
+    sum_.clear();
+    return done;
+  }
+  step_.resize(static_cast<std::size_t>(sum_.size()));
+  sum_.take(step_);
+  divide(step_);
+  step.part(0, std::span(step_).first(sent_.size));
+  return done;
+}
+
+std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
+                                         const FederatedSettings& settings, int64_t second) {
+  if (parts.rule.sign_share) return make_masked_sink(parts, settings, second);
+  if (parts.rule.after_training()) return make_kept_sink(parts, settings, second);
+  return make_fold_sink(parts, settings, second);
+}
+
+}  // namespace hanse

@@ -1,0 +1,83 @@
+// Sinks of the host: where its clients train one after another, and their sum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "federated/update_sink.hpp"
+#include "hanse/base/aligned.hpp"
+#include "hanse/client/local_update.hpp"
+
+namespace hanse {
+
+// A client that has trained.
+struct TrainedClient {
+  std::size_t entry = 0;   // of the plan
+  int64_t position = 0;    // in the draw
+  double coefficient = 0;  // of its update, where the rule has weighed it already
+  ClientOutcome outcome;
+  double seconds = 0;
+  bool in_range = true;         // what it sends beside its update
+  bool is_update = false;       // its row is the update itself, and not the model behind it
+  std::span<float> state = {};  // the sink's blocks of it
+};
+
+// Is told of each client whose update has been taken, and what adding it took.
+using TakenNote = std::function<void(const TrainedClient&, const FoldResult&, double seconds)>;
+
+class HostSink : public UpdateSink {
+ public:
+  // Collective over parts.comm. `second`: values of the second row.
+  HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
+
+  // Begins a run of clients that start from `origin` [P], which must stay until its end: nothing
+  // waits, and row() is `origin`.
+  virtual void start(std::span<const float> origin) = 0;
+  // [P] where the next client trains; between runs anybody's.
+  virtual AlignedFloats& row() = 0;
+  // row() is `values` [P], whatever it was.
+  void set_row(std::span<const float> values);
+  // Takes what row() holds; it is the origin afterwards. The note may come with a later client.
+  virtual void take(const TrainedClient& one, const TakenNote& note) = 0;
+  // What waits is added.
+  virtual void finish(const TakenNote& note) = 0;
+
+  void scale(double factor) override { sum_.scale(factor); }
+  ExchangeReport hand_over(std::span<float> model, const SumStep& step) override;
+  double limit() const { return sum_.limit(); }
+
+ protected:
+  // The update of the sum's rows, on rank 0, in place; the first row is what the server steps by.
+  virtual void divide(std::span<float> /*rows*/) {}
+
+  SentRow sent_;
+  std::function<double()> clock_;
+  UpdateSum sum_;
+
+ private:
+  Communicator& comm_;
+  bool overlaps_;            // the model goes back part by part as its sum comes
+  std::vector<float> step_;  // [rows of the sum, P] rank 0
+};
+
+// Adds updates as they come: the rule has weighed them before.
+std::unique_ptr<HostSink> make_fold_sink(const RunnerParts& parts,
+                                         const FederatedSettings& settings, int64_t second);
+// Keeps updates until they are weighed by their inner products. Memory: a row for each of this
+// rank's participants in its busiest round, and what GramExchange takes.
+std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
+                                         const FederatedSettings& settings, int64_t second);
+// Keeps updates until they are weighed by their distances; the sum is [2, P]: of the entries that
+// count (SignMemory), and of the weights with which they count, by which rank 0 divides. Memory as
+// before.
+std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
+                                           const FederatedSettings& settings, int64_t second);
+// The one that parts.rule asks for.
+std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
+                                         const FederatedSettings& settings, int64_t second);
+
+}  // namespace hanse

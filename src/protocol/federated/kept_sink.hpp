@@ -1,0 +1,66 @@
+// Sinks that keep the updates of a round until the rule has weighed them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "federated/host_sink.hpp"
+#include "hanse/base/aligned.hpp"
+#include "hanse/base/row_part.hpp"
+#include "hanse/sums/gram.hpp"
+
+namespace hanse {
+
+// Weighed by inner products; the sum is that of the updates.
+class KeptSink : public HostSink {
+ public:
+  KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
+
+  std::vector<StateBlock> state_blocks() const override { return blocks_; }
+  void start(std::span<const float> origin) override;
+  AlignedFloats& row() override { return row_; }
+  void take(const TrainedClient& one, const TakenNote& note) override;
+  void finish(const TakenNote&) override {}
+
+  std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
+                           ClientStateStore* states) override;
+  int64_t combine(std::span<const double> coefficients, int64_t k) override;
+  void drop() override;
+
+ protected:
+  struct Kept {
+    int64_t position;        // in the draw
+    std::span<float> state;  // the client's blocks
+  };
+
+  // What the rule weighs an update by: the client's rate, or what the sink finds of it.
+  virtual double statistic(const TrainedClient& one, std::span<const float> /*update*/) const {
+    return one.outcome.rate;
+  }
+  // Adds all kept updates to the sum. As combine().
+  virtual int64_t add(std::span<const double> coefficients, int64_t k);
+  // Brings the client's blocks up to date with its update.
+  virtual void remember(std::span<const float> update, std::span<float> state) const;
+
+  std::span<const Kept> kept() const { return kept_; }
+  std::span<const float> update(std::size_t i) const { return rows_[i]; }
+
+ private:
+  FoldResult keep(bool is_update);
+  std::vector<OwnedRow> rows_of_round() const;
+
+  std::vector<RowPart> layers_;  // the parts of a row that are weighed apart
+  std::vector<StateBlock> blocks_;
+  GramExchange exchange_;
+  AlignedFloats row_;
+  std::span<const float> origin_;
+  std::vector<AlignedFloats> rows_;  // [P] each; the first kept_.size() are in use
+  std::vector<Kept> kept_;
+  std::vector<OwnedRow> absent_;
+};
+
+// Blocks of a row that stay in the cache.
+inline constexpr int64_t kSinkBlock = 4096;
+
+}  // namespace hanse

@@ -1,0 +1,94 @@
+// Where a rank's finished updates go.
+//
+// A sink takes the updates of this rank's clients as they end, combines them by the coefficients of
+// the rule where that waits for them, and hands their sum over to the server. It knows how wide
+// that sum is, what it keeps of each client, and what the rule weighs an update by.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "federated/second_row.hpp"
+#include "hanse/base/processor.hpp"
+#include "hanse/client/state_store.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/model/entry_step.hpp"
+#include "hanse/protocol/engines.hpp"
+#include "hanse/sums/update_sum.hpp"
+
+namespace hanse {
+
+// Which values of a model's row the ranks send each other: all of them, first those that gradients
+// train, behind them the buffers.
+struct SentRow {
+  explicit SentRow(const Model& model)
+      : trained(static_cast<std::size_t>(model.layout().n_trainable())),
+        size(static_cast<std::size_t>(model.n_params())) {}
+  std::size_t trained, size;
+};
+
+// Updates of a rank's clients that are added to the sum at once, which takes a row each: as many as
+// one pass takes where no cache holds such rows. Not beside second rows, of `second` values.
+inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
+  return n_params > kCachedValues && second == 0 ? UpdateSum::kTogether : 1;
+}
+
+// Rows that the sum has for a rule with these needs: the updates', and the weights' by which a
+// masked sum is divided.
+inline int64_t sum_rows(const AggregatorNeeds& needs) { return needs.sign_share ? 2 : 1; }
+
+inline Reduction reduction_of(const FederatedSettings& settings) {
+  return settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
+}
+
+// Rank 0's step of a round; empty on other ranks and where there is none.
+struct SumStep {
+  ExchangeStep part = {};  // of the updates' entries
+  // The same for each entry of the sum, where the server's step is this alone.
+  std::optional<EntryStep> by_entry = {};
+  EntryStates states = {};
+};
+
+struct ExchangeReport {
+  ExchangeTimes times;
+  int64_t sum_bytes = 0;      // of one rank's sum on the wire
+  bool shares_model = false;  // all ranks have the new model
+};
+
+class UpdateSink {
+ public:
+  // `second`: values of the row that clients send beside their updates.
+  UpdateSink(int64_t second, const FederatedSettings& settings)
+      : second_row_(second, settings.max_participants, reduction_of(settings)) {}
+  virtual ~UpdateSink() = default;
+
+  // What clients send beside their updates, and its sum.
+  SecondRow& second_row() { return second_row_; }
+
+  // What it keeps of each client between rounds, the last of the client's state.
+  virtual std::vector<StateBlock> state_blocks() const { return {}; }
+
+  // Multiplies what was taken: sum <- factor * sum. REQUIRES: as UpdateSum::scale().
+  virtual void scale(double factor) = 0;
+
+  // Of a sink that keeps updates, k of the round with those of the `absent` clients, which `states`
+  // has on the ranks that keep them: their inner products [layers, k, k] on rank 0. Collective.
+  virtual std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
+                                   ClientStateStore* states) = 0;
+  // Sums what it kept by coefficients [layers, k], and forgets it. Returns the position of an
+  // update that is out of range, else -1.
+  virtual int64_t combine(std::span<const double> coefficients, int64_t k) = 0;
+  // Forgets what it kept.
+  virtual void drop() = 0;
+
+  // The sum to rank 0, which steps on the parts of `model` as they come, and perhaps the model
+  // back; or the ranks step on their devices. Forgets the round. Collective.
+  virtual ExchangeReport hand_over(std::span<float> model, const SumStep& step) = 0;
+
+ private:
+  SecondRow second_row_;
+};
+
+}  // namespace hanse
