@@ -74,5 +74,33 @@ TEST(UpdateStage, SameBitsOnAnyRanksAndAfterAResume) {
   }
 }
 
+// Two stages do what one does that has both of their factors, in the order of the list, with blocks
+// and second rows of their own.
+TEST(UpdateStages, AreAppliedOneAfterTheOther) {
+  std::vector<std::unique_ptr<UpdateStage>> list;
+  list.push_back(std::make_unique<Shrink>(0.5F, 1));
+  list.push_back(nullptr);
+  list.push_back(std::make_unique<Shrink>(0.25F, 0));
+  auto* last = static_cast<Shrink*>(list.back().get());
+  UpdateStages stages(std::move(list));
+  EXPECT_EQ(width_of(stages.state_blocks()), 6);
+  EXPECT_EQ(stages.second_row_width(), 4);
+  EXPECT_EQ(stages.update_bytes(10), 40);
+  std::vector<float> update{8, -16}, state{0, 0, 3, 0, 0, 7}, row(4);
+  stages.apply({.client = 0,
+                .round = 1,
+                .seed = 1,
+                .update = update,
+                .state = state,
+                .second_row = row});
+  EXPECT_EQ(update, (std::vector<float>{0.25F, -0.5F}));  // 1/2 by 1 + 3, then 1/4
+  EXPECT_EQ(state, (std::vector<float>{0, 0, 4, 0, 0, 8}));
+  EXPECT_EQ(row, (std::vector<float>{1, 3, 1, 7}));
+  stages.observe(row);
+  ASSERT_EQ(last->seen.size(), 1U);
+  EXPECT_EQ(last->seen[0], (std::vector<float>{1, 7}));
+  EXPECT_TRUE(UpdateStages({}).empty());
+}
+
 }  // namespace
 }  // namespace hanse

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,25 @@ class UpdateStage {
   // On rank 0 before the server's step: the sum of the participants' second rows, each times
   // lambda_i.
   virtual void observe(std::span<const float> /*second_row*/) {}
+};
+
+// A list of stages as one: each changes what the one before it has left. Their blocks and their parts
+// of the second row stand one behind the other, in the list's order.
+class UpdateStages final : public UpdateStage {
+ public:
+  // Null ones are left out.
+  explicit UpdateStages(std::vector<std::unique_ptr<UpdateStage>> stages);
+
+  bool empty() const { return stages_.empty(); }
+  std::vector<StateBlock> state_blocks() const override;
+  int64_t second_row_width() const override;
+  // Of the one that sends least.
+  int64_t update_bytes(int64_t n_params) const override;
+  void apply(const StagedUpdate& staged) override;
+  void observe(std::span<const float> second_row) override;
+
+ private:
+  std::vector<std::unique_ptr<UpdateStage>> stages_;
 };
 
 }  // namespace hanse
