@@ -238,7 +238,7 @@ class Sweep:
 class Interrupts:
     """While it lasts, requests to stop go to the sweep's runs."""
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def __init__(self, sweep):
         self.sweep = sweep
@@ -248,7 +248,9 @@ class Interrupts:
         threading.Thread(target=self.sweep.stop).start()
 
     def __enter__(self):
-        self.before = {number: signal.signal(number, self._handle) for number in self.SIGNALS}
+        survives = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+        self.before = {number: signal.signal(number, self._handle) for number in self.SIGNALS
+                       if number != signal.SIGHUP or not survives}
 
     def __exit__(self, *_):
         for number, handler in self.before.items():

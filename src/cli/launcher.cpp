@@ -31,20 +31,20 @@ void choose_kernels() {
   setenv("OMP_NUM_THREADS", "1", 1);
 }
 
-// A request to stop that comes while the program and MPI start waits until they can act on it
-// (catch_stop_signals).
-void hold_stop_requests() {
-  sigset_t requests;
-  sigemptyset(&requests);
-  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) sigaddset(&requests, signal);
-  sigprocmask(SIG_BLOCK, &requests, nullptr);
+// A warning of the end that comes while the program and MPI start waits until they can act on it
+// (catch_stop_warnings).
+void hold_stop_warnings() {
+  sigset_t warnings;
+  sigemptyset(&warnings);
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU}) sigaddset(&warnings, signal);
+  sigprocmask(SIG_BLOCK, &warnings, nullptr);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const double start_s = hanse::monotonic_seconds();
-  hold_stop_requests();
+  hold_stop_warnings();
   choose_kernels();
   void* program = dlopen(HANSE_PROGRAM, RTLD_LAZY | RTLD_GLOBAL);
   using Main = int (*)(int, char**, double);

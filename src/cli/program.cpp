@@ -81,7 +81,7 @@ void require_one_build(Communicator& comm) {
 ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& misread,
                             Communicator& comm, double start_s) {
   set_speaker(comm.rank() == 0);
-  catch_stop_signals();
+  catch_stop_warnings();
   try {
     require_one_build(comm);
     agree(comm, misread);

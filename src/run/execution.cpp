@@ -98,6 +98,7 @@ class Execution {
     const bool starts = job_.evaluate.start && reads("evaluate.start");
     if (starts && !resume_) evaluate();
     Verdict verdict = Verdict::kGoOn;
+    catch_stop_signals();
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());

@@ -3,6 +3,7 @@ end of the round's time."""
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,36 +20,37 @@ ENDLESS = {"run.rounds": 10000000, "evaluate.every": 0, "checkpoint.every": 0}
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
-def catches_signals(pid):
+def catches(pid, *numbers):
     """Has the rank installed its handlers?"""
     mask = int(re.search(r"SigCgt:\s*(\w+)", hanse.text(f"/proc/{pid}/status"))[1], 16)
-    return all(mask >> (number - 1) & 1 for number in (signal.SIGUSR1, signal.SIGTERM))
+    return all(mask >> (number - 1) & 1 for number in numbers)
+
+
+def pids_of(process, ranks):
+    return [process.popen.pid] if ranks is None else list(process.ranks().values())
+
+
+def all_catch(process, ranks, *numbers):
+    pids = pids_of(process, ranks)
+    return len(pids) == (ranks or 1) and all(catches(pid, *numbers) for pid in pids)
 
 
 class Terminated(hanse.Case):
     """SIGTERM to one rank, in jobs that spend nearly all their time in one phase."""
 
-    def check(self, phase, rank_of_three, changes, after_rounds=1):
+    def check(self, phase, rank_of_three, changes):
         job = self.job({**ENDLESS, **changes})
         for ranks, rank in ((None, None), (3, rank_of_three)):
             run = self.path(f"{phase}-{ranks}-{rank}")
             process = self.start("run", job, f"--run.out={run}", ranks=ranks)
-            if after_rounds > 0:
-                self.wait_for_rounds(process, run, after_rounds)
-            process.wait_until(lambda: self.all_catch_signals(process, ranks), "handlers")
+            self.wait_for_rounds(process, run, 1)
+            process.wait_until(lambda: all_catch(process, ranks, signal.SIGTERM), "handlers")
             time.sleep(0.1)  # into the phase
             process.signal(signal.SIGTERM, rank)
             self.wait_until_gone(process, f"SIGTERM to rank {rank} of {ranks} in {phase}")
             self.assertEqual(process.status, hanse.STOPPED, process.describe())
             self.assertEqual(process.errors(), [])
             self.check_goes_on(run, job, ranks)
-
-    def all_catch_signals(self, process, ranks):
-        pids = [process.popen.pid] if ranks is None else list(process.ranks().values())
-        return len(pids) == (ranks or 1) and all(catches_signals(pid) for pid in pids)
-
-    def test_before_the_first_round(self):
-        self.check("setup", 0, {"federation.samples": 20000}, after_rounds=0)
 
     def test_in_the_losses_before_training(self):
         self.check("losses", 2, {"federation.samples": 4000, "aggregator.kind": "qfedavg",
@@ -67,8 +69,129 @@ class Terminated(hanse.Case):
                                      "sampler.per-round": 1, "federation.clients": 3})
 
 
+class BeforeTheFirstRound(hanse.Case):
+    """Nothing is lost yet: a request of somebody who does not want the process ends it at once."""
+
+    JOB = {**ENDLESS, "federation.samples": 20000, "evaluate.start": "true", "model.kind": "mlp",
+           "model.hidden": "3000"}
+
+    def check(self, number, ranks, verb="run", goes_to=None):
+        run = self.path(f"{verb}-{number}-{ranks}")
+        process = self.start(verb, self.job(self.JOB), f"--run.out={run}", ranks=ranks)
+        process.wait_until(lambda: all_catch(process, ranks, signal.SIGUSR1), "handlers")
+        process.signal(number, goes_to)
+        self.wait_until_gone(process, f"{number!r} to {ranks} ranks before the first round")
+        self.assertEqual(process.errors(), [])
+        self.assertEqual(self.checkpoints(run), [])
+        return process.status
+
+    def test_of_a_run_without_mpirun(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self.assertEqual(self.check(number, None), -number)
+        self.assertEqual(self.check(signal.SIGTERM, None, "plan"), -signal.SIGTERM)
+
+    def test_of_ranks(self):
+        self.assertNotIn(self.check(signal.SIGTERM, 3, goes_to=1), (0, 2, hanse.STOPPED))
+
+
+class StopSignals(hanse.Case):
+    """Whatever a scheduler, a terminal or a limit sends: a checkpoint, and status 75."""
+
+    def start_run(self, name, ranks=None, **limits):
+        run = self.path(name)
+        process = self.start("run", self.job(ENDLESS), f"--run.out={run}", ranks=ranks, **limits)
+        self.wait_for_rounds(process, run, 2)
+        return run, process
+
+    def check_stopped(self, run, process):
+        process.wait()
+        self.assertEqual(process.status, hanse.STOPPED, process.describe())
+        self.assertTrue(self.checkpoints(run), process.describe())
+
+    def test_to_a_run_without_mpirun(self):
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGHUP,
+                       signal.SIGTERM, signal.SIGINT):
+            run, process = self.start_run(f"run-{number}")
+            process.signal(number)
+            self.check_stopped(run, process)
+
+    def test_to_mpirun(self):
+        numbers = [signal.SIGUSR1]  # which any mpirun passes on
+        if "Open MPI" in self.hanse("--version").stdout():
+            numbers += [signal.SIGUSR2, signal.SIGXCPU]
+        for number in numbers:
+            run, process = self.start_run(f"run-{number}", ranks=2)
+            process.signal(number)
+            self.check_stopped(run, process)
+
+    def test_to_one_rank(self):
+        for number in (signal.SIGUSR2, signal.SIGHUP, signal.SIGXCPU):
+            run, process = self.start_run(f"run-{number}", ranks=2)
+            process.signal(number, 1)
+            self.check_stopped(run, process)
+
+    def test_limit_of_processor_time(self):
+        run, process = self.start_run("run")
+        pid = process.popen.pid
+        hard = resource.prlimit(pid, resource.RLIMIT_CPU)[1]
+        resource.prlimit(pid, resource.RLIMIT_CPU, (1, hard))
+        self.check_stopped(run, process)
+
+    def test_hangup_stays_ignored(self):
+        """As nohup leaves it."""
+        run, process = self.start_run("run", environment={"--ignore-signal": "HUP"})
+        process.signal(signal.SIGHUP)
+        self.wait_for_rounds(process, run, len(self.rounds(run)) + 20)
+        process.signal(signal.SIGUSR1)
+        self.check_stopped(run, process)
+
+
+class SecondRequest(hanse.Case):
+    """In a round that does not end."""
+
+    def start_round(self, name, ranks=None):
+        job = self.job({**ENDLESS, "client.epochs": 10000000})
+        process = self.start("run", job, f"--run.out={self.path(name)}", ranks=ranks)
+        process.wait_until(lambda: all_catch(process, ranks, signal.SIGTERM), "handlers")
+        return process
+
+    def assert_lives(self, process):
+        time.sleep(0.4)
+        self.assertIsNone(process.popen.poll(), process.describe())
+
+    def test_ends_the_process(self):
+        for first, second in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGINT),
+                              (signal.SIGINT, signal.SIGTERM)):
+            process = self.start_round(f"{first}-{second}")
+            process.signal(first)
+            self.assert_lives(process)
+            process.signal(second)
+            self.wait_until_gone(process, f"{second!r} behind {first!r}")
+            self.assertEqual(process.status, -second, process.describe())
+
+    def test_ends_all_ranks(self):
+        process = self.start_round("ranks", 3)
+        process.signal(signal.SIGTERM, 2)
+        self.assert_lives(process)
+        process.signal(signal.SIGTERM, 2)
+        self.wait_until_gone(process, "a second SIGTERM to one of 3 ranks")
+        self.assertNotIn(process.status, (0, 2, hanse.STOPPED), process.describe())
+
+    def test_echoes_and_warnings_are_none(self):
+        process = self.start_round("echo")
+        for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGHUP, signal.SIGUSR2):
+            process.signal(number)
+        self.assert_lives(process)
+        process.signal(signal.SIGTERM)  # the first that may end it, and its echo
+        process.signal(signal.SIGTERM)
+        self.assert_lives(process)
+        process.signal(signal.SIGTERM)
+        self.wait_until_gone(process, "SIGTERM behind its echo")
+        self.assertEqual(process.status, -signal.SIGTERM, process.describe())
+
+
 class EarlyStop(hanse.Case):
-    """A request that comes while the program starts: kept, and a checkpoint after the first round."""
+    """A warning that comes while the program starts: kept, and a checkpoint after the first round."""
 
     PAUSES_S = (0, 0.03, 0.1, 0.2, 0.3, 0.5, 0.8)
 
@@ -80,7 +203,7 @@ class EarlyStop(hanse.Case):
 
     def test_of_a_run_without_mpirun(self):
         job = self.job(ENDLESS)
-        numbers = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
+        numbers = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
         for i, pause_s in enumerate(self.PAUSES_S):
             run = self.path(f"run-{i}")
             process = self.start("run", job, f"--run.out={run}")

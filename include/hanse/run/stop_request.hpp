@@ -1,12 +1,19 @@
-// Requests to stop at the next round's end: SIGUSR1, SIGTERM, SIGINT.
+// Requests to stop at the next round's end.
 #pragma once
 
 namespace hanse {
 
-// From here on a request is remembered, also one that came since the process began: the launcher
-// holds them back. A second SIGINT ends the process as usual.
+// From here on SIGUSR1, SIGUSR2 and SIGXCPU, by which schedulers warn of the end, are remembered,
+// also those that came since the process began: the launcher holds them back. SIGTERM, SIGINT and
+// SIGHUP still end the process at once, as there is nothing to keep.
+void catch_stop_warnings();
+
+// When rounds begin: SIGTERM, SIGINT and SIGHUP are remembered, too; SIGHUP stays ignored where it
+// was (nohup). A second SIGTERM or SIGINT, 0.2 s after the first one or later, ends the process as
+// if nobody had caught it, whatever it waits for.
 void catch_stop_signals();
-// The same for commands without rounds: a request ends the process.
+
+// For commands without rounds: any request ends the process.
 void end_at_stop_signals();
 
 // Has this process been asked to stop?
