@@ -16,6 +16,9 @@ namespace {
 // Open MPI, the family of MPICH, and what speaks PMIx (srun), which says no number of ranks.
 constexpr std::array kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
 constexpr std::array kRanksVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+// Of a step's tasks, with MPI or without. A batch script is no task of a step.
+constexpr const char* kTaskVariable = "SLURM_PROCID";
+constexpr const char* kTasksVariable = "SLURM_STEP_NUM_TASKS";
 
 const char* first_of(const auto& variables) {
   for (const char* name : variables) {
@@ -44,8 +47,17 @@ int parent_of(int process) {
 }  // namespace
 
 bool started_as_rank() { return first_of(kRankVariables) || first_of(kRanksVariables); }
-int launched_rank() { return number(first_of(kRankVariables)); }
-int launched_ranks() { return number(first_of(kRanksVariables)); }
+
+Launch launch() {
+  const char* rank = first_of(kRankVariables);
+  const char* ranks = first_of(kRanksVariables);
+  const char* task = std::getenv(kTaskVariable);
+  const char* tasks = std::getenv(kTasksVariable);
+  const bool by_slurm = !ranks && task && tasks && !std::getenv("SLURM_PTY_PORT");
+  return {.rank = number(rank || !by_slurm ? rank : task),
+          .ranks = number(by_slurm ? tasks : ranks),
+          .by_slurm = by_slurm};
+}
 
 int mpirun_process() {
   int parent = getppid();

@@ -113,9 +113,11 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
       fmt::print("{}", execute_alone(command));
       return ExitStatus::kDone;
     }
+    const Launch launched = launch();
     std::optional<MpiEnvironment> mpi;
     if (started_as_rank()) mpi.emplace();
     const auto comm = mpi ? make_mpi_communicator() : make_single_communicator();
+    require_all_ranks(comm->size(), launched);
     return execute_on_ranks(command, misread, *comm, start_s);
   } catch (const Error& error) {
     report_error(error.what());

@@ -1,5 +1,6 @@
 #include "hanse/comm/mpi_environment.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <string>
@@ -20,24 +21,6 @@ namespace hanse {
 
 namespace {
 
-// The mpirun of another MPI starts ranks that do not know each other: each would train alone, and
-// all write one folder. Its first rank alone says so, while the others leave it the time.
-void require_own_mpirun() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (size > 1 || launched_ranks() < 2) return;
-  MPI_Finalize();
-  if (launched_rank() > 0) {
-    sleep(1);
-    std::_Exit(static_cast<int>(ExitStatus::kBadInput));
-  }
-  throw InvalidArgument(
-      fmt::format("{} ranks were started, and none knows of the others: their mpirun is of another "
-                  "MPI than the program, which has {}",
-                  launched_ranks(), MpiEnvironment::library_version()),
-      "mpirun", fmt::format("start them by {}", kMpiexec));
-}
-
 // MPICH's launcher ends at once when it hears of an abort, and what it has not read yet is lost.
 void wait_until_launcher_has_read(int output) {
   constexpr timespec kPause{0, 1'000'000};
@@ -57,7 +40,6 @@ MpiEnvironment::MpiEnvironment() {
   int provided = 0;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (code != MPI_SUCCESS) throw CommError("MPI_Init_thread failed", 0, code);
-  require_own_mpirun();
   prctl(PR_SET_TIMERSLACK, 1000UL);  // ns; the default of 50 us would dominate the short sleeps
 }
 
@@ -76,6 +58,35 @@ std::string MpiEnvironment::library_version() {
   constexpr std::string_view kOfMpich = "Version:\t";
   const auto at = version.find(kOfMpich);
   return at == std::string::npos ? version : version.erase(at, kOfMpich.size());
+}
+
+// Each would train alone, and all write one folder.
+void require_all_ranks(int known, const Launch& launch) {
+  const int ranks = std::max(launch.ranks, launch.rank + 1);
+  if (known > 1 || ranks < 2) return;
+  // Where the launcher tells no number, the first cannot know that there are others.
+  const int speaker = launch.ranks > 0 ? 0 : 1;
+  if (launch.rank != speaker) {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    if (initialized) MPI_Finalize();
+    sleep(1);
+    std::_Exit(static_cast<int>(ExitStatus::kBadInput));
+  }
+  if (launch.by_slurm) {
+    throw InvalidArgument(
+        fmt::format("{} tasks were started, and none knows of the others: srun has given them "
+                    "nothing that {} understands",
+                    ranks, MpiEnvironment::library_version()),
+        "srun",
+        "srun --mpi=pmix or --mpi=pmi2, of those that srun --mpi=list names, or mpirun; "
+        "SLURM_STEP_NUM_TASKS=1 in the environment of tasks that train apart");
+  }
+  throw InvalidArgument(
+      fmt::format("{} ranks were started, and none knows of the others: their mpirun is of another "
+                  "MPI than the program, which has {}",
+                  ranks, MpiEnvironment::library_version()),
+      "mpirun", fmt::format("start them by {}", kMpiexec));
 }
 
 void abort_all_ranks(int status) {

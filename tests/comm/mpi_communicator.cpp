@@ -19,8 +19,8 @@ INSTANTIATE_TEST_SUITE_P(All, MpiCommunicator, testing::ValuesIn(communicator_ch
 
 TEST(MpiEnvironment, KnowsWhatMpirunHasStarted) {
   EXPECT_TRUE(started_as_rank());
-  EXPECT_EQ(launched_rank(), mpi_world().rank());
-  EXPECT_EQ(launched_ranks(), mpi_world().size());
+  EXPECT_EQ(launch().rank, mpi_world().rank());
+  EXPECT_EQ(launch().ranks, mpi_world().size());
   EXPECT_NE(MpiEnvironment::library_version(), "");
 }
 

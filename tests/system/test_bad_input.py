@@ -85,6 +85,40 @@ class OtherMpi(BadInput):
             self.assertFalse(os.path.exists(self.path("run")))
 
 
+class TasksWithoutPmi(BadInput):
+    """A task of a step of Slurm that knows of no other, and what only looks like one."""
+
+    STEP = {"SLURM_PROCID": 0, "SLURM_STEP_ID": 0, "SLURM_STEP_NUM_TASKS": 8, "SLURM_NTASKS": 8}
+
+    def run_with(self, environment, verb="run", ranks=None, expect=0):
+        return self.hanse(verb, self.job(), f"--run.out={self.path('run')}", ranks=ranks,
+                          expect=expect, environment=environment)
+
+    def test_is_refused_by_the_first_task_alone(self):
+        for verb in ("run", "plan"):
+            for task, errors in ((0, 1), (5, 0)):
+                process = self.run_with({**self.STEP, "SLURM_PROCID": task}, verb, expect=2)
+                self.assertEqual(len(process.lines()), errors, process.describe())
+                if errors:
+                    self.assert_one_error(process, 2, "8 tasks were started, and none knows",
+                                          "srun --mpi=pmix", "SLURM_STEP_NUM_TASKS=1")
+        self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_ranks_without_a_number(self):
+        """PMIx tells a rank alone: the first cannot know that there are others."""
+        for rank, errors in ((1, 1), (2, 0)):
+            process = self.run_with({"PMIX_RANK": rank}, expect=2)
+            self.assertEqual(len(process.errors()), errors, process.describe())
+
+    def test_batch_scripts_shells_and_ranks_train(self):
+        alone = {**self.STEP, "SLURM_STEP_NUM_TASKS": 1}
+        batch = {"SLURM_PROCID": 0, "SLURM_NTASKS": 8, "SLURM_TASKS_PER_NODE": 8}
+        shell = {**self.STEP, "SLURM_PTY_PORT": 40000}
+        for environment, ranks in ((alone, None), (batch, None), (shell, None), (self.STEP, 2)):
+            self.run_with(environment, ranks=ranks)
+            shutil.rmtree(self.path("run"))
+
+
 class BadJob(BadInput):
     def test_unknown_section(self):
         self.refuse("job.cfg:", "modell", "did you mean 'model'", "federation",
