@@ -3,56 +3,57 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/protocol/common_test.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "possible_metrics.hpp"
 
 namespace hanse {
 
 namespace {
 
-void require_metric(const std::string& name, const std::string& chooser,
-                    const std::vector<std::string>& known) {
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  throw InvalidArgument(fmt::format("no evaluation has the metric '{}'", name), chooser,
-                        suggestion(name, known));
+// Metrics of samples that only some jobs keep apart.
+struct {
+  const char* prefix;
+  const char* by;
+} constexpr kKeptApart[] = {
+    {"held_out_", "there are no clients held out: federation.held-out = 5, for example"},
+    {"validation_", "evaluate.on = both evaluates validation samples beside test samples"},
+    {"common_", "there is no common test set"}};
+
+InvalidArgument unknown_metric(const std::string& name, const std::string& chooser,
+                               const std::string& hint) {
+  return InvalidArgument(fmt::format("no evaluation has the metric '{}'", name), chooser, hint);
 }
 
-// Where there are validation samples beside others, they decide.
-constexpr const char* kDeciding = "validation_";
-
-// That evaluations have whatever the protocol.
-std::vector<std::string> metric_names(const Job& job, const Federation& federation) {
-  const AskedMetrics asked = asked_of(job);
-  ClientEvaluation one{.samples = 1, .train_samples = 1};
-  if (asked.on == EvaluateOn::kBoth) one.validation = one.test_scores();
-  if (job.evaluate.tune_steps > 0) one.before = one.test_scores();
-  std::vector<ClientEvaluation> all;
-  for (one.client = 0; one.client < federation.clients() + federation.held_out(); ++one.client) {
-    all.push_back(one);
-  }
-  std::vector<std::string> names = common_test_names(federation, asked);
-  for (const auto& [name, value] : summarize_all(all, {}, federation, asked)) {
-    names.push_back(name);
-    if (name.starts_with(kDeciding)) names.push_back(name.substr(std::strlen(kDeciding)));
-  }
+std::vector<std::string> names_of(const Metrics& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
   return names;
 }
 
-double value_of(const std::string& name, const Metrics& metrics) {
-  double value = std::nan("");
-  for (const auto& [known, found] : metrics) {
-    if (known == kDeciding + name) return found;
-    if (known == name) value = found;
+// That an evaluation of these data can find a number for. What metrics of the user's own are called
+// the first evaluation tells.
+void require_metric(const std::string& name, const std::string& chooser, const Metrics& possible,
+                    bool has_own) {
+  const std::vector<std::string> known = names_of(possible);
+  if (std::ranges::find(known, name) == known.end()) {
+    if (has_own) return;
+    const auto kept = std::ranges::find_if(
+        kKeptApart, [&](const auto& one) { return name.starts_with(one.prefix); });
+    throw unknown_metric(name, chooser,
+                         kept != std::end(kKeptApart) ? kept->by : suggestion(name, known));
   }
-  return value;
+  if (!std::isnan(deciding_value(name, possible))) return;
+  throw InvalidArgument(
+      fmt::format("'{}' has no value for these data: {}", name, why_impossible(name)), chooser,
+      "choose another metric, loss_mean for example");
 }
 
 // Losses and spreads are better small, accuracies large.
@@ -68,11 +69,13 @@ bool is_small_better(const std::string& name) {
 Watch::Watch(const Job& job, bool reads, const Federation& federation)
     : patience_(reads ? job.run.patience : 0) {
   if (!reads) return;
-  const std::vector<std::string> known = metric_names(job, federation);
+  if (job.evaluate.best.empty() && job.run.target.empty() && patience_ == 0) return;
+  const Metrics possible = possible_metrics(job, federation);
+  const bool has_own = !job.evaluate.metric.path.empty();
   if (const std::string& best = job.evaluate.best; !best.empty()) {
     const std::size_t colon = best.find(':');
     best_name_ = best.substr(0, colon);
-    require_metric(best_name_, "evaluate.best", known);
+    require_metric(best_name_, "evaluate.best", possible, has_own);
     const std::string order = colon == std::string::npos ? "" : best.substr(colon + 1);
     if (!order.empty() && order != "min" && order != "max") {
       throw InvalidArgument(fmt::format("'{}' is no order", order), "evaluate.best",
@@ -98,21 +101,20 @@ Watch::Watch(const Job& job, bool reads, const Federation& federation)
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(error.what(), "run.target", "accuracy_mean>=0.8 or loss_mean<=0.5");
   }
-  require_metric(target_name_, "run.target", known);
+  require_metric(target_name_, "run.target", possible, has_own);
 }
 
 bool Watch::observe(int64_t round, const Metrics& metrics) {
   if (round <= seen_) return false;
   seen_ = round;
   if (!target_name_.empty() && target_round_ < 0) {
-    const double value = value_of(target_name_, metrics);
+    const double value = number_of(target_name_, "run.target", round, metrics);
     if (target_below_ ? value <= target_ : value >= target_) target_round_ = round;
   }
   if (best_name_.empty()) return false;
-  const double value = value_of(best_name_, metrics);
-  const bool better = best_round_ < 0      ? !std::isnan(value)
-                      : smaller_is_better_ ? value < best_
-                                           : value > best_;
+  const double value = number_of(best_name_, "evaluate.best", round, metrics);
+  if (std::isnan(value)) return false;
+  const bool better = best_round_ < 0 || (smaller_is_better_ ? value < best_ : value > best_);
   since_best_ = better ? 0 : since_best_ + 1;
   if (!better) return false;
   best_ = value;
@@ -120,11 +122,29 @@ bool Watch::observe(int64_t round, const Metrics& metrics) {
   return true;
 }
 
+// NaN also for what is infinite; the first time it is said.
+double Watch::number_of(const std::string& name, const std::string& chooser, int64_t round,
+                        const Metrics& metrics) {
+  const std::vector<std::string> known = names_of(metrics);
+  const double value = deciding_value(name, metrics);
+  if (std::isnan(value) && std::ranges::find(known, name) == known.end()) {
+    throw unknown_metric(name, chooser, suggestion(name, known));
+  }
+  if (std::isfinite(value)) return value;
+  if (!compares_evaluations(name) && !std::exchange(has_warned_, true)) {
+    warning(
+        fmt::format("{} is {} after round {}: such evaluations count neither for evaluate.best "
+                    "nor for run.patience and run.target",
+                    name, number_text(value), round));
+  }
+  return std::nan("");
+}
+
 std::string Watch::end() const {
   if (target_round_ >= 0) {
     return fmt::format("{} {} {} is reached", target_name_, target_below_ ? "<=" : ">=", target_);
   }
-  if (patience_ == 0 || since_best_ < patience_) return "";
+  if (patience_ == 0 || best_round_ < 0 || since_best_ < patience_) return "";
   return fmt::format("{} has not improved in {} evaluations; best {:.6g} in round {}", best_name_,
                      since_best_, best_, best_round_);
 }

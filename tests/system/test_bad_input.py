@@ -119,6 +119,42 @@ class TasksWithoutPmi(BadInput):
             shutil.rmtree(self.path("run"))
 
 
+class BadWatch(BadInput):
+    """Metrics that choose the best model or end the run, and that no client has."""
+
+    def setUp(self):
+        super().setUp()
+        rows = "".join(f"{i % 7 - 3},s{i % 4},{i % 2}\n" for i in range(60))
+        self.table = {"data.kind": "csv", "data.path": self.write("one.csv", "a,site,label\n" + rows),
+                      "data.client-column": "site", "federation.clients": None,
+                      "federation.samples": None, "sampler.per-round": 2, "evaluate.every": 1}
+
+    def refuse_metric(self, *parts, verb="run", ranks=None, **changes):
+        job = self.job({**self.table, **changes})
+        process = self.hanse(verb, job, f"--run.out={self.path('run')}", ranks=ranks, expect=None)
+        self.assert_one_error(process, 2, "hint", *parts)
+        self.assertFalse(os.path.exists(self.path("run", "rounds.csv")))
+
+    def test_auroc_of_clients_with_one_class(self):
+        says = ("'auroc' has no value for these data", "both classes")
+        for verb, ranks, changes in (("run", None, {"run.patience": 2}), ("run", 2, {}),
+                                     ("plan", None, {})):
+            self.refuse_metric(*says, "evaluate.best", verb=verb, ranks=ranks,
+                               **{"evaluate.best": "auroc", **changes})
+        self.refuse_metric(*says, "run.target", **{"run.target": "auroc>=0.8"})
+
+    def test_metrics_of_samples_that_are_not_there(self):
+        for name, hint in (("held_out_loss_mean", "federation.held-out"),
+                           ("common_loss", "common test set"),
+                           ("validation_loss_mean", "evaluate.on = both")):
+            self.refuse_metric("no evaluation has", name, hint, **{"evaluate.best": name})
+
+    def test_others_are_watched(self):
+        run = self.train(self.job({**self.table, "evaluate.best": "accuracy_mean"}), "run")
+        self.assertTrue(os.path.exists(os.path.join(run, "best.h5")))
+        self.assertGreaterEqual(hanse.summary(run)["metrics"]["best_round"], 1)
+
+
 class BadJob(BadInput):
     def test_unknown_section(self):
         self.refuse("job.cfg:", "modell", "did you mean 'model'", "federation",

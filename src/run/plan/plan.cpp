@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "../protocols.hpp"
+#include "../watch.hpp"
 #include "assemble.hpp"
 #include "engine_times.hpp"
 #include "hanse/base/error.hpp"
@@ -83,6 +85,10 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   });
   PlanCase plan{.options = options, .job = job, .comm = comm, .start_bytes = resident_bytes()};
   const auto assembly = assemble(job, comm);
+  agree_on(comm, [&] {
+    const bool reads = protocol_kind(job).reading.reads("evaluate.best");
+    if (comm.rank() == 0) Watch(job, reads, assembly->federation);
+  });
   plan.load_bytes = peak_memory_bytes();
   plan.started = started_cluster(job, comm, *assembly->host);
   agree_on(comm, [&] { plan.planned = planned_cluster(options, job, plan.started); });
