@@ -17,6 +17,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
+#include "hanse/model/finite.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
@@ -97,8 +98,8 @@ class Execution {
     const InPhase phase(Phase::kRest);
     const bool starts = job_.evaluate.start && reads("evaluate.start");
     if (starts && !resume_) evaluate();
-    Verdict verdict = Verdict::kGoOn;
     catch_stop_signals();
+    Verdict verdict = Verdict::kGoOn;
     while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
       comm_.enter_phase("training", completed() + 1);
       RoundRecord record = protocol().round(stop_requested());
@@ -148,6 +149,7 @@ class Execution {
     }
     agree_on(comm_, [&] {
       if (!is_server()) return;
+      require_finite_model();
       const std::string text = job_text(job_);
       const auto columns = protocol().round_columns();
       directory_ = std::make_unique<RunDirectory>(
@@ -166,6 +168,17 @@ class Execution {
           parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
     });
     note_checkpoint(resume_ ? resume_->folder : job_.run.out, resume_ ? completed() : -1);
+  }
+
+  // Rank 0: a module from a file may hold anything.
+  void require_finite_model() {
+    const std::string wrong = not_finite(protocol().model_layout(), protocol().model_row());
+    if (wrong.empty()) return;
+    const std::string file = job_.model.path.empty() ? job_.model.start : job_.model.path;
+    throw InvalidArgument("the model is not finite before the first round: " + wrong,
+                          resume_        ? resume_->file
+                          : file.empty() ? "model.kind = " + job_.model.kind
+                                         : file);
   }
 
   void greet() const {

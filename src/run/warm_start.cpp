@@ -11,6 +11,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/model/finite.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/store/model_file.hpp"
 
@@ -58,6 +59,10 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
       continue;
     }
     if (found->shape == slot.shape) {
+      if (const auto wrong = not_finite(found->name, found->values); !wrong.empty()) {
+        throw InvalidArgument(fmt::format("{} ({})", wrong, options.start), kStart,
+                              "the run that wrote it has diverged");
+      }
       parts.push_back({slot.offset, std::move(found->values)});
     } else {
       others.push_back(fmt::format("{} {} ({} in the file)", slot.name, slot.shape, found->shape));

@@ -1,9 +1,12 @@
 """Whatever is wrong with the input: status 2 before the first round, and one line that names it."""
 
 import gzip
+import math
 import os
 import shutil
 import struct
+
+import torch
 
 import hanse
 
@@ -153,6 +156,18 @@ class BadWatch(BadInput):
         run = self.train(self.job({**self.table, "evaluate.best": "accuracy_mean"}), "run")
         self.assertTrue(os.path.exists(os.path.join(run, "best.h5")))
         self.assertGreaterEqual(hanse.summary(run)["metrics"]["best_round"], 1)
+
+
+class BadStart(BadInput):
+    def test_tensors_that_are_not_finite(self):
+        job = {"model.kind": "mlp", "model.hidden": 7}
+        first = self.train(self.job({**job, "run.state-dict": "true"}), "first")
+        tensors = dict(torch.load(os.path.join(first, "state_dict.pt")))
+        tensors["fc2.bias"][2:4] = torch.tensor([math.nan, math.inf])
+        start = self.path("start.pt")
+        torch.save(tensors, start)
+        self.refuse("fc2.bias has 2 values of 5 that are not finite, the first nan", start,
+                    "model.start", changes={**job, "model.start": start})
 
 
 class BadJob(BadInput):

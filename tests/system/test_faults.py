@@ -1,15 +1,21 @@
 """What a run leaves when something breaks: whole checkpoints, a line that says why, no process."""
 
+import collections
 import glob
+import math
 import os
 import re
 import resource
 import signal
+import threading
 import time
+
+import torch
 
 import hanse
 
 SECONDS_TO_END = 20  # on a busy machine; it takes about one
+TORCH = threading.Lock()  # tests run at once; torch's compiler knows one thread
 ENDLESS = {"run.rounds": 10000000, "evaluate.every": 10}
 
 
@@ -239,6 +245,64 @@ class Divergence(hanse.Case):
             self.assertFalse(os.path.exists(os.path.join(run, "summary.json")))
             if failed > 1:
                 self.assertEqual(self.checkpoints(run)[-1], f"round-{failed - 1:06d}.h5")
+
+    def check_error(self, *parts, status=1, places=(None, 2), **changes):
+        job = self.job({"run.rounds": 5, "sampler.per-round": 4, **changes})
+        for ranks in places:
+            process = self.hanse("run", job, f"--run.out={self.path(f'fails-{ranks}')}",
+                                 "--run.overwrite=true", ranks=ranks, expect=None)
+            self.assert_one_error(process, status, *parts)
+
+    def module(self, norm_mean=0.0):
+        """Two features, batch norm and a layer, and its file."""
+        network = torch.nn.Sequential(collections.OrderedDict(
+            bn1=torch.nn.BatchNorm1d(2), fc=torch.nn.Linear(2, 2)))
+        network.bn1.running_mean[1] = norm_mean
+        return self.script(network)
+
+    def script(self, network):
+        path = self.path("network.pt")
+        with TORCH:
+            torch.jit.script(network).save(path)
+        return {"model.kind": "torchscript", "model.path": path}
+
+    def incomes(self):
+        rows = "".join(f"{20000 + 700 * i},{20 + i % 50},s{i % 4},{i % 3 % 2}\n" for i in range(120))
+        return {"data.kind": "csv", "data.client-column": "site", "federation.clients": None,
+                "federation.samples": None,
+                "data.path": self.write("incomes.csv", "income,age,site,label\n" + rows)}
+
+    def test_buffers_of_features_that_are_not_scaled(self):
+        self.check_error("bn1.running_var moves by ", "the sum takes ", "client 's", "round 1",
+                  "its features reach 1.0", "data.standardize", "group norm",
+                  **self.module(), **self.incomes())
+        self.train(self.job({**self.module(), **self.incomes(), "data.standardize": "all",
+                             "sampler.per-round": 4}), "scaled")
+
+    def test_features_that_are_not_scaled(self):
+        self.check_error("the update of a client is not finite or above", "client.lr", "data.standardize",
+                  "its features reach", places=(None,), **self.incomes(), **{"client.lr": 1e4})
+
+    def test_models_that_are_not_finite_at_the_start(self):
+        self.check_error("not finite before the first round", "bn1.running_mean has 1 value of 2",
+                  "the first nan", "network.pt", status=2, **self.module(math.nan),
+                  **self.incomes(), **{"data.standardize": "all"})
+
+    def test_models_without_a_loss(self):
+        """Finite parameters, and outputs that are none: no step of a client is to blame."""
+        network = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        with torch.no_grad():
+            network[0].weight.fill_(3e38)
+        process = self.hanse("run", self.job({
+            "sampler.per-round": 4, **self.incomes(), **self.script(network)}),
+            f"--run.out={self.path('run')}", expect=None)
+        self.assert_one_error(process, 1, "the model that a client has received has a loss of nan",
+                              "before it trains", "round 1")
+        self.assertNotIn("client.lr", process.errors()[0])
+
+    def test_steps_of_the_server(self):
+        self.check_error("the model that a client has received is not finite", "round 2", "server.lr",
+                  **{"server.lr": 1e38, "server.optimizer": "sgd", "client.lr": 100})
 
     def test_cross_entropy(self):
         self.check({"client.lr": 1e38}, "round 1")

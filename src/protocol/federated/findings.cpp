@@ -4,13 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "federated/divergence.hpp"
 #include "federated/round_plan.hpp"
 
 namespace hanse {
-
-TrainingError diverged(const std::string& what, int64_t client, int64_t round) {
-  return {what, client, round, "a smaller client.lr or client.clip may help"};
-}
 
 double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
                             double squared) {

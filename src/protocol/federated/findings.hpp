@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "federated/round_context.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/sums/update_sum.hpp"
 
@@ -40,9 +39,6 @@ class Findings {
  private:
   std::vector<double> table_;
 };
-
-// A client in training whose loss or update is no finite number.
-TrainingError diverged(const std::string& what, int64_t client, int64_t round);
 
 // The squared norm of what a client would report. Throws TrainingError unless all is finite.
 double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,

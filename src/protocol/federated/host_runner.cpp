@@ -7,6 +7,7 @@
 
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
+#include "federated/divergence.hpp"
 #include "federated/host_sink.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/error.hpp"
@@ -130,7 +131,17 @@ class HostRunner final : public ClientRunner {
     one.seconds = settings_.clock() - start_s;
     one.state = state.last(sink_state());
     one.in_range = sink_->second_row().fold(mine.importance).in_range;
+    check_buffers(round, mine, one.is_update);
     sink_->take(one, note);
+  }
+
+  // Where the rule has weighed the update already.
+  void check_buffers(const RoundContext& round, const Assignment& mine, bool is_update) {
+    const ParameterLayout& layout = parts_.model.layout();
+    if (layout.n_trainable() == layout.n_params() || parts_.rule.after_training()) return;
+    const bool is_exact = reduction_of(settings_) == Reduction::kExact;
+    hanse::check_buffers(round, mine.client, mine.coefficient, layout, row(), is_update,
+                         is_exact ? sink_->limit() : INFINITY);
   }
 
   double squared_step(const RoundContext& round, int64_t client) {

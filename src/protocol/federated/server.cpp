@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "federated/divergence.hpp"
 #include "hanse/client/fednova.hpp"
 #include "hanse/protocol/update_stage.hpp"
 

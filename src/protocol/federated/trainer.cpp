@@ -5,6 +5,7 @@
 
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
+#include "federated/divergence.hpp"
 #include "federated/measure.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
@@ -173,6 +174,7 @@ void FederatedTrainer::weigh(const Findings& findings) {
 
 // What all ranks found, on rank 0.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
+  failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
   account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
   findings.rank(Findings::kTrainSeconds) = account_->training_s;
   findings.rank(Findings::kWaitSeconds) = account_->wait_s;

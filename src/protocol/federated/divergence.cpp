@@ -1,0 +1,98 @@
+#include "federated/divergence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "federated/client_runner.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/model/finite.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr float kLargeFeature = 100;
+
+// In absolute value, of a client's training samples.
+float largest_feature(const Federation& federation, int64_t client) {
+  float largest = 0;
+  std::vector<float> values(to_index(federation.sample_values()));
+  const SampleRange samples = federation.train(client);
+  for (int64_t sample = samples.begin; sample < samples.end; ++sample) {
+    federation.copy({sample, sample + 1}, values.data());
+    for (const float value : values) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+TrainingError explained(const Divergence& error, const Federation& federation, const Model& model,
+                        const RoundContext& round, ClientRunner& runner) {
+  const int64_t client = error.client();
+  const std::string wrong = not_finite(model.layout(), round.model);
+  if (!wrong.empty()) {
+    return {"the model that a client has received is not finite: " + wrong, client, round.number,
+            "a smaller server.lr may help"};
+  }
+  const double loss = runner.evaluator(round.model).range(federation.train(client)).loss;
+  if (!std::isfinite(loss)) {
+    return {fmt::format("the model that a client has received has a loss of {} on its samples, "
+                        "before it trains",
+                        number_text(loss)),
+            client, round.number,
+            round.number == 1 ? "look at the samples' values, and at the model's outputs for them"
+                              : "a smaller client.lr or server.lr may help"};
+  }
+  if (model.vocabulary() > 0) return error;
+  const float largest = largest_feature(federation, client);
+  if (!(largest > kLargeFeature)) return error;
+  return error.hinting(fmt::format(
+      "its features reach {:.3g}, and data.standardize scales those of a csv", largest));
+}
+
+}  // namespace
+
+Divergence diverged(const std::string& what, int64_t client, int64_t round) {
+  return {what, client, round, "a smaller client.lr or client.clip may help"};
+}
+
+void check_buffers(const RoundContext& round, int64_t client, double coefficient,
+                   const ParameterLayout& layout, std::span<const float> row, bool is_update,
+                   double limit) {
+  for (const ParameterSlot& slot : layout.slots()) {
+    if (slot.trainable || slot.frozen) continue;
+    for (int64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
+      const auto value = static_cast<double>(row[to_index(i)]);
+      const double moved =
+          is_update ? value : value - static_cast<double>(round.model[to_index(i)]);
+      if (std::abs(coefficient * moved) < limit) continue;  // never of NaN
+      const std::string most =
+          std::isfinite(limit)
+              ? fmt::format(", and the sum takes {:.3g} of it", limit / std::abs(coefficient))
+              : "";
+      throw Divergence(fmt::format("{} moves by {} in a client's training{}", slot.name,
+                                   number_text(moved), most),
+                       client, round.number, "group norm has no such buffers");
+    }
+  }
+}
+
+std::exception_ptr explained(const std::exception_ptr& failure, const Federation& federation,
+                             const Model& model, const RoundContext& round, ClientRunner& runner) {
+  if (!failure) return failure;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Divergence& error) {
+    try {
+      return std::make_exception_ptr(explained(error, federation, model, round, runner));
+    } catch (const std::exception&) {
+      return failure;  // of the evaluation, which was to say more
+    }
+  } catch (...) {
+    return failure;
+  }
+}
+
+}  // namespace hanse
