@@ -1,10 +1,18 @@
 #include "hanse/base/available_memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <latch>
 #include <limits>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "hanse/base/error.hpp"
 
@@ -47,11 +55,98 @@ int64_t group_limit(const std::filesystem::path& root) {
   return kNoLimit;
 }
 
+// A limit of the process, and the line of its status that says what it has of it.
+struct ProcessLimit {
+  int resource;
+  const char* used;
+  const char* name;
+};
+constexpr std::array kProcessLimits = {
+    ProcessLimit{RLIMIT_AS, "VmSize", "the address space (ulimit -v, h_vmem of SGE)"},
+    ProcessLimit{RLIMIT_DATA, "VmData", "its data (ulimit -d)"}};
+
+int64_t bytes_allowed(const ProcessLimit& limit) {
+  rlimit found = {};
+  if (getrlimit(static_cast<__rlimit_resource>(limit.resource), &found) != 0) return kNoLimit;
+  return found.rlim_cur == RLIM_INFINITY ? kNoLimit : static_cast<int64_t>(found.rlim_cur);
+}
+
+// What it leaves for the process.
+int64_t bytes_left(const ProcessLimit& limit, const std::filesystem::path& root) {
+  const int64_t allowed = bytes_allowed(limit);
+  if (allowed == kNoLimit) return kNoLimit;
+  const auto used = bytes_stated(root / "proc/self/status", limit.used);
+  return std::max<int64_t>(0, allowed - used.value_or(0));
+}
+
+// "the address space (ulimit -v, h_vmem of SGE) is limited to 0.2 GB"; empty: nothing is.
+std::string limits_text() {
+  std::string text;
+  for (const ProcessLimit& limit : kProcessLimits) {
+    const int64_t allowed = bytes_allowed(limit);
+    if (allowed == kNoLimit) continue;
+    text += fmt::format("{}{} is limited to {:.3g} GB", text.empty() ? "" : ", ", limit.name,
+                        1e-9 * static_cast<double>(allowed));
+  }
+  return text;
+}
+
+// Threads that wait for each other, so that all are there at once.
+void try_threads(int64_t threads) {
+  std::latch all_tried(1);
+  std::vector<std::thread> started;
+  std::exception_ptr failure;
+  try {
+    for (int64_t i = 0; i < threads; ++i) started.emplace_back([&] { all_tried.wait(); });
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  all_tried.count_down();
+  for (std::thread& one : started) one.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
+void require_threads(int64_t threads, const TriedMemory& memory, const std::string& where) {
+  const auto refuse = [&](const std::string& what, const std::string& limits,
+                          const std::string& hint) {
+    throw InvalidArgument(what + (limits.empty() ? "" : ": " + limits), where, hint);
+  };
+  const auto size = static_cast<std::size_t>(memory.bytes);
+  void* const tried =
+      size == 0 ? nullptr
+                : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (tried == MAP_FAILED) {
+    refuse(fmt::format("there is no room for {:.3g} GB of memory, {}",
+                       1e-9 * static_cast<double>(size), memory.purpose),
+           limits_text(), "raise the limit, or run fewer threads");
+  }
+  std::string failure;
+  try {
+    try_threads(threads);
+  } catch (const std::exception& error) {
+    failure = first_line(error);
+  }
+  if (tried != nullptr) munmap(tried, size);
+  if (failure.empty()) return;
+  refuse(
+      fmt::format("cannot start {} more thread{}: {}", threads, threads == 1 ? "" : "s", failure),
+      limits_text(), "ulimit -u and the control group's pids.max also limit threads");
+}
+
+std::string out_of_memory_text() {
+  const std::string limits = limits_text();
+  return limits.empty() ? "out of memory" : "out of memory: " + limits;
+}
+
 int64_t available_memory(const std::filesystem::path& root) {
-  return std::min(bytes_stated(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
-                  group_limit(root));
+  int64_t lowest = std::min(bytes_stated(root / "proc/meminfo", "MemAvailable").value_or(kNoLimit),
+                            group_limit(root));
+  for (const ProcessLimit& limit : kProcessLimits) {
+    lowest = std::min(lowest, bytes_left(limit, root));
+  }
+  return lowest;
 }
 
 void require_memory(int64_t bytes, const std::string& what, const std::string& where,

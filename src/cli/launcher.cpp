@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/processor.hpp"
@@ -40,6 +41,11 @@ void hold_stop_warnings() {
   sigprocmask(SIG_BLOCK, &warnings, nullptr);
 }
 
+bool has_address_limit() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,7 +56,8 @@ int main(int argc, char** argv) {
   using Main = int (*)(int, char**, double);
   const auto entry = program ? reinterpret_cast<Main>(dlsym(program, "hanse_main")) : nullptr;
   if (!entry) {
-    std::fprintf(stderr, "hanse: error: cannot load the program: %s\n", dlerror());
+    std::fprintf(stderr, "hanse: error: cannot load the program: %s%s\n", dlerror(),
+                 has_address_limit() ? "; hint: raise ulimit -v (h_vmem of SGE)" : "");
     return 1;
   }
   return entry(argc, argv, start_s);

@@ -2,12 +2,14 @@
 
 #include <exception>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <sstream>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/mpirun.hpp"
@@ -75,6 +77,11 @@ void require_one_build(Communicator& comm) {
   require_same(comm, "programs", mine, "every host needs the same build");
 }
 
+std::string text_of(const std::exception& error) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return is_memory ? out_of_memory_text() : error.what();
+}
+
 // Rank 0 reports agreed errors, and every rank finalizes; any other error means that the ranks are
 // out of step, so this rank reports it and ends them all. `misread` is why the command line cannot
 // be read: null when it can.
@@ -85,13 +92,16 @@ ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& mi
   try {
     require_one_build(comm);
     agree(comm, misread);
+    if (comm.size() > 1) {  // each starts a thread that looks for ranks that hang
+      agree_on(comm, [] { require_threads(1, {}, ""); });
+    }
     return execute_together(command, comm, start_s);
   } catch (const AgreedError& error) {
     if (comm.rank() == 0) report_error(error.what());
     return error.exit_status();
   } catch (const std::exception& error) {
-    report_error(comm.size() == 1 ? error.what()
-                                  : fmt::format("{} (rank {})", error.what(), comm.rank()));
+    const std::string what = text_of(error);
+    report_error(comm.size() == 1 ? what : fmt::format("{} (rank {})", what, comm.rank()));
     if (comm.size() == 1) return ExitStatus::kFailed;
     abort_all_ranks(static_cast<int>(ExitStatus::kFailed));
   }
@@ -123,7 +133,7 @@ ExitStatus execute_command(const std::vector<std::string>& arguments, double sta
     report_error(error.what());
     return error.exit_status();
   } catch (const std::exception& error) {
-    report_error(error.what());
+    report_error(text_of(error));
     return ExitStatus::kFailed;
   }
 }

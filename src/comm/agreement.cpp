@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 
@@ -21,7 +22,7 @@ AgreedError describe(const std::exception_ptr& failure) {
   } catch (const AgreedError& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return {"out of memory", ExitStatus::kFailed};
+    return {out_of_memory_text(), ExitStatus::kFailed};
   } catch (const std::exception& error) {
     return {first_line(error), ExitStatus::kFailed};
   }

@@ -6,6 +6,7 @@
 #include <cblas.h>
 #include <malloc.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -27,7 +28,21 @@ void write_product_memory() {
            kColumns);
 }
 
+// OpenBLAS maps so much of each thread's on its first product: BUFFER_SIZE, which is what its
+// builds for several processors have on x86-64 and AArch64.
+constexpr int64_t kProductBytes = int64_t{128} << 20;
+constexpr int64_t kRestBytes = int64_t{16} << 20;  // what else the start takes
+
 }  // namespace
+
+void require_model_threads(int64_t threads) {
+  static int64_t given = 0;  // repeats come here again
+  if (threads <= given) return;
+  // OpenBLAS and LibTorch have threads of their own.
+  const int64_t bytes = (threads - given) * kProductBytes + kRestBytes;
+  require_threads(2 * (threads - 1), {bytes, "which products of matrices take"}, "run.threads");
+  given = threads;
+}
 
 void set_model_threads(int64_t threads) {
   if (threads < 1) throw InvalidArgument("threads must be 1 or more", "run.threads");

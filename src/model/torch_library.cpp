@@ -1,11 +1,16 @@
 #include "hanse/model/torch_library.hpp"
 
 #include <atomic>
+#include <cstdlib>
+#include <exception>
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <fmt/format.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/log.hpp"
 
 namespace hanse {
 
@@ -13,9 +18,23 @@ namespace {
 
 std::atomic<bool> used = false;
 
+constexpr const char* kFile = "hanse-torch.so";
+
+// An exception of a library's first steps comes through dlopen, which ends the process.
+[[noreturn]] void say_and_end() {
+  report_error(fmt::format("LibTorch cannot be loaded: {} ({})", out_of_memory_text(), kFile));
+  std::_Exit(static_cast<int>(ExitStatus::kBadInput));
+}
+
+void* open_library() {
+  const std::terminate_handler before = std::set_terminate(say_and_end);
+  void* const library = dlopen(kFile, RTLD_LAZY | RTLD_GLOBAL);
+  std::set_terminate(before);
+  return library;
+}
+
 const TorchLibrary& load() {
-  constexpr const char* kFile = "hanse-torch.so";
-  void* library = dlopen(kFile, RTLD_LAZY | RTLD_GLOBAL);
+  void* library = open_library();
   using Entry = const TorchLibrary* (*)();
   const auto entry =
       library != nullptr ? reinterpret_cast<Entry>(dlsym(library, "hanse_torch_library")) : nullptr;

@@ -160,6 +160,7 @@ void load_libraries(const Job& job) {
 }
 
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  agree_on(comm, [&] { require_model_threads(job.run.threads); });
   set_model_threads(job.run.threads);
   agree_on(comm, [&] { load_libraries(job); });
   require_same(comm, "kernels", kernel_family(),

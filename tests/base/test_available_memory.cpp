@@ -5,6 +5,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
@@ -69,6 +70,61 @@ TEST(AvailableMemory, WhatDoesNotFitIsRefused) {
   require_memory(1000, "it takes", "here", "");
   expect_error<IoError>([] { require_memory(int64_t{1} << 60, "it takes", "here", "make room"); },
                         {"it takes 1152921504.6 GB of memory, and there are", "here", "make room"});
+}
+
+// A limit of this process that the test takes back.
+class Limit {
+ public:
+  Limit(__rlimit_resource resource, int64_t bytes) : resource_(resource) {
+    getrlimit(resource_, &before_);
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(bytes);
+    EXPECT_EQ(setrlimit(resource_, &now), 0);
+  }
+  ~Limit() { setrlimit(resource_, &before_); }
+
+ private:
+  __rlimit_resource resource_;
+  rlimit before_ = {};
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMapsMuch = true;
+#else
+constexpr bool kMapsMuch = false;
+#endif
+
+TEST(AvailableMemory, LimitsOfTheProcess) {
+  if (kMapsMuch) GTEST_SKIP() << "the sanitizer maps terabytes";
+  constexpr int64_t kMore = int64_t{64} << 20;
+  EXPECT_NO_THROW(require_threads(3, {kMore, "which it takes"}, "here"));
+  const auto used = bytes_stated("/proc/self/status", "VmSize");
+  ASSERT_TRUE(used);
+  const Limit limit(RLIMIT_AS, *used + kMore);
+  EXPECT_LE(available_memory(), kMore);
+  EXPECT_GT(available_memory(), kMore / 2);
+  expect_error<InvalidArgument>(
+      [] {
+        require_threads(1, {2 * kMore, "which it takes"}, "run.threads");
+      },
+      {"no room for 0.134 GB of memory, which it takes", "ulimit -v", "run.threads", "hint"});
+  expect_error<InvalidArgument>([] { require_threads(1000, {}, ""); },
+                                {"cannot start 1000 more threads", "ulimit -v", "ulimit -u"});
+  EXPECT_NE(out_of_memory_text().find("out of memory: the address space"), std::string::npos);
+}
+
+TEST(AvailableMemory, DataOfTheProcess) {
+  if (kMapsMuch) GTEST_SKIP() << "the sanitizer maps terabytes";
+  constexpr int64_t kMore = int64_t{64} << 20;
+  const auto used = bytes_stated("/proc/self/status", "VmData");
+  ASSERT_TRUE(used);
+  const Limit limit(RLIMIT_DATA, *used + kMore);
+  EXPECT_LE(available_memory(), kMore);
+  expect_error<InvalidArgument>(
+      [] {
+        require_threads(0, {2 * kMore, "which it takes"}, "");
+      },
+      {"no room for 0.134 GB", "ulimit -d"});
 }
 
 }  // namespace

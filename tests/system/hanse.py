@@ -70,7 +70,7 @@ class Process:
     """A started program. Its output goes to files, so that it never waits for a reader."""
 
     def __init__(self, arguments, ranks, folder, mark, file_bytes=None, data_bytes=None,
-                 environment=None, path=None):
+                 address_bytes=None, environment=None, path=None):
         self.mark = mark
         path = path or program()  # of the program
         self.output = os.path.join(folder, ".output-" + uuid.uuid4().hex)
@@ -83,6 +83,8 @@ class Process:
             self.limit(f"-f {file_bytes // 512}")
         if data_bytes is not None:  # of private memory; mapped files do not count
             self.limit(f"-d {int(data_bytes) // 1024}")
+        if address_bytes is not None:
+            self.limit(f"-v {int(address_bytes) // 1024}")
         surroundings = {**os.environ, MARK: mark}
         if "LD_LIBRARY_PATH" in os.environ:  # of a sanitizer
             surroundings["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"].replace(

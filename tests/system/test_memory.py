@@ -56,5 +56,49 @@ class Memory(hanse.Case):
             self.assertLess(many, few + 50 * MB)
 
 
+@hanse.measures_memory
+class LittleRoom(hanse.Case):
+    """Limits of a process, as batch systems set them: it trains, or says what is missing."""
+
+    def check(self, places, says, **changes):
+        job = self.job({"run.rounds": 2, **changes})
+        told = set()
+        calls = [lambda i=i, ranks=ranks, limit=limit: self.hanse(
+            "run", job, f"--run.out={self.path(str(i))}", ranks=ranks, expect=None, **limit)
+            for i, (ranks, limit) in enumerate(places)]
+        for process in hanse.together(calls):
+            self.assertIn(process.status, (0, 1, 2, 127), process.describe())
+            if process.status == 0:
+                told.add("trains")
+            for line in process.errors():
+                told.update(text for text in says if text in line)
+        self.assertEqual(told, {"trains", *says})
+
+    def test_address_space(self):
+        self.check([(None, {"address_bytes": mb * MB}) for mb in (
+            70, 85, 110, 140, 170, *range(200, 240, 4), 600)],
+                   ["there is no room for 0.151 GB", "ulimit -v"])
+
+    def test_address_space_of_ranks(self):
+        self.check([(2, {"address_bytes": mb * MB}) for mb in (
+            250, 300, 350, *range(460, 520, 10), 1500)],
+                   ["there is no room for 0.151 GB", "ulimit -v"])
+
+    def test_data(self):
+        self.check([(None, {"data_bytes": mb * MB}) for mb in (
+            40, 100, *range(134, 160, 4), 600)],
+                   ["there is no room for 0.151 GB", "ulimit -d"])
+
+    def test_address_space_of_libtorch(self):
+        tokens = {"data.shape": "9", "data.tokens": 11, "data.classes": 11}
+        self.check([(None, {"address_bytes": mb * MB}) for mb in (*range(600, 820, 30), 3000)],
+                   ["LibTorch cannot be loaded"], **tokens, **{"model.kind": "transformer"})
+
+    def test_threads(self):
+        self.check([(None, {"address_bytes": mb * MB}) for mb in (
+            400, *range(600, 700, 20), 3000)],
+                   ["there is no room for 0.554 GB", "run.threads"], **{"run.threads": 4})
+
+
 if __name__ == "__main__":
     hanse.main()

@@ -9,8 +9,8 @@
 namespace hanse {
 
 // Bytes that this process can hope for: what the machine has available, or less where a control
-// group (a container, a Slurm job) has a lower limit. Where nothing says, the largest number.
-// `root` holds proc and sys.
+// group (a container, a Slurm job) or the limit of a process (ulimit -v and -d) is lower. Where
+// nothing says, the largest number. `root` holds proc and sys.
 int64_t available_memory(const std::filesystem::path& root = "/");
 
 // Throws IoError when this process cannot hope for so many bytes, which `what` takes ("the samples
@@ -18,6 +18,19 @@ int64_t available_memory(const std::filesystem::path& root = "/");
 // megabytes are not looked at.
 void require_memory(int64_t bytes, const std::string& what, const std::string& where,
                     const std::string& hint);
+
+// Throws InvalidArgument, which names `where`, unless this process can have so many more threads at
+// once, and beside them so much memory ("which products take"): it tries both, and gives them back.
+// For libraries that wait for ever, or end the process, where they do not get them. Cost: no page
+// is written.
+struct TriedMemory {
+  int64_t bytes = 0;
+  std::string purpose = "";
+};
+void require_threads(int64_t threads, const TriedMemory& memory, const std::string& where);
+
+// "out of memory", and which limit of the process there is.
+std::string out_of_memory_text();
 
 // Bytes behind a name in lines "NAME: N kB", as in /proc/meminfo and /proc/self/status; nothing
 // where it is not.

@@ -7,6 +7,10 @@
 
 namespace hanse {
 
+// Throws InvalidArgument unless this process has room for so many threads and what OpenBLAS keeps
+// for each: without it OpenBLAS asks again for ever.
+void require_model_threads(int64_t threads);
+
 // Threads that one operation of the calling thread may use, in LibTorch, oneDNN and OpenBLAS. To be
 // called before the first model is built. Throws InvalidArgument when threads < 1.
 // Also makes the C library keep freed blocks of up to 32 MiB (512 MiB in all): activations of this
