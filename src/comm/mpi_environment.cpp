@@ -1,6 +1,5 @@
 #include "hanse/comm/mpi_environment.hpp"
 
-#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <string>
@@ -62,7 +61,7 @@ std::string MpiEnvironment::library_version() {
 
 // Each would train alone, and all write one folder.
 void require_all_ranks(int known, const Launch& launch) {
-  const int ranks = std::max(launch.ranks, launch.rank + 1);
+  const int ranks = launch.ranks > 0 ? launch.ranks : launch.rank + 1;
   if (known > 1 || ranks < 2) return;
   // Where the launcher tells no number, the first cannot know that there are others.
   const int speaker = launch.ranks > 0 ? 0 : 1;
@@ -79,7 +78,7 @@ void require_all_ranks(int known, const Launch& launch) {
                     "nothing that {} understands",
                     ranks, MpiEnvironment::library_version()),
         "srun",
-        "srun --mpi=pmix or --mpi=pmi2, of those that srun --mpi=list names, or mpirun; "
+        "srun --mpi=pmix, for MPICH srun --mpi=pmi2, or mpirun; "
         "SLURM_STEP_NUM_TASKS=1 in the environment of tasks that train apart");
   }
   throw InvalidArgument(

@@ -114,7 +114,7 @@ class TasksWithoutPmi(BadInput):
             self.assertEqual(len(process.errors()), errors, process.describe())
 
     def test_batch_scripts_shells_and_ranks_train(self):
-        alone = {**self.STEP, "SLURM_STEP_NUM_TASKS": 1}
+        alone = {**self.STEP, "SLURM_PROCID": 3, "SLURM_STEP_NUM_TASKS": 1}  # of several, says so
         batch = {"SLURM_PROCID": 0, "SLURM_NTASKS": 8, "SLURM_TASKS_PER_NODE": 8}
         shell = {**self.STEP, "SLURM_PTY_PORT": 40000}
         for environment, ranks in ((alone, None), (batch, None), (shell, None), (self.STEP, 2)):
