@@ -1,54 +1,136 @@
 """scripts/gpu-trial with a program that pretends, on a machine without a GPU or with: results are
 written stage by stage, and a stage that fails does not stop the others."""
+import argparse
+import importlib.machinery
+import importlib.util
 import json
 import os
+import subprocess
+import time
 import unittest
+from unittest import mock
 
 from support import SCRIPTS, ScriptTest
 
 PROGRAM = """#!/bin/sh
-[ "$1" = --version ] && echo "hanse 0.1.0" && exit
-exit 3
+[ "$1" = --version ] && echo "hanse 0.1.0, NCCL ${NCCL-2.28.9}" && exit
+[ -z "$SEEN" ] || cp "$OUT/trial.json" "$SEEN"
+[ -z "$SLEEP" ] || exec sleep "$SLEEP"
+echo "$@" >>"$LOG"
+for word; do case $word in --run.out=*) out=${word#--run.out=} ;; esac; done
+mkdir -p "$out" && echo '{"model_digest": "00ff", "seconds_per_round_median": 0.5}' >"$out/summary.json"
+exit ${STATUS-3}
+"""
+NCU = '''#!/bin/sh
+echo "==PROF== Connected"
+echo '"Process ID","Kernel Name","Invocations","Metric Name","Metric Unit","Minimum","Maximum","Average"'
+echo '"7","fold, of rows","3","gpu__time_duration.sum","nsecond","1","2","1,500.5"'
+echo '"7","fold, of rows","3","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","1","9","71.5"'
+echo '"7","gemm","9","gpu__time_duration.sum","nsecond","1","2","1,000"'
+echo '"7","gemm","9","sm__throughput.avg.pct_of_peak_sustained_elapsed","%","1","2","88"'
+'''
+# A program of GoogleTest's, of which one test fails and the next ends the program.
+FAILING = """#!/bin/sh
+echo '[ RUN      ] Sum.Adds'
+echo 'sum.cpp:7: Failure'
+echo 'Expected equality'
+echo '[  FAILED  ] Sum.Adds (1 ms)'
+echo '[ RUN      ] Sum.Ends'
+kill -SEGV $$
+"""
+PASSING = """#!/bin/sh
+echo '[ RUN      ] Other.Passes'
+echo '[       OK ] Other.Passes (1 ms)'
+echo '[  PASSED  ] 1 test.'
 """
 HAS_GPU = any(name.startswith("nvidia") and name[6:].isdigit() for name in os.listdir("/dev"))
+has_namespaces = subprocess.run(["unshare", "--map-root-user", "--net", "true"],
+                                capture_output=True).returncode == 0
+
+
+def load():
+    """The script as a module."""
+    loader = importlib.machinery.SourceFileLoader("gpu_trial", str(SCRIPTS / "gpu-trial"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_trial", loader))
+    with mock.patch("sys.dont_write_bytecode", True):
+        loader.exec_module(module)
+    return module
 
 
 class GpuTrialTest(ScriptTest):
     def setUp(self):
         super().setUp()
-        self.program = self.write("build/hanse", PROGRAM)
-        self.program.chmod(0o755)
+        self.program = self.write_program("build/hanse", PROGRAM)
+        self.out = self.folder / "trial"
 
-    def trial(self, *options):
-        return self.script(SCRIPTS / "gpu-trial", f"--program={self.program}",
-                           f"--out={self.folder / 'trial'}", *options)
+    def write_program(self, name, text):
+        path = self.write(name, text)
+        path.chmod(0o755)
+        return path
+
+    def trial(self, *options, launcher=(), **environment):
+        """PATH begins with the folder bin of the test."""
+        found = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                 "LOG": str(self.folder / "log"), "OUT": str(self.out), **environment}
+        return subprocess.run([*launcher, SCRIPTS / "gpu-trial", f"--program={self.program}",
+                               f"--out={self.out}", *options], env=found, text=True, timeout=120,
+                              capture_output=True, stdin=subprocess.DEVNULL)
 
     def results(self):
-        return json.loads((self.folder / "trial" / "trial.json").read_text())
+        return json.loads((self.out / "trial.json").read_text())
+
+    def states(self):
+        return {name: one["state"] for name, one in self.results().items()}
+
+    def with_a_gpu(self, name):
+        """What a stage finds where the machine has one GPU, and the module."""
+        module = load()
+        self.out.mkdir(exist_ok=True)
+        scratch = self.folder / "scratch"
+        scratch.mkdir(exist_ok=True)
+        options = argparse.Namespace(program=self.program, out=self.out, seconds=60,
+                                     seconds_in_all=None, rehearse=False)
+        trial = module.Trial(options, scratch)
+        trial.gpus = 1
+        bin_folder = f"{self.folder / 'bin'}:/usr/bin:/bin"
+        with mock.patch.dict(os.environ, PATH=bin_folder, LOG=str(self.folder / "log")):
+            return module.carry_out(trial, name), module
 
     def test_a_failed_stage_does_not_stop_the_others(self):
-        result = self.trial("--only", "environment", "speed", "tests")
+        result = self.trial("--rehearse", "--only", "environment", "speed", "tests")
         self.assertEqual(result.returncode, 1, result.stderr)
-        states = {name: one["state"] for name, one in self.results().items()}
-        self.assertEqual(states, {"environment": "done", "speed": "failed", "tests": "skipped"})
+        self.assertEqual(self.states(),
+                         {"environment": "done", "speed": "failed", "tests": "skipped"})
+        for bench in ("lr", "mlp", "cifar", "femnist"):  # each alone
+            self.assertIn(f"{bench}, cpu", self.results()["speed"]["found"])
         self.assertIn("status 3", self.results()["speed"]["found"])
-        page = (self.folder / "trial" / "trial.md").read_text()
+        page = (self.out / "trial.md").read_text()
         self.assertIn("| speed | failed |", page)
         self.assertIn("hanse 0.1.0", page)
 
     @unittest.skipIf(HAS_GPU, "a machine with a GPU")
     def test_without_a_gpu_stages_say_so(self):
-        result = self.trial("--only", "digests", "nccl", "faults", "threshold", "profile", "memory")
+        result = self.trial("--only", "smoke", "speed", "digests", "nccl", "faults", "cohorts",
+                            "threshold", "profile", "memory")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual({one["found"] for one in self.results().values()}, {"no GPU"})
 
+    @unittest.skipIf(HAS_GPU, "a machine with a GPU")
+    def test_a_gpu_that_has_no_device_file_is_an_error(self):
+        self.write_program("bin/nvidia-smi", "#!/bin/sh\necho 'GPU 0: NVIDIA H100 (UUID: GPU-7)'\n")
+        result = self.trial()
+        self.assertEqual(result.returncode, 2)
+        for words in ("nvidia-smi lists GPU 0: NVIDIA H100", "/dev has no nvidia0", "hint"):
+            self.assertIn(words, result.stderr)
+        self.assertFalse(self.out.exists())
+        self.assertEqual(self.trial("--rehearse", "--only", "environment").returncode, 0)
+
     def test_a_rehearsal_takes_the_cpu(self):
-        self.trial("--rehearse", "--only", "digests", "profile")
-        self.assertIn("device = cpu", (self.folder / "trial" / "linear.cfg").read_text())
-        states = {name: one["state"] for name, one in self.results().items()}
-        self.assertEqual(states["digests"], "failed")  # the program only pretends
+        self.trial("--rehearse", "--only", "digests", "profile", STATUS="0")
+        self.assertEqual(self.states()["digests"], "failed")  # no mpirun is there
+        self.assertNotIn("cuda", (self.folder / "log").read_text())
         if not HAS_GPU:
-            self.assertEqual(states["profile"], "skipped")
+            self.assertEqual(self.states()["profile"], "skipped")
 
     def test_what_is_done_is_left_out(self):
         self.trial("--only", "environment")
@@ -61,6 +143,116 @@ class GpuTrialTest(ScriptTest):
         result = self.trial()
         self.assertEqual(result.returncode, 2)
         self.assertIn("scripts/test-cuda builds it", result.stderr)
+
+    def test_results_are_there_after_each_stage_and_nothing_else(self):
+        seen = self.folder / "seen.json"
+        self.trial("--rehearse", "--only", "environment", "smoke", SEEN=str(seen))
+        self.assertEqual(list(json.loads(seen.read_text())), ["environment"])
+        self.assertEqual(sorted(os.listdir(self.out)), ["failures.log", "trial.json", "trial.md"])
+
+    def test_stages_end_within_their_time_and_that_of_all(self):
+        start = time.monotonic()
+        result = self.trial("--rehearse", "--seconds=2", "--seconds-in-all=11", "--only", "threshold",
+                            "digests", "faults", SLEEP="60")
+        self.assertLess(time.monotonic() - start, 11)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(self.states(),
+                         {"threshold": "failed", "digests": "skipped", "faults": "skipped"})
+        self.assertIn("longer than the stage may take", self.results()["threshold"]["found"])
+        self.assertEqual(self.results()["digests"]["found"], "no time is left")
+
+    def test_all_tests_run_and_what_fails_is_named(self):
+        self.write_program("build/tests/model/test_device_sum", FAILING)
+        self.write_program("build/tests/client/test_cohort", PASSING)
+        self.write_program("build/tests/protocol/test_cohort_rounds", PASSING)
+        self.trial("--rehearse", "--only", "tests")
+        one = self.results()["tests"]
+        self.assertEqual(one["state"], "failed")
+        self.assertIn("test_device_sum: Sum.Adds, Sum.Ends", one["found"])
+        self.assertNotIn("test_cohort", one["found"])
+        failing = one["measured"]["test_device_sum"]
+        self.assertEqual(failing["ends"], "ended by SIGSEGV")
+        self.assertIn("Expected equality", failing["first words"][0])
+        for name in ("test_cohort", "test_cohort_rounds"):
+            self.assertEqual(one["measured"][name]["tests"], "1")
+        self.assertIn("sum.cpp:7", (self.out / "failures.log").read_text())
+
+    def test_memory_comes_next_where_nothing_runs(self):
+        self.trial("--rehearse", "--only", "smoke", "digests", "memory")
+        self.assertEqual(list(self.results()), ["smoke", "memory", "digests"])
+        self.assertIn("mlp, graphs auto", self.results()["smoke"]["found"])
+
+    def test_smoke_compares_the_bits(self):
+        self.trial("--rehearse", "--only", "smoke", STATUS="0")
+        self.assertEqual(self.states(), {"smoke": "done"})
+        self.assertEqual((self.folder / "log").read_text().count("--run.device-graphs=off"), 2)
+
+    def test_kernels_by_ncu(self):
+        self.write_program("bin/ncu", NCU)
+        result, module = self.with_a_gpu("profile")
+        self.assertEqual(result["state"], "done", result)
+        fold = {"kernel": "fold, of rows", "calls": 3, "time": 1500.5, "unit": "nsecond",
+                "memory %": 71.5}
+        gemm = {"kernel": "gemm", "calls": 9, "time": 1000.0, "unit": "nsecond",
+                "processors %": 88.0}
+        self.assertEqual(result["found"]["cifar"], [gemm, fold])  # by calls times time
+        page = module.page({"profile": result})
+        self.assertIn("| kernel | calls | time | unit | processors % | memory % |", page)
+        self.assertIn("| gemm | 9 | 1000.0 | nsecond | 88.0 |  |", page)
+
+    def test_no_ncu_and_one_that_is_refused(self):
+        self.assertEqual(self.with_a_gpu("profile")[0]["found"], "no ncu")
+        self.write_program("bin/ncu", "#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM'\nexit 1\n")
+        result, _ = self.with_a_gpu("profile")
+        self.assertEqual(result["state"], "failed")
+        self.assertIn("ERR_NVGPUCTRPERM", result["found"])
+
+    def test_memory_is_checked_without_the_cache(self):
+        for name in ("model/test_device_sum", "protocol/test_device_server", "client/test_cohort"):
+            self.write_program(f"build/tests/{name}", PASSING)
+        self.write_program("bin/compute-sanitizer", "#!/bin/sh\n"
+                           'echo "$PYTORCH_NO_CUDA_MEMORY_CACHING $*" >>"$LOG"\n"$2"\n'
+                           "echo '========= ERROR SUMMARY: '${ERRORS-0}' errors'\n")
+        result, _ = self.with_a_gpu("memory")
+        self.assertEqual(result["state"], "done", result)
+        calls = (self.folder / "log").read_text().splitlines()
+        self.assertEqual(len(calls), 3)
+        for call, name in zip(calls, ("test_device_sum", "test_device_server", "test_cohort")):
+            self.assertRegex(call, f"^1 --error-exitcode=9 .*/{name} --gtest_filter=")
+        self.assertIn("EmptyPlacesRest", calls[2])
+        with mock.patch.dict(os.environ, ERRORS="2"):
+            result, _ = self.with_a_gpu("memory")
+        self.assertEqual(result["state"], "failed")
+        self.assertIn("test_cohort: ========= ERROR SUMMARY: 2 errors", result["found"])
+
+    def test_two_ranks_share_a_gpu_where_nccl_allows_it(self):
+        self.write_program("build/lib/mpirun", '#!/bin/sh\nshift 2\nexec "$@"\n')
+        for version, tried in (("2.28.9", False), ("2.30.1", True)):
+            with mock.patch.dict(os.environ, NCCL=version, STATUS="0"):
+                result, _ = self.with_a_gpu("nccl")
+            self.assertEqual(result["state"], "done", result)
+            self.assertEqual("2 ranks, one GPU" in result["found"], tried)
+
+    def test_the_program_is_named_where_nvidia_smi_fails(self):
+        self.write_program("bin/nvidia-smi", "#!/bin/sh\necho 'Field \"mig.mode\" is not valid'\nexit 2\n")
+        self.trial("--only", "environment")
+        found = self.results()["environment"]
+        self.assertEqual(found["state"], "done")
+        self.assertEqual(found["found"]["gpus"], ['Field "mig.mode" is not valid'])
+        self.assertIn("hanse 0.1.0", found["found"]["hanse"][0])
+
+    @unittest.skipUnless(has_namespaces, "no namespaces")
+    def test_the_loopback_is_brought_up(self):
+        result = self.trial("--only", "environment",
+                            launcher=("unshare", "--map-root-user", "--net"))
+        self.assertIn("lo: was down, brought up", result.stdout)
+        self.assertEqual(self.results()["environment"]["found"]["lo"], "was down, brought up")
+
+    def test_a_loopback_that_stays_down_is_told(self):
+        module = load()
+        with mock.patch("fcntl.ioctl", side_effect=PermissionError(1, "Operation not permitted")):
+            said = module.raise_loopback()
+        self.assertIn("Operation not permitted; no mpirun will start; hint: as root", said)
 
 
 if __name__ == "__main__":
