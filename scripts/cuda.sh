@@ -2,9 +2,9 @@
 # scripts/setup --cuda: LibTorch with CUDA and NCCL, and CUDA's compiler, in a Python environment.
 # Sourced by setup, test-cuda and pack-gpu-test.
 
-# The version the GPU build is tried with, in .venv-cuda and build-cuda; another one has folders of
-# its own.
-torch_version=${HANSE_TORCH_VERSION:-2.15.0}
+# The version of the machines with GPUs at hand, in .venv-cuda and build-cuda; another one has folders
+# of its own.
+torch_version=${HANSE_TORCH_VERSION:-2.11.0}
 cuda_venv=$root/.venv-cuda${HANSE_TORCH_VERSION:+-$HANSE_TORCH_VERSION}
 cuda_build=build-cuda${HANSE_TORCH_VERSION:+-$HANSE_TORCH_VERSION}
 
@@ -52,13 +52,16 @@ link_cuda_libraries() {
   done
 }
 
+# Of the version asked for, and not of an earlier default.
+has_cuda_torch() { [[ $(cat "$cuda_venv/complete" 2>/dev/null) == "$torch_version" ]]; }
+
 install_cuda_torch() {
   install_missing python3-venv
-  if [[ -e $cuda_venv/complete ]]; then
+  if has_cuda_torch; then
     return
   fi
   say "setup: installing torch and CUDA's compiler into ${cuda_venv#"$root"/} (6 GB)"
-  quietly /usr/bin/python3 -m venv "$cuda_venv"
+  quietly /usr/bin/python3 -m venv --clear "$cuda_venv"
   if ! cuda_pip install --quiet "torch==$torch_version"; then
     [[ -z ${HANSE_TORCH_VERSION-} ]] || die "torch $torch_version cannot be installed"
     say "setup: torch $torch_version is not served; taking the newest"
@@ -66,10 +69,18 @@ install_cuda_torch() {
   fi
   install_cuda_compiler
   link_cuda_libraries
-  touch "$cuda_venv/complete"
+  say "$torch_version" >"$cuda_venv/complete"
 }
 
-# What cmake needs to know, an option a line. 9.0 is the compute capability of an H100 or H200.
+# Compute capabilities that the kernels are compiled for: A100, H100 and H200, B200; of the last one
+# also PTX, from which a driver makes code for later GPUs. CUDA 12 does not know B200 before 12.8.
+cuda_architectures() {
+  local newest='9.0+PTX'
+  ! has_pip_compiler || newest='9.0;10.0+PTX'
+  say "${HANSE_CUDA_ARCHITECTURES:-8.0;$newest}"
+}
+
+# What cmake needs to know, an option a line.
 cuda_options() {
   local packages cuda nvcc
   packages=$(site_packages)
@@ -80,7 +91,7 @@ cuda_options() {
     cuda=${nvcc%/bin/nvcc}
   fi
   say "-DHANSE_CUDA=ON"
-  say "-DTORCH_CUDA_ARCH_LIST=9.0"
+  say "-DTORCH_CUDA_ARCH_LIST=$(cuda_architectures)"
   say "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc"
   say "-DCUDAToolkit_ROOT=$cuda"
   say "-DCMAKE_PREFIX_PATH=$packages/torch;$cuda;$packages/nvidia/nccl"
