@@ -20,4 +20,6 @@ foreach(include ${TORCH_INCLUDE_DIRS})
   endif()
 endforeach()
 target_include_directories(torch_cpp SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(torch_cpp INTERFACE ${TORCH_LIBRARIES})
+# libstdc++ first: libtorch.so of some wheels exports functions of std::filesystem that end a program
+# which takes them for those of libstdc++.
+target_link_libraries(torch_cpp INTERFACE stdc++ ${TORCH_LIBRARIES})
