@@ -1,0 +1,1 @@
+#include "model/device/fake_graph/fake_graph.hpp"
