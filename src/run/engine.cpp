@@ -56,9 +56,12 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
                               torch_library().gpu.cuda_version(), torch_library().version());
     device.sample_bytes = gpu.memory_bytes / (kSampleShare * most);
   });
-  notice(fmt::format("{} clients side by side on {} ({}), sums through {}", job.run.device_cohort,
-                     gpu.name, comm.size() == 1 ? "1 rank" : fmt::format("{} ranks", comm.size()),
-                     uses_nccl(job, device, comm) ? "NCCL" : "the host's memory"));
+  const bool is_alone = comm.size() == 1;
+  notice(fmt::format("{} clients side by side on {} ({}), sums {}", job.run.device_cohort, gpu.name,
+                     is_alone ? "1 rank" : fmt::format("{} ranks", comm.size()),
+                     uses_nccl(job, device, comm) ? "through NCCL"
+                     : is_alone                   ? "stay there"
+                                                  : "through the host's memory"));
   return device;
 }
 

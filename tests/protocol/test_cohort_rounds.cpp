@@ -389,6 +389,22 @@ TEST_F(CohortRounds, TheHostWaitsOnceForACohort) {
   }
 }
 
+// With one rank sum and model stay on the device: only the server's model comes to the host, once.
+TEST_F(CohortRounds, OneRankBringsTheModelAloneToTheHost) {
+  for (const std::string& device : test_devices()) {
+    for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad", "yogi"}) {
+      for (const char* reduction : {"exact", "fast"}) {
+        EXPECT_EQ(downloads_of_round({.cohort = 7,
+                                      .device = device,
+                                      .reduction = reduction,
+                                      .server = {.optimizer = optimizer, .lr = 0.01}}),
+                  2)  // the other is of the cohort: losses, norms and what is out of range
+            << optimizer << ", " << reduction;
+      }
+    }
+  }
+}
+
 // Every rank ends the round, and the one that trained the client names it.
 TEST_F(CohortRounds, ABrokenClientIsNamed) {
   for (const std::string& device : test_devices()) {

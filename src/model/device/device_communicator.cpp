@@ -15,11 +15,13 @@ namespace hanse {
 
 namespace {
 
+// With one rank nothing leaves the device.
 class StagedCommunicator final : public DeviceCommunicator {
  public:
   explicit StagedCommunicator(Communicator& comm) : comm_(comm) {}
 
   void sum(at::Tensor& values, int root) override {
+    if (comm_.size() == 1) return;
     at::Tensor on_host = downloaded(values);
     const auto n = static_cast<std::size_t>(on_host.numel());
     if (on_host.scalar_type() == at::kLong) {
@@ -36,6 +38,10 @@ class StagedCommunicator final : public DeviceCommunicator {
   }
 
   void reduce_scatter(const at::Tensor& values, at::Tensor& part) override {
+    if (comm_.size() == 1) {
+      part.copy_(values);
+      return;
+    }
     const at::Tensor on_host = downloaded(values);
     const bool is_exact = on_host.scalar_type() == at::kLong;
     const at::Tensor parts = is_exact ? exchanged<int64_t>(on_host, part.numel())
@@ -44,9 +50,13 @@ class StagedCommunicator final : public DeviceCommunicator {
   }
 
   void all_gather(const at::Tensor& part, at::Tensor& values) override {
+    if (comm_.size() == 1) {
+      values.copy_(part);
+      return;
+    }
     const int64_t n = part.numel();
     const at::Tensor on_host = at::empty({values.numel()}, at::TensorOptions(at::kFloat));
-    on_host.narrow(0, comm_.rank() * n, n).copy_(part);
+    download(part, on_host.data_ptr<float>() + comm_.rank() * n);
     comm_.allgatherv(floats_of<float>(on_host), std::vector<int64_t>(ranks(), n));
     values.copy_(on_host);
   }
