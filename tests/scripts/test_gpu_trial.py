@@ -39,6 +39,7 @@ echo '[ RUN      ] Sum.Ends'
 kill -SEGV $$
 """
 PASSING = """#!/bin/sh
+touch left-behind
 echo '[ RUN      ] Other.Passes'
 echo '[       OK ] Other.Passes (1 ms)'
 echo '[  PASSED  ] 1 test.'
@@ -62,6 +63,8 @@ class GpuTrialTest(ScriptTest):
         super().setUp()
         self.program = self.write_program("build/hanse", PROGRAM)
         self.out = self.folder / "trial"
+        self.here = self.folder / "here"
+        self.here.mkdir()
 
     def write_program(self, name, text):
         path = self.write(name, text)
@@ -74,6 +77,7 @@ class GpuTrialTest(ScriptTest):
                  "LOG": str(self.folder / "log"), "OUT": str(self.out), **environment}
         return subprocess.run([*launcher, SCRIPTS / "gpu-trial", f"--program={self.program}",
                                f"--out={self.out}", *options], env=found, text=True, timeout=120,
+                              cwd=self.here,
                               capture_output=True, stdin=subprocess.DEVNULL)
 
     def results(self):
@@ -176,6 +180,7 @@ class GpuTrialTest(ScriptTest):
         for name in ("test_cohort", "test_cohort_rounds"):
             self.assertEqual(one["measured"][name]["tests"], "1")
         self.assertIn("sum.cpp:7", (self.out / "failures.log").read_text())
+        self.assertEqual(os.listdir(self.here), [])  # whatever a test leaves behind
 
     def test_memory_comes_next_where_nothing_runs(self):
         self.trial("--rehearse", "--only", "smoke", "digests", "memory")
