@@ -1,9 +1,9 @@
-#include "data/data_line.hpp"
-
 #include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "data/data_line.hpp"
 
 namespace hanse {
 namespace {

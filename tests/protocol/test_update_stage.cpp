@@ -87,12 +87,8 @@ TEST(UpdateStages, AreAppliedOneAfterTheOther) {
   EXPECT_EQ(stages.second_row_width(), 4);
   EXPECT_EQ(stages.update_bytes(10), 40);
   std::vector<float> update{8, -16}, state{0, 0, 3, 0, 0, 7}, row(4);
-  stages.apply({.client = 0,
-                .round = 1,
-                .seed = 1,
-                .update = update,
-                .state = state,
-                .second_row = row});
+  stages.apply(
+      {.client = 0, .round = 1, .seed = 1, .update = update, .state = state, .second_row = row});
   EXPECT_EQ(update, (std::vector<float>{0.25F, -0.5F}));  // 1/2 by 1 + 3, then 1/4
   EXPECT_EQ(state, (std::vector<float>{0, 0, 4, 0, 0, 8}));
   EXPECT_EQ(row, (std::vector<float>{1, 3, 1, 7}));

@@ -37,8 +37,8 @@ class UpdateStage {
   virtual void observe(std::span<const float> /*second_row*/) {}
 };
 
-// A list of stages as one: each changes what the one before it has left. Their blocks and their parts
-// of the second row stand one behind the other, in the list's order.
+// A list of stages as one: each changes what the one before it has left. Their blocks and their
+// parts of the second row stand one behind the other, in the list's order.
 class UpdateStages final : public UpdateStage {
  public:
   // Null ones are left out.
