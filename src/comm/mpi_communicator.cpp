@@ -7,6 +7,7 @@
 
 #include "exchange.hpp"
 #include "hanse/base/clock.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/base/span.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
@@ -62,11 +63,12 @@ class MpiCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void set_timeout(double seconds) override { watchdog_->set_timeout(seconds); }
+  void set_timeout(double seconds, const std::string& way_on) override {
+    watchdog_->set_timeout(seconds, way_on);
+  }
   void enter_phase(const char* phase, int64_t round) override {
     watchdog_->enter_phase(phase, round);
   }
-  void set_way_on(const std::string& hint) override { watchdog_->set_way_on(hint); }
 
   void barrier() override {
     if (size_ == 1) return;

@@ -56,13 +56,18 @@ Watchdog::Watchdog(MPI_Comm comm) {
 }
 
 Watchdog::~Watchdog() {
-  set_timeout(0);
+  set_timeout(0, "");
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (!finalized) MPI_Comm_free(&comm_);
 }
 
-void Watchdog::set_timeout(double seconds) {
+void Watchdog::set_timeout(double seconds, const std::string& way_on) {
+  {
+    const std::lock_guard lock(way_on_mutex_);
+    way_on_ = way_on;
+  }
+  if (thread_.joinable() && seconds == timeout_s_) return;
   thread_ = {};  // the one before has ended
   timeout_s_ = seconds;
   waited_s_ = 0;
@@ -78,11 +83,6 @@ void Watchdog::set_timeout(double seconds) {
 void Watchdog::enter_phase(const char* phase, int64_t round) {
   phase_ = phase;
   round_ = round;
-}
-
-void Watchdog::set_way_on(const std::string& hint) {
-  const std::lock_guard lock(way_on_mutex_);
-  way_on_ = hint;
 }
 
 std::string Watchdog::hint() const {

@@ -29,12 +29,11 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   // Time that a rank waits in one operation before it asks; 0: forever. It is counted while this
-  // process runs: not while a job is suspended, and not by the wall clock.
-  void set_timeout(double seconds);
+  // process runs: not while a job is suspended, and not by the wall clock. `way_on`: how one goes
+  // on after the end of the run, for the hint of its message.
+  void set_timeout(double seconds, const std::string& way_on);
   // What the ranks do from now on. `phase` must be a literal.
   void enter_phase(const char* phase, int64_t round);
-  // How one goes on after the end of the run, for the hint of its message.
-  void set_way_on(const std::string& hint);
 
   // One for the time of each operation.
   class Waiting {

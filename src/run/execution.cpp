@@ -17,7 +17,6 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
-#include "hanse/model/finite.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
@@ -32,13 +31,12 @@
 #include "run_failure.hpp"
 #include "simulation.hpp"
 #include "timeline.hpp"
+#include "warm_start.hpp"
 #include "watch.hpp"
 
 namespace hanse {
 
 namespace {
-
-constexpr const char* kCommon = "common ";  // test set, in the line of progress
 
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
@@ -135,7 +133,7 @@ class Execution {
   void note_checkpoint(const std::string& folder, int64_t round) {
     way_on_ = repeats_.empty() ? way_on_text(folder, round)
                                : fmt::format("`hanse resume {}` goes on", shell_word(repeats_));
-    comm_.set_way_on(way_on_);
+    comm_.set_timeout(job_.comm.timeout_seconds, way_on_);
   }
   bool due(int64_t every) const {
     return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
@@ -149,7 +147,7 @@ class Execution {
     }
     agree_on(comm_, [&] {
       if (!is_server()) return;
-      require_finite_model();
+      require_finite_start(job_, protocol(), resume_ ? resume_->file : "");
       const std::string text = job_text(job_);
       const auto columns = protocol().round_columns();
       directory_ = std::make_unique<RunDirectory>(
@@ -168,17 +166,6 @@ class Execution {
           parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
     });
     note_checkpoint(resume_ ? resume_->folder : job_.run.out, resume_ ? completed() : -1);
-  }
-
-  // Rank 0: a module from a file may hold anything.
-  void require_finite_model() {
-    const std::string wrong = not_finite(protocol().model_layout(), protocol().model_row());
-    if (wrong.empty()) return;
-    const std::string file = job_.model.path.empty() ? job_.model.start : job_.model.path;
-    throw InvalidArgument("the model is not finite before the first round: " + wrong,
-                          resume_        ? resume_->file
-                          : file.empty() ? "model.kind = " + job_.model.kind
-                                         : file);
   }
 
   void greet() const {
@@ -214,18 +201,10 @@ class Execution {
     const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
     if (stops || due(job_.checkpoint.every)) checkpoint(stops);
     if (!is_server()) return;
-    ProgressStatus status{.round = completed(),
-                          .rounds = job_.run.rounds,
-                          .loss = record.loss,
-                          .evaluated = last_.round,
-                          .samples = last_.clients_on.split() == "train" ? "training " : ""};
-    for (const auto& [name, value] : last_.metrics) {
-      if (name == "accuracy_mean" && status.samples != kCommon) status.accuracy = value;
-      if (name == "common_accuracy") {  // what a job with a common test set asks for
-        status.accuracy = value;
-        status.samples = kCommon;
-      }
-    }
+    ProgressStatus status = last_.progress();
+    status.round = completed();
+    status.rounds = job_.run.rounds;
+    status.loss = record.loss;
     if (monotonic_seconds() - flushed_s_ > 1) {
       directory_->flush();
       flushed_s_ = monotonic_seconds();

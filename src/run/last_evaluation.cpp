@@ -31,6 +31,20 @@ void add_own_metrics(const Metrics& own, Metrics& metrics) {
 
 }  // namespace
 
+ProgressStatus LastEvaluation::progress() const {
+  ProgressStatus status{.evaluated = round,
+                        .samples = clients_on.split() == "train" ? "training " : ""};
+  for (const auto& [name, value] : metrics) {
+    if (name == "accuracy_mean") status.accuracy = value;
+  }
+  for (const auto& [name, value] : metrics) {
+    if (name != "common_accuracy") continue;
+    status.accuracy = value;
+    status.samples = "common ";
+  }
+  return status;
+}
+
 void LastEvaluation::take(std::vector<ClientEvaluation> found, const Job& job,
                           const Federation& federation, Protocol& protocol,
                           RunDirectory& directory) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "hanse/base/progress.hpp"
 #include "hanse/plugin/rules.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/run/evaluated_on.hpp"
@@ -25,6 +26,9 @@ struct LastEvaluation {
   // The samples behind them; behind validation_*, where there are both.
   EvaluatedOn clients_on, held_out_on, validation_on;
   int64_t round = -1;
+
+  // What the line of progress says of it: the accuracy on the common test set, where there is one.
+  ProgressStatus progress() const;
 
   OwnMetric own_metric;                  // null: none
   std::optional<ClientHistory> history;  // nothing: not kept

@@ -11,8 +11,10 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/model/finite.hpp"
 #include "hanse/model/torch_library.hpp"
+#include "hanse/protocol/protocol.hpp"
 #include "hanse/store/model_file.hpp"
 
 namespace hanse {
@@ -83,6 +85,16 @@ WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout)
   const std::size_t taken = parts.size();
   return {std::move(parts),
           fmt::format("model.start: {} of {} tensors are taken; not {}", taken, all, names)};
+}
+
+void require_finite_start(const Job& job, const Protocol& protocol, const std::string& checkpoint) {
+  const std::string wrong = not_finite(protocol.model_layout(), protocol.model_row());
+  if (wrong.empty()) return;
+  const std::string file = job.model.path.empty() ? job.model.start : job.model.path;
+  throw InvalidArgument("the model is not finite before the first round: " + wrong,
+                        !checkpoint.empty() ? checkpoint
+                        : file.empty()      ? "model.kind = " + job.model.kind
+                                            : file);
 }
 
 }  // namespace hanse

@@ -8,6 +8,9 @@
 
 namespace hanse {
 
+class Protocol;
+struct Job;
+
 // What a file says of a model.
 struct WarmStart {
   std::vector<Model::StartPart> parts;
@@ -19,5 +22,9 @@ struct WarmStart {
 // Throws InvalidArgument: no such file, no model in it, or tensors that differ from the model's in
 // name or shape; with options.start_partial only when none is left.
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout);
+
+// Throws InvalidArgument that names tensor and file unless the model before the first round, or
+// that of a checkpoint, is finite: a module or a network's file may hold anything.
+void require_finite_start(const Job& job, const Protocol& protocol, const std::string& checkpoint);
 
 }  // namespace hanse

@@ -11,8 +11,8 @@ int main(int argc, char** argv) {
   const auto comm = hanse::make_mpi_communicator();
   const bool blocked = argc > 1 && std::string_view(argv[1]) == "--blocked";
   comm->set_timeout(1);
+  comm->set_timeout(1, "`hanse resume run` goes on after round 6");
   comm->enter_phase("exchange", 7);
-  comm->set_way_on("`hanse resume run` goes on after round 6");
   const auto sleep = [] { std::this_thread::sleep_for(std::chrono::seconds(60)); };
   if (comm->rank() == 1) sleep();
   comm->wait_until([&] {

@@ -145,12 +145,11 @@ class Communicator {
   virtual std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count);
 
   // Seconds that a rank waits in one operation before it looks for the rank that is missing, names
-  // it with the phase, and ends all; 0: forever. Not collective. Over MPI only.
-  virtual void set_timeout(double /*seconds*/) {}
+  // it with the phase, says `way_on` ("hanse resume RUN goes on after round 20"), and ends all; 0:
+  // forever. Not collective. Over MPI only.
+  virtual void set_timeout(double /*seconds*/, const std::string& /*way_on*/ = "") {}
   // What this rank does from now on, for that message. `phase` must be a literal; cheap.
   virtual void enter_phase(const char* /*phase*/, int64_t /*round*/) {}
-  // How one goes on after such an end, for that message: "hanse resume RUN goes on after round 20".
-  virtual void set_way_on(const std::string& /*hint*/) {}
 
   // Polls until done(), as a rank waits in an operation: for what another library does over the
   // same ranks. Its time counts; the timeout holds, also where done() itself does not return. Not

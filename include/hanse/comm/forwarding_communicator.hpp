@@ -23,9 +23,10 @@ class ForwardingCommunicator : public Communicator {
   std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count) override {
     return inner_.allocate_row(type, count);
   }
-  void set_timeout(double seconds) override { inner_.set_timeout(seconds); }
+  void set_timeout(double seconds, const std::string& way_on) override {
+    inner_.set_timeout(seconds, way_on);
+  }
   void enter_phase(const char* phase, int64_t round) override { inner_.enter_phase(phase, round); }
-  void set_way_on(const std::string& hint) override { inner_.set_way_on(hint); }
 
  protected:
   Communicator& inner() { return inner_; }

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "federated/findings.hpp"
 #include "federated/round_context.hpp"
 #include "federated/update_sink.hpp"
 #include "hanse/client/evaluator.hpp"
@@ -16,6 +15,8 @@
 #include "hanse/protocol/engines.hpp"
 
 namespace hanse {
+
+class Findings;
 
 // How participants may be spread over ranks that have such a runner.
 struct ScheduleTraits {

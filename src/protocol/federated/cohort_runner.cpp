@@ -6,6 +6,7 @@
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
 #include "federated/cohort_sink.hpp"
+#include "federated/findings.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/client/cohort_update.hpp"
 
@@ -135,7 +136,7 @@ class CohortRunner final : public ClientRunner {
                 second_row.row().begin());
       const FoldResult second = second_row.fold(entries[i].importance);
       taken[i].in_range = taken[i].in_range && second.in_range;
-      note_training(round, begin + i, outcomes[i], taken[i], seconds,
+      note_training(round, entries[i].client, begin + i, outcomes[i], taken[i], seconds,
                     UpdateSum::limit(settings_.max_participants), findings);
     }
   }

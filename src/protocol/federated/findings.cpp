@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "federated/divergence.hpp"
-#include "federated/round_plan.hpp"
 
 namespace hanse {
 
@@ -17,13 +16,14 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
                  client, round.number);
 }
 
-void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
-                   const FoldResult& folded, double seconds, double limit, Findings& findings) {
+void note_training(const RoundContext& round, int64_t client, std::size_t entry,
+                   const ClientOutcome& outcome, const FoldResult& folded, double seconds,
+                   double limit, Findings& findings) {
   if (!folded.in_range || !std::isfinite(outcome.loss + outcome.rate)) {
     throw diverged(
         fmt::format("the update of a client is not finite or above {:.3g} (its loss is {})", limit,
                     number_text(outcome.loss)),
-        round.plan.entries()[entry].client, round.number);
+        client, round.number);
   }
   findings.of(entry, Findings::kLoss) = outcome.loss;
   findings.of(entry, Findings::kSquaredNorm) = folded.squared_norm;

@@ -45,7 +45,8 @@ double checked_squared_step(const RoundContext& round, int64_t client, const Cli
 
 // Enters a participant's training into `findings`. Throws TrainingError unless its update, which is
 // in range below `limit`, can enter the sum.
-void note_training(const RoundContext& round, std::size_t entry, const ClientOutcome& outcome,
-                   const FoldResult& folded, double seconds, double limit, Findings& findings);
+void note_training(const RoundContext& round, int64_t client, std::size_t entry,
+                   const ClientOutcome& outcome, const FoldResult& folded, double seconds,
+                   double limit, Findings& findings);
 
 }  // namespace hanse

@@ -8,6 +8,7 @@
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
 #include "federated/divergence.hpp"
+#include "federated/findings.hpp"
 #include "federated/host_sink.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/error.hpp"
@@ -90,8 +91,8 @@ class HostRunner final : public ClientRunner {
     sink_->start(round.model);
     sink_->second_row().forget_row();
     const TakenNote note = [&](const TrainedClient& one, const FoldResult& folded, double seconds) {
-      note_training(round, one.entry, one.outcome, folded, one.seconds + seconds, sink_->limit(),
-                    findings);
+      note_training(round, round.plan.entries()[one.entry].client, one.entry, one.outcome, folded,
+                    one.seconds + seconds, sink_->limit(), findings);
     };
     Deadline deadline(settings_.round_seconds);
     round.plan.for_mine([&](std::size_t entry) {
