@@ -202,14 +202,14 @@ void number_values(const std::vector<T>& values, std::vector<Number>& numbers,
 }
 
 // What NumPy and pandas make of a missing value where they make texts of an array.
-constexpr std::array<std::string_view, 3> kMissing = {"nan", "NaT", "<NA>"};
+constexpr std::array<std::string_view, 3> kMissingTexts = {"nan", "NaT", "<NA>"};
 
 // Texts among labels or clients, each with a name.
 std::vector<std::string> named_texts(NpyArray& array) {
   std::vector<std::string> texts = array.texts();
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const auto missing = std::ranges::find(kMissing, texts[i]);
-    if (!texts[i].empty() && missing == kMissing.end()) continue;
+    const auto missing = std::ranges::find(kMissingTexts, texts[i]);
+    if (!texts[i].empty() && missing == kMissingTexts.end()) continue;
     array.refuse(fmt::format("{} is {}: it is missing", array.element(static_cast<int64_t>(i)),
                              texts[i].empty() ? "an empty text" : "the text " + texts[i]),
                  fmt::format("fill it in, or leave such samples out of every array: keep = {} != "
