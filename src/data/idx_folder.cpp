@@ -164,7 +164,8 @@ IdxFolder list_idx(const std::string& folder) {
     if (parsed) sets[parsed->set][parsed->role].push_back(name);
   }
   if (sets.size() > 1) throw several_sets(sets, folder);
-  const auto& [set, files] = sets.empty() ? std::pair<const std::string, Files>() : *sets.begin();
+  const std::string set = sets.empty() ? "" : sets.begin()->first;
+  Files& files = sets[set];
   const auto path = [&](Role role) { return path_of({set, role}, files, folder, names); };
   IdxFolder found{.train = {path(kTrainImages), path(kTrainLabels)}};
   if (!files[kTestImages].empty() || !files[kTestLabels].empty()) {

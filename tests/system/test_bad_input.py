@@ -378,15 +378,15 @@ class BadFiles(BadInput):
         clients = {"data.kind": "csv", "data.path": table, "data.client-column": "site",
                    "federation.partition": "by-column", "federation.clients": None,
                    "run.timeline": "true", "sampler.per-round": 1}
-        self.refuse("the name of client 'K\\xF6ln' is no UTF-8", table, "hint: ", "iconv",
+        self.refuse("'K\\xF6ln' is not UTF-8", table, "column 'site'", "hint: ", "iconv",
                     changes=clients)
         refused = self.hanse("convert", self.job(clients), self.path("out.h5"), expect=2)
-        self.assert_one_error(refused, 2, "the name of client 'K\\xF6ln' is no UTF-8", table)
+        self.assert_one_error(refused, 2, "'K\\xF6ln' is not UTF-8", table)
         self.assertFalse(os.path.exists(self.path("out.h5")))
         classes = b"x,y,label\n" + b"".join(b"%d,%d,%s\n" % (i, i % 3, (b"ja", b"n\xe9")[i % 2])
                                             for i in range(16))
         table = self.write("classes.csv", classes)
-        self.refuse("the name of class 'n\\xE9' is no UTF-8", table, "hint: ", "iconv",
+        self.refuse("'n\\xE9' is not UTF-8", table, "column 'label'", "hint: ", "iconv",
                     changes={"data.kind": "csv", "data.path": table, "federation.clients": 2,
                              "sampler.per-round": 1}, places=ALONE)
 

@@ -212,7 +212,8 @@ class BesideTheJob(hanse.Case):
 
     def test_data_that_are_nowhere(self):
         job = self.job({"data.kind": "csv", "data.path": "my/table.csv"})
-        self.assertIn("no such file or folder: my/table.csv (data.path)",
+        where = f"my/table.csv, looked for in {os.path.realpath(self.folder)} (data.path)"
+        self.assertIn("no such file or folder: " + where,
                       self.hanse("run", job, expect=2).stderr())
 
 

@@ -1,5 +1,6 @@
 """Sequence and residual networks, and networks from Python's torch, in the real program."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -14,8 +15,19 @@ import torch
 import hanse
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
-sys.path.append(os.path.join(SCRIPTS, "python", "hanse"))  # the package has this folder's name
-import results  # noqa: E402
+
+
+def package():
+    """The Python package, which has the name of this folder's module."""
+    folder = os.path.join(SCRIPTS, "python", "hanse")
+    spec = importlib.util.spec_from_file_location(
+        "hanse_package", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[spec.name])
+    return sys.modules[spec.name]
+
+
+results = package()
 
 torch.set_num_threads(1)
 TORCH = threading.Lock()  # tests run at once; torch's compiler and its seed know one thread
