@@ -151,10 +151,11 @@ class HostRunner final : public ClientRunner {
     const ClientTask task = host_task(round, client, state);
     const ClientOutcome outcome = compute(task, [&] { return parts_.update.train(task); });
     const bool is_update = transform(round, client, state);
+    const std::span<const float> trained = row();
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
       const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
-      const double moved = static_cast<double>(row()[i]) - origin;
+      const double moved = static_cast<double>(trained[i]) - origin;
       sum += moved * moved;
     }
     return checked_squared_step(round, client, outcome, sum);
@@ -181,13 +182,14 @@ class HostRunner final : public ClientRunner {
   // The stage's work on what train() left in the row. Does it hold the update itself then?
   bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
     if (!parts_.stage) return parts_.update.sends_direction();
+    const std::span<float> update = row();
     for (std::size_t i = 0; !parts_.update.sends_direction() && i < sent_.size; ++i) {
-      row()[i] -= round.model[i];
+      update[i] -= round.model[i];
     }
     parts_.stage->apply({.client = client,
                          .round = round.number,
                          .seed = settings_.seed,
-                         .update = row(),
+                         .update = update,
                          .state = state.subspan(own_state(), stage_state()),
                          .second_row = sink_->second_row().row().subspan(controls())});
     return true;
