@@ -20,6 +20,12 @@ void RandomStream::refill() {
   used_ = 0;
 }
 
+void RandomStream::seek(uint64_t index) {
+  counter_[0] = index / 4;
+  refill();
+  used_ = static_cast<int>(index % 4);
+}
+
 int64_t RandomStream::below(int64_t n) {
   const auto range = static_cast<uint64_t>(n);
   auto product = static_cast<unsigned __int128>(next()) * range;

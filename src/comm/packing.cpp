@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "hanse/base/wrapping.hpp"
+
 namespace hanse {
 
 namespace {
@@ -28,7 +30,7 @@ void add_all(const std::byte* packed, std::span<int64_t> sum) {
   for (std::size_t i = 0; i < sum.size(); ++i) {
     uint64_t value;
     std::memcpy(&value, packed + i * kWidth, kWidest);
-    sum[i] += static_cast<int64_t>(value << kFreeBits) >> kFreeBits;
+    sum[i] = wrapping_sum(sum[i], static_cast<int64_t>(value << kFreeBits) >> kFreeBits);
   }
 }
 

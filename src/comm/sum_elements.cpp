@@ -1,12 +1,14 @@
 #include "hanse/comm/sum_elements.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "hanse/base/processor.hpp"
+#include "hanse/base/wrapping.hpp"
 
 namespace hanse {
 
@@ -15,7 +17,13 @@ namespace {
 template <class T>
 inline __attribute__((always_inline)) void add_loop(const T* __restrict row, int64_t count,
                                                     T* __restrict sum) {
-  for (int64_t i = 0; i < count; ++i) sum[i] += row[i];
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<T, int64_t>) {
+      sum[i] = wrapping_sum(sum[i], row[i]);
+    } else {
+      sum[i] += row[i];
+    }
+  }
 }
 
 inline __attribute__((always_inline)) void take_loop(const int64_t* __restrict sum, int64_t count,

@@ -7,6 +7,7 @@
 #endif
 
 #include "hanse/base/processor.hpp"
+#include "hanse/base/wrapping.hpp"
 #include "hanse/sums/fold_entry.hpp"
 
 namespace hanse {
@@ -24,7 +25,7 @@ void fold_from(std::size_t begin, std::span<const FoldRow> rows, const float* th
       const ExactEntry entry = exact_entry(row.values[i], origin, row.scale, target.limit);
       found.squared[i % FoldSums::kLanes] += entry.delta * entry.delta;
       found.in_range = found.in_range && entry.fits;
-      target.fixed[i] += entry.addend;
+      target.fixed[i] = wrapping_sum(target.fixed[i], entry.addend);
       if (theta != nullptr) row.values[i] = theta[i];
     }
   }

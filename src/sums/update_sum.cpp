@@ -99,6 +99,23 @@ FoldResult UpdateSum::add(std::span<const float> update, double coefficient, int
   return fold({const_cast<float*>(update.data()), update.size()}, {}, coefficient, begin);
 }
 
+std::span<int64_t> UpdateSum::integers(int64_t begin, int64_t n) {
+  settle();
+  return fixed_.subspan(to_index(begin), to_index(n));
+}
+
+void UpdateSum::add_integers(std::span<const int64_t> addends, int64_t begin) {
+  const auto sum = integers(begin, std::ssize(addends));
+  add_elements(ElementType::kInt64, reinterpret_cast<const std::byte*>(addends.data()),
+               std::ssize(addends), reinterpret_cast<std::byte*>(sum.data()));
+}
+
+void UpdateSum::add(const UpdateSum& other) {
+  if (other.is_fresh_) return;
+  settle();
+  add_elements(type_of(reduction_), other.memory_.get(), size(), memory_.get());
+}
+
 void UpdateSum::scale(double factor) {
   if (is_fresh_) return;
   for (int64_t& value : fixed_) value = std::llround(static_cast<double>(value) * factor);

@@ -91,6 +91,19 @@ TEST(RandomStream, DoesNotDependOnOtherStreams) {
   }
 }
 
+TEST(RandomStream, IsReadAtAnIndex) {
+  RandomStream all(3, Purpose::kData, 4, 5);
+  std::vector<uint64_t> values;
+  for (int i = 0; i < 23; ++i) values.push_back(all.next());
+  RandomStream read(3, Purpose::kData, 4, 5);
+  for (const std::size_t index : {22U, 0U, 4U, 3U, 7U, 8U, 13U}) {
+    read.seek(index);
+    EXPECT_EQ(read.next(), values[index]);
+    if (index + 1 == values.size()) continue;
+    EXPECT_EQ(read.next(), values[index + 1]);  // and on from there
+  }
+}
+
 TEST(RandomStream, UniformHasTheUpper53Bits) {
   RandomStream stream(4, Purpose::kData), twin(4, Purpose::kData);
   double sum = 0;

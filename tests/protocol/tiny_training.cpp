@@ -126,6 +126,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
     if (job.availability) availability = job.availability();
     optimizer = make_server_optimizer(job.server, kParams);
   }
+  if (job.sum_stage) sum_stage = job.sum_stage(comm);
   FederatedTrainer::Settings settings;
   settings.seed = kSeed;
   settings.max_participants = federation.clients();
@@ -136,7 +137,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   settings.clock = job.clock;
   trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
-                              optimizer.get(), availability, nullptr, job.stage},
+                              optimizer.get(), availability, nullptr, job.stage, sum_stage.get()},
       settings);
   trainer->initialize_model();
 }

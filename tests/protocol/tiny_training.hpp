@@ -13,6 +13,7 @@
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/availability.hpp"
+#include "hanse/sums/sum_stage.hpp"
 
 namespace hanse {
 
@@ -90,6 +91,7 @@ struct TinyJob {
   bool apart = false;            // every rank has a host of its own
   int64_t held_out = 0;          // of the eleven clients
   UpdateStage* stage = nullptr;  // of all ranks
+  std::function<std::unique_ptr<SumStage>(Communicator& comm)> sum_stage = {};
   ServerOptions server;
   CommOptions comm;
   double (*clock)() = run_seconds;
@@ -108,6 +110,7 @@ struct TinyTraining {
   Federation federation;
   TinyModel model;
   TinyUpdate update;
+  std::unique_ptr<SumStage> sum_stage;
   std::unique_ptr<ClientSampler> sampler;  // rank 0
   Availability availability;               // rank 0
   std::unique_ptr<Aggregator> aggregator;

@@ -51,6 +51,10 @@ class RandomStream {
     return block_[static_cast<std::size_t>(used_++)];
   }
 
+  // The value that next() is then has that number in the stream, from 0, whatever was drawn before.
+  // Not everything that is drawn takes one value: below() and gamma() take as many as they need.
+  void seek(uint64_t index);
+
   // Uniform in [0, 1), a multiple of 2^-53.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 

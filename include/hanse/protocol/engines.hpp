@@ -21,6 +21,7 @@
 namespace hanse {
 
 class ClientRunner;
+class SumStage;
 class UpdateStage;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // which deletes what is incomplete here
@@ -33,6 +34,8 @@ struct RunnerParts {
   LocalUpdate& update;
   AggregatorNeeds rule;
   UpdateStage* stage = nullptr;  // null: updates are summed as they are. On hosts alone
+  SumStage* sum_stage =
+      nullptr;  // null: the sum is that of the updates. On hosts, exact sums alone
 };
 
 // What ranks keep of each client between rounds for a rule with these needs, behind what the

@@ -68,6 +68,7 @@ class FederatedTrainer final : public Protocol {
     Availability availability = {};  // rank 0
     RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stage`
     UpdateStage* stage = nullptr;    // of the runner; null: updates are summed as they are
+    SumStage* sum_stage = nullptr;   // of the runner; null: the sum is that of the updates
   };
   using Settings = FederatedSettings;
 

@@ -58,6 +58,14 @@ class UpdateSum {
   // Adds coefficient * update, which stays. As fold().
   FoldResult add(std::span<const float> update, double coefficient, int64_t begin = 0);
 
+  // The integers of the exact sum from `begin` on, n of them, to add to or to read, modulo 2^64:
+  // noise and masks may leave the range that addends keep, if what they leave in the end does not.
+  // REQUIRES: Reduction::kExact.
+  std::span<int64_t> integers(int64_t begin, int64_t n);
+  void add_integers(std::span<const int64_t> addends, int64_t begin = 0);
+  // Adds another sum of as many values and the same reduction, which stays.
+  void add(const UpdateSum& other);
+
   // Multiplies this rank's sum. REQUIRES: 0 <= factor <= addends / those folded so far.
   void scale(double factor);
 

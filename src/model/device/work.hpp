@@ -8,6 +8,7 @@
 
 #include "descent_work.hpp"
 #include "hanse/base/both_sides.hpp"
+#include "hanse/base/wrapping.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
 #include "loss_work.hpp"
@@ -46,7 +47,7 @@ struct FoldWork {
         bool fits = true;
         if (exact != nullptr) {
           const ExactEntry entry = exact_entry(value, origin, scales[c], limit);
-          exact_sum += entry.addend;
+          exact_sum = wrapping_sum(exact_sum, entry.addend);
           delta = entry.delta;
           fits = entry.fits;
         } else {
@@ -59,7 +60,7 @@ struct FoldWork {
         misfits[c] += fits ? 0 : 1;
       }
       if (exact != nullptr) {
-        exact[i] += exact_sum;
+        exact[i] = wrapping_sum(exact[i], exact_sum);
       } else {
         fast[i] = fast_sum;
       }

@@ -25,7 +25,7 @@ class FoldSink final : public HostSink {
       : HostSink(parts, settings, second),
         rows_(rows_at_once(parts, second), AlignedFloats(sent_.size)) {}
 
-  void start(std::span<const float> origin) override {
+  void start_from(std::span<const float> origin) override {
     origin_ = origin;
     waits_ = 0;
     starts_ = 1;

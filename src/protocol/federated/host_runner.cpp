@@ -88,7 +88,7 @@ class HostRunner final : public ClientRunner {
   }
 
   void run(const RoundContext& round, Findings& findings) override {
-    sink_->start(round.model);
+    sink_->start(round.number, round.model);
     sink_->second_row().forget_row();
     const TakenNote note = [&](const TrainedClient& one, const FoldResult& folded, double seconds) {
       note_training(round, round.plan.entries()[one.entry].client, one.entry, one.outcome, folded,

@@ -1,6 +1,7 @@
 #include "federated/host_sink.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "hanse/base/clock.hpp"
 
@@ -14,7 +15,18 @@ HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, 
            parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
            reduction_of(settings), parts.comm),
       comm_(parts.comm),
-      overlaps_(step_overlaps(parts.rule, parts.update, settings.server)) {}
+      stage_(parts.sum_stage),
+      overlaps_(!stage_ && step_overlaps(parts.rule, parts.update, settings.server)) {}
+
+void HostSink::start(int64_t round, std::span<const float> origin) {
+  start_from(origin);
+  if (std::exchange(round_, round) != 0) return;  // the sum goes on
+  apply(&SumStage::begin);
+}
+
+void HostSink::apply(void (SumStage::*change)(const SummedEntries&)) {
+  if (stage_) (stage_->*change)({round_, 0, sum_.integers(0, sum_.size())});
+}
 
 void HostSink::set_row(std::span<const float> values) {
   std::copy(values.begin(), values.end(), row().begin());
@@ -29,9 +41,12 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
   }
   {
     const PhaseTimer timer(done.times.reduce_s);
+    apply(&SumStage::on_rank);
     sum_.reduce(comm_, 0);
   }
   const PhaseTimer timer(done.times.step_s);
+  if (comm_.rank() == 0) apply(&SumStage::on_server);
+  round_ = 0;
   if (!step.part) {
     sum_.clear();
     return done;

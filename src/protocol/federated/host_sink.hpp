@@ -11,6 +11,7 @@
 #include "federated/update_sink.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/sums/sum_stage.hpp"
 
 namespace hanse {
 
@@ -34,9 +35,9 @@ class HostSink : public UpdateSink {
   // Collective over parts.comm. `second`: values of the second row.
   HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
 
-  // Begins a run of clients that start from `origin` [P], which must stay until its end: nothing
-  // waits, and row() is `origin`.
-  virtual void start(std::span<const float> origin) = 0;
+  // Begins a run of clients of the round that start from `origin` [P], which must stay until its
+  // end: nothing waits, and row() is `origin`.
+  void start(int64_t round, std::span<const float> origin);
   // [P] where the next client trains; between runs anybody's.
   virtual AlignedFloats& row() = 0;
   // row() is `values` [P], whatever it was.
@@ -51,6 +52,7 @@ class HostSink : public UpdateSink {
   double limit() const { return sum_.limit(); }
 
  protected:
+  virtual void start_from(std::span<const float> origin) = 0;
   // The update of the sum's rows, on rank 0, in place; the first row is what the server steps by.
   virtual void divide(std::span<float> /*rows*/) {}
 
@@ -59,7 +61,11 @@ class HostSink : public UpdateSink {
   UpdateSum sum_;
 
  private:
+  void apply(void (SumStage::*change)(const SummedEntries&));
+
   Communicator& comm_;
+  SumStage* stage_;
+  int64_t round_ = 0;        // that the sum is of; 0: nothing has begun
   bool overlaps_;            // the model goes back part by part as its sum comes
   std::vector<float> step_;  // [rows of the sum, P] rank 0
 };

@@ -24,7 +24,7 @@ KeptSink::KeptSink(const RunnerParts& parts, const FederatedSettings& settings, 
       exchange_(parts.comm, layers_),
       row_(sent_.size) {}
 
-void KeptSink::start(std::span<const float> origin) {
+void KeptSink::start_from(std::span<const float> origin) {
   origin_ = origin;
   set_row(origin);
 }

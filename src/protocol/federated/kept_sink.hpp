@@ -18,7 +18,7 @@ class KeptSink : public HostSink {
   KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
 
   std::vector<StateBlock> state_blocks() const override { return blocks_; }
-  void start(std::span<const float> origin) override;
+  void start_from(std::span<const float> origin) override;
   AlignedFloats& row() override { return row_; }
   void take(const TrainedClient& one, const TakenNote& note) override;
   void finish(const TakenNote&) override {}

@@ -49,9 +49,9 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   theta_ = {reinterpret_cast<float*>(model_memory_.get()), size};
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.runner) {
-    parts_.runner = make_host_runner(
-        {parts_.comm, parts_.federation, parts_.model, parts_.update, needs_, parts_.stage},
-        settings_);
+    parts_.runner = make_host_runner({parts_.comm, parts_.federation, parts_.model, parts_.update,
+                                      needs_, parts_.stage, parts_.sum_stage},
+                                     settings_);
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
                                       settings_);
