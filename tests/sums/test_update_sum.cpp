@@ -381,53 +381,6 @@ TEST(UpdateSum, TheMostAddendsAtTheLimitDoNotWrap) {
 }
 
 // Two addends that a float32 sum would lose, and one that it would round.
-// Beside the limit of addends, modulo 2^64, in any order with the updates.
-TEST(UpdateSum, TakesIntegersThatCancel) {
-  for (const int64_t n : kSizes) {
-    const Row theta = random_row(n, 1, 1);
-    const auto all = addends(n, 3, theta);
-    std::vector<int64_t> masks(static_cast<std::size_t>(n)), back;
-    RandomStream stream(9, Purpose::kData);
-    for (int64_t& mask : masks) mask = static_cast<int64_t>(stream.next());
-    for (const int64_t mask : masks) {
-      back.push_back(static_cast<int64_t>(-static_cast<uint64_t>(mask)));
-    }
-    UpdateSum sum(n, 4, Reduction::kExact);
-    sum.add_integers(masks);
-    for (const auto& [row, coefficient] : all) {
-      Row own = row;
-      sum.fold(own, theta, coefficient);
-    }
-    if (n > 3) {
-      sum.add_integers(std::span(back).subspan(3), 3);
-      sum.add_integers(std::span(back).first(3));
-    } else {
-      sum.add_integers(back);
-    }
-    Row out(static_cast<std::size_t>(n));
-    sum.take(out);
-    EXPECT_EQ(out, slow_sum(all, theta)) << n;
-  }
-}
-
-TEST(UpdateSum, AddsAnotherSum) {
-  for (const Reduction reduction : {Reduction::kExact, Reduction::kFast}) {
-    UpdateSum one(3, 4, reduction), other(3, 4, reduction), none(3, 4, reduction);
-    one.add(Row{1, 2, 3}, 1);
-    other.add(Row{8, -4, 0.5F}, 2);
-    other.clear();
-    other.add(Row{8, -4, 0.5F}, 1);
-    none.clear();  // its memory may hold anything
-    one.add(other);
-    one.add(none);
-    Row out(3), rest(3);
-    one.take(out);
-    other.take(rest);
-    EXPECT_EQ(out, (Row{9, -2, 3.5F}));
-    EXPECT_EQ(rest, (Row{8, -4, 0.5F}));
-  }
-}
-
 TEST(UpdateSum, KeepsSmallAddendsBesideLargeOnes) {
   const Row theta(1);
   UpdateSum sum(1, 4, Reduction::kExact);
