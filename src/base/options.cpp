@@ -192,21 +192,40 @@ Option& OptionTable::add(const std::string& key, std::optional<double>& field,
        .format = [&field, word] { return field ? fmt::format("{}", *field) : word; }});
 }
 
+namespace {
+
+// The place of a name among the known ones. Throws InvalidArgument when it is not among them.
+std::size_t index_of(const std::vector<std::string>& names, std::string_view text) {
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) {
+    throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
+                          suggestion(std::string(text), names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+}  // namespace
+
+Option& OptionTable::add_index(const std::string& key, std::vector<std::string> names,
+                               const std::string& help, const IndexField& field) {
+  return append_with_default(
+      {.key = key,
+       .help = help,
+       .range = join(names, " | "),
+       .choices = names,
+       .parse = [set = field.set, names](auto text) { set(index_of(names, text)); },
+       .format = [get = field.get, names] { return names[get()]; }});
+}
+
 Option& OptionTable::add_choice(const std::string& key, std::string& field,
                                 std::vector<std::string> choices, const std::string& help) {
-  const auto parse = [&field, choices](std::string_view text) {
-    if (std::ranges::count(choices, text) == 0) {
-      throw InvalidArgument(fmt::format("unknown value '{}'", text), "",
-                            suggestion(std::string(text), choices));
-    }
-    field = text;
-  };
-  return append_with_default({.key = key,
-                              .help = help,
-                              .range = join(choices, " | "),
-                              .choices = choices,
-                              .parse = parse,
-                              .format = [&field] { return field; }});
+  return append_with_default(
+      {.key = key,
+       .help = help,
+       .range = join(choices, " | "),
+       .choices = choices,
+       .parse = [&field, choices](auto text) { field = choices[index_of(choices, text)]; },
+       .format = [&field] { return field; }});
 }
 
 void OptionTable::add_uses(const OptionTable& keys, const std::string& selector,

@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -111,6 +112,9 @@ TEST(Suggestion, WhatBeginsWithTheTextComesBeforeTheNearest) {
   EXPECT_TRUE(suggestion("accuracy", metrics).starts_with("did you mean 'accuracy_mean'?"));
 }
 
+enum class Reduction { kExact, kFast };
+constexpr auto choices_of(Reduction) { return std::array{"exact", "fast"}; }
+
 // A table with every type of field.
 struct Fields {
   int64_t rounds = 3;
@@ -120,6 +124,7 @@ struct Fields {
   std::vector<int64_t> sizes = {1, 2};
   std::vector<double> shares = {0.25, 0.75};
   std::string kind = "uniform";
+  Reduction reduction = Reduction::kExact;
   OptionTable table;
 
   Fields() {
@@ -127,6 +132,7 @@ struct Fields {
     table.add("run.trace", trace, "trace");
     table.add("run.name", name, "name");
     table.add_choice("sampler.kind", kind, {"uniform", "osmd", "full"}, "who");
+    table.add("run.reduction", reduction, "sums");
     table.add("sampler.shares", shares, between(0, 1), "shares");
     OptionTable uniform, osmd;
     uniform.add("sampler.sizes", sizes, at_least(1), "sizes");
@@ -166,6 +172,18 @@ TEST(OptionTable, SetsEveryType) {
   EXPECT_EQ(f.sizes, (std::vector<int64_t>{4, 5, 6}));
   EXPECT_TRUE(f.shares.empty());
   EXPECT_EQ(f.kind, "full");
+}
+
+TEST(OptionTable, AChoiceHasTheNamesOfItsEnum) {
+  Fields f;
+  EXPECT_EQ(f.table.at("run.reduction").range, "exact | fast");
+  EXPECT_EQ(f.table.at("run.reduction").default_text, "exact");
+  f.table.set("run.reduction", "fast", "here");
+  EXPECT_EQ(f.reduction, Reduction::kFast);
+  EXPECT_EQ(f.table.at("run.reduction").format(), "fast");
+  expect_error<InvalidArgument>([&] { f.table.set("run.reduction", "fasr", "here"); },
+                                {"unknown value 'fasr'", "did you mean 'fast'"});
+  EXPECT_EQ(f.reduction, Reduction::kFast);
 }
 
 TEST(OptionTable, ParseOfFormatIsIdentity) {

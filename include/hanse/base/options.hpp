@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/base/choice.hpp"
+
 namespace hanse {
 
 class InvalidArgument;
@@ -96,6 +98,13 @@ class OptionTable {
               const std::string& help);
   Option& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
                      const std::string& help);
+  // One of the enum's names.
+  template <Choice T>
+  Option& add(const std::string& key, T& field, const std::string& help) {
+    return add_index(key, names_of_all<T>(), help,
+                     {.set = [&field](std::size_t i) { field = static_cast<T>(i); },
+                      .get = [&field] { return static_cast<std::size_t>(field); }});
+  }
 
   // Adds the options of `keys` as those of one kind: a new one at the end, a known one as a further
   // use. REQUIRES: kinds that share a key bind it to one field.
@@ -129,6 +138,13 @@ class OptionTable {
   std::vector<std::string> ignored(const Reads& reads = {}) const;
 
  private:
+  // A field that holds the place of a name among several.
+  struct IndexField {
+    std::function<void(std::size_t)> set;
+    std::function<std::size_t()> get;
+  };
+  Option& add_index(const std::string& key, std::vector<std::string> names, const std::string& help,
+                    const IndexField& field);
   Option& append(Option option);
   Option& append_with_default(Option option);
   Option* find(const std::string& key);

@@ -1,0 +1,35 @@
+// A choice is an enum whose values have names: the words that a job file writes. Beside the enum
+// stands one function, which is the only place of those words:
+//
+//   enum class Reduction { kExact, kFast };
+//   constexpr auto choices_of(Reduction) { return std::array{"exact", "fast"}; }
+//
+// one name a value, in their order, from 0.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace hanse {
+
+template <class T>
+concept Choice = std::is_enum_v<T> && requires(T value) {
+  choices_of(value);
+};
+
+template <Choice T>
+std::string name_of(T value) {
+  return choices_of(value)[static_cast<std::size_t>(value)];
+}
+
+// Those of all values.
+template <Choice T>
+std::vector<std::string> names_of_all() {
+  const auto names = choices_of(T{});
+  return {names.begin(), names.end()};
+}
+
+}  // namespace hanse
