@@ -13,7 +13,7 @@ void BatchStream::start(const ClientTask& task) {
   following_ = task.next;
   next_ = 0;
   class_weights_ = weights_.of(pass_.begin, pass_.order);
-  steps_ = steps_of_task(options_, task, pass_.samples());
+  steps_ = steps_of_task(work_, task, pass_.samples());
   augmentation_.start(task);
 }
 
@@ -27,8 +27,8 @@ void BatchStream::prepare(Pass& pass, const Participation& of) const {
 }
 
 void BatchStream::list_samples(Pass& pass) const {
-  const int64_t first = options_.pooled ? 0 : pass.of.client;
-  const int64_t end = options_.pooled ? federation_.clients() : pass.of.client + 1;
+  const int64_t first = work_.pooled ? 0 : pass.of.client;
+  const int64_t end = work_.pooled ? federation_.clients() : pass.of.client + 1;
   pass.begin = federation_.train(first).begin;
   pass.order.clear();
   for (int64_t c = first; c < end; ++c) {
@@ -41,7 +41,7 @@ void BatchStream::list_samples(Pass& pass) const {
 }
 
 ListedSamples BatchStream::next_samples() {
-  if (next_ == samples_a_pass(options_, pass_.samples())) {
+  if (next_ == samples_a_pass(work_, pass_.samples())) {
     pass_.shuffle.shuffle(std::span(pass_.order));
     next_ = 0;
   }
@@ -61,15 +61,15 @@ Batch BatchStream::next() {
 
 ListedSamples BatchStream::upcoming() {
   const auto rest = batch_at(pass_, next_);
-  if (!rest.empty() || following_ < 0 || options_.pooled) return {pass_.begin, rest};
+  if (!rest.empty() || following_ < 0 || work_.pooled) return {pass_.begin, rest};
   prepare(coming_, {following_, pass_.of.round, pass_.of.seed});
   return {coming_.begin, batch_at(coming_, 0)};
 }
 
 std::span<const int32_t> BatchStream::batch_at(const Pass& pass, int64_t first) const {
   const int64_t all = pass.samples();
-  const int64_t batch = options_.batch > 0 ? std::min(options_.batch, all) : all;
-  const int64_t rows = std::min(batch, samples_a_pass(options_, all) - first);
+  const int64_t batch = work_.batch > 0 ? std::min(work_.batch, all) : all;
+  const int64_t rows = std::min(batch, samples_a_pass(work_, all) - first);
   return std::span(pass.order)
       .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
 }

@@ -9,7 +9,7 @@
 #include "class_weights.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/client/gathered_batch.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/round_steps.hpp"
 
 namespace hanse {
 
@@ -20,14 +20,14 @@ inline RandomStream dropout_stream(const ClientTask& task) {
 }
 
 // Hands out a client's samples in mini-batches, in a fresh order every pass (stream of seed,
-// kShuffle, round, client); of all clients' samples with options.pooled. Memory: one batch, and
+// kShuffle, round, client); of all clients' samples with LocalWork::pooled. Memory: one batch, and
 // four bytes a sample.
 class BatchStream {
  public:
   // `federation` must outlive the object. Throws InvalidArgument as Augmentation and ClassWeights
   // do.
   BatchStream(const ClientOptions& options, const Federation& federation)
-      : options_(options),
+      : work_(options),
         federation_(federation),
         augmentation_(options.augmentation, federation),
         weights_(options, federation) {}
@@ -78,7 +78,7 @@ class BatchStream {
   // What comes behind the samples handed out: of this pass, or of the client that trains next.
   ListedSamples upcoming();
 
-  ClientOptions options_;
+  LocalWork work_;
   const Federation& federation_;
   int64_t following_ = -1;  // the client that trains next
   int64_t steps_ = 1;

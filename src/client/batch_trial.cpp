@@ -27,16 +27,16 @@ std::vector<BatchTrial> listed(const Trials& trials) {
 }
 
 // Where a client has `samples`, whole batches and what is left of them at the end of a pass.
-void add_training(Trials& trials, const ClientOptions& options, int64_t client, int64_t samples) {
+void add_training(Trials& trials, const LocalWork& work, int64_t client, int64_t samples) {
   if (samples == 0) return;
-  const int64_t batch = options.batch > 0 ? std::min(options.batch, samples) : samples;
+  const int64_t batch = work.batch > 0 ? std::min(work.batch, samples) : samples;
   add(trials, {.rows = batch,
                .client = client,
-               .hint = batch == options.batch
+               .hint = batch == work.batch
                            ? "use another client.batch"
                            : "leave out clients with so few samples, or use another model"});
-  const int64_t pass = samples_a_pass(options, samples);
-  if (local_steps(options, samples) <= pass / batch) return;  // they end before the rest
+  const int64_t pass = samples_a_pass(work, samples);
+  if (local_steps(work, samples) <= pass / batch) return;  // they end before the rest
   add(trials, {.rows = pass % batch,
                .client = client,
                .hint = "client.drop-last = true leaves out a last batch that is smaller"});
@@ -72,16 +72,16 @@ void pass(const BatchTrial& trial, const Federation& federation, Model& model) {
 
 }  // namespace
 
-std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federation& federation,
+std::vector<BatchTrial> batch_trials(const LocalWork& work, const Federation& federation,
                                      const Model& model, int64_t trained, int64_t loss_batches) {
   Trials trials;
-  if (options.pooled) add_training(trials, options, 0, federation.train_samples());
+  if (work.pooled) add_training(trials, work, 0, federation.train_samples());
   for (int64_t client = 0; client < federation.clients() + federation.held_out(); ++client) {
     const int64_t samples = federation.train(client).size();
-    if (!options.pooled && client < trained) add_training(trials, options, client, samples);
+    if (!work.pooled && client < trained) add_training(trials, work, client, samples);
     for (const int64_t n :
          {samples, federation.validation(client).size(), federation.test(client).size(),
-          loss_samples(options, loss_batches, samples)}) {
+          loss_samples(work, loss_batches, samples)}) {
       add_evaluation(trials, client, n, model.evaluation_rows());
     }
   }

@@ -41,7 +41,7 @@ void count_labels(const Federation& federation, SampleRange range, std::span<int
 
 }  // namespace
 
-ClassWeights::ClassWeights(const ClientOptions& options, const Federation& federation)
+ClassWeights::ClassWeights(const LossOptions& options, const Federation& federation)
     : federation_(federation), of_client_(options.class_weights == "client") {
   if (options.class_weights == "none") return;
   const int64_t classes = federation.classes();

@@ -15,7 +15,7 @@ namespace hanse {
 class ClassWeights {
  public:
   // Throws InvalidArgument where options.class_weights is no such word or list, or fits no data.
-  ClassWeights(const ClientOptions& options, const Federation& federation);
+  ClassWeights(const LossOptions& options, const Federation& federation);
 
   // [classes] for a client whose samples are begin + order[i], until the next call; null: all 1.
   const float* of(int64_t begin, std::span<const int32_t> order);

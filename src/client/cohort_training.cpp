@@ -5,7 +5,6 @@
 
 #include "batch_stream.hpp"
 #include "hanse/base/index.hpp"
-#include "hanse/client/schedule.hpp"
 #include "hanse/model/torch_library.hpp"
 
 namespace hanse {
@@ -40,19 +39,19 @@ Cohort::NoiseKey dropout_key(const ClientTask& task) {
 
 }  // namespace
 
-int64_t largest_batch(const ClientOptions& options, const Federation& federation) {
+int64_t largest_batch(const LocalWork& work, const Federation& federation) {
   int64_t most = 1;
   for (int64_t client = 0; client < federation.clients(); ++client) {
     most = std::max(most, federation.train(client).size());
   }
-  if (options.pooled) most = federation.train_samples();
-  return options.batch > 0 ? std::min(options.batch, most) : most;
+  if (work.pooled) most = federation.train_samples();
+  return work.batch > 0 ? std::min(work.batch, most) : most;
 }
 
 CohortTraining::CohortTraining(const ClientOptions& options, const Federation& federation,
                                const ModelOptions& model, const std::string& device,
                                int64_t clients, int64_t sample_bytes, bool graphs)
-    : options_(options),
+    : schedule_(options),
       federation_(federation),
       device_(device),
       clients_(clients),
@@ -124,7 +123,7 @@ void CohortTraining::next_batch(std::size_t step, std::size_t place, int64_t rou
   rates_[at] = 0;
   if (steps_left_[place] == 0) return;
   const int64_t all = streams_[place].steps();
-  rates_[at] = static_cast<float>(step_size(options_, round, all - steps_left_[place], all));
+  rates_[at] = static_cast<float>(schedule_.rate(round, all - steps_left_[place], all));
   --steps_left_[place];
   const auto [begin, order] = streams_[place].next_samples();
   const int64_t first = static_cast<int64_t>(at) * batch_;

@@ -45,12 +45,13 @@ inline float rmsprop_momentum(const StepSizes& s, float g, float& v, float& b) {
 }
 
 // The bits do not depend on how many values an instruction takes.
-template <Direction kDirection, int kMoments, bool kPulls>
+template <Direction kDirection, int kMoments, bool kAnchors, bool kPulls>
 inline __attribute__((always_inline)) void walk(const StepSizes s, const StepRows rows, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const float* origin = kPulls ? rows.origin + i : nullptr;
-    const float g = pulled_gradient(s.rule, s.scale * rows.gradient[i], rows.w[i], origin);
+    const float* anchor = kAnchors ? rows.anchor + i : nullptr;
+    const float* pull = kPulls ? rows.pull + i : nullptr;
+    const float g = pulled_gradient(s.rule, s.scale * rows.gradient[i], rows.w[i], pull, anchor);
     float m = kMoments > 0 ? rows.first[i] : 0;
     float v = kMoments > 1 ? rows.second[i] : 0;
     rows.w[i] = s.keep * rows.w[i] - s.rate * kDirection(s, g, m, v);
@@ -62,8 +63,11 @@ inline __attribute__((always_inline)) void walk(const StepSizes s, const StepRow
 template <Direction kDirection, int kMoments>
 inline __attribute__((always_inline)) void walk_rows(const StepSizes& s, const StepRows& rows,
                                                      int64_t n) {
-  if (rows.origin != nullptr) return walk<kDirection, kMoments, true>(s, rows, n);
-  walk<kDirection, kMoments, false>(s, rows, n);
+  const bool anchors = rows.anchor != nullptr, pulls = rows.pull != nullptr;
+  if (anchors && pulls) return walk<kDirection, kMoments, true, true>(s, rows, n);
+  if (anchors) return walk<kDirection, kMoments, true, false>(s, rows, n);
+  if (pulls) return walk<kDirection, kMoments, false, true>(s, rows, n);
+  walk<kDirection, kMoments, false, false>(s, rows, n);
 }
 
 template <Direction kDirection, int kMoments>
@@ -96,36 +100,40 @@ struct ClientOptimizerKind : KindRow<ClientOptions> {
   bool takes_momentum = false;
   bool decoupled = false;
   bool corrected = false;
+  bool is_sgd = false;
 };
 
-using Moments = OptimizerOptions;
+using Own = OptimizerOptions;
 const auto optimizer_key = keys_of<ClientOptions>("client", &ClientOptions::optimizer);
 
-const Keys<ClientOptions> kState = optimizer_key.choice(
-    "optimizer-state", &Moments::state, {"fresh", "kept"},
+const Keys<ClientOptions> kState = optimizer_key(
+    "optimizer-state", &Own::state,
     "moments of a client: fresh: from zero in every round; kept: it goes on with its own");
 
 Keys<ClientOptions> eps_key(double value) {
   return with_default(
-      optimizer_key("eps", &Moments::eps, at_least(0), "added to the root of the second moment"),
+      optimizer_key("eps", &Own::eps, at_least(0), "added to the root of the second moment"),
       [](ClientOptions& options) -> double& { return options.optimizer.eps; }, value);
 }
 
-const Keys<ClientOptions> kAdam{optimizer_key("beta1", &Moments::beta1, from_below(0, 1),
+const Keys<ClientOptions> kAdam{optimizer_key("beta1", &Own::beta1, from_below(0, 1),
                                               "share of the first moment that stays"),
-                                optimizer_key("beta2", &Moments::beta2, from_below(0, 1),
+                                optimizer_key("beta2", &Own::beta2, from_below(0, 1),
                                               "share of the second moment that stays"),
                                 eps_key(1e-8), kState};
 const Keys<ClientOptions> kSquares = with_default(
-    optimizer_key("beta2", &Moments::beta2, from_below(0, 1),
+    optimizer_key("beta2", &Own::beta2, from_below(0, 1),
                   "share of the second moment that stays, torch's alpha"),
     [](ClientOptions& options) -> double& { return options.optimizer.beta2; }, 0.99);
 
 const std::vector<ClientOptimizerKind> kClientOptimizers{
     {{"sgd",
       "along the gradient, with momentum or without",
-      {optimizer_key("nesterov", &Moments::nesterov, "look ahead by client.momentum"), kState}},
+      {optimizer_key("nesterov", &Own::nesterov, "look ahead by client.momentum"), kState}},
      [](bool momentum) { return momentum ? rule_of<heavy_ball, 1>() : rule_of<sgd, 0>(); },
+     true,
+     false,
+     false,
      true},
     {{"adam", "with L2 decay in the gradient (Kingma and Ba 2015)", kAdam, nullptr, kCpusAlone},
      [](bool) { return rule_of<adam, 2>(); },
@@ -156,11 +164,20 @@ const std::vector<ClientOptimizerKind> kClientOptimizers{
 
 }  // namespace
 
+std::string beyond_plain_steps(const StepOptions& options) {
+  const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
+  if (!kind.is_sgd) return "client.optimizer";
+  if (options.momentum > 0) return "client.momentum";
+  if (options.clip > 0) return "client.clip";
+  if (options.accumulate > 1) return "client.accumulate";
+  return options.schedule.over == ScheduleOver::kSteps ? "client.schedule-over" : "";
+}
+
 std::vector<KindRow<ClientOptions>> client_optimizer_kinds() {
   return {kClientOptimizers.begin(), kClientOptimizers.end()};
 }
 
-ClientOptimizer::ClientOptimizer(const ClientOptions& options, int64_t n_trainable)
+ClientOptimizer::ClientOptimizer(const StepOptions& options, int64_t n_trainable)
     : options_(options), size_(n_trainable) {
   const auto& kind = find_kind(kClientOptimizers, "client.optimizer", options.optimizer.kind);
   const bool momentum = options.momentum > 0;
@@ -168,10 +185,11 @@ ClientOptimizer::ClientOptimizer(const ClientOptions& options, int64_t n_trainab
     throw InvalidArgument(fmt::format("{} has moments of its own", kind.name), "client.momentum",
                           "leave it at 0, or use client.optimizer = sgd or rmsprop");
   }
-  if (options.optimizer.nesterov && !momentum && kind.name == "sgd") {
+  if (options.optimizer.nesterov && !momentum && kind.is_sgd) {
     throw InvalidArgument("without momentum there is nothing to look ahead by", "client.nesterov",
                           "use client.momentum = 0.9");
   }
+  is_sgd_ = kind.is_sgd;
   const StepRule rule = kind.rule(momentum);
   moments_ = rule.moments;
   loop_ = rule.loop;
@@ -193,11 +211,14 @@ float* ClientOptimizer::moment(int64_t which, std::span<float> state) {
 }
 
 void ClientOptimizer::start(std::span<float> row, std::span<float> state,
-                            std::span<const float> origin) {
+                            const StepForces& forces) {
   for (AlignedFloats& moments : fresh_) std::fill(moments.begin(), moments.end(), 0.0F);
   age_ = keeps() && moments_ > 0 ? static_cast<int64_t>(state.back()) : 0;
+  mu_ = static_cast<float>(forces.mu);
   rows_ = {.w = row.data(),
-           .origin = options_.kind == "prox" ? origin.data() : nullptr,
+           .gradient = nullptr,
+           .anchor = forces.anchor,
+           .pull = forces.pull,
            .first = moment(0, state),
            .second = moment(1, state)};
 }
@@ -210,7 +231,7 @@ void ClientOptimizer::next(double lr, double scale) {
   sizes_ = {.scale = number(scale),
             .rule = {.weight_decay = decoupled_ ? 0.0F : number(options_.weight_decay),
                      .momentum = number(options_.momentum),
-                     .mu = number(options_.mu),
+                     .mu = mu_,
                      .nesterov = o.nesterov},
             .keep = decoupled_ ? number(1 - lr * options_.weight_decay) : 1.0F,
             .rate = number(corrected_ ? lr / rest(o.beta1) : lr),
@@ -227,7 +248,8 @@ void ClientOptimizer::apply(int64_t offset, const float* gradient, int64_t size)
   loop_(sizes_,
         {.w = rows_.w + offset,
          .gradient = gradient,
-         .origin = at(rows_.origin),
+         .anchor = at(rows_.anchor),
+         .pull = at(rows_.pull),
          .first = at(rows_.first),
          .second = at(rows_.second)},
         size);

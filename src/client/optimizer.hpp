@@ -24,33 +24,45 @@ struct StepSizes {
   float eps = 0;
 };
 
+// What draws a row besides its gradient: pull + mu (w - anchor).
+struct StepForces {
+  double mu = 0;
+  const float* anchor = nullptr;  // null: no proximal term
+  const float* pull = nullptr;    // null: none
+};
+
 // What one step reads and writes; parts of rows that lie alike.
 struct StepRows {
   float* w;
   const float* gradient;
-  const float* origin;  // what a proximal term pulls to; null: none
+  const float* anchor;  // null: no proximal term
+  const float* pull;    // null: none
   float* first;         // moments; null: the rule has none
   float* second;
 };
 using StepLoop = void (*)(const StepSizes& sizes, const StepRows& rows, int64_t n);
 
-// One client's optimizer, of ClientOptions::optimizer; client_optimizer_kinds() has the formulas.
+// One client's optimizer, of StepOptions::optimizer; client_optimizer_kinds() has the formulas.
 // Moments start from zero in every participation, or lie in the client's state. Memory: a row a
 // moment where they do not.
 class ClientOptimizer final : public RowStep {
  public:
   // Throws InvalidArgument for options that do not go together.
-  ClientOptimizer(const ClientOptions& options, int64_t n_trainable);
+  ClientOptimizer(const StepOptions& options, int64_t n_trainable);
 
   // What the client keeps between rounds, with optimizer.state = kept; else nothing.
   std::vector<StateBlock> state_blocks() const;
-  // w <- w - lr g, with g of the loss and decoupled or plain decay alone? Then Model::sgd_step()
-  // does the same.
-  bool is_plain() const { return moments_ == 0; }
+  // Is it client.optimizer = sgd?
+  bool is_sgd() const { return is_sgd_; }
+  // Are the steps that were started w <- w - lr g, with g of the loss and decay alone? Then
+  // Model::sgd_step() does the same.
+  bool is_plain() const {
+    return moments_ == 0 && rows_.anchor == nullptr && rows_.pull == nullptr;
+  }
 
-  // Of a participation: the row that moves, the client's state, and what a proximal term pulls to,
-  // which is not needed without one. They must outlive its steps.
-  void start(std::span<float> row, std::span<float> state, std::span<const float> origin);
+  // Of a participation: the row that moves, the client's state, and the forces, in rows that lie
+  // alike. They must outlive its steps.
+  void start(std::span<float> row, std::span<float> state, const StepForces& forces = {});
   // Of a step, in front of its parts: its size, and a factor on the gradient.
   void next(double lr, double scale);
   void apply(int64_t offset, const float* gradient, int64_t size) override;
@@ -58,14 +70,16 @@ class ClientOptimizer final : public RowStep {
   void finish(std::span<float> state) const;
 
  private:
-  bool keeps() const { return options_.optimizer.state == "kept"; }
+  bool keeps() const { return options_.optimizer.state == Moments::kKept; }
   float* moment(int64_t which, std::span<float> state);
 
-  ClientOptions options_;
+  StepOptions options_;
+  float mu_ = 0;  // of the steps that were started
   int64_t size_;  // values of a moment
   int64_t moments_ = 0;
   bool decoupled_ = false;  // weight decay
   bool corrected_ = false;  // moments by their age
+  bool is_sgd_ = false;
   StepLoop loop_ = nullptr;
   StepSizes sizes_;
   StepRows rows_{};

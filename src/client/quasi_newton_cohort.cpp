@@ -17,7 +17,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
  public:
   QuasiNewtonCohort(const ClientOptions& options, const QuasiNewtonRule& rule, int64_t n_params,
                     CohortTraining& cohorts)
-      : options_(options),
+      : schedule_(options),
         rule_(rule),
         cohorts_(cohorts),
         n_params_(to_index(n_params)),
@@ -27,7 +27,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
 
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    std::span<const float> received) override {
-    lr_ = learning_rate(options_, tasks.front().round);
+    lr_ = schedule_.rate(tasks.front().round);
     places_.clear();
     for (const ClientTask& task : tasks) {
       Place place{.steps = rule_.steps(task.client), .memory = rule_.memory_of(task.state)};
@@ -200,7 +200,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return rule_.rate_of(sent, pairs.rate(sent), lr_, loss);
   }
 
-  ClientOptions options_;
+  Schedule schedule_;
   const QuasiNewtonRule& rule_;
   CohortTraining& cohorts_;
   std::size_t n_params_;

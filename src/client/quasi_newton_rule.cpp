@@ -10,18 +10,19 @@ namespace hanse {
 
 QuasiNewtonRule::QuasiNewtonRule(const ClientOptions& options, const Federation& federation,
                                  int64_t n_params)
-    : options_(options),
+    : work_(options),
+      options_(options),
       federation_(federation),
       n_params_(n_params),
       fewest_(std::numeric_limits<int64_t>::max()),
       longest_(1),
-      most_(options.rate == "l-bfgs" ? options.pairs : 0) {
+      most_(options.rate == LoweringRate::kLbfgs ? options.pairs : 0) {
   for (int64_t client = 0; client < federation.clients(); ++client) {
     fewest_ = std::min(fewest_, steps(client));
     longest_ = std::max(longest_, steps(client));
   }
-  const std::string natural = longest_ > 1 ? "update" : "last";
-  sent_ = options.gradient != "auto" ? options.gradient : natural;
+  const SentGradient natural = longest_ > 1 ? SentGradient::kUpdate : SentGradient::kLast;
+  sent_ = options.gradient != SentGradient::kAuto ? options.gradient : natural;
   if (fewest_ > most_) return;  // nobody is among its last m steps when it receives a model
   const int64_t line = whole_lines(n_params);
   state_.push_back({"model", line});
@@ -47,7 +48,7 @@ KeptPairs QuasiNewtonRule::kept_pairs(const QuasiNewtonMemory& memory) const {
 }
 
 int64_t QuasiNewtonRule::steps(int64_t client) const {
-  return local_steps(options_, federation_.train(client).size());
+  return local_steps(work_, federation_.train(client).size());
 }
 
 void QuasiNewtonRule::arrive(QuasiNewtonMemory& memory, std::span<const float> row,
@@ -59,7 +60,7 @@ void QuasiNewtonRule::arrive(QuasiNewtonMemory& memory, std::span<const float> r
 }
 
 float QuasiNewtonRule::share(double lr, int64_t steps) const {
-  return sent_ == "mean" ? 1 / static_cast<float>(steps) : static_cast<float>(lr);
+  return sent_ == SentGradient::kMean ? 1 / static_cast<float>(steps) : static_cast<float>(lr);
 }
 
 double QuasiNewtonRule::loss_rate(double loss) const { return std::pow(loss, options_.rate_power); }

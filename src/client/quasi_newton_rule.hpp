@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "curvature_pairs.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
 
 namespace hanse {
 
@@ -48,20 +48,20 @@ class QuasiNewtonRule {
   // empty: only that.
   static void arrive(QuasiNewtonMemory& memory, std::span<const float> row, std::span<float> step);
 
-  bool sends_last() const { return sent_ == "last"; }
+  bool sends_last() const { return sent_ == SentGradient::kLast; }
   // What each gradient counts in the sum that is sent.
   float share(double lr, int64_t steps) const;
 
   // The outcome's rate: l-bfgs's of the pairs or, where there are none, that of a gradient step
   // along what is sent, of that square norm; or a power of the loss.
-  bool rate_is_of_loss() const { return options_.rate == "loss"; }
+  bool rate_is_of_loss() const { return options_.rate == LoweringRate::kLoss; }
   double loss_rate(double loss) const;
   double gain(std::optional<double> by_pairs, double lr, double square, double loss) const;
   // The same of what is sent; its square norm takes a pass, and is only for those without pairs.
   double rate_of(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
                  double loss) const;
 
-  bool full_batches() const { return options_.batch == 0; }
+  bool full_batches() const { return work_.batch == 0; }
   // Some client makes fewer than m pairs in a round and needs older ones. Where nobody does, pairs
   // of earlier rounds would count only in the place of those without curvature, and would cost
   // each client a memory of 2 m rows: they go.
@@ -71,11 +71,12 @@ class QuasiNewtonRule {
   // Old pairs, and those that a round makes.
   int64_t slots() const { return most_ + fresh(); }
 
-  ClientOptions options_;
+  LocalWork work_;
+  LoweringOptions options_;
   const Federation& federation_;
   int64_t n_params_;
   int64_t fewest_, longest_;  // steps that a client takes in a round
-  std::string sent_;          // last | mean | update
+  SentGradient sent_;         // not kAuto
   int64_t most_;
   std::vector<StateBlock> state_;
 };

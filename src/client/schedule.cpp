@@ -10,15 +10,12 @@ namespace hanse {
 
 namespace {
 
-// A share of lr at t of `length`, both behind the warm-up.
-using Factor = double (*)(const ClientOptions& options, double t, double length);
-
 struct ScheduleKind : KindRow<ClientOptions> {
-  Factor factor;
+  Schedule::Factor factor;
   bool ends = true;  // stays where it is behind its length
 };
 
-double intervals(const ClientOptions& options, double t) {
+double intervals(const StepOptions& options, double t) {
   return t / static_cast<double>(options.lr_decay_every);
 }
 
@@ -28,7 +25,7 @@ double by_cosine(double first, double last, double share) {
 }
 
 // torch.optim.lr_scheduler.OneCycleLR with its defaults.
-double one_cycle(const ClientOptions&, double t, double length) {
+double one_cycle(const StepOptions&, double t, double length) {
   constexpr double kRise = 0.3, kFirst = 1 / 25.0, kLast = kFirst / 1e4;
   const double top = kRise * length - 1;
   if (t <= top) return by_cosine(kFirst, 1, t / top);
@@ -52,48 +49,53 @@ const Keys<ClientOptions> kEnd{kLength,
 
 const std::vector<ScheduleKind> kSchedules{
     {{"constant", "client.lr throughout"},
-     [](const ClientOptions&, double, double) { return 1.0; }},
+     [](const StepOptions&, double, double) { return 1.0; }},
     {{"step", "falls by client.lr-decay from time to time", kDecay},
-     [](const ClientOptions& options, double t, double) {
+     [](const StepOptions& options, double t, double) {
        return std::pow(options.lr_decay, std::floor(intervals(options, t)));
      },
      /*ends=*/false},
     {{"exponential", "falls by client.lr-decay, evenly", kDecay},
-     [](const ClientOptions& options, double t, double) {
+     [](const StepOptions& options, double t, double) {
        return std::pow(options.lr_decay, intervals(options, t));
      },
      /*ends=*/false},
     {{"linear", "falls along a line", kEnd},
-     [](const ClientOptions& options, double t, double length) {
+     [](const StepOptions& options, double t, double length) {
        return 1 + (options.schedule.end - 1) * t / length;
      }},
     {{"cosine", "falls along half a cosine (Loshchilov and Hutter 2017)", kEnd},
-     [](const ClientOptions& options, double t, double length) {
+     [](const StepOptions& options, double t, double length) {
        return by_cosine(1, options.schedule.end, t / length);
      }},
     {{"one-cycle", "rises to client.lr and falls again (Smith and Topin 2018)", kLength},
      one_cycle}};
 
-// At place t (from 0) of a schedule of `length` in all.
-double factor_at(const ClientOptions& options, int64_t t, int64_t length) {
-  const int64_t warmup = options.schedule.warmup;
-  if (t < warmup) return static_cast<double>(t + 1) / static_cast<double>(warmup);
-  const ScheduleKind& kind = find_kind(kSchedules, "client.schedule", options.schedule.kind);
-  const int64_t behind = std::max<int64_t>(length - warmup, 1);
-  const int64_t place = kind.ends ? std::min(t - warmup, behind - 1) : t - warmup;
-  return kind.factor(options, static_cast<double>(place), static_cast<double>(behind));
-}
-
 }  // namespace
 
-double learning_rate(const ClientOptions& options, int64_t round) {
-  if (options.schedule.over == "steps") return options.lr;
-  return options.lr * factor_at(options, round - 1, options.schedule.length);
+Schedule::Schedule(const StepOptions& options) : options_(options) {
+  const ScheduleKind& kind = find_kind(kSchedules, "client.schedule", options.schedule.kind);
+  factor_ = kind.factor;
+  ends_ = kind.ends;
 }
 
-double step_size(const ClientOptions& options, int64_t round, int64_t step, int64_t steps) {
-  if (options.schedule.over == "rounds") return learning_rate(options, round);
-  return options.lr * factor_at(options, step, steps);
+// At place t (from 0) of a schedule of `length` in all.
+double Schedule::factor_at(int64_t t, int64_t length) const {
+  const int64_t warmup = options_.schedule.warmup;
+  if (t < warmup) return static_cast<double>(t + 1) / static_cast<double>(warmup);
+  const int64_t behind = std::max<int64_t>(length - warmup, 1);
+  const int64_t place = ends_ ? std::min(t - warmup, behind - 1) : t - warmup;
+  return factor_(options_, static_cast<double>(place), static_cast<double>(behind));
+}
+
+double Schedule::rate(int64_t round) const {
+  if (moves_within_rounds()) return options_.lr;
+  return options_.lr * factor_at(round - 1, options_.schedule.length);
+}
+
+double Schedule::rate(int64_t round, int64_t step, int64_t steps) const {
+  if (!moves_within_rounds()) return rate(round);
+  return options_.lr * factor_at(step, steps);
 }
 
 std::vector<KindRow<ClientOptions>> schedule_kinds() {

@@ -70,8 +70,8 @@ void bind_client(OptionTable& table, ClientOptions& client) {
             "leave out the last batch of a pass where it has fewer than client.batch samples; a "
             "client with fewer in all takes the one batch that it has");
   table.add("client.lr", client.lr, above(0), "step size, from which client.schedule departs");
-  table.add_choice("client.schedule-over", client.schedule.over, {"rounds", "steps"},
-                   "of the run's rounds, or of the steps of a client's round, anew in each");
+  table.add("client.schedule-over", client.schedule.over,
+            "of the run's rounds, or of the steps of a client's round, anew in each");
   table.add("client.warmup", client.schedule.warmup, at_least(0),
             "rounds or steps in front of the schedule in which the step size rises linearly");
   table.add("client.momentum", client.momentum, from_below(0, 1),

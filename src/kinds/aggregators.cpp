@@ -118,14 +118,14 @@ const Keys<Job> kLowering{
     key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
     key("backtrack", &Options::backtrack, between(0, 60),
         "halvings of the step until no participant's loss rises; 0: off"),
-    client_key.choice(
-        "rate", &ClientOptions::rate, {"l-bfgs", "gradient", "loss"},
+    client_key(
+        "rate", &ClientOptions::rate,
         "rate d of a client: of an L-BFGS step, of a gradient step, or a power of its "
         "loss"),
     client_key("rate-power", &ClientOptions::rate_power, at_least(0),
                "power of client.rate = loss; the larger, the more large losses fall"),
-    client_key.choice("gradient", &ClientOptions::gradient, {"auto", "last", "mean", "update"},
-                      "what a client sends after several local steps: the gradient at the last "
+    client_key("gradient", &ClientOptions::gradient,
+               "what a client sends after several local steps: the gradient at the last "
                       "iterate, the mean of all, or the update, lr times their sum; auto: update "
                       "where some client makes more than one step, else last")};
 
@@ -137,7 +137,7 @@ std::unique_ptr<Aggregator> make_own(const Job& job, int64_t clients, double) {
                              clients);
 }
 
-std::string& rate_of(Job& job) { return job.client.rate; }
+LoweringRate& rate_of(Job& job) { return job.client.rate; }
 
 std::unique_ptr<Aggregator> make_lowering(const Job& job, int64_t, double) {
   return make_dqn_fed(job.aggregator.radius, job.aggregator.backtrack);
@@ -258,7 +258,7 @@ const Family<AggregatorKind> kAggregators{
       make_lowering},
      {{"adafed",
        "lowers all losses, at rates that are powers of them (Mohajer Hamidi and Yang 2024)",
-       with_default(kLowering, &rate_of, std::string("loss")), check_lowering},
+       with_default(kLowering, &rate_of, LoweringRate::kLoss), check_lowering},
       {},
       make_lowering},
      {{"fedheal",

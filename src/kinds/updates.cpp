@@ -6,9 +6,9 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/client/feddyn.hpp"
 #include "hanse/client/personal.hpp"
 #include "hanse/client/second_order.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
@@ -44,17 +44,17 @@ const Keys<Job> kFedNew{
     kImportance};
 
 const Keys<Job> kFedNl{
-    newton_key.choice("compressor", &NewtonOptions::compressor, {"rank", "top"},
-                      "what is left of a Hessian's correction: its largest eigenpairs or entries"),
+    newton_key("compressor", &NewtonOptions::compressor,
+               "what is left of a Hessian's correction: its largest eigenpairs or entries"),
     newton_key("rank", &NewtonOptions::rank, at_least(1), "eigenpairs of client.compressor = rank"),
     newton_key("top", &NewtonOptions::top, or_auto(at_least(1)),
                "entries of the upper triangle of client.compressor = top; auto: 8 a parameter"),
     newton_key("hessian-rate", &NewtonOptions::hessian_rate, above_to(0, 1),
                "share of a correction by which the Hessian's estimate moves"),
-    newton_key.choice("hessian-start", &NewtonOptions::hessian_start, {"hessian", "zero"},
-                      "first estimate: the Hessian at the first model, sent whole; or zero"),
-    newton_key.choice(
-        "safeguard", &NewtonOptions::safeguard, {"frobenius", "projection"},
+    newton_key("hessian-start", &NewtonOptions::hessian_start,
+               "first estimate: the Hessian at the first model, sent whole; or zero"),
+    newton_key(
+        "safeguard", &NewtonOptions::safeguard,
         "what keeps the server's matrix positive: the estimate's mean distance from the "
         "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue"),
     newton_key("least-eigenvalue", &NewtonOptions::least_eigenvalue, above(0),
@@ -68,12 +68,12 @@ const Keys<Job> kStragglers =
         "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
         "client.steps steps), each number as likely");
 
-void check_stragglers(const Job& job, const ClientOptions& options, const AggregatorNeeds& needs) {
+void check_stragglers(const Job& job, const LocalWork& work, const AggregatorNeeds& needs) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
     if (!met) throw InvalidArgument("stragglers need " + needed, chooser, "client.stragglers = 0");
   };
-  if (options.stragglers == 0) return;
-  require(std::max(options.epochs, options.steps) > 1, "client.epochs",
+  if (work.stragglers == 0) return;
+  require(std::max(work.epochs, work.steps) > 1, "client.epochs",
           "more than one epoch or step, of which they make a part");
   require(sampler_traits(job.sampler).blind, "sampler.kind",
           "a sampler that does not learn from the length of updates");
@@ -105,7 +105,7 @@ void check_scaffold(const Job& job) {
   ClientOptions steps = job.client;
   steps.momentum = 0;  // weighs the gradients by numbers that are known
   std::string beyond = beyond_plain_steps(steps);
-  if (steps.optimizer.state != "fresh") beyond = "client.optimizer-state";
+  if (steps.optimizer.state != Moments::kFresh) beyond = "client.optimizer-state";
   if (beyond.empty()) return;
   throw InvalidArgument(
       fmt::format("scaffold corrects gradient steps and cannot be used with {}", beyond),
@@ -134,7 +134,7 @@ void check_fednova(const Job& job) {
                           "or another client.update");
   };
   require(job.client.optimizer.kind == "sgd", "client.optimizer", "client.optimizer = sgd");
-  require(job.client.optimizer.state == "fresh", "client.optimizer-state",
+  require(job.client.optimizer.state == Moments::kFresh, "client.optimizer-state",
           "client.optimizer-state = fresh");
 }
 
@@ -145,7 +145,7 @@ struct UpdateKind : KindRow<Job> {
   UpdateTraits traits;
   UpdateMaker make;
   // The server's step; null: that of server.optimizer.
-  std::unique_ptr<ServerOptimizer> (*make_optimizer)(const ClientOptions&, int64_t) = nullptr;
+  std::unique_ptr<ServerOptimizer> (*make_optimizer)(const SecondOrderOptions&, int64_t) = nullptr;
 };
 
 const Family<UpdateKind> kUpdates{
@@ -159,7 +159,7 @@ const Family<UpdateKind> kUpdates{
        {key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2"),
         kStragglers}},
       {.separable = true, .straggles = true},
-      make_sgd},
+      make_prox},
      {{"scaffold", "SGD with control variates against client drift (Karimireddy et al. 2020)",
        kImportance, check_scaffold},
       {.separable = true},
@@ -175,7 +175,7 @@ const Family<UpdateKind> kUpdates{
        {},
        check_fednova},
       {.separable = true},
-      make_sgd},
+      make_fednova},
      {{"feddyn",
        "SGD with a regulariser that moves with the client (Acar et al. 2021)",
        {with_default(
@@ -186,15 +186,15 @@ const Family<UpdateKind> kUpdates{
        check_feddyn},
       {},
       make_feddyn,
-      [](const ClientOptions&, int64_t n_params) { return make_dyn_optimizer(n_params); }},
+      [](const SecondOrderOptions&, int64_t n_params) { return make_dyn_optimizer(n_params); }},
      {{"fednew", "a common Newton direction by ADMM, matrix-free (Elgabli et al. 2022)", kFedNew,
        check_second_order, kCpusAlone},
-      {},
+      {.solves = true},
       make_fednew},
      {{"fednl",
        "Newton steps on Hessians learned from compressed corrections (Safaryan et al. 2022)",
        kFedNl, check_second_order, kCpusAlone},
-      {},
+      {.solves = true},
       make_fednl,
       make_newton_optimizer}}};
 
@@ -239,24 +239,38 @@ bool evaluates_own_models(const Job& job) {
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs) {
   const ClientOptions options = instructed_clients(job);
+  const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   const std::string own_loss = own_loss_key(options);
   if (needs.rates && !own_loss.empty()) {
     throw InvalidArgument(job.aggregator.kind + " works on gradients of model.loss", own_loss,
                           "use another aggregator.kind, or leave it as it is by default");
   }
-  if (options.kind == "fednova" && !needs.rates && (needs.after_training() || needs.norms)) {
+  if (make == make_fednova && (needs.after_training() || needs.norms)) {
     throw InvalidArgument(job.aggregator.kind + " looks at updates, which fednova weighs anew",
                           "client.update",
                           "use a rule that weighs before training, such as fedavg");
   }
   check_stragglers(job, options, needs);
-  const UpdateMaker make = needs.rates ? make_quasi_newton : kUpdates.find(options.kind).make;
   return keep_personal(make(options, federation, model), options, model.layout());
+}
+
+std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
+                                        Model& model) {
+  if (job.evaluate.tune_steps == 0) return nullptr;
+  ClientOptions options;
+  static_cast<StepOptions&>(options) = job.client;
+  options.optimizer.state = Moments::kFresh;
+  options.steps = job.evaluate.tune_steps;
+  options.batch = job.client.batch;
+  options.drop_last = job.client.drop_last;
+  options.class_weights = job.client.class_weights;
+  options.augmentation = job.client.augmentation;
+  return make_sgd(options, federation, model);
 }
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params) {
   const UpdateKind& kind = kUpdates.find(job.client.kind);
-  if (kind.make_optimizer) return kind.make_optimizer(job.client, n_params);
+  if (kind.make_optimizer) return kind.make_optimizer(job.client.second_order, n_params);
   if (is_own_rule(job.server.optimizer)) {
     return make_own_optimizer(own_rule("server", job.server.optimizer, job.server.own), clients);
   }

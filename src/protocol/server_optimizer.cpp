@@ -4,7 +4,7 @@
 
 #include "hanse/base/decay.hpp"
 #include "hanse/base/kind.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/options.hpp"
 #include "hanse/rules/newton/symmetric.hpp"
 
 namespace hanse {
@@ -66,12 +66,12 @@ class NewtonOptimizer final : public ServerOptimizer {
   void observe(std::span<const float> sum) override { correction_.assign(sum.begin(), sum.end()); }
 
   void step(std::span<float> theta, std::span<const float> update, double lr, int64_t) override {
-    const bool first_is_hessian = !started_ && options_.hessian_start == "hessian";
+    const bool first_is_hessian = !started_ && options_.hessian_start == HessianStart::kHessian;
     started_ = true;
     if (first_is_hessian) correct();
     const std::vector<double> descent(update.begin(), update.end());
     const std::vector<double> direction =
-        options_.safeguard == "projection"
+        options_.safeguard == Safeguard::kProjection
             ? projected_newton_direction(hessian_, options_.least_eigenvalue, descent)
             : shifted_newton_direction(hessian_, correction_.back(), descent);
     for (std::size_t i = 0; i < theta.size(); ++i) {
@@ -143,9 +143,9 @@ std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& opti
   return find_kind(kOptimizers, "server.optimizer", options.optimizer).make(options, n_params);
 }
 
-std::unique_ptr<ServerOptimizer> make_newton_optimizer(const ClientOptions& client,
+std::unique_ptr<ServerOptimizer> make_newton_optimizer(const SecondOrderOptions& options,
                                                        int64_t n_params) {
-  return std::make_unique<NewtonOptimizer>(client.second_order, n_params);
+  return std::make_unique<NewtonOptimizer>(options, n_params);
 }
 
 }  // namespace hanse

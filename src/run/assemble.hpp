@@ -30,6 +30,7 @@ struct FederatedAssembly final : Assembly {
 
   Job trained;  // the job as its clients train: that of bound_job() for a bound
   std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<LocalUpdate> tuner;  // null: models are evaluated as they are
   std::unique_ptr<UpdateStage> stage;      // null: updates are summed as they are
   int64_t state_width() const;             // of a client, the rule's aside
   std::unique_ptr<ClientSampler> sampler;  // rank 0

@@ -37,7 +37,6 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .model_seed = seed_of(job, job.model.seed),
           .sampler_seed = seed_of(job, job.sampler.seed),
           .max_participants = max_participants,
-          .client = job.client,
           .server = job.server,
           .comm = job.comm,
           .round_seconds = job.run.round_seconds,
@@ -47,7 +46,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .trace = job.run.trace,
           .asked = asked_of(job),
           .own_models = evaluates_own_models(job),
-          .tune_steps = job.evaluate.tune_steps,
+          .state_bytes = job.client.state_memory << 20,
           .state_folder = job.run.out};
 }
 
@@ -196,6 +195,8 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
   return {.update = *parts.update,
           .rule = rule,
           .settings = settings,
+          .client = job.client,
+          .tunes = parts.tuner != nullptr,
           .off_gpus = kind_off_gpus(job),
           .update_kind = job.client.kind,
           .rule_kind = job.aggregator.kind,
@@ -229,6 +230,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   agree_on(comm, [&] {
     parts.update =
         as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
+    parts.tuner = make_tuner(job, federation, model);
     check_view(job, *parts.update);
     parts.stage = make_compression(job.comm, model.layout());
     require_state_room(parts.state_width(), federation.clients(), comm.size(),
@@ -243,7 +245,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   plan_as_simulated(job, settings);
   ChosenRunner chosen = make_runner(
       job, round_needs(rule_needs, settings, parts),
-      {comm, federation, model, *parts.update, rule_needs, parts.stage.get()}, *parts.host);
+      {comm, federation, model, *parts.update, rule_needs, parts.tuner.get(), parts.stage.get()},
+      *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.off_gpus = std::move(chosen.off_gpus);
   parts.trainer = std::make_unique<FederatedTrainer>(
@@ -252,6 +255,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .federation = federation,
                               .model = model,
                               .update = *parts.update,
+                              .tuner = parts.tuner.get(),
                               .sampler = parts.sampler.get(),
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),

@@ -9,6 +9,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/simulated_communicator.hpp"
 #include "hanse/job/job.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "protocols.hpp"
 
 namespace hanse {
@@ -53,7 +54,7 @@ void check_simulation(const Job& job) {
   if (job.run.device == "cuda") {
     refuse("a simulated run has no GPUs", "run.device", "use auto or cpu");
   }
-  if (job.client.kind == "fednew" || job.client.kind == "fednl") {
+  if (update_traits(job.client).solves) {
     refuse(fmt::format("{} cannot be simulated: the server solves with what training finds",
                        job.client.kind),
            "client.update", "use another");
@@ -70,7 +71,7 @@ std::unique_ptr<LocalUpdate> as_simulated(std::unique_ptr<LocalUpdate> inner, co
                                           const Federation& federation, int64_t ranks) {
   if (!is_simulated(job)) return inner;
   const double sample_s = 1e-6 * job.simulate.sample_us * slowdown(simulated_cluster(job, ranks));
-  return make_simulated_update(std::move(inner), job.client, federation, sample_s);
+  return make_simulated_update(std::move(inner), federation, sample_s);
 }
 
 void plan_as_simulated(const Job& job, FederatedSettings& settings) {

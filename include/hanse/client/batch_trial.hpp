@@ -23,7 +23,7 @@ struct BatchTrial {
 // One trial for every size of batch in which the first `trained` clients are trained, all together
 // with options.pooled, and in which all are evaluated, those held out too, also for losses on
 // `loss_batches` mini-batches (0: on all). Cost: O(clients).
-std::vector<BatchTrial> batch_trials(const ClientOptions& options, const Federation& federation,
+std::vector<BatchTrial> batch_trials(const LocalWork& work, const Federation& federation,
                                      const Model& model, int64_t trained, int64_t loss_batches);
 
 // The same for streams that are cut into `horizon` batches (stream.hpp), of which steps take so

@@ -18,7 +18,7 @@ namespace hanse {
 class BatchStream;
 
 // The most samples that a mini-batch of any client has: a size that the job fixes.
-int64_t largest_batch(const ClientOptions& options, const Federation& federation);
+int64_t largest_batch(const LocalWork& work, const Federation& federation);
 
 // What make_sgd() does with one client after the other, for up to C at once, on the same
 // mini-batches: rows and losses agree with its within float tolerance. CohortUpdate makes other
@@ -74,7 +74,7 @@ class CohortTraining final : public Evaluator {
   void next_batch(std::size_t step, std::size_t place, int64_t round);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
-  ClientOptions options_;
+  Schedule schedule_;
   const Federation& federation_;
   std::string device_;
   int64_t clients_;  // C

@@ -6,7 +6,6 @@
 
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/client/local_update.hpp"
-#include "hanse/client/side_by_side.hpp"
 
 namespace hanse {
 
@@ -25,32 +24,6 @@ class CohortUpdate {
   // [P] what the cohort's rows are then measured from: theta(), or undefined where the rows are the
   // updates themselves.
   virtual const at::Tensor& origin() = 0;
-};
-
-// Of an update in parts. The steps are those of CohortTraining; what stands before and behind them,
-// states and control variates, is the update's own code in the host's memory, to which rows go only
-// where a pass says so: up to 3 C P floats each way.
-class CohortPasses final : public CohortUpdate {
- public:
-  // `update` and `cohorts` must outlive the object; the options behind them are the same.
-  CohortPasses(SideBySide& update, CohortTraining& cohorts, int64_t n_params);
-
-  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
-                                   std::span<const float> received) override;
-  void finish(std::span<const double> losses, std::span<const float> received,
-              std::span<ClientOutcome> outcomes) override;
-  const at::Tensor& origin() override { return cohorts_.cohort().theta(); }
-
- private:
-  std::vector<ClientOutcome> run(std::size_t pass, std::span<const ClientTask> tasks,
-                                 std::span<const float> received);
-
-  SideBySide& update_;
-  CohortTraining& cohorts_;
-  std::vector<CohortPass> passes_;
-  std::size_t n_params_;
-  std::vector<float> rows_, starts_, pulls_;  // [C, P], where a pass needs them
-  std::vector<ClientOutcome> before_;         // of the passes before the last one; their losses
 };
 
 }  // namespace hanse

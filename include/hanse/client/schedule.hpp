@@ -11,23 +11,30 @@ namespace hanse {
 template <class Options>
 struct KindRow;  // base/kind.hpp
 
-// The step size of a round (from 1). With schedule.over = steps it is options.lr in all of them.
-double learning_rate(const ClientOptions& options, int64_t round);
+class Schedule {
+ public:
+  // Throws InvalidArgument: options.schedule.kind is no schedule.
+  explicit Schedule(const StepOptions& options = {});
 
-// The step size of step `step` (from 0) of `steps` in this round: with schedule.over = rounds the
-// round's.
-//
-// By schedule.kind, of t (from 0) of T rounds or steps behind the warm-up, lr times
-//   constant     1
-//   step         decay^floor(t / every)
-//   exponential  decay^(t / every)
-//   linear       1 + (end - 1) t / T
-//   cosine       end + (1 - end) (1 + cos(pi t / T)) / 2       (Loshchilov and Hutter 2017)
-//   one-cycle    torch's OneCycleLR: by cosines from 1/25 to 1 in 0.3 T, and down to 1/250000
-// (Smith and Topin 2018). Behind T it stays as at T - 1. In a warm-up of n it is (t + 1) / n.
-double step_size(const ClientOptions& options, int64_t round, int64_t step, int64_t steps);
+  // Does it move from step to step, anew in every round?
+  bool moves_within_rounds() const { return options_.schedule.over == ScheduleOver::kSteps; }
+  // The step size of a round (from 1); options.lr in all of them where it moves within rounds.
+  double rate(int64_t round) const;
+  // The same of a step (from 0) of the `steps` that a client makes in a round.
+  double rate(int64_t round, int64_t step, int64_t steps) const;
 
-// The kinds of schedule.kind.
+  // A share of lr at place t of `length`, both behind the warm-up.
+  using Factor = double (*)(const StepOptions& options, double t, double length);
+
+ private:
+  double factor_at(int64_t t, int64_t length) const;
+
+  StepOptions options_;
+  Factor factor_;
+  bool ends_;  // stays where it is behind its length
+};
+
+// The rows of client.schedule.
 std::vector<KindRow<ClientOptions>> schedule_kinds();
 
 }  // namespace hanse

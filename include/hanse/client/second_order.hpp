@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
 
 namespace hanse {
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
 
 namespace hanse {
 
@@ -12,7 +13,6 @@ namespace hanse {
 // `sample_s` for each sample that a client would train on. Losses are uniform in [1, 2); a rate is
 // 1. Not for clients whose messages the server inverts (fednew, fednl). Cost: a draw an entry.
 std::unique_ptr<LocalUpdate> make_simulated_update(std::unique_ptr<LocalUpdate> inner,
-                                                   const ClientOptions& options,
                                                    const Federation& federation, double sample_s);
 
 }  // namespace hanse

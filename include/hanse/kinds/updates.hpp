@@ -6,6 +6,7 @@
 
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -17,6 +18,7 @@ struct UpdateTraits {
   bool separable = false;   // tensors can be trained apart, so that some stay with the client
   bool own_models = false;  // every client has a model of its own
   bool straggles = false;   // reads client.stragglers
+  bool solves = false;      // the server solves a system with what training finds
 };
 
 // Throws InvalidArgument for an unknown kind.
@@ -33,6 +35,10 @@ bool evaluates_own_models(const Job& job);
 // Throws InvalidArgument when options, federation and model do not fit together.
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs);
+
+// Plain steps of the job's options, for evaluate.tune-steps; null: there are none.
+std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
+                                        Model& model);
 
 // The server's step: that of server.optimizer, or what client.update asks for.
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params);

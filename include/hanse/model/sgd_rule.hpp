@@ -5,7 +5,7 @@
 
 namespace hanse {
 
-// g <- g + weight_decay w + mu (w - theta);  v <- momentum v + g;  the direction is v, or
+// g <- g + weight_decay w + pull + mu (w - theta);  v <- momentum v + g;  the direction is v, or
 // g + momentum v (Nesterov's), or g without momentum
 struct SgdRule {
   float weight_decay = 0;
@@ -14,10 +14,11 @@ struct SgdRule {
   bool nesterov = false;
 };
 
-// The gradient g (after clipping) with decay and pull; theta null: no proximal term.
+// The gradient g (after clipping) with decay and pull; null: no pull, no proximal term.
 HANSE_BOTH_SIDES inline float pulled_gradient(const SgdRule& rule, float g, float w,
-                                              const float* theta) {
+                                              const float* pull, const float* theta) {
   if (rule.weight_decay != 0) g += rule.weight_decay * w;
+  if (pull != nullptr) g += *pull;
   if (theta != nullptr) g += rule.mu * (w - *theta);
   return g;
 }

@@ -62,6 +62,7 @@ class FederatedTrainer final : public Protocol {
     const Federation& federation;
     Model& model;
     LocalUpdate& update;
+    LocalUpdate* tuner = nullptr;  // trains a model for each client before it is evaluated there
     ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
     ServerOptimizer* optimizer;      // rank 0; null elsewhere

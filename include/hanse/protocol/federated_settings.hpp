@@ -6,7 +6,6 @@
 #include <string>
 
 #include "hanse/base/clock.hpp"
-#include "hanse/client/local_update.hpp"
 #include "hanse/comm/comm_options.hpp"
 #include "hanse/protocol/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
@@ -18,7 +17,6 @@ struct FederatedSettings {
   std::optional<uint64_t> model_seed = std::nullopt;
   std::optional<uint64_t> sampler_seed = std::nullopt;
   int64_t max_participants = 1;  // of a round
-  ClientOptions client;
   ServerOptions server;
   CommOptions comm;
   double round_seconds = 0;         // after which no participant starts; 0: no limit
@@ -28,8 +26,8 @@ struct FederatedSettings {
   bool trace = false;               // keep what the rules were given
   AskedMetrics asked = {};          // of evaluations
   bool own_models = false;          // evaluate every client's own model, not the shared one
-  int64_t tune_steps = 0;           // of each client's training before it is evaluated; 0: none
-  std::string state_folder = ".";   // of the client states' mapped file
+  int64_t state_bytes = 1 << 30;    // a rank for client states; the rest in a mapped file ...
+  std::string state_folder = ".";   // ... in this folder
   double (*clock)() = run_seconds;  // of all that a round times; tests bring their own
 };
 

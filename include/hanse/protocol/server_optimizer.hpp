@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-struct ClientOptions;  // client/local_update.hpp
+struct SecondOrderOptions;  // client/options.hpp
 template <class Options>
 struct KindRow;  // base/kind.hpp
 
@@ -66,14 +66,14 @@ std::vector<KindRow<ServerOptions>> server_optimizer_kinds();
 // FedNL's server (Safaryan et al. 2022, Algorithm 1) for rows of n_params values. It receives the
 // clients' mean Hessian correction S, packed (rules/newton/symmetric.hpp), and behind it their mean
 // distance l; the update is -g. Its estimate H of the clients' mean Hessian is float64. By
-// `client`.second_order:
+// `options`:
 //   projection, option 1: x <- x - lr [H]_mu^-1 g (eigenvalues below mu = least_eigenvalue raised)
 //   frobenius, option 2:  x <- x - lr (H + l I)^-1 g
 //   H <- H + S, behind the step; before it where S is the first H, with hessian_start = "hessian".
 // step() throws InvalidArgument when H + l I is not positive definite, which losses that are convex
 // rule out: l bounds how far H is from the Hessian.
 // Cost: option 1 10 P^3 flops, option 2 P^3/3. Memory: P^2 + P (P + 1)/2 float64.
-std::unique_ptr<ServerOptimizer> make_newton_optimizer(const ClientOptions& client,
+std::unique_ptr<ServerOptimizer> make_newton_optimizer(const SecondOrderOptions& options,
                                                        int64_t n_params);
 
 }  // namespace hanse

@@ -24,8 +24,8 @@ struct DescentWork {
     for (int64_t c = 0; c < clients; ++c) {
       const int64_t at = c * n + i;
       const float* origin = anchor != nullptr ? anchor + c * anchor_stride + i : nullptr;
-      float g = pulled_gradient(rule, gradient[at], rows[at], origin);
-      if (pulls != nullptr) g += pulls[at];
+      const float* pull = pulls != nullptr ? pulls + at : nullptr;
+      float g = pulled_gradient(rule, gradient[at], rows[at], pull, origin);
       if (velocity != nullptr) g = with_momentum(rule, g, velocity[at]);
       if (rates[c] > 0) rows[at] -= rates[c] * g;
     }

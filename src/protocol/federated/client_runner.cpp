@@ -14,7 +14,7 @@ ClientRunner::ClientRunner(const RunnerParts& parts, const FederatedSettings& se
   const std::size_t width = own_state() + stage_state_ + sink_state_;
   if (width == 0) return;
   states_ = std::make_unique<ClientStateStore>(
-      static_cast<int64_t>(width), settings_.client.state_memory << 20, settings_.state_folder);
+      static_cast<int64_t>(width), settings_.state_bytes, settings_.state_folder);
 }
 
 ClientTask ClientRunner::task_of(const RoundContext& round, int64_t client, std::span<float> state,

@@ -41,6 +41,8 @@ class ClientRunner {
   ClientRunner& operator=(const ClientRunner&) = delete;
 
   virtual ScheduleTraits schedule() const = 0;
+  // What a client's training costs.
+  const RoundSteps& steps() const { return parts_.update.steps(); }
   // States of clients, on the ranks that train them; null: they have none.
   ClientStateStore* states() const { return states_.get(); }
   // Where updates go.

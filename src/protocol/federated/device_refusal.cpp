@@ -10,7 +10,7 @@ namespace hanse {
 
 std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
   const FederatedSettings& settings = needs.settings;
-  const ClientOptions& client = settings.client;
+  const ClientOptions& client = needs.client;
   const std::string cannot = " is not trained on GPUs";
   const std::string own_loss = own_loss_key(client);
   const bool rule_keeps = needs.rule.last_updates || needs.rule.sign_share;
@@ -22,7 +22,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
         "aggregator.kind", "use another"}},
       {!own_loss.empty(),
        {"another loss than model.loss" + cannot, own_loss, "leave it as it is by default"}},
-      {client.optimizer.state == "kept" && client.momentum > 0,
+      {client.optimizer.state == Moments::kKept && client.momentum > 0,
        {"momentum that clients keep" + cannot, "client.optimizer-state", "use fresh"}},
       {!client.train.empty() || client.lora > 0,
        {"a part of a model" + cannot, client.lora > 0 ? "client.lora" : "client.train",
@@ -38,7 +38,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
        {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
       {settings.comm.compress != "none",
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
-      {settings.tune_steps > 0,
+      {needs.tunes,
        {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},
       {settings.own_models && !needs.update.keeps_own_model(),
        {"models that clients do not keep are not made on GPUs", "evaluate.view",

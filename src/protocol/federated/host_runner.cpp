@@ -37,20 +37,6 @@ auto compute(const ClientTask& task, Work work) {
   }
 }
 
-// Plain steps of the job's options, for evaluations; null: there are none.
-std::unique_ptr<LocalUpdate> make_tuner(const RunnerParts& parts,
-                                        const FederatedSettings& settings) {
-  if (settings.tune_steps == 0) return nullptr;
-  ClientOptions options = settings.client;
-  options.kind = "sgd";
-  options.steps = settings.tune_steps;
-  options.stragglers = 0;
-  options.optimizer.state = "fresh";
-  options.propfair = {};
-  options.pooled = options.alone = false;
-  return make_sgd(options, parts.federation, parts.model);
-}
-
 int64_t second_row_width(const RunnerParts& parts) {
   return parts.update.control_width() + (parts.stage ? parts.stage->second_row_width() : 0);
 }
@@ -62,7 +48,6 @@ class HostRunner final : public ClientRunner {
   HostRunner(const RunnerParts& parts, const FederatedSettings& settings)
       : ClientRunner(parts, settings,
                      width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
-        tuner_(make_tuner(parts, settings)),
         sent_(parts.model),
         sink_(make_host_sink(parts, settings, second_row_width(parts))),
         evaluator_(parts.federation, parts.model) {}
@@ -168,12 +153,13 @@ class HostRunner final : public ClientRunner {
     const bool keeps = parts_.update.keeps_own_model();
     if (parts_.federation.train(client).size() == 0) return evaluator_.at(row());
     compute(task, [&] {
-      if (settings_.own_models && (keeps || !tuner_)) {
+      if (settings_.own_models && (keeps || !parts_.tuner)) {
         if (keeps && client >= parts_.federation.clients()) parts_.update.train(task);
         parts_.update.own_model(task);
       }
-      if (tuned && tuner_) {
-        tuner_->train({.client = client, .round = round.number, .seed = task.seed, .row = row()});
+      if (tuned && parts_.tuner) {
+        parts_.tuner->train(
+            {.client = client, .round = round.number, .seed = task.seed, .row = row()});
       }
     });
     return evaluator_.at(row());
@@ -206,7 +192,6 @@ class HostRunner final : public ClientRunner {
     return task;
   }
 
-  std::unique_ptr<LocalUpdate> tuner_;
   SentRow sent_;  // the parts of a row
   std::unique_ptr<HostSink> sink_;
   RowEvaluator evaluator_;

@@ -16,7 +16,7 @@ namespace {
 double training_loss(MeasureParts parts, const FederatedSettings& settings,
                      const RoundContext& round, int64_t client) {
   const SampleRange range = parts.federation.train(client);
-  const int64_t count = loss_samples(settings.client, settings.loss_batches, range.size());
+  const int64_t count = loss_samples(parts.update.steps().work(), settings.loss_batches, range.size());
   Evaluator& model = parts.runner->view(round, client, View::kReceived);
   if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
@@ -82,7 +82,7 @@ std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool held_out = own.clients[i] >= federation.clients();
-    if (settings.tune_steps == 0 && !held_out) continue;
+    if (parts.tuner == nullptr && !held_out) continue;
     places.push_back(i);
     before.clients.push_back(own.clients[i]);
   }

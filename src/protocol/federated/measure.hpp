@@ -30,7 +30,7 @@ std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& ro
 
 // Each of these clients with its View::kTuned of the next round, own models on the rank that
 // keeps the client's state; in client order, those held out behind. ClientEvaluation::before is,
-// where `settings` have steps to tune, what the client had before them, and of clients held out
+// where models are tuned, what the client had before them, and of clients held out
 // what they had of the shared model. Cost: a round of these clients where they keep no model and it
 // is not tuned, else the steps.
 std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,

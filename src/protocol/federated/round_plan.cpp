@@ -78,6 +78,7 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
       federation_(federation),
       settings_(settings),
       traits_(runner.schedule()),
+      work_(runner.steps().work()),
       shared_(server_hosts_clients()),
       workers_(comm.size() - (shared_ ? 0 : 1)),
       worker_(comm.rank() - (shared_ ? 0 : 1)),
@@ -92,7 +93,7 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
 }
 
 double RoundPlan::samples_of(int64_t client) const {
-  return static_cast<double>(samples_processed(settings_.client, federation_.train(client).size()));
+  return static_cast<double>(samples_processed(work_, federation_.train(client).size()));
 }
 
 int64_t RoundPlan::next_client(std::size_t entry) const {

@@ -117,6 +117,7 @@ class RoundPlan {
   const Federation& federation_;
   const FederatedSettings& settings_;
   ScheduleTraits traits_;
+  LocalWork work_;   // of each client
   bool shared_;      // rank 0 hosts clients beside serving
   int64_t workers_;  // ranks that host clients
   int64_t worker_;

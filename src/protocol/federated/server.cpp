@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "federated/divergence.hpp"
-#include "hanse/client/fednova.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
@@ -39,7 +38,7 @@ double Server::feedback(int64_t client, double importance, double squared_norm) 
   const int64_t samples = parts_.federation.train(client).size();
   const double scale = parts_.update.sends_direction()  // |g_i|^2 itself
                            ? 1
-                           : feedback_scale(settings_.client, round_, samples);
+                           : parts_.update.feedback_scale(round_, samples);
   return importance * importance * squared_norm * scale;
 }
 
@@ -120,7 +119,7 @@ std::vector<double> Server::mix(const Weighable& trained) {
     const double sum = std::accumulate(c.begin(), c.end(), 0.0);
     mixed_loss_ = std::inner_product(losses_.begin(), losses_.end(), c.begin(), 0.0) / sum;
   }
-  if (settings_.client.kind == "fednova") normalize(c);
+  if (parts_.update.counts_steps()) normalize(c);
   if (settings_.trace) {
     trace_.gram.assign(report.gram.begin(), report.gram.end());
     trace_.rates.assign(report.rates.begin(), report.rates.end());
@@ -129,14 +128,16 @@ std::vector<double> Server::mix(const Weighable& trained) {
   return std::move(c);
 }
 
-// FedNova's weights, of what the rule has decided.
+// FedNova (Wang et al. 2020): c_i <- c_i / tau_i sum_j c_j tau_j, so that clients that make more
+// steps do not count more for it.
 void Server::normalize(std::span<double> coefficients) const {
   std::vector<double> taus;
   for (const int64_t client : participation_.drawn().clients) {
-    taus.push_back(
-        effective_steps(settings_.client, round_, parts_.federation.train(client).size()));
+    const int64_t samples = parts_.federation.train(client).size();
+    taus.push_back(parts_.update.steps().effective_steps(round_, samples));
   }
-  normalize_by_steps(taus, coefficients);
+  const double mean = std::inner_product(taus.begin(), taus.end(), coefficients.begin(), 0.0);
+  for (std::size_t i = 0; i < taus.size(); ++i) coefficients[i] *= mean / taus[i];
 }
 
 // Losses and norms are summed in the draw's order: the plan's depends on measured times.

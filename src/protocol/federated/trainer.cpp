@@ -50,7 +50,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.runner) {
     parts_.runner = make_host_runner({parts_.comm, parts_.federation, parts_.model, parts_.update,
-                                      needs_, parts_.stage, parts_.sum_stage},
+                                      needs_, parts_.tuner, parts_.stage, parts_.sum_stage},
                                      settings_);
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
@@ -290,7 +290,7 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   share_model();
   add_common(theta_, "");
   ClassCounts counts(parts_.federation.classes(), settings_.asked);
-  auto clients = settings_.own_models || settings_.tune_steps > 0
+  auto clients = settings_.own_models || parts_.tuner != nullptr
                      ? evaluate_viewed_models(parts_, settings_, context(), chosen, counts)
                      : evaluate_row(theta_, &counts);
   class_lines_ += class_lines(settings_.asked, counts, completed_, parts_.comm);

@@ -81,7 +81,6 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
                             .aggregator = *aggregator,
                             .optimizer = optimizer.get()},
                            {.max_participants = few.sampler.per_round,
-                            .client = few.client,
                             .server = few.server,
                             .comm = few.comm});
   trainer.initialize_model();

@@ -122,7 +122,7 @@ Json describe_direction(const Mix& mix, std::size_t k) {
 // d of each participant: the round's "rates", or what client.rate = loss makes of its "losses".
 std::vector<double> read_rates(const Json& round, const ClientOptions& client, std::size_t k,
                                const std::string& where) {
-  if (client.rate != "loss" || round.contains("rates")) return numbers(round, "rates", k, 0, where);
+  if (client.rate != LoweringRate::kLoss || round.contains("rates")) return numbers(round, "rates", k, 0, where);
   auto rates = numbers(round, "losses", k, 0, where);
   for (double& rate : rates) rate = std::pow(rate, client.rate_power);
   return rates;

@@ -40,7 +40,7 @@ std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t wid
 // {"pairs": [[s, y], ...], oldest first, "gradient": g} -> {"rate": d}; {"loss": F} -> {"rate": d}
 // with client.rate = loss.
 Json replay_rate(const Json& trace, const Job& job, const Playing&) {
-  if (job.client.rate == "loss") {
+  if (job.client.rate == LoweringRate::kLoss) {
     const double loss = number(field(trace, "loss", "trace"), "trace.loss");
     return {{"rate", std::pow(loss, job.client.rate_power)}};
   }
@@ -49,7 +49,7 @@ Json replay_rate(const Json& trace, const Job& job, const Playing&) {
   const std::size_t width = given.size();
   const auto gradient = numbers(trace, "gradient", width, -INFINITY, "trace");
   const double plain = job.client.lr * inner_product(gradient, gradient);
-  if (job.client.rate == "gradient" || !trace.contains("pairs")) return {{"rate", plain}};
+  if (job.client.rate == LoweringRate::kGradient || !trace.contains("pairs")) return {{"rate", plain}};
   auto rows = usable_pairs(trace.at("pairs"), width, job.client.pairs);
   if (rows.empty()) return {{"rate", plain}};
   const auto n = static_cast<int64_t>(rows.size() / 2);

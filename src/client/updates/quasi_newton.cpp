@@ -6,8 +6,7 @@
 
 #include "batch_stream.hpp"
 #include "hanse/base/aligned.hpp"
-#include "hanse/client/local_update.hpp"
-#include "hanse/client/schedule.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/model/gradient_record.hpp"
 #include "quasi_newton_cohort.hpp"
 #include "quasi_newton_rule.hpp"
@@ -30,7 +29,7 @@ class QuasiNewton final : public LocalUpdate {
     return descend(task, memory, pairs);
   }
 
-  bool trains_side_by_side() override { return true; }
+  bool trains_side_by_side() const override { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params) override {
     return make_quasi_newton_cohort(options_, rule_, n_params, cohorts);
   }
@@ -38,7 +37,7 @@ class QuasiNewton final : public LocalUpdate {
  private:
   QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model,
               const QuasiNewtonRule& rule)
-      : LocalUpdate(rule.state()),
+      : LocalUpdate(rule.state(), RoundSteps(options)),
         options_(options),
         model_(model),
         batches_(options, federation),
@@ -55,7 +54,7 @@ class QuasiNewton final : public LocalUpdate {
   ClientOutcome descend(const ClientTask& task, QuasiNewtonMemory& memory, Pairs& pairs) {
     std::fill(sum_.begin(), sum_.end(), 0.0F);
     const int64_t steps = rule_.steps(task.client);
-    const double lr = learning_rate(options_, task.round);
+    const double lr = LocalUpdate::steps().schedule().rate(task.round);
     const auto rate = static_cast<float>(lr);
     const float share = rule_.share(lr, steps);
     std::optional<FreshPair> pair;  // that ends with this step's gradient

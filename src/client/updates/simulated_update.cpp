@@ -12,20 +12,23 @@ namespace {
 
 class SimulatedUpdate final : public LocalUpdate {
  public:
-  SimulatedUpdate(std::unique_ptr<LocalUpdate> inner, const ClientOptions& options,
-                  const Federation& federation, double sample_s)
-      : LocalUpdate(inner->state_blocks()),
+  SimulatedUpdate(std::unique_ptr<LocalUpdate> inner, const Federation& federation,
+                  double sample_s)
+      : LocalUpdate(inner->state_blocks(), inner->steps()),
         inner_(std::move(inner)),
-        options_(options),
         federation_(federation),
         sample_s_(sample_s) {}
 
   int64_t control_width() const override { return inner_->control_width(); }
   bool control_returns() const override { return inner_->control_returns(); }
   bool sends_direction() const override { return inner_->sends_direction(); }
+  bool counts_steps() const override { return inner_->counts_steps(); }
+  double feedback_scale(int64_t round, int64_t samples) const override {
+    return inner_->feedback_scale(round, samples);
+  }
 
   ClientOutcome train(const ClientTask& task) override {
-    const int64_t samples = samples_processed(options_, federation_.train(task.client).size());
+    const int64_t samples = samples_processed(steps().work(), federation_.train(task.client).size());
     pass_time(sample_s_ * static_cast<double>(samples));
     RandomStream stream(task.seed, Purpose::kSimulated, static_cast<uint64_t>(task.round),
                         static_cast<uint64_t>(task.client));
@@ -54,7 +57,6 @@ class SimulatedUpdate final : public LocalUpdate {
   }
 
   std::unique_ptr<LocalUpdate> inner_;
-  ClientOptions options_;
   const Federation& federation_;
   double sample_s_;
 };
@@ -62,9 +64,8 @@ class SimulatedUpdate final : public LocalUpdate {
 }  // namespace
 
 std::unique_ptr<LocalUpdate> make_simulated_update(std::unique_ptr<LocalUpdate> inner,
-                                                   const ClientOptions& options,
                                                    const Federation& federation, double sample_s) {
-  return std::make_unique<SimulatedUpdate>(std::move(inner), options, federation, sample_s);
+  return std::make_unique<SimulatedUpdate>(std::move(inner), federation, sample_s);
 }
 
 }  // namespace hanse

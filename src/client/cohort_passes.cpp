@@ -1,24 +1,49 @@
-#include "hanse/client/cohort_update.hpp"
-
+// The passes of an update, for a cohort on a device.
 #include <algorithm>
 #include <cmath>
 
+#include "hanse/client/cohort_update.hpp"
+#include "hanse/client/passes.hpp"
+
 namespace hanse {
 
-std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining& cohorts,
-                                                         int64_t n_params) {
-  return std::make_unique<CohortPasses>(*side_by_side(), cohorts, n_params);
-}
+namespace {
 
-CohortPasses::CohortPasses(SideBySide& update, CohortTraining& cohorts, int64_t n_params)
+// The steps are those of CohortTraining; what stands before and behind them, states and control
+// variates, is the update's own code in the host's memory, to which rows go only where a pass says
+// so: up to 3 C P floats each way.
+class CohortPasses final : public CohortUpdate {
+ public:
+  // `update` and `cohorts` must outlive the object; the options behind them are the same.
+  CohortPasses(PassUpdate& update, CohortTraining& cohorts, int64_t n_params);
+
+  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
+                                   std::span<const float> received) override;
+  void finish(std::span<const double> losses, std::span<const float> received,
+              std::span<ClientOutcome> outcomes) override;
+  const at::Tensor& origin() override { return cohorts_.cohort().theta(); }
+
+ private:
+  std::vector<ClientOutcome> run(std::size_t pass, std::span<const ClientTask> tasks,
+                                 std::span<const float> received);
+
+  PassUpdate& update_;
+  CohortTraining& cohorts_;
+  const std::vector<Pass>& passes_;
+  std::size_t n_params_;
+  std::vector<float> rows_, starts_, pulls_;  // [C, P], where a pass needs them
+  std::vector<ClientOutcome> before_;         // of the passes before the last one; their losses
+};
+
+CohortPasses::CohortPasses(PassUpdate& update, CohortTraining& cohorts, int64_t n_params)
     : update_(update),
       cohorts_(cohorts),
       passes_(update_.passes()),
       n_params_(static_cast<std::size_t>(n_params)) {
   const std::size_t size = static_cast<std::size_t>(cohorts.clients()) * n_params_;
-  for (const CohortPass& pass : passes_) {
+  for (const Pass& pass : passes_) {
     if (pass.moves_start || pass.pulls || pass.looks_back) rows_.resize(size);
-    if (pass.looks_back) starts_.resize(size);
+    if (pass.keeps_start) starts_.resize(size);
     if (pass.pulls) pulls_.resize(size);
   }
 }
@@ -46,7 +71,7 @@ void CohortPasses::finish(std::span<const double> losses, std::span<const float>
 
 std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const ClientTask> tasks,
                                              std::span<const float> received) {
-  const CohortPass& pass = passes_[number];
+  const Pass& pass = passes_[number];
   const std::size_t size = tasks.size() * n_params_;
   const auto part = [&](std::vector<float>& rows, std::size_t i) {
     return rows.empty() ? std::span<float>() : std::span(rows).subspan(i * n_params_, n_params_);
@@ -57,7 +82,7 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
     std::copy(received.begin(), received.end(), here[i].row.begin());
     update_.before(number, here[i], pass.pulls ? part(pulls_, i) : std::span<float>());
   }
-  if (pass.looks_back) std::copy_n(rows_.begin(), size, starts_.begin());
+  if (pass.keeps_start) std::copy_n(rows_.begin(), size, starts_.begin());
   const auto outcomes = cohorts_.train(
       tasks, {.mu = pass.mu,
               .to_theta = pass.to_received,
@@ -71,6 +96,17 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
   }
   if (changed) cohorts_.cohort().put_rows(std::span(rows_).first(size));
   return outcomes;
+}
+
+}  // namespace
+
+std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining&, int64_t) {
+  return nullptr;
+}
+
+std::unique_ptr<CohortUpdate> PassUpdate::cohort_update(CohortTraining& cohorts,
+                                                        int64_t n_params) {
+  return std::make_unique<CohortPasses>(*this, cohorts, n_params);
 }
 
 }  // namespace hanse

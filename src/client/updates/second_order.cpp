@@ -106,7 +106,8 @@ class LocalObjective {
 class FedNew final : public LocalUpdate {
  public:
   FedNew(const ClientOptions& options, const Federation& federation, Model& model)
-      : LocalUpdate({{"dual", model.n_params()}, {"direction", model.n_params()}}),
+      : LocalUpdate({{"dual", model.n_params()}, {"direction", model.n_params()}},
+                    RoundSteps(options)),
         options_(options.second_order),
         objective_(options, federation, model, "fednew"),
         wanted_(objective_.size()),
@@ -156,7 +157,8 @@ class FedNew final : public LocalUpdate {
 class FedNl final : public LocalUpdate {
  public:
   FedNl(const ClientOptions& options, const Federation& federation, Model& model)
-      : LocalUpdate({{"hessian", packed_size(model.n_params())}, {"known", 1}}),
+      : LocalUpdate({{"hessian", packed_size(model.n_params())}, {"known", 1}},
+                    RoundSteps(options)),
         options_(options.second_order),
         objective_(options, federation, model, "fednl"),
         d_(model.n_params()),
@@ -173,7 +175,7 @@ class FedNl final : public LocalUpdate {
     const double loss = objective_.gradient(gradient_);
     measure_hessian();
     float& known = block(task.state, "known").front();
-    const bool whole = known == 0 && options_.hessian_start == "hessian";
+    const bool whole = known == 0 && options_.hessian_start == HessianStart::kHessian;
     task.control_change.back() = correct(block(task.state, "hessian"), task.control_change, whole);
     known = 1;
     for (std::size_t i = 0; i < gradient_.size(); ++i) {
@@ -213,7 +215,7 @@ class FedNl final : public LocalUpdate {
   }
 
   void compress() {
-    if (options_.compressor == "rank") return compress_rank(packed_, d_, options_.rank);
+    if (options_.compressor == Compressor::kRank) return compress_rank(packed_, d_, options_.rank);
     compress_top(packed_, options_.top > 0 ? options_.top : 8 * d_);
   }
 

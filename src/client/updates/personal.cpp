@@ -3,34 +3,36 @@
 #include <algorithm>
 
 #include "hanse/base/error.hpp"
-#include "hanse/client/side_by_side.hpp"
+#include "hanse/client/passes.hpp"
 
 namespace hanse {
 
 namespace {
 
-class Personal final : public LocalUpdate, private SideBySide {
+// Each pass starts from the received model with the client's parts in it.
+std::vector<Pass> from_own_parts(std::vector<Pass> passes) {
+  for (Pass& pass : passes) pass.moves_start = pass.looks_back = true;
+  return passes;
+}
+
+std::vector<StateBlock> own_blocks(std::span<const RowPart> parts) {
+  int64_t size = 0;
+  for (const RowPart& part : parts) size += part.size();
+  return {{"personal parts", size}, {"has personal parts", 1}};
+}
+
+class Personal final : public PassUpdate {
  public:
   Personal(std::unique_ptr<LocalUpdate> inner, std::vector<RowPart> parts)
-      : LocalUpdate(inner->state_blocks()), inner_(std::move(inner)), parts_(std::move(parts)) {
-    int64_t size = 0;
-    for (const RowPart& part : parts_) size += part.size();
-    received_.resize(static_cast<std::size_t>(size));
-    state_.push_back({kParts, size});
-    state_.push_back({kKnown, 1});
+      : Personal(dynamic_cast<PassUpdate&>(*inner), std::move(parts)) {
+    owned_ = std::move(inner);
   }
 
-  int64_t control_width() const override { return inner_->control_width(); }
-
-  ClientOutcome train(const ClientTask& task) override {
-    take(task.row, received_);
-    receive(task.state, task.row);
-    const ClientOutcome outcome = inner_->train(inner_task(task));
-    keep_parts(task, received_);
-    return outcome;
+  int64_t control_width() const override { return inner_.control_width(); }
+  bool counts_steps() const override { return inner_.counts_steps(); }
+  double feedback_scale(int64_t round, int64_t samples) const override {
+    return inner_.feedback_scale(round, samples);
   }
-
-  SideBySide* side_by_side() override { return inner_->side_by_side() ? this : nullptr; }
 
   void receive(std::span<const float> state, std::span<float> row) const override {
     if (block(state, kKnown).front() != 0) put(block(state, kParts), row);
@@ -40,29 +42,29 @@ class Personal final : public LocalUpdate, private SideBySide {
 
   void own_model(const ClientTask& task) override { receive(task.state, task.row); }
 
- private:
-  std::vector<CohortPass> passes() const override {
-    auto passes = inner_->side_by_side()->passes();
-    for (CohortPass& pass : passes) pass.moves_start = pass.looks_back = true;
-    return passes;
-  }
-
   void before(std::size_t pass, const ClientTask& task, std::span<float> pull) override {
     receive(task.state, task.row);
-    inner_->side_by_side()->before(pass, inner_task(task), pull);
+    inner_.before(pass, inner_task(task), pull);
   }
 
   // To the update inside, what the steps start from is what it received.
   bool after(std::size_t pass, const ClientTask& task, std::span<const float> start,
              std::span<const float> received) override {
-    inner_->side_by_side()->after(pass, inner_task(task), start, start);
+    if (inner_.passes()[pass].looks_back) inner_.after(pass, inner_task(task), start, start);
     take(received, received_);
     keep_parts(task, received_);
     return true;
   }
 
+ private:
+  Personal(PassUpdate& inner, std::vector<RowPart> parts)
+      : PassUpdate(inner, from_own_parts(inner.passes()), own_blocks(parts)),
+        inner_(inner),
+        parts_(std::move(parts)),
+        received_(static_cast<std::size_t>(own_blocks(parts_).front().width)) {}
+
   ClientTask inner_task(ClientTask task) const {
-    task.state = task.state.first(static_cast<std::size_t>(inner_->state_width()));
+    task.state = task.state.first(static_cast<std::size_t>(inner_.state_width()));
     return task;
   }
 
@@ -73,7 +75,7 @@ class Personal final : public LocalUpdate, private SideBySide {
     block(task.state, kKnown).front() = 1;
     put(received, task.row);
     // Others' values of these entries are no measure for the client's.
-    if (inner_->control_width() > 0) clear(inner_task(task).state);
+    if (inner_.control_width() > 0) clear(inner_task(task).state);
     clear(task.control_change);
   }
 
@@ -110,7 +112,8 @@ class Personal final : public LocalUpdate, private SideBySide {
     }
   }
 
-  std::unique_ptr<LocalUpdate> inner_;
+  std::unique_ptr<LocalUpdate> owned_;
+  PassUpdate& inner_;  // the same
   std::vector<RowPart> parts_;
   std::vector<float> received_;  // values of the parts in the received model
 };

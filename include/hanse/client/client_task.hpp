@@ -1,0 +1,27 @@
+// What a participant is given, and what comes of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace hanse {
+
+// One participation.
+struct ClientTask {
+  int64_t client = 0;
+  int64_t round = 0;       // from 1
+  uint64_t seed = 0;       // run.seed
+  std::span<float> row;    // [P]: the received model on entry, the local model on return
+  std::span<float> state;  // [state_width()] of this client, zero at its first participation
+  std::span<const float> control;   // [control_width()] the server's control variate c
+  std::span<float> control_change;  // [control_width()] out: by how much the client's own one moved
+  int64_t next = -1;                // the client that trains here next, if known; for speed alone
+};
+
+struct ClientOutcome {
+  double loss = 0;      // mean of the mini-batch losses of the round
+  int64_t samples = 0;  // samples processed, over all steps
+  double rate = 0;      // d, by how much its own step would lower its loss; where rules need it
+};
+
+}  // namespace hanse

@@ -1,0 +1,87 @@
+// The updates of client.update that gradient steps make, and DQN-Fed's.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "hanse/client/local_update.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/model/model.hpp"
+
+namespace hanse {
+
+// Mini-batch SGD, or the steps of another options.optimizer (kinds.hpp), of sizes by
+// options.schedule. Every epoch visits the client's samples in a fresh order (stream of seed,
+// kShuffle, round, client); the last batch of an epoch may be smaller, or is left out then
+// (drop_last). With accumulate = n each n mini-batches in a row, and what is left of them at the
+// end of the round, make one step by the mean gradient of their samples. `model` and `federation`
+// must outlive the object. Memory: a row a moment, a gradient row with clipping, two with
+// accumulation, and one batch. State, with optimizer.state = kept: the moments and their age.
+std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
+                                      Model& model);
+// The same with mu/2 |w - theta|^2 in the loss, mu = options.mu (FedProx, Li et al. 2020). Memory: a
+// row.
+std::unique_ptr<LocalUpdate> make_prox(const ClientOptions& options, const Federation& federation,
+                                       Model& model);
+// SGD whose updates count by their effective steps (FedNova, Wang et al. 2020). REQUIRES:
+// client.optimizer = sgd with fresh moments.
+std::unique_ptr<LocalUpdate> make_fednova(const ClientOptions& options,
+                                          const Federation& federation, Model& model);
+
+// FedDyn (Acar et al. 2021): a regulariser that moves with the client. From the received theta, by
+// the steps and mini-batches of SGD, with the client's state h_i
+//   x <- x - lr (g(x) - h_i + alpha (x - theta)),  then  h_i <- h_i - alpha (x - theta),
+// alpha = options.second_order.alpha. The server's part is make_dyn_optimizer(), which the control
+// variate of one entry, always 1, tells the participants' share of all clients.
+// REQUIRES: plain steps (beyond_plain_steps). State: a row. Memory: two rows and one batch.
+std::unique_ptr<LocalUpdate> make_feddyn(const ClientOptions& options, const Federation& federation,
+                                         Model& model);
+
+// SCAFFOLD (Karimireddy et al. 2020, Algorithm 1, option II): every step is corrected by how much
+// the mean gradient of all clients differs from the client's own, so that clients of unlike data
+// do not drift apart. For K local steps from the received x
+//   y <- y - lr (g(y) - c_i + c),  then  c_i+ = c_i - c + (x - y)/(K lr),
+// with c_i the client's state and c the server's control variate; c_i+ is the mean of the K
+// gradients, weight decay and PropFair's slope among them. With momentum v <- momentum v + g - c_i
+// + c, y <- y - lr v, from v = 0 in each round; K is then effective_steps(), which makes c_i+ the
+// mean of the gradients with the weights that they have in x - y. Batches are those of SGD.
+// REQUIRES: plain steps (beyond_plain_steps) but for momentum, which clients do not keep, since
+// else c_i+ would be no mean of gradients.
+// Known weakness: c_i is as old as the client's last participation. Memory: two rows and one batch,
+// the state, and twice SGD's bytes on the network. Cost: SGD's and one pass over the row a step.
+std::unique_ptr<LocalUpdate> make_scaffold(const ClientOptions& options,
+                                           const Federation& federation, Model& model);
+
+// Ditto (Li et al. 2021, Algorithm 1). The row is trained as by make_sgd, bit for bit; beside it
+// the client moves a model v of its own, which never leaves it, by as many steps on the same
+// batches
+//   v <- v - lr (grad F(v) + lambda (v - w)),  w the received model.
+// The authors start v from the first w of all; here it starts from the first that the client
+// receives, and until then it is the model of the day. Momentum, weight decay and clipping are
+// those of both parts. lambda = 0: v is trained alone; it diverges beyond lr lambda = 2. State: v
+// and a flag. Cost: twice SGD's, and two rows. Throws InvalidArgument where clients keep moments.
+std::unique_ptr<LocalUpdate> make_ditto(const ClientOptions& options, const Federation& federation,
+                                        Model& model);
+
+// DQN-Fed's client (Mohajer Hamidi and Ye 2025, Algorithm 1): the row returns as -g, with g the
+// gradient at the last iterate of the round's local steps ("last", as printed), the mean of all
+// their gradients ("mean"), or lr times their sum ("update", theta - theta_i as in the paper's
+// Appendix B). "auto" is "update" where some client makes more than one step, else "last", so that
+// all clients of a job send the same. The outcome's rate is d = g^T B g (eq. 18), B by L-BFGS on
+// the last `pairs` pairs of models and gradients ("l-bfgs"), or lr |g|^2 ("gradient"), also until
+// there is a pair; both at most `rate_limit` times the loss: a Newton step of a quadratic loss that
+// is never negative gains at most 2 F to first order, and a direction of nearly no curvature would
+// claim any gain. AdaFed (Mohajer Hamidi and Yang 2024) asks for F^`rate_power`, F the mean loss of
+// the local steps ("loss"). A round's first pair leads from the model of the client's last
+// participation to the received one, the others from iterate to iterate; both gradients of a pair
+// are of one mini-batch, and a pair without curvature is skipped. (The paper updates B by the
+// formula for its inverse; here B is the inverse.) REQUIRES: client.update = sgd and plain steps
+// (beyond_plain_steps). State: the last model, with client.batch = 0 the gradient there, and 2
+// (`pairs` + f) rows, where a round makes f < `pairs`. Rounds of `pairs` steps or more use their
+// own pairs alone: no rows of pairs, and with more steps no state. Cost: a gradient a step, another
+// for each of the last `pairs` steps unless batches are full, and the pairs' inner products: one
+// pass over their rows, or less where gradients in factors (GradientRecord) take less.
+std::unique_ptr<LocalUpdate> make_quasi_newton(const ClientOptions& options,
+                                               const Federation& federation, Model& model);
+
+}  // namespace hanse

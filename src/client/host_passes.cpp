@@ -1,0 +1,149 @@
+#include "host_passes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hanse/base/index.hpp"
+
+namespace hanse {
+
+HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model)
+    : options_(options),
+      propfair_(options.propfair),
+      schedule_(options),
+      model_(model),
+      batches_(options, federation),
+      optimizer_(options, model.layout().n_trainable()),
+      state_width_(to_index(width_of(optimizer_.state_blocks()))) {
+  const std::size_t n = to_index(model.n_params());
+  if (stores_gradient()) gradient_.resize(n);
+  if (options.accumulate > 1) sum_.resize(n);
+}
+
+bool HostPasses::cohorts_can() const {
+  return options_.accumulate == 1 && state_width_ == 0 && optimizer_.is_sgd();
+}
+
+bool HostPasses::stores_gradient() const {
+  return options_.clip > 0 || propfair_.base > 0 || options_.accumulate > 1;
+}
+
+ClientOutcome HostPasses::run(PassUpdate& update, const ClientTask& task) {
+  const std::vector<Pass>& passes = update.passes();
+  if (passes.size() > 1 || passes.front().moves_start) {
+    received_.assign(task.row.begin(), task.row.end());
+  }
+  double lost = 0;  // a loss that is no number
+  for (std::size_t pass = 0; pass + 1 < passes.size(); ++pass) {
+    const double loss = make_pass(update, pass, task).loss;
+    if (!std::isfinite(loss)) lost = loss;
+    std::copy(received_.begin(), received_.end(), task.row.begin());
+  }
+  ClientOutcome outcome = make_pass(update, passes.size() - 1, task);
+  if (lost != 0) outcome.loss = lost;  // ends the run, as the row's would
+  return outcome;
+}
+
+ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
+                                    const ClientTask& task) {
+  const Pass& pass = update.passes()[number];
+  if (pass.pulls) pull_.resize(to_index(model_.layout().n_trainable()));
+  update.before(number, task, pass.pulls ? std::span(pull_) : std::span<float>());
+  if (pass.keeps_start || (pass.mu != 0 && !pass.to_received)) {
+    start_.assign(task.row.begin(), task.row.end());
+  }
+  const std::span<const float> anchor = pass.to_received ? received_ : start_;
+  model_.receive(pass.to_received ? anchor : task.row);
+  const std::span<float> moments = task.state.first(state_width_);
+  optimizer_.start(task.row, moments,
+                   {.mu = pass.mu,
+                    .anchor = pass.mu != 0 ? anchor.data() : nullptr,
+                    .pull = pass.pulls ? pull_.data() : nullptr});
+  double lr = schedule_.rate(task.round);
+  int64_t done = 0;  // mini-batches
+  const ClientOutcome outcome = batches_.run(task, [&](const Batch& batch, RandomStream& noise) {
+    const int64_t all = batches_.steps(), group = options_.accumulate;
+    if (schedule_.moves_within_rounds()) {
+      lr = schedule_.rate(task.round, done / group, (all + group - 1) / group);
+    }
+    ++done;
+    return step(task.row, batch, noise, lr, done % group == 0 || done == all);
+  });
+  optimizer_.finish(moments);
+  if (pass.looks_back) {
+    update.after(number, task, pass.keeps_start ? start_ : std::span<const float>(), received_);
+  }
+  return outcome;
+}
+
+double HostPasses::step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
+                        bool last) {
+  if (stores_gradient()) return stored_step(row, batch, noise, lr, last);
+  if (optimizer_.is_plain()) {
+    return model_.sgd_step(row, batch, noise, lr, options_.weight_decay);
+  }
+  optimizer_.next(lr, 1);
+  return model_.step_by(row, batch, noise, optimizer_);
+}
+
+// h = s(F) g, the objective's gradient;  the optimizer's is h min(1, clip/|h|)
+double HostPasses::stored_step(std::span<float> row, const Batch& batch, RandomStream& noise,
+                               double lr, bool last) {
+  const double loss = model_.loss_and_gradient(row, batch, noise, gradient_);
+  double scale = propfair_slope(propfair_, loss);
+  if (options_.accumulate > 1) {
+    accumulate(scale, batch.rows);
+    if (!last) {
+      model_.move_buffers(row);
+      return loss;
+    }
+    std::swap(gradient_, sum_);
+    std::fill(sum_.begin(), sum_.end(), 0.0F);
+    scale = 1 / static_cast<double>(std::exchange(samples_, 0));
+  }
+  optimizer_.next(lr, scale * clip_scale(scale));
+  optimizer_.apply(0, gradient_.data(), model_.layout().n_trainable());
+  model_.move_buffers(row);
+  return loss;
+}
+
+// Mini-batches count by their samples, as if they were one.
+void HostPasses::accumulate(double slope, int64_t samples) {
+  const auto weight = static_cast<float>(slope * static_cast<double>(samples));
+  for (std::size_t i = 0; i < sum_.size(); ++i) sum_[i] += weight * gradient_[i];
+  samples_ += samples;
+}
+
+double HostPasses::clip_scale(double slope) const {
+  if (options_.clip <= 0) return 1;
+  double squared = 0;
+  for (const float g : gradient_) squared += static_cast<double>(g) * static_cast<double>(g);
+  const double norm = slope * std::sqrt(squared);
+  return norm > options_.clip ? options_.clip / norm : 1;
+}
+
+PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federation, Model& model,
+                       std::vector<Pass> passes, std::vector<StateBlock> state)
+    : LocalUpdate({}, RoundSteps(options)),
+      passes_(std::move(passes)),
+      host_(std::make_shared<HostPasses>(options, federation, model)) {
+  state_ = host_->state_blocks();
+  state_.insert(state_.end(), state.begin(), state.end());
+}
+
+PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
+                       std::vector<StateBlock> state)
+    : LocalUpdate(inner.state_blocks(), inner.steps()),
+      passes_(std::move(passes)),
+      host_(inner.host_) {
+  state_.insert(state_.end(), state.begin(), state.end());
+}
+
+ClientOutcome PassUpdate::train(const ClientTask& task) { return host_->run(*this, task); }
+
+bool PassUpdate::trains_side_by_side() const { return host_->cohorts_can(); }
+
+bool PassUpdate::keeps_moments() const { return !host_->state_blocks().empty(); }
+
+}  // namespace hanse

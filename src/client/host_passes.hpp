@@ -1,0 +1,53 @@
+// The passes of a client's update, on the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "batch_stream.hpp"
+#include "hanse/client/passes.hpp"
+#include "optimizer.hpp"
+
+namespace hanse {
+
+// A step takes one of three ways, whose bits are the same: Model::sgd_step() where it is plain SGD;
+// Model::step_by(), which shows the optimizer the gradient part by part; or, where something must
+// be known of the whole gradient first, with the gradient stored.
+class HostPasses {
+ public:
+  HostPasses(const ClientOptions& options, const Federation& federation, Model& model);
+
+  ClientOutcome run(PassUpdate& update, const ClientTask& task);
+
+  // Of the moments that clients keep.
+  std::vector<StateBlock> state_blocks() const { return optimizer_.state_blocks(); }
+  // Are the steps those that a cohort makes?
+  bool cohorts_can() const;
+
+ private:
+  ClientOutcome make_pass(PassUpdate& update, std::size_t number, const ClientTask& task);
+  double step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr, bool last);
+  double stored_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
+                     bool last);
+  bool stores_gradient() const;
+  void accumulate(double slope, int64_t samples);
+  double clip_scale(double slope) const;
+
+  StepOptions options_;
+  PropfairOptions propfair_;
+  Schedule schedule_;
+  Model& model_;
+  BatchStream batches_;
+  ClientOptimizer optimizer_;
+  std::size_t state_width_;
+  std::vector<float> gradient_;  // [P] where it is stored
+  std::vector<float> sum_;       // [P] of the gradients since the last step, with accumulation
+  int64_t samples_ = 0;          // in it
+  std::vector<float> received_;  // [P] the received model, where a pass leaves it
+  std::vector<float> start_;     // [P] where the steps started
+  std::vector<float> pull_;      // [trainable]
+};
+
+}  // namespace hanse

@@ -1,0 +1,80 @@
+#include "hanse/client/round_steps.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "hanse/base/random.hpp"
+
+namespace hanse {
+
+namespace {
+
+int64_t batch_of(const LocalWork& work, int64_t samples) {
+  return work.batch > 0 ? std::min(work.batch, samples) : samples;
+}
+
+int64_t steps_a_pass(const LocalWork& work, int64_t samples) {
+  const int64_t batch = batch_of(work, samples);
+  return (samples_a_pass(work, samples) + batch - 1) / batch;
+}
+
+}  // namespace
+
+int64_t samples_a_pass(const LocalWork& work, int64_t samples) {
+  return work.drop_last ? samples - samples % batch_of(work, samples) : samples;
+}
+
+int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples) {
+  return batches == 0 ? samples : std::min(samples, batches * batch_of(work, samples));
+}
+
+int64_t local_steps(const LocalWork& work, int64_t samples) {
+  return work.steps > 0 ? work.steps : work.epochs * steps_a_pass(work, samples);
+}
+
+int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples) {
+  const int64_t all = local_steps(work, samples);
+  if (work.stragglers == 0) return all;
+  RandomStream stream(task.seed, Purpose::kStraggling, static_cast<uint64_t>(task.round),
+                      static_cast<uint64_t>(task.client));
+  if (stream.uniform() >= work.stragglers) return all;
+  const int64_t parts = work.steps > 0 ? work.steps : work.epochs;
+  return all / parts * (1 + stream.below(parts));
+}
+
+int64_t samples_processed(const LocalWork& work, int64_t samples) {
+  const auto [passes, rest] =
+      std::div(local_steps(work, samples), steps_a_pass(work, samples));
+  const int64_t pass = samples_a_pass(work, samples);
+  return passes * pass + std::min(rest * batch_of(work, samples), pass);
+}
+
+int64_t RoundSteps::optimizer_steps(int64_t samples) const {
+  return (local_steps(work_, samples) + steps_.accumulate - 1) / steps_.accumulate;
+}
+
+double RoundSteps::effective_steps(int64_t round, int64_t samples) const {
+  const int64_t steps = optimizer_steps(samples);
+  const bool moves = schedule_.moves_within_rounds();
+  double velocity = 0, sum = 0;  // of gradients that are all 1
+  for (int64_t step = 0; step < steps; ++step) {
+    velocity = steps_.momentum * velocity + 1;
+    const double direction =
+        steps_.optimizer.nesterov ? 1 + steps_.momentum * velocity : velocity;
+    sum += (moves ? schedule_.rate(round, step, steps) / steps_.lr : 1) * direction;
+  }
+  return sum;
+}
+
+double RoundSteps::feedback_scale(int64_t round, int64_t samples) const {
+  const int64_t steps = optimizer_steps(samples);
+  double lr = schedule_.rate(round);
+  if (schedule_.moves_within_rounds()) {
+    lr = 0;
+    for (int64_t step = 0; step < steps; ++step) lr += schedule_.rate(round, step, steps);
+    lr /= static_cast<double>(steps);
+  }
+  return 1 / (lr * lr * static_cast<double>(steps));
+}
+
+}  // namespace hanse
