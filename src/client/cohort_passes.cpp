@@ -84,7 +84,7 @@ std::vector<ClientOutcome> CohortPasses::run(std::size_t number, std::span<const
   }
   if (pass.keeps_start) std::copy_n(rows_.begin(), size, starts_.begin());
   const auto outcomes = cohorts_.train(
-      tasks, {.mu = pass.mu,
+      tasks, {.mu = pass.mu.value_or(0),
               .to_theta = pass.to_received,
               .rows = pass.moves_start ? std::span(rows_).first(size) : std::span<float>(),
               .pulls = pass.pulls ? std::span(pulls_).first(size) : std::span<float>()});
@@ -104,8 +104,7 @@ std::unique_ptr<CohortUpdate> LocalUpdate::cohort_update(CohortTraining&, int64_
   return nullptr;
 }
 
-std::unique_ptr<CohortUpdate> PassUpdate::cohort_update(CohortTraining& cohorts,
-                                                        int64_t n_params) {
+std::unique_ptr<CohortUpdate> PassUpdate::cohort_update(CohortTraining& cohorts, int64_t n_params) {
   return std::make_unique<CohortPasses>(*this, cohorts, n_params);
 }
 

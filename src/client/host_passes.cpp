@@ -50,15 +50,15 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
   const Pass& pass = update.passes()[number];
   if (pass.pulls) pull_.resize(to_index(model_.layout().n_trainable()));
   update.before(number, task, pass.pulls ? std::span(pull_) : std::span<float>());
-  if (pass.keeps_start || (pass.mu != 0 && !pass.to_received)) {
+  if (pass.keeps_start || (pass.mu && !pass.to_received)) {
     start_.assign(task.row.begin(), task.row.end());
   }
   const std::span<const float> anchor = pass.to_received ? received_ : start_;
   model_.receive(pass.to_received ? anchor : task.row);
   const std::span<float> moments = task.state.first(state_width_);
   optimizer_.start(task.row, moments,
-                   {.mu = pass.mu,
-                    .anchor = pass.mu != 0 ? anchor.data() : nullptr,
+                   {.mu = pass.mu.value_or(0),
+                    .anchor = pass.mu ? anchor.data() : nullptr,
                     .pull = pass.pulls ? pull_.data() : nullptr});
   double lr = schedule_.rate(task.round);
   int64_t done = 0;  // mini-batches

@@ -12,9 +12,9 @@
 
 namespace hanse {
 
-// A step takes one of three ways, whose bits are the same: Model::sgd_step() where it is plain SGD;
-// Model::step_by(), which shows the optimizer the gradient part by part; or, where something must
-// be known of the whole gradient first, with the gradient stored.
+// A step takes one of three ways: Model::sgd_step() where it is plain SGD; Model::step_by(), which
+// shows the optimizer the gradient part by part; or, where something must be known of the whole
+// gradient first, with the gradient stored. The last two have the same bits.
 class HostPasses {
  public:
   HostPasses(const ClientOptions& options, const Federation& federation, Model& model);

@@ -116,11 +116,10 @@ Keys<ClientOptions> eps_key(double value) {
       [](ClientOptions& options) -> double& { return options.optimizer.eps; }, value);
 }
 
-const Keys<ClientOptions> kAdam{optimizer_key("beta1", &Own::beta1, from_below(0, 1),
-                                              "share of the first moment that stays"),
-                                optimizer_key("beta2", &Own::beta2, from_below(0, 1),
-                                              "share of the second moment that stays"),
-                                eps_key(1e-8), kState};
+const Keys<ClientOptions> kAdam{
+    optimizer_key("beta1", &Own::beta1, from_below(0, 1), "share of the first moment that stays"),
+    optimizer_key("beta2", &Own::beta2, from_below(0, 1), "share of the second moment that stays"),
+    eps_key(1e-8), kState};
 const Keys<ClientOptions> kSquares = with_default(
     optimizer_key("beta2", &Own::beta2, from_below(0, 1),
                   "share of the second moment that stays, torch's alpha"),

@@ -43,8 +43,7 @@ int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t sam
 }
 
 int64_t samples_processed(const LocalWork& work, int64_t samples) {
-  const auto [passes, rest] =
-      std::div(local_steps(work, samples), steps_a_pass(work, samples));
+  const auto [passes, rest] = std::div(local_steps(work, samples), steps_a_pass(work, samples));
   const int64_t pass = samples_a_pass(work, samples);
   return passes * pass + std::min(rest * batch_of(work, samples), pass);
 }
@@ -59,8 +58,7 @@ double RoundSteps::effective_steps(int64_t round, int64_t samples) const {
   double velocity = 0, sum = 0;  // of gradients that are all 1
   for (int64_t step = 0; step < steps; ++step) {
     velocity = steps_.momentum * velocity + 1;
-    const double direction =
-        steps_.optimizer.nesterov ? 1 + steps_.momentum * velocity : velocity;
+    const double direction = steps_.optimizer.nesterov ? 1 + steps_.momentum * velocity : velocity;
     sum += (moves ? schedule_.rate(round, step, steps) / steps_.lr : 1) * direction;
   }
   return sum;

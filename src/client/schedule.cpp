@@ -48,8 +48,7 @@ const Keys<ClientOptions> kEnd{kLength,
                                             "share of client.lr that is left at the end")};
 
 const std::vector<ScheduleKind> kSchedules{
-    {{"constant", "client.lr throughout"},
-     [](const StepOptions&, double, double) { return 1.0; }},
+    {{"constant", "client.lr throughout"}, [](const StepOptions&, double, double) { return 1.0; }},
     {{"step", "falls by client.lr-decay from time to time", kDecay},
      [](const StepOptions& options, double t, double) {
        return std::pow(options.lr_decay, std::floor(intervals(options, t)));

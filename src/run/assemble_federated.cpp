@@ -243,10 +243,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
-  ChosenRunner chosen = make_runner(
-      job, round_needs(rule_needs, settings, parts),
-      {comm, federation, model, *parts.update, rule_needs, parts.tuner.get(), parts.stage.get()},
-      *parts.host);
+  ChosenRunner chosen = make_runner(job, round_needs(rule_needs, settings, parts),
+                                    {comm, federation, model, *parts.update, rule_needs,
+                                     parts.stage.get(), nullptr, parts.tuner.get()},
+                                    *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.off_gpus = std::move(chosen.off_gpus);
   parts.trainer = std::make_unique<FederatedTrainer>(
@@ -255,13 +255,13 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .federation = federation,
                               .model = model,
                               .update = *parts.update,
-                              .tuner = parts.tuner.get(),
                               .sampler = parts.sampler.get(),
                               .aggregator = *parts.aggregator,
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
                               .runner = std::move(chosen.runner),
-                              .stage = parts.stage.get()},
+                              .stage = parts.stage.get(),
+                              .tuner = parts.tuner.get()},
       settings);
 }
 

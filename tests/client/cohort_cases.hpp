@@ -16,6 +16,7 @@
 #include "hanse/model/model.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
+#include "support/updates.hpp"
 
 namespace hanse {
 
@@ -28,7 +29,7 @@ struct Case {
   ModelOptions model;
   std::vector<int64_t> shape = {4};
   int64_t classes = 3;
-  ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.05};
+  ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.05}};
   int64_t tokens = 0;         // of sequences
   bool starts_blank = false;  // the first tensor at zero, the others in steps of 1/64
 };
@@ -57,7 +58,7 @@ inline Row initial_row(Model& model, const Case& c) {
 inline Trained one_by_one(const Case& c, const Federation& federation,
                           const std::vector<int64_t>& clients, int64_t round) {
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
-  const auto update = make_sgd(c.client, federation, *model);
+  const auto update = sgd_or_prox(c.client, federation, *model);
   Trained trained;
   for (const int64_t client : clients) {
     Row& row = trained.rows.emplace_back(initial_row(*model, c));
@@ -108,7 +109,7 @@ inline Trained side_by_side(const Case& c, const Federation& federation,
   const auto model = make_model(c.model, federation.sample_shape(), federation.classes());
   Row theta = initial_row(*model, c);
   training.cohort().put_theta(theta);
-  const auto update = make_sgd(c.client, federation, *model);
+  const auto update = sgd_or_prox(c.client, federation, *model);
   const auto cohort = update->cohort_update(training, model->n_params());
   auto outcomes = cohort->train(tasks_of(clients, round), theta);
   cohort->finish(losses_of(training), theta, outcomes);

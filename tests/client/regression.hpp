@@ -12,6 +12,7 @@
 
 #include "client/support.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/model/model.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {

@@ -1,5 +1,6 @@
 // What training sees of images, against a slow reference that looks up every pixel.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -70,7 +71,7 @@ TEST(Augmentation, EveryPixelIsWhereItBelongs) {
     const Federation federation = images({shape.channels, shape.height, shape.width});
     for (const AugmentationOptions& options : cases) {
       SCOPED_TRACE(augmentation_key(options));
-      ClientOptions client{.epochs = 2, .batch = 4};
+      ClientOptions client{{.epochs = 2, .batch = 4}};
       BatchStream plain(client, federation);
       client.augmentation = options;
       BatchStream augmented(client, federation);
@@ -115,8 +116,9 @@ TEST(Augmentation, EveryPixelIsWhereItBelongs) {
 // All moves are equally likely, and half of the images are flipped.
 TEST(Augmentation, DrawsAreUniform) {
   const Federation federation = images({1, 7, 7}, 2000);
-  ClientOptions client{.epochs = 1, .batch = 0, .augmentation = {.crop = 1, .flip = 0.25}};
-  BatchStream augmented(client, federation), plain(ClientOptions{.batch = 0}, federation);
+  ClientOptions client{{.batch = 0}};
+  client.augmentation = {.crop = 1, .flip = 0.25};
+  BatchStream augmented(client, federation), plain(ClientOptions{{.batch = 0}}, federation);
   augmented.start(kTask);
   plain.start(kTask);
   const Batch after = augmented.next(), before = plain.next();
@@ -146,7 +148,8 @@ TEST(Augmentation, DrawsAreUniform) {
 // Of client, round and seed. One sample is in the same place of every order.
 TEST(Augmentation, DrawsAreTheClientsOwn) {
   const Federation federation = images({1, 6, 6}, 1);
-  const ClientOptions client{.batch = 0, .augmentation = {.crop = 2, .cutout = 2}};
+  ClientOptions client{{.batch = 0}};
+  client.augmentation = {.crop = 2, .cutout = 2};
   BatchStream batches(client, federation);
   const auto first = [&](const ClientTask& task) {
     batches.start(task);
@@ -164,7 +167,12 @@ TEST(Augmentation, RefusesWhatIsNoImage) {
                           std::initializer_list<std::string> words) {
     const Federation federation = images(shape);
     expect_error<InvalidArgument>(
-        [&] { BatchStream(ClientOptions{.augmentation = options}, federation); }, words);
+        [&] {
+          ClientOptions client;
+          client.augmentation = options;
+          BatchStream(client, federation);
+        },
+        words);
   };
   refused({12}, {.flip = 0.5}, {"{12} are no images", "client.flip"});
   refused({1, 4, 9}, {.crop = 4}, {"border of 4", "4 x 9", "client.crop"});

@@ -10,6 +10,7 @@
 #include "client/regression.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/client/batch_trial.hpp"
+#include "hanse/client/updates.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -83,7 +84,7 @@ TEST(Batches, APassVisitsTheClientsTrainingSamples) {
   const auto comm = make_single_communicator();
   const Federation federation = split_federation(*comm);
   for (int64_t c = 0; c < 7; ++c) {
-    EXPECT_EQ(visited(federation, {.batch = 4}, c), first_features(federation, c, c + 1));
+    EXPECT_EQ(visited(federation, {{.batch = 4}}, c), first_features(federation, c, c + 1));
   }
 }
 
@@ -98,7 +99,7 @@ TEST(Batches, TheNextClientMayBeKnown) {
     update.train(task);
     return model.seen;
   };
-  const ClientOptions options{.epochs = 2, .batch = 3};
+  const ClientOptions options{{.epochs = 2, .batch = 3}};
   Recorder looking;
   const auto ahead = make_sgd(options, federation, looking);
   const ClientTask tasks[] = {{.client = 2, .round = 1, .seed = 4, .next = 5},
@@ -126,7 +127,7 @@ TEST(Batches, APassOfThePoolVisitsEverybodysTrainingSamples) {
   ASSERT_LT(federation.train_samples(), federation.samples());
   for (const int64_t batch : {4, 1, 1000, 0}) {
     int64_t longest = 0;
-    EXPECT_EQ(visited(federation, {.batch = batch, .pooled = true}, 0, &longest),
+    EXPECT_EQ(visited(federation, {{.batch = batch, .pooled = true}}, 0, &longest),
               first_features(federation, 0, 7));
     EXPECT_EQ(longest, batch == 4 || batch == 1 ? batch : federation.train_samples());
   }
@@ -139,7 +140,7 @@ TEST(Batches, SamplesProcessedAreThoseVisited) {
     for (const int64_t batch : {0, 1, 3, 5, 64}) {
       for (const bool drop_last : {false, true}) {
         const ClientOptions options{
-            .epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last};
+            {.epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last}};
         for (int64_t c = 0; c < 7; ++c) {
           EXPECT_EQ(samples_processed(options, federation.train(c).size()),
                     static_cast<int64_t>(visited(federation, options, c).size()))
@@ -160,7 +161,7 @@ std::vector<int64_t> batches_of(const Federation& federation, const ClientOption
 
 // A client's epochs over many rounds: a share makes fewer, each number as often.
 TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
-  const ClientOptions options{.epochs = 5, .stragglers = 0.5};
+  const ClientOptions options{{.epochs = 5, .stragglers = 0.5}};
   constexpr int64_t kRounds = 20000, kSamples = 45, kBatches = 3;  // of 20
   std::vector<int64_t> made(6);
   for (int64_t round = 1; round <= kRounds; ++round) {
@@ -176,7 +177,7 @@ TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
   }
   EXPECT_NEAR(made[5], kRounds * 0.6, 5 * std::sqrt(kRounds * 0.6 * 0.4));
   EXPECT_EQ(steps_of_task({.epochs = 5}, {.client = 7, .round = 1, .seed = 3}, kSamples), 15);
-  const ClientOptions steps{.steps = 7, .stragglers = 1};
+  const ClientOptions steps{{.steps = 7, .stragglers = 1}};
   std::set<int64_t> numbers;
   for (int64_t round = 1; round <= 200; ++round) {
     numbers.insert(steps_of_task(steps, {.client = 7, .round = round, .seed = 3}, kSamples));
@@ -188,7 +189,7 @@ TEST(Batches, StragglersMakeAPartOfTheirEpochs) {
 TEST(Batches, AStragglerStopsEarly) {
   const auto comm = make_single_communicator();
   const Federation federation = split_federation(*comm);
-  const ClientOptions options{.epochs = 30, .batch = 0, .stragglers = 1};
+  const ClientOptions options{{.epochs = 30, .batch = 0, .stragglers = 1}};
   const auto trained = std::ssize(batches_of(federation, options, 2));
   EXPECT_LT(trained, 30);
   OneRound p({1}, 0);
@@ -200,7 +201,7 @@ TEST(Batches, ALastBatchThatIsSmallerMayBeLeftOut) {
   const Federation federation = split_federation(*comm);
   const int64_t samples = federation.train(2).size();
   ASSERT_GT(samples, 4);
-  ClientOptions options{.epochs = 2, .batch = samples - 1};
+  ClientOptions options{{.epochs = 2, .batch = samples - 1}};
   EXPECT_EQ(batches_of(federation, options, 2),
             (std::vector<int64_t>{samples - 1, 1, samples - 1, 1}));
   options.drop_last = true;
@@ -215,7 +216,7 @@ TEST(Batches, ALastBatchThatIsSmallerMayBeLeftOut) {
     options.batch = batch;
     EXPECT_EQ(batches_of(federation, options, 2), (std::vector<int64_t>{samples, samples}));
   }
-  options = {.epochs = 1, .batch = 4, .drop_last = true, .pooled = true};
+  options = {{.epochs = 1, .batch = 4, .drop_last = true, .pooled = true}};
   EXPECT_EQ(batches_of(federation, options, 0),
             std::vector<int64_t>(static_cast<std::size_t>(federation.train_samples() / 4), 4));
 }
@@ -237,7 +238,7 @@ TEST(BatchTrials, AreTheSizesThatTrainingVisits) {
     for (const int64_t batch : {0, 1, 3, 5, 64}) {
       for (const bool drop_last : {false, true}) {
         const ClientOptions options{
-            .epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last};
+            {.epochs = 2, .steps = steps, .batch = batch, .drop_last = drop_last}};
         std::set<int64_t> expected, found;
         for (int64_t c = 0; c < 7; ++c) {
           for (const int64_t rows : batches_of(federation, options, c)) expected.insert(rows);
@@ -250,7 +251,7 @@ TEST(BatchTrials, AreTheSizesThatTrainingVisits) {
       }
     }
   }
-  const ClientOptions pooled{.batch = federation.train_samples() - 2, .pooled = true};
+  const ClientOptions pooled{{.batch = federation.train_samples() - 2, .pooled = true}};
   const auto sizes = sizes_of(batch_trials(pooled, federation, model, 7, 0));
   EXPECT_TRUE(sizes.contains({true, 2}));
   EXPECT_TRUE(sizes.contains({true, pooled.batch}));
@@ -332,8 +333,9 @@ TEST(BatchTrials, NameTheClient) {
     }
     return BatchTrial{};
   };
-  fails(rest({.batch = samples - 1}), {"training: more than 1 value; hint: ", "client.drop-last"});
-  fails(rest({.batch = 1}), {"hint: use another client.batch"});
+  fails(rest({{.batch = samples - 1}}),
+        {"training: more than 1 value; hint: ", "client.drop-last"});
+  fails(rest({{.batch = 1}}), {"hint: use another client.batch"});
   fails({.rows = 1, .client = 5, .hint = "no"}, {"client 5, training: more than 1 value"});
   fails({.rows = 2, .client = 4, .training = false}, {"client 4, evaluation: not two"});
   EXPECT_NO_THROW(try_batch({.rows = 1000, .client = 4}, federation, model));

@@ -11,6 +11,7 @@
 
 #include "client/cohort_cases.hpp"
 #include "data/support.hpp"
+#include "hanse/client/updates.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
@@ -119,7 +120,7 @@ TEST(CohortTraining, EqualsSgdForEveryOption) {
   expect_agreement(with([](ClientOptions& o) { o.steps = 5; }), "steps");
   expect_agreement(with([](ClientOptions& o) { o.lr_decay = 0.5; }), "decaying rate");
   expect_agreement(with([](ClientOptions& o) {
-                     o.schedule = {.kind = "cosine", .over = "steps", .warmup = 2};
+                     o.schedule = {.kind = "cosine", .over = ScheduleOver::kSteps, .warmup = 2};
                      o.epochs = 3;
                    }),
                    "a rate that moves with the steps");
@@ -213,7 +214,7 @@ TEST(CohortTraining, AClientThatHasFinishedIsLeftAlone) {
       .client_column = "client"};
   const auto comm = make_single_communicator();
   const Federation federation = Federation::load(data, {.partition = "by-column"}, kSeed, *comm);
-  const Case c{.model = kind("linear"), .client = {.epochs = 1, .batch = 1, .lr = 0.05}};
+  const Case c{.model = kind("linear"), .client = {{.epochs = 1, .batch = 1}, {.lr = 0.05}}};
   for (const std::string& device : test_devices()) {
     CohortTraining training(c.client, federation, c.model, device, 2, kAllSamples);
     training.cohort().theta().fill_(0);

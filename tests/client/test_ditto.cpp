@@ -4,14 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
+#include "hanse/client/updates.hpp"
 
 namespace hanse {
 namespace {
 
 TEST(Ditto, RowIsThatOfSgdBitForBit) {
   const Regression r(random_clients());
-  ClientOptions options{
-      .kind = "sgd", .epochs = 3, .batch = 2, .lr = 0.05, .momentum = 0.5, .weight_decay = 0.1};
+  ClientOptions options{{.epochs = 3, .batch = 2},
+                        {.lr = 0.05, .momentum = 0.5, .weight_decay = 0.1},
+                        {.kind = "sgd"}};
   const auto sgd = make_sgd(options, r.federation, *r.model);
   options.kind = "ditto";
   const auto ditto = make_ditto(options, r.federation, *r.model);
@@ -31,13 +33,9 @@ TEST(Ditto, RowIsThatOfSgdBitForBit) {
 // v <- v - lr (grad F(v) + wd v + lambda (v - w)) from the first w received, over three rounds.
 TEST(Ditto, OwnModelFollowsAlgorithm1) {
   const Regression r(random_clients());
-  const ClientOptions options{.kind = "ditto",
-                              .steps = 4,
-                              .batch = 0,
-                              .lr = 0.08,
-                              .lr_decay = 0.5,
-                              .weight_decay = 0.2,
-                              .lambda = 0.7};
+  const ClientOptions options{{.steps = 4, .batch = 0},
+                              {.lr = 0.08, .lr_decay = 0.5, .weight_decay = 0.2},
+                              {.kind = "ditto", .lambda = 0.7}};
   const auto ditto = make_ditto(options, r.federation, *r.model);
   const Row received[] = {{1, -2, 0.5}, {0, 3, -1}, {-2, 0.25, 4}};
   for (std::size_t client = 0; client < r.clients.size(); ++client) {
@@ -70,7 +68,7 @@ TEST(Ditto, OwnModelFollowsAlgorithm1) {
 
 TEST(Ditto, OwnModelOfANewcomerIsTheReceivedOne) {
   const Regression r(random_clients());
-  const auto ditto = make_ditto({.kind = "ditto"}, r.federation, *r.model);
+  const auto ditto = make_ditto({{}, {}, {.kind = "ditto"}}, r.federation, *r.model);
   OneRound newcomer({5, 6, 7}, 4);
   ditto->own_model(newcomer.task(1, 3));
   EXPECT_EQ(newcomer.row, (Row{5, 6, 7}));
@@ -83,7 +81,8 @@ TEST(Ditto, OwnModelOfANewcomerIsTheReceivedOne) {
 // Without a pull the own model's first round is SGD on the same mini-batches.
 TEST(Ditto, OwnModelSeesTheBatchesOfTheShared) {
   const Regression r(random_clients());
-  const ClientOptions options{.kind = "ditto", .epochs = 2, .batch = 2, .lr = 0.05, .lambda = 0};
+  const ClientOptions options{
+      {.epochs = 2, .batch = 2}, {.lr = 0.05}, {.kind = "ditto", .lambda = 0}};
   OneRound mine({1, -2, 0.5}, 4);
   mine.train(*make_ditto(options, r.federation, *r.model), 2);
   expect_close({mine.state.begin(), mine.state.begin() + 3},
@@ -93,7 +92,8 @@ TEST(Ditto, OwnModelSeesTheBatchesOfTheShared) {
 // The shared row is fine, the own model is lost: the round must not pass for a good one.
 TEST(Ditto, TellsOfAnOwnModelThatDiverges) {
   const Regression r(random_clients());
-  const ClientOptions options{.kind = "ditto", .steps = 30, .batch = 0, .lr = 0.05, .lambda = 1e12};
+  const ClientOptions options{
+      {.steps = 30, .batch = 0}, {.lr = 0.05}, {.kind = "ditto", .lambda = 1e12}};
   OneRound mine({1, -2, 0.5}, 4);
   mine.train(*make_ditto(options, r.federation, *r.model), 0);
   for (const float value : mine.row) EXPECT_TRUE(std::isfinite(value));

@@ -37,8 +37,9 @@ DataOptions labelled_images(const ScratchFolder& folder) {
 TEST(SeveralLabels, StayWithTheirSamplesAndAreMixed) {
   const ScratchFolder folder;
   const Federation federation = load(labelled_images(folder));
-  const ClientOptions options{.batch = 4, .augmentation = {.mixup = 0.5}};
-  BatchStream stream(options, federation), plain(ClientOptions{.batch = 4}, federation);
+  ClientOptions options{{.batch = 4}};
+  options.augmentation.mixup = 0.5;
+  BatchStream stream(options, federation), plain(ClientOptions{{.batch = 4}}, federation);
   for (BatchStream* one : {&stream, &plain}) one->start({.client = 0, .round = 1, .seed = 9});
   for (int64_t step = 0; step < plain.steps(); ++step) {
     const Batch before = plain.next(), mixed = stream.next();

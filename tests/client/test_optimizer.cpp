@@ -9,10 +9,10 @@
 
 #include "client/support.hpp"
 #include "hanse/client/gathered_batch.hpp"
-#include "hanse/client/local_update.hpp"
 #include "hanse/client/schedule.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
+#include "support/updates.hpp"
 
 namespace hanse {
 namespace {
@@ -43,7 +43,7 @@ struct Fixture {
 
   // Participations in rounds 1, 2, ..., each from the row of the one before.
   Row train(const ClientOptions& options, int rounds = 1) {
-    const auto update = make_sgd(options, federation, *model);
+    const auto update = sgd_or_prox(options, federation, *model);
     Row row = theta, state(static_cast<std::size_t>(update->state_width()));
     for (int round = 1; round <= rounds; ++round) {
       update->train({.client = kClient, .round = round, .seed = kSeed, .row = row, .state = state});
@@ -95,7 +95,7 @@ double distance(const Row& a, const Row& b) {
 
 // Whole-batch steps, so that the order of samples does not matter.
 ClientOptions whole(const std::string& kind, double lr) {
-  ClientOptions options{.steps = 7, .batch = 0, .lr = lr};
+  ClientOptions options{{.steps = 7, .batch = 0}, {.lr = lr}};
   options.optimizer.kind = kind;
   return options;
 }
@@ -160,7 +160,7 @@ TEST(Optimizer, FusedStepsHaveTheBitsOfStoredGradients) {
   for (const auto& [model, shape] : cases) {
     Fixture f(model, shape);
     for (const std::string kind : {"sgd", "adamw", "rmsprop"}) {
-      ClientOptions options{.steps = 3, .batch = 20, .lr = 0.01, .momentum = 0.5};
+      ClientOptions options{{.steps = 3, .batch = 20}, {.lr = 0.01, .momentum = 0.5}};
       options.optimizer.kind = kind;
       if (kind == "adamw") options.momentum = 0;
       ClientOptions stored = options;
@@ -181,7 +181,7 @@ TEST(Optimizer, KeptMomentsGoOn) {
     twice.steps = 14;
     const Row expected = f.train(twice);
     EXPECT_GT(distance(f.train(options, 2), expected), 1e-4) << kind;
-    options.optimizer.state = "kept";
+    options.optimizer.state = Moments::kKept;
     expect_close(f.train(options, 2), expected, kind);
   }
 }
@@ -189,14 +189,14 @@ TEST(Optimizer, KeptMomentsGoOn) {
 TEST(Optimizer, AccumulatedBatchesAreOne) {
   for (const double clip : {0.0, 0.05}) {
     Fixture f;  // 23 samples: batches of 5, 5, 5 | 5, 3, 5 | ... of two passes
-    ClientOptions small{.epochs = 2, .batch = 5, .lr = 0.1, .accumulate = 100, .clip = clip};
-    ClientOptions one{.steps = 1, .batch = 0, .lr = 0.1, .clip = clip};
+    ClientOptions small{{.epochs = 2, .batch = 5}, {.lr = 0.1, .accumulate = 100, .clip = clip}};
+    ClientOptions one{{.steps = 1, .batch = 0}, {.lr = 0.1, .clip = clip}};
     // Every sample twice: the mean is that of one pass.
     expect_close(f.train(small), f.train(one), "one step");
-    small = {.epochs = 1, .batch = 5, .lr = 0.1, .accumulate = 3, .clip = clip};
-    one = {.epochs = 1, .batch = 15, .lr = 0.1, .clip = clip};  // 15 and 8
+    small = {{.epochs = 1, .batch = 5}, {.lr = 0.1, .accumulate = 3, .clip = clip}};
+    one = {{.epochs = 1, .batch = 15}, {.lr = 0.1, .clip = clip}};  // 15 and 8
     expect_close(f.train(small), f.train(one), "two steps");
-    EXPECT_EQ(optimizer_steps(small, 23), 2);
+    EXPECT_EQ(RoundSteps(small).optimizer_steps(23), 2);
     small.optimizer.kind = one.optimizer.kind = "adam";
     expect_close(f.train(small), f.train(one), "two steps of adam");
   }
@@ -204,13 +204,15 @@ TEST(Optimizer, AccumulatedBatchesAreOne) {
 
 std::vector<double> rates(ClientOptions options, int64_t n) {
   std::vector<double> over_rounds, over_steps;
-  for (int64_t t = 0; t < n; ++t) over_rounds.push_back(learning_rate(options, t + 1));
-  options.schedule.over = "steps";
-  for (int64_t t = 0; t < n; ++t) over_steps.push_back(step_size(options, 3, t, n));
+  const Schedule of_rounds(options);
+  for (int64_t t = 0; t < n; ++t) over_rounds.push_back(of_rounds.rate(t + 1));
+  options.schedule.over = ScheduleOver::kSteps;
+  const Schedule of_steps(options);
+  for (int64_t t = 0; t < n; ++t) over_steps.push_back(of_steps.rate(3, t, n));
   if (options.schedule.length == n) {
     EXPECT_EQ(over_rounds, over_steps);
   }
-  EXPECT_EQ(learning_rate(options, 5), options.lr);
+  EXPECT_EQ(of_steps.rate(5), options.lr);
   return over_rounds;
 }
 
@@ -236,7 +238,7 @@ std::vector<double> torch_one_cycle(double max_lr, int total) {
 }
 
 TEST(Schedule, Formulas) {
-  ClientOptions o{.lr = 0.5, .lr_decay = 0.25, .lr_decay_every = 2};
+  ClientOptions o{{}, {.lr = 0.5, .lr_decay = 0.25, .lr_decay_every = 2}};
   const auto expect = [&](const std::string& kind, int64_t length,
                           const std::vector<double>& expected) {
     o.schedule.kind = kind;
@@ -266,7 +268,7 @@ TEST(Schedule, MovesWithinARound) {
   Fixture f;
   ClientOptions o = whole("sgd", 0.4);
   o.steps = 3;
-  o.schedule = {.kind = "linear", .over = "steps", .length = 100};
+  o.schedule = {.kind = "linear", .over = ScheduleOver::kSteps, .length = 100};
   const Row moved = f.train(o, 2);
   torch::Tensor w = torch::tensor(f.theta);
   torch::optim::SGD sgd({w}, torch::optim::SGDOptions(0));
@@ -276,7 +278,7 @@ TEST(Schedule, MovesWithinARound) {
     f.reference(sgd, w, 1);
   }
   expect_close(moved, {w.data_ptr<float>(), w.data_ptr<float>() + w.numel()}, "linear");
-  EXPECT_NEAR(feedback_scale(o, 1, 23), 1 / (std::pow(0.4 * 2 / 3, 2) * 3), 1e-9);
+  EXPECT_NEAR(RoundSteps(o).feedback_scale(1, 23), 1 / (std::pow(0.4 * 2 / 3, 2) * 3), 1e-9);
 }
 
 // Balanced weights are n / (k n_c), over the client's samples or everybody's.
@@ -316,19 +318,23 @@ TEST(Optimizer, BadInput) {
                            auto make) {
     expect_error<InvalidArgument>([&] { make(options, f.federation, *f.model); }, parts);
   };
-  ClientOptions o{.momentum = 0.5};
+  const auto weighted = [](const char* weights) {
+    ClientOptions options;
+    options.class_weights = weights;
+    return options;
+  };
+  ClientOptions o{{}, {.momentum = 0.5}};
   o.optimizer.kind = "adamw";
   refuses(o, {"adamw has moments of its own", "(client.momentum)", "rmsprop"}, make_sgd);
   o = {};
   o.optimizer.nesterov = true;
   refuses(o, {"look ahead", "(client.nesterov)"}, make_sgd);
-  o = {.kind = "ditto", .momentum = 0.5};
-  o.optimizer.state = "kept";
+  o = {{}, {.momentum = 0.5}, {.kind = "ditto"}};
+  o.optimizer.state = Moments::kKept;
   refuses(o, {"ditto", "(client.optimizer-state)"}, make_ditto);
-  refuses({.class_weights = "1,2"}, {"2 weights for 3 classes", "(client.class-weights)"},
-          make_sgd);
-  refuses({.class_weights = "clients"}, {"'clients'", "none, client, all"}, make_sgd);
-  refuses({.class_weights = "1,-2,1"}, {"less than 0"}, make_sgd);
+  refuses(weighted("1,2"), {"2 weights for 3 classes", "(client.class-weights)"}, make_sgd);
+  refuses(weighted("clients"), {"'clients'", "none, client, all"}, make_sgd);
+  refuses(weighted("1,-2,1"), {"less than 0"}, make_sgd);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "client/regression.hpp"
 #include "hanse/client/personal.hpp"
 #include "support/errors.hpp"
+#include "support/updates.hpp"
 
 namespace hanse {
 namespace {
@@ -55,8 +56,8 @@ const std::vector<RowPart> kOwn{{0, 1}, {2, 3}};
 // own entries; behind it the client trained the received body with the head of its last round.
 void expect_trained_together(ClientOptions options) {
   const Regression r(random_clients());
-  const auto plain = make_sgd(options, r.federation, *r.model);
-  const auto mine = make_personal(make_sgd(options, r.federation, *r.model), kOwn);
+  const auto plain = sgd_or_prox(options, r.federation, *r.model);
+  const auto mine = make_personal(sgd_or_prox(options, r.federation, *r.model), kOwn);
   EXPECT_EQ(mine->state_width(), 3);
   const Row received[] = {{1, -2, 0.5}, {0, 3, -1}, {-2, 0.25, 4}};
   Row head{1, 0.5};  // of the first received model
@@ -84,8 +85,9 @@ void expect_trained_together(ClientOptions options) {
 }
 
 TEST(Personal, BodyAndHeadTrainTogether) {
-  expect_trained_together({.kind = "sgd", .epochs = 2, .batch = 2, .lr = 0.05, .momentum = 0.5});
-  expect_trained_together({.kind = "prox", .epochs = 2, .batch = 2, .lr = 0.05, .mu = 0.8});
+  expect_trained_together(
+      {{.epochs = 2, .batch = 2}, {.lr = 0.05, .momentum = 0.5}, {.kind = "sgd"}});
+  expect_trained_together({{.epochs = 2, .batch = 2}, {.lr = 0.05}, {.kind = "prox", .mu = 0.8}});
 }
 
 TEST(Personal, OwnModelOfANewcomerIsTheReceivedOne) {
@@ -99,7 +101,7 @@ TEST(Personal, OwnModelOfANewcomerIsTheReceivedOne) {
 // y <- y - lr (g - c_i + c) on the shared entry, y <- y - lr g on the own ones.
 TEST(Personal, ScaffoldCorrectsTheSharedEntriesAlone) {
   const Regression r(random_clients());
-  const ClientOptions options{.kind = "scaffold", .steps = 5, .batch = 0, .lr = 0.08};
+  const ClientOptions options{{.steps = 5, .batch = 0}, {.lr = 0.08}, {.kind = "scaffold"}};
   const auto mine = make_personal(make_scaffold(options, r.federation, *r.model), kOwn);
   EXPECT_EQ(mine->state_width(), 3 + 2 + 1);
   EXPECT_EQ(mine->control_width(), 3);

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/client/gathered_batch.hpp"
-#include "hanse/client/local_update.hpp"
 #include "support/thread_communicator.hpp"
+#include "support/updates.hpp"
 
 namespace hanse {
 namespace {
@@ -37,7 +37,7 @@ struct Fixture {
   Row train(const ClientOptions& options, double* loss = nullptr) {
     Row row = theta;
     const ClientTask task{.client = kClient, .round = 2, .seed = 9, .row = row, .state = {}};
-    const ClientOutcome outcome = make_sgd(options, federation, *model)->train(task);
+    const ClientOutcome outcome = sgd_or_prox(options, federation, *model)->train(task);
     if (loss) *loss = outcome.loss;
     return row;
   }
@@ -62,7 +62,7 @@ struct Fixture {
 
 // Full-batch steps, so that the order of the samples does not matter.
 ClientOptions steps(int64_t count, const std::string& kind) {
-  return {.kind = kind, .steps = count, .batch = 0, .lr = 0.3};
+  return {{.steps = count, .batch = 0}, {.lr = 0.3}, {.kind = kind}};
 }
 
 void expect_close(const Row& row, const Row& expected, double tolerance = 2e-6) {
@@ -80,7 +80,7 @@ double change(const Row& a, const Row& b) {
 
 TEST(Prox, WithoutWeightIsSgd) {
   Fixture f;
-  ClientOptions sgd{.kind = "sgd", .epochs = 3, .batch = 5, .lr = 0.2, .weight_decay = 0.1};
+  ClientOptions sgd{{.epochs = 3, .batch = 5}, {.lr = 0.2, .weight_decay = 0.1}, {.kind = "sgd"}};
   ClientOptions prox = sgd;
   prox.kind = "prox";
   prox.mu = 0;

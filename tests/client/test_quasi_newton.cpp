@@ -8,7 +8,7 @@
 
 #include "client/regression.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/updates.hpp"
 
 namespace hanse {
 namespace {
@@ -26,7 +26,7 @@ ClientOptions options_of(int64_t batch, int64_t steps, int64_t pairs) {
   options.pairs = pairs;
   options.lr = kLr;
   options.rate_limit = 0;
-  options.gradient = "last";
+  options.gradient = SentGradient::kLast;
   return options;
 }
 
@@ -195,7 +195,8 @@ TEST(QuasiNewton, KeepsWhatLaterRoundsUse) {
 TEST(QuasiNewton, MeanOfTheGradientsAndUpdate) {
   Regression problem(random_clients());
   constexpr int kSteps = 4;
-  for (const auto& [told_as, scale] : {std::pair{"mean", 1.0}, {"update", kLr * kSteps}}) {
+  for (const auto& [told_as, scale] :
+       {std::pair{SentGradient::kMean, 1.0}, {SentGradient::kUpdate, kLr * kSteps}}) {
     ClientOptions options = options_of(0, kSteps, 3);
     options.gradient = told_as;
     Client fast(problem, options);
@@ -205,8 +206,8 @@ TEST(QuasiNewton, MeanOfTheGradientsAndUpdate) {
       const auto told = slow.participate(vector_of(row), kSteps, true);
       const ClientOutcome outcome = fast.participate(0, row, round);
       const VectorXd expected = scale * told.gradient;
-      EXPECT_LT((vector_of(row) + expected).norm(), 1e-5 * expected.norm()) << told_as;
-      EXPECT_NEAR(outcome.rate, scale * scale * told.rate, 1e-3 * outcome.rate) << told_as;
+      EXPECT_LT((vector_of(row) + expected).norm(), 1e-5 * expected.norm()) << name_of(told_as);
+      EXPECT_NEAR(outcome.rate, scale * scale * told.rate, 1e-3 * outcome.rate) << name_of(told_as);
     }
   }
 }
@@ -214,7 +215,7 @@ TEST(QuasiNewton, MeanOfTheGradientsAndUpdate) {
 // The update where some client makes more than one step, else the gradient: all send the same.
 TEST(QuasiNewton, WhatIsSentUnlessAJobSays) {
   Regression problem(random_clients());
-  const auto sent = [&](int steps, const char* what) {
+  const auto sent = [&](int steps, SentGradient what) {
     ClientOptions options = options_of(0, steps, 3);
     options.gradient = what;
     Client client(problem, options);
@@ -222,30 +223,31 @@ TEST(QuasiNewton, WhatIsSentUnlessAJobSays) {
     client.participate(0, row, 1);
     return row;
   };
-  EXPECT_EQ(ClientOptions().gradient, "auto");
-  EXPECT_EQ(sent(1, "auto"), sent(1, "last"));
-  EXPECT_EQ(sent(3, "auto"), sent(3, "update"));
-  EXPECT_NE(sent(3, "auto"), sent(3, "last"));
+  EXPECT_EQ(ClientOptions().gradient, SentGradient::kAuto);
+  EXPECT_EQ(sent(1, SentGradient::kAuto), sent(1, SentGradient::kLast));
+  EXPECT_EQ(sent(3, SentGradient::kAuto), sent(3, SentGradient::kUpdate));
+  EXPECT_NE(sent(3, SentGradient::kAuto), sent(3, SentGradient::kLast));
 }
 
 TEST(QuasiNewton, FirstParticipationAndRateOfAGradientStep) {
   Regression problem(random_clients());
   ClientOptions options = options_of(0, 1, 4);
-  for (const char* rate : {"l-bfgs", "gradient"}) {
+  for (const LoweringRate rate : {LoweringRate::kLbfgs, LoweringRate::kGradient}) {
     options.rate = rate;
     Client client(problem, options);
     Row row = model_of_round(1);
     const ClientOutcome outcome = client.participate(0, row, 1);
-    EXPECT_NEAR(outcome.rate, kLr * vector_of(row).squaredNorm(), 1e-6 * outcome.rate) << rate;
+    EXPECT_NEAR(outcome.rate, kLr * vector_of(row).squaredNorm(), 1e-6 * outcome.rate)
+        << name_of(rate);
   }
-  options.rate = "gradient";
+  options.rate = LoweringRate::kGradient;
   EXPECT_EQ(make_quasi_newton(options, problem.federation, *problem.model)->state_width(), 0);
 }
 
 TEST(QuasiNewton, RateOfAdaFedIsAPowerOfTheLoss) {
   Regression problem(random_clients());
   ClientOptions options = options_of(0, 2, 4);
-  options.rate = "loss";
+  options.rate = LoweringRate::kLoss;
   EXPECT_EQ(make_quasi_newton(options, problem.federation, *problem.model)->state_width(), 0);
   for (const double power : {0.0, 0.5, 1.0, 5.0}) {
     options.rate_power = power;

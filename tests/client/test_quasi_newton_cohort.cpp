@@ -9,6 +9,7 @@
 
 #include "client/unequal_federation.hpp"
 #include "hanse/client/cohort_update.hpp"
+#include "hanse/client/updates.hpp"
 #include "support/devices.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -99,8 +100,8 @@ void expect_agreement(const Case& c, const std::string& what) {
   }
 }
 
-Case with(int64_t batch, int64_t steps, int64_t pairs, const std::string& sent = "auto") {
-  Case c{.model = {.kind = "mlp", .hidden = {5}}, .client = {.batch = batch, .lr = 0.05}};
+Case with(int64_t batch, int64_t steps, int64_t pairs, SentGradient sent = SentGradient::kAuto) {
+  Case c{.model = {.kind = "mlp", .hidden = {5}}, .client = {{.batch = batch}, {.lr = 0.05}}};
   c.client.steps = steps;
   c.client.pairs = pairs;
   c.client.gradient = sent;
@@ -109,20 +110,22 @@ Case with(int64_t batch, int64_t steps, int64_t pairs, const std::string& sent =
 }
 
 TEST(QuasiNewtonCohort, OfPairsOfTheRoundAlone) {
-  for (const char* sent : {"last", "mean", "update"}) {
-    expect_agreement(with(4, 5, 3, sent), std::string("three of five steps, ") + sent);
-    expect_agreement(with(4, 4, 4, sent), std::string("as many as steps, ") + sent);
-    expect_agreement(with(0, 5, 2, sent), std::string("full batches, ") + sent);
-    expect_agreement(with(0, 3, 3, sent), std::string("full batches, all steps, ") + sent);
+  for (const SentGradient sent :
+       {SentGradient::kLast, SentGradient::kMean, SentGradient::kUpdate}) {
+    expect_agreement(with(4, 5, 3, sent), "three of five steps, " + name_of(sent));
+    expect_agreement(with(4, 4, 4, sent), "as many as steps, " + name_of(sent));
+    expect_agreement(with(0, 5, 2, sent), "full batches, " + name_of(sent));
+    expect_agreement(with(0, 3, 3, sent), "full batches, all steps, " + name_of(sent));
   }
 }
 
 TEST(QuasiNewtonCohort, OfPairsThatClientsKeep) {
-  for (const char* sent : {"last", "mean", "update"}) {
-    expect_agreement(with(4, 1, 3, sent), std::string("one step, ") + sent);
-    expect_agreement(with(4, 2, 5, sent), std::string("two steps, ") + sent);
-    expect_agreement(with(0, 1, 2, sent), std::string("a full batch, ") + sent);
-    expect_agreement(with(0, 2, 4, sent), std::string("two full batches, ") + sent);
+  for (const SentGradient sent :
+       {SentGradient::kLast, SentGradient::kMean, SentGradient::kUpdate}) {
+    expect_agreement(with(4, 1, 3, sent), "one step, " + name_of(sent));
+    expect_agreement(with(4, 2, 5, sent), "two steps, " + name_of(sent));
+    expect_agreement(with(0, 1, 2, sent), "a full batch, " + name_of(sent));
+    expect_agreement(with(0, 2, 4, sent), "two full batches, " + name_of(sent));
   }
   Case epochs = with(3, 0, 4);  // 1 to 6 steps
   epochs.client.epochs = 2;
@@ -139,12 +142,13 @@ TEST(QuasiNewtonCohort, OfUnequalClients) {
 }
 
 TEST(QuasiNewtonCohort, OfOtherRates) {
-  for (const char* rate : {"gradient", "loss"}) {
-    for (const char* sent : {"last", "mean", "update"}) {
+  for (const LoweringRate rate : {LoweringRate::kGradient, LoweringRate::kLoss}) {
+    for (const SentGradient sent :
+         {SentGradient::kLast, SentGradient::kMean, SentGradient::kUpdate}) {
       Case c = with(4, 3, 4, sent);
       c.client.rate = rate;
       c.client.rate_power = 1.5;
-      expect_agreement(c, std::string(rate) + " " + sent);
+      expect_agreement(c, name_of(rate) + " " + name_of(sent));
     }
   }
   Case limited = with(4, 4, 2);
@@ -153,14 +157,14 @@ TEST(QuasiNewtonCohort, OfOtherRates) {
 }
 
 TEST(QuasiNewtonCohort, WithDecayAndDropout) {
-  Case decaying = with(4, 4, 2, "last");
+  Case decaying = with(4, 4, 2, SentGradient::kLast);
   decaying.client.weight_decay = 0.3;
   expect_agreement(decaying, "weight decay");
   Case dropping = with(4, 3, 2);
   dropping.model = {.kind = "cnn-cifar"};
   dropping.shape = {3, 8, 9};
   expect_agreement(dropping, "dropout");
-  Case linear = with(2, 6, 3, "last");  // gradients in factors on the host
+  Case linear = with(2, 6, 3, SentGradient::kLast);  // gradients in factors on the host
   linear.model = {.kind = "linear"};
   linear.shape = {60};
   expect_agreement(linear, "linear");

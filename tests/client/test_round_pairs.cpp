@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/model/model.hpp"
 
 namespace hanse {
@@ -86,7 +86,7 @@ ClientOptions options_of(int64_t batch, int64_t steps, int64_t pairs) {
   options.pairs = pairs;
   options.lr = 0.05;
   options.rate_limit = 0;
-  options.gradient = "last";
+  options.gradient = SentGradient::kLast;
   return options;
 }
 
@@ -160,7 +160,7 @@ TEST(RoundPairs, RowsWhereFactorsDoNotPay) {
   ClientOptions decayed = options_of(2, 3, 2);
   decayed.weight_decay = 0.1;
   ClientOptions update = options_of(2, 3, 2);
-  update.gradient = "update";
+  update.gradient = SentGradient::kUpdate;
   for (const ClientOptions& options : {options_of(3, 3, 2), options_of(0, 3, 2), decayed, update}) {
     EXPECT_EQ(Rounds(problem, options, true).model->records, 0);
   }

@@ -5,14 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/updates.hpp"
 
 namespace hanse {
 namespace {
 
 // Full-batch steps, so that the order of the samples does not matter.
 ClientOptions scaffold_steps(int64_t count, double lr) {
-  return {.kind = "scaffold", .steps = count, .batch = 0, .lr = lr};
+  return {{.steps = count, .batch = 0}, {.lr = lr}, {.kind = "scaffold"}};
 }
 
 TEST(Scaffold, KeepsAndSendsOneRow) {
@@ -30,7 +30,7 @@ TEST(Scaffold, KeepsAndSendsOneRow) {
 TEST(Scaffold, FirstRoundIsSgd) {
   const Regression r(random_clients());
   ClientOptions options{
-      .kind = "scaffold", .epochs = 2, .batch = 2, .lr = 0.05, .weight_decay = 0.3};
+      {.epochs = 2, .batch = 2}, {.lr = 0.05, .weight_decay = 0.3}, {.kind = "scaffold"}};
   const Row theta{1, -2, 0.5};
   OneRound mine(theta);
   mine.train(*make_scaffold(options, r.federation, *r.model), 0);
@@ -132,7 +132,7 @@ TEST(Scaffold, WithMomentumTheControlIsTheWeightedMean) {
 
 TEST(Scaffold, IsAPureFunctionOfTheTask) {
   const Regression r(random_clients());
-  ClientOptions options{.kind = "scaffold", .epochs = 3, .batch = 3, .lr = 0.1};
+  ClientOptions options{{.epochs = 3, .batch = 3}, {.lr = 0.1}, {.kind = "scaffold"}};
   expect_pure_function(*make_scaffold(options, r.federation, *r.model));
   options.momentum = 0.5;
   expect_pure_function(*make_scaffold(options, r.federation, *r.model));

@@ -48,7 +48,7 @@ VectorXd gradient(const Regression& r, std::size_t client, const VectorXd& w) {
 }
 
 ClientOptions options_of(const std::string& kind) {
-  ClientOptions options{.kind = kind, .weight_decay = kPenalty};
+  ClientOptions options{{}, {.weight_decay = kPenalty}, {.kind = kind}};
   options.second_order.alpha = 0.7;
   options.second_order.rho = 0.4;
   options.second_order.tolerance = 1e-9;
@@ -167,7 +167,7 @@ TEST(FedNl, SendsTheHessianOnceAndThenItsCorrections) {
 TEST(FedNl, LearnsTheHessianEigenpairByEigenpair) {
   const Regression r(uneven_clients());
   ClientOptions options = options_of("fednl");
-  options.second_order.hessian_start = "zero";
+  options.second_order.hessian_start = HessianStart::kZero;
   const auto update = make_fednl(options, r.federation, *r.model);
   OneRound mine(*update, {1, -2, 0.5});
   const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(hessian(r.clients[2]));
@@ -190,8 +190,8 @@ TEST(FedNl, LearnsTheHessianEigenpairByEigenpair) {
 TEST(FedNl, TopEntriesAtARate) {
   const Regression r(uneven_clients());
   ClientOptions options = options_of("fednl");
-  options.second_order.hessian_start = "zero";
-  options.second_order.compressor = "top";
+  options.second_order.hessian_start = HessianStart::kZero;
+  options.second_order.compressor = Compressor::kTop;
   options.second_order.top = 1;
   options.second_order.hessian_rate = 0.5;
   const auto update = make_fednl(options, r.federation, *r.model);

@@ -15,8 +15,8 @@ namespace {
 // It would be trained, if it were not simulated.
 class Trained final : public LocalUpdate {
  public:
-  Trained(bool returns, bool direction)
-      : LocalUpdate({{"kept", 4}}), returns_(returns), direction_(direction) {}
+  Trained(bool returns, bool direction, const ClientOptions& options)
+      : LocalUpdate({{"kept", 4}}, RoundSteps(options)), returns_(returns), direction_(direction) {}
   ClientOutcome train(const ClientTask&) override { throw std::logic_error("trains"); }
   int64_t control_width() const override { return 3; }
   bool control_returns() const override { return returns_; }
@@ -45,13 +45,13 @@ struct Clients {
     return sent;
   }
   void make(bool returns = true, bool direction = false) {
-    update = make_simulated_update(std::make_unique<Trained>(returns, direction), options,
+    update = make_simulated_update(std::make_unique<Trained>(returns, direction, options),
                                    federation, 10);
   }
 
   std::unique_ptr<Communicator> host = make_single_communicator();
   Federation federation = make_federation(*host, rivals({5, 20}));
-  ClientOptions options{.epochs = 2, .batch = 4, .drop_last = true};
+  ClientOptions options{{.epochs = 2, .batch = 4, .drop_last = true}};
   std::unique_ptr<LocalUpdate> update;
 };
 

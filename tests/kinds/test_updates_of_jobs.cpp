@@ -43,7 +43,7 @@ TEST(UpdatesOfJobs, ScaffoldTakesMomentumThatClientsDoNotKeep) {
   job.client.kind = "scaffold";
   job.client.momentum = 0.5;
   check_chosen(job, "client.update");
-  job.client.optimizer.state = "kept";
+  job.client.optimizer.state = Moments::kKept;
   expect_error<InvalidArgument>([&] { check_chosen(job, "client.update"); },
                                 {"scaffold", "(client.optimizer-state)", "hint: "});
 }
@@ -54,7 +54,7 @@ TEST(UpdatesOfJobs, WhatIsNoPlainGradientIsRefused) {
       {"client.clip", [](ClientOptions& o) { o.clip = 1; }},
       {"client.accumulate", [](ClientOptions& o) { o.accumulate = 2; }},
       {"client.optimizer", [](ClientOptions& o) { o.optimizer.kind = "adam"; }},
-      {"client.schedule-over", [](ClientOptions& o) { o.schedule.over = "steps"; }}};
+      {"client.schedule-over", [](ClientOptions& o) { o.schedule.over = ScheduleOver::kSteps; }}};
   const auto families = kind_families();
   for (const auto& [key, change] : changes) {
     KeyedJob job(families);

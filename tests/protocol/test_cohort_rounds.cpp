@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/client/feddyn.hpp"
 #include "hanse/client/personal.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
@@ -45,34 +45,35 @@ struct CohortJob {
   bool own_models = false;         // are evaluated
   double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
-  ClientOptions client = {.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5};
+  ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
 };
 
 ClientOptions proportional_fairness() {
-  ClientOptions client{.epochs = 2, .batch = 4, .lr = 0.1, .clip = 0.4};
+  ClientOptions client{{.epochs = 2, .batch = 4}, {.lr = 0.1, .clip = 0.4}};
   client.propfair = {.base = 1.3};  // some of the losses are beyond it
   return client;
 }
 
 ClientOptions pooled() {
-  ClientOptions client{.steps = 5, .batch = 30, .lr = 0.1};
+  ClientOptions client{{.steps = 5, .batch = 30}, {.lr = 0.1}};
   client.pooled = true;
   return client;
 }
 
 // Of the kinds that keep something of each client.
 CohortJob stateful(const std::string& kind) {
-  CohortJob job{.own_models = kind == "ditto",
-                .client = {.kind = kind, .epochs = 2, .batch = 4, .lr = 0.1, .weight_decay = 0.02}};
+  CohortJob job{
+      .own_models = kind == "ditto",
+      .client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .weight_decay = 0.02}, {.kind = kind}}};
   job.client.lambda = 0.7;
   job.client.second_order.alpha = 0.3;
   return job;
 }
 
 // Clients that send directions, with pairs of the round alone or such as they keep.
-CohortJob lowering(const std::string& rate, int64_t batch, int64_t pairs,
+CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs,
                    const std::string& rule = "dqn-fed") {
-  CohortJob job{.rule = rule, .client = {.steps = 3, .batch = batch, .lr = 0.05}};
+  CohortJob job{.rule = rule, .client = {{.steps = 3, .batch = batch}, {.lr = 0.05}}};
   job.client.rate = rate;
   job.client.pairs = pairs;
   return job;
@@ -113,14 +114,14 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"scaffold with momentum", with_momentum(stateful("scaffold"))},
       {"ditto", stateful("ditto")},
       {"feddyn", stateful("feddyn")},
-      {"personal", personal({.kind = "prox", .epochs = 2, .batch = 4, .lr = 0.1, .mu = 0.8})},
+      {"personal", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1}, {.kind = "prox", .mu = 0.8}})},
       {"personal scaffold", personal(stateful("scaffold").client)},
-      {"alone", personal({.epochs = 2, .batch = 4, .lr = 0.1, .momentum = 0.5}, true)},
+      {"alone", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}}, true)},
       {"optimal scaffold", optimal(stateful("scaffold"))},
-      {"dqn-fed", lowering("l-bfgs", 4, 2)},
-      {"dqn-fed with kept pairs", lowering("l-bfgs", 4, 5, "backtracking")},
-      {"dqn-fed of full batches", lowering("l-bfgs", 0, 5)},
-      {"adafed", lowering("loss", 4, 2)},
+      {"dqn-fed", lowering(LoweringRate::kLbfgs, 4, 2)},
+      {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, "backtracking")},
+      {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
+      {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
       {"torchscript", {.model = "torchscript"}},
   };
   return jobs;
@@ -208,7 +209,6 @@ struct CohortRun {
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = 7;
-    settings.client = job.client;
     settings.server = job.server;
     settings.server.role = job.role;
     settings.comm.reduction = job.reduction;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
@@ -57,12 +58,11 @@ struct Silos {
         model(
             make_model({.kind = "linear", .loss = "squared-error", .init = "zeros", .bias = false},
                        federation.sample_shape(), 0)) {
-    settings.client.batch = 0;
-    settings.client.lr = lr;
+    const ClientOptions client{{.batch = 0}, {.lr = lr}};
     settings.server.lr = rule.server_lr;
     settings.max_participants = 4;
-    update = rule.quasi_newton ? make_quasi_newton(settings.client, federation, *model)
-                               : make_sgd(settings.client, federation, *model);
+    update = rule.quasi_newton ? make_quasi_newton(client, federation, *model)
+                               : make_sgd(client, federation, *model);
     aggregator = rule.aggregator();
     if (comm.rank() == 0) {
       sampler = make_full_sampler(4);

@@ -23,12 +23,13 @@ constexpr int64_t kControls = 7;
 
 double unmoved_clock() { return 0; }
 
-// Moves the row a little and leaves every width that a round can have filled.
+// Moves the row a little and leaves every width that a round can have filled, at equal costs.
 class WideUpdate final : public LocalUpdate {
  public:
   WideUpdate(bool has_states, bool has_controls, bool control_returns)
       : LocalUpdate(has_states ? std::vector<StateBlock>{{"numbers", kStates}}
-                               : std::vector<StateBlock>{}),
+                               : std::vector<StateBlock>{},
+                    RoundSteps({{.steps = 1, .batch = 1}})),
         has_controls_(has_controls),
         control_returns_(control_returns) {}
   ClientOutcome train(const ClientTask& task) override {
@@ -109,7 +110,6 @@ struct Measured {
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = participants;
-    settings.client.steps = settings.client.batch = 1;  // equal costs
     settings.server.role = c.role;
     settings.comm = c.comm;
     settings.regret = c.regret;

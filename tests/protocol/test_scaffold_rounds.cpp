@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "client/support.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
@@ -26,7 +27,7 @@ struct RivalJob {
   std::string sampler = "uniform";  // uniform | full | osmd
   int64_t per_round = 2;
   std::string weights = "samples";
-  ClientOptions client{.kind = "scaffold", .epochs = 1, .batch = 2, .lr = 0.05};
+  ClientOptions client{{.epochs = 1, .batch = 2}, {.lr = 0.05}, {.kind = "scaffold"}};
   std::function<Availability()> availability;
   bool regret = false;
 };
@@ -56,7 +57,6 @@ struct RivalTraining {
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = kRivals;
-    settings.client = job.client;
     settings.equal_importance = job.weights == "uniform";
     settings.trace = true;
     settings.regret = job.regret;

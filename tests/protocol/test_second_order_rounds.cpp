@@ -10,6 +10,7 @@
 
 #include "client/support.hpp"
 #include "hanse/client/second_order.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -26,7 +27,7 @@ using Eigen::VectorXd;
 struct NewtonJob {
   bool heart = false;  // else the rivals
   std::string weights = "samples";
-  ClientOptions client{.kind = "fednew", .batch = 0, .lr = 0.5, .weight_decay = 0.01};
+  ClientOptions client{{.batch = 0}, {.lr = 0.5, .weight_decay = 0.01}, {.kind = "fednew"}};
 };
 
 Federation load(const NewtonJob& job, Communicator& host) {
@@ -53,7 +54,7 @@ std::unique_ptr<LocalUpdate> make_update(const NewtonJob& job, const Federation&
 
 std::unique_ptr<ServerOptimizer> make_optimizer(const NewtonJob& job, int64_t n_params) {
   if (job.client.kind != "fednl") return make_server_optimizer({}, n_params);
-  return make_newton_optimizer(job.client, n_params);
+  return make_newton_optimizer(job.client.second_order, n_params);
 }
 
 // One rank's objects.
@@ -77,7 +78,6 @@ struct NewtonTraining {
     }
     FederatedTrainer::Settings settings;
     settings.max_participants = clients;
-    settings.client = job.client;
     settings.equal_importance = job.weights == "uniform";
     trainer = std::make_unique<FederatedTrainer>(
         FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
@@ -205,7 +205,7 @@ TEST(FedNewRounds, FixedPointOfQuadratics) {
 // A quadratic's Hessian is known after the first round, whichever way: then one step is the last.
 TEST(FedNlRounds, OneNewtonStepSolvesQuadratics) {
   for (const char* weights : {"samples", "uniform"}) {
-    for (const char* start : {"hessian", "zero"}) {
+    for (const HessianStart start : {HessianStart::kHessian, HessianStart::kZero}) {
       NewtonJob job = job_of("fednl", false);
       job.weights = weights;
       job.client.second_order.rank = 3;
@@ -215,17 +215,17 @@ TEST(FedNlRounds, OneNewtonStepSolvesQuadratics) {
       const VectorXd optimum = training.minimizer();
       training.rounds(1);
       const bool solved = (training.model_row() - optimum).norm() < 1e-5;
-      EXPECT_EQ(solved, start == std::string("hessian")) << weights;
+      EXPECT_EQ(solved, start == HessianStart::kHessian) << weights;
       training.rounds(1);
-      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5) << weights << start;
+      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5) << weights << name_of(start);
     }
   }
 }
 
 // Algorithm 1 in float64: C = the eigenpairs of largest magnitude.
 TEST(FedNlRounds, FollowsTheAlgorithm) {
-  for (const char* safeguard : {"frobenius", "projection"}) {
-    for (const char* start : {"hessian", "zero"}) {
+  for (const Safeguard safeguard : {Safeguard::kFrobenius, Safeguard::kProjection}) {
+    for (const HessianStart start : {HessianStart::kHessian, HessianStart::kZero}) {
       NewtonJob job = job_of("fednl", true);
       job.client.second_order.rank = 2;
       job.client.second_order.hessian_rate = 0.75;
@@ -237,7 +237,7 @@ TEST(FedNlRounds, FollowsTheAlgorithm) {
       VectorXd x = training.model_row();
       const Eigen::Index d = x.size();
       std::vector<MatrixXd> h(4, MatrixXd::Zero(d, d));
-      for (std::size_t c = 0; c < 4 && start == std::string("hessian"); ++c) {
+      for (std::size_t c = 0; c < 4 && start == HessianStart::kHessian; ++c) {
         h[c] = training.derivatives(static_cast<int64_t>(c), x).hessian;
       }
       for (int round = 0; round < 6; ++round) {
@@ -254,7 +254,7 @@ TEST(FedNlRounds, FollowsTheAlgorithm) {
                     svd.matrixV().col(k).transpose();
           }
         }
-        if (safeguard == std::string("frobenius")) {
+        if (safeguard == Safeguard::kFrobenius) {
           x -= (estimate + distance * MatrixXd::Identity(d, d)).ldlt().solve(g);
         } else {
           const Eigen::SelfAdjointEigenSolver<MatrixXd> eigen(estimate);
@@ -263,7 +263,7 @@ TEST(FedNlRounds, FollowsTheAlgorithm) {
         }
         training.rounds(1);
         ASSERT_LT((training.model_row() - x).norm(), 2e-4 * (1 + x.norm()))
-            << safeguard << " " << start << " round " << round + 1;
+            << name_of(safeguard) << " " << name_of(start) << " round " << round + 1;
       }
     }
   }
@@ -291,7 +291,7 @@ TEST(SecondOrderRounds, ReachTheOptimumInFarFewerRoundsThanFedavg) {
 
 TEST(SecondOrderRounds, SameBitsOnAnyRanksAndAfterAResume) {
   for (const char* kind : {"fednew", "fednl"}) {
-    for (const char* start : {"hessian", "zero"}) {
+    for (const HessianStart start : {HessianStart::kHessian, HessianStart::kZero}) {
       NewtonJob job = job_of(kind, false);
       job.client.second_order.hessian_start = start;
       const Kept straight = train_and_keep<NewtonTraining>(1, job, 7);

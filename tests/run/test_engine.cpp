@@ -32,7 +32,6 @@ struct MadeJob {
     known.federation.samples = 8;
     federation = Federation::load(known.data, known.federation, 1, *comm);
     model = make_model(known.model, federation.sample_shape(), federation.classes());
-    settings.client = job.client;
     settings.comm = job.comm;
     settings.round_seconds = job.run.round_seconds;
     settings.regret = job.evaluate.regret;
@@ -44,6 +43,7 @@ struct MadeJob {
     return {.update = *update,
             .rule = rule,
             .settings = settings,
+            .client = job.client,
             .off_gpus = kind_off_gpus(job),
             .update_kind = job.client.kind,
             .rule_kind = job.aggregator.kind};

@@ -47,7 +47,7 @@ void fill_job(const Choice& choice, Job& job) {
   job.sampler.formula = "lambda + a + 0.1 / age";
   job.aggregator.kind = choice.aggregator;
   job.aggregator.formula = "n * exp(F) / (1 + norm)";
-  if (choice.aggregator == "adafed") job.client.rate = "loss";
+  if (choice.aggregator == "adafed") job.client.rate = LoweringRate::kLoss;
   job.server.optimizer = choice.optimizer;
   job.server.lr = choice.optimizer == "sgd" || choice.optimizer == "momentum" ? 1 : 0.05;
 }

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/client/fednova.hpp"
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/updates.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/run/assembly.hpp"
 #include "hanse/run/load_job.hpp"
@@ -131,8 +130,8 @@ TEST(FedNova, DividesByEffectiveSteps) {
       const auto steps =
           static_cast<double>(local_steps(job.client, r.federation().train(c).size()));
       taus.push_back((steps - rho * (1 - std::pow(rho, steps)) / (1 - rho)) / (1 - rho));
-      EXPECT_NEAR(effective_steps(job.client, 1, r.federation().train(c).size()), taus.back(),
-                  1e-9);
+      const int64_t samples = r.federation().train(c).size();
+      EXPECT_NEAR(RoundSteps(job.client).effective_steps(1, samples), taus.back(), 1e-9);
       mean += r.share(c) * taus.back();
     }
     EXPECT_NE(taus[0], taus[1]);

@@ -137,12 +137,21 @@ struct LoweringOptions {
   SentGradient gradient = SentGradient::kAuto;
 };
 
-// All of a job's section client.
-struct ClientOptions : LocalWork, StepOptions, LossOptions, PartOptions, LoweringOptions {
+// What is done with the model, and what only some updates read.
+struct UpdateOptions {
   std::string kind = "sgd";  // of client.update: kinds/updates.hpp
   double mu = 0.01;          // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)
   double lambda = 1;         // ditto: weight of lambda/2 |v - w|^2, w the received model
   SecondOrderOptions second_order;
+};
+
+// All of a job's section client.
+struct ClientOptions : LocalWork,
+                       StepOptions,
+                       UpdateOptions,
+                       LossOptions,
+                       PartOptions,
+                       LoweringOptions {
   AugmentationOptions augmentation;  // of images, in training
   int64_t seed = 0;                  // of what clients draw: batches, dropout; 0: run.seed
   int64_t state_memory = 1024;       // MiB a rank for client states; the rest in a mapped file

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,7 +20,7 @@ class HostPasses;
 //   w <- w - lr (g + pull + mu (w - anchor)),  g the gradient after slope, clipping and decay
 // with the momentum of the options.
 struct Pass {
-  double mu = 0;             // weight of the proximal term
+  std::optional<double> mu;  // weight of the proximal term; nothing: there is none
   bool to_received = false;  // whose anchor is the received model; else where the steps start
   bool moves_start = false;  // before() changes the row
   bool pulls = false;        // before() fills the pull

@@ -23,9 +23,9 @@ std::vector<RowPart> personal_parts(const ParameterLayout& layout,
 // is where a client starts from in its first round. Norms and inner products are those of the
 // shared parts. SCAFFOLD corrects the shared parts alone.
 // The own model is the received one with the client's parts; no training.
-// REQUIRES: `inner` is a PassUpdate; where it has a control variate, what it keeps between rounds is a row that is
-// corrections of the model's row, entry by entry. State: inner's, the parts' values and a flag.
-// Cost: two passes over the parts.
+// REQUIRES: `inner` is a PassUpdate; where it has a control variate, what it keeps between rounds
+// is a row that is corrections of the model's row, entry by entry. State: inner's, the parts'
+// values and a flag. Cost: two passes over the parts.
 std::unique_ptr<LocalUpdate> make_personal(std::unique_ptr<LocalUpdate> inner,
                                            std::vector<RowPart> parts);
 

@@ -33,10 +33,10 @@ struct RunnerParts {
   Model& model;
   LocalUpdate& update;
   AggregatorNeeds rule;
-  LocalUpdate* tuner = nullptr;  // what it does to a model before it is evaluated; null: nothing
   UpdateStage* stage = nullptr;  // null: updates are summed as they are. On hosts alone
-  SumStage* sum_stage =
-      nullptr;  // null: the sum is that of the updates. On hosts, exact sums alone
+  // Null: the sum is that of the updates. On hosts, exact sums alone.
+  SumStage* sum_stage = nullptr;
+  LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
 };
 
 // What ranks keep of each client between rounds for a rule with these needs, behind what the
@@ -67,7 +67,7 @@ struct RoundNeeds {
   AggregatorNeeds rule;
   const FederatedSettings& settings;
   const ClientOptions& client;
-  bool tunes = false;                // models before they are evaluated
+  bool tunes = false;               // models before they are evaluated
   std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train, by its row
   // What the user called them, for messages.
   std::string update_kind, rule_kind;

@@ -62,7 +62,6 @@ class FederatedTrainer final : public Protocol {
     const Federation& federation;
     Model& model;
     LocalUpdate& update;
-    LocalUpdate* tuner = nullptr;  // trains a model for each client before it is evaluated there
     ClientSampler* sampler;  // rank 0; null elsewhere
     Aggregator& aggregator;
     ServerOptimizer* optimizer;      // rank 0; null elsewhere
@@ -70,6 +69,7 @@ class FederatedTrainer final : public Protocol {
     RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stage`
     UpdateStage* stage = nullptr;    // of the runner; null: updates are summed as they are
     SumStage* sum_stage = nullptr;   // of the runner; null: the sum is that of the updates
+    LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
   };
   using Settings = FederatedSettings;
 

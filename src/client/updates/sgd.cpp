@@ -8,10 +8,9 @@ namespace {
 
 class Sgd final : public PassUpdate {
  public:
-  // mu: weight of the proximal term.
-  Sgd(const ClientOptions& options, const Federation& federation, Model& model, double mu,
+  Sgd(const ClientOptions& options, const Federation& federation, Model& model, const Pass& pass,
       bool counts_steps = false)
-      : PassUpdate(options, federation, model, {{.mu = mu}}), counts_steps_(counts_steps) {}
+      : PassUpdate(options, federation, model, {pass}), counts_steps_(counts_steps) {}
 
   bool counts_steps() const override { return counts_steps_; }
 
@@ -23,17 +22,17 @@ class Sgd final : public PassUpdate {
 
 std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
                                       Model& model) {
-  return std::make_unique<Sgd>(options, federation, model, 0);
+  return std::make_unique<Sgd>(options, federation, model, Pass());
 }
 
 std::unique_ptr<LocalUpdate> make_prox(const ClientOptions& options, const Federation& federation,
                                        Model& model) {
-  return std::make_unique<Sgd>(options, federation, model, options.mu);
+  return std::make_unique<Sgd>(options, federation, model, Pass{.mu = options.mu});
 }
 
 std::unique_ptr<LocalUpdate> make_fednova(const ClientOptions& options,
                                           const Federation& federation, Model& model) {
-  return std::make_unique<Sgd>(options, federation, model, 0, /*counts_steps=*/true);
+  return std::make_unique<Sgd>(options, federation, model, Pass(), /*counts_steps=*/true);
 }
 
 }  // namespace hanse

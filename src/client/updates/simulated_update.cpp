@@ -12,8 +12,7 @@ namespace {
 
 class SimulatedUpdate final : public LocalUpdate {
  public:
-  SimulatedUpdate(std::unique_ptr<LocalUpdate> inner, const Federation& federation,
-                  double sample_s)
+  SimulatedUpdate(std::unique_ptr<LocalUpdate> inner, const Federation& federation, double sample_s)
       : LocalUpdate(inner->state_blocks(), inner->steps()),
         inner_(std::move(inner)),
         federation_(federation),
@@ -28,7 +27,8 @@ class SimulatedUpdate final : public LocalUpdate {
   }
 
   ClientOutcome train(const ClientTask& task) override {
-    const int64_t samples = samples_processed(steps().work(), federation_.train(task.client).size());
+    const int64_t samples =
+        samples_processed(steps().work(), federation_.train(task.client).size());
     pass_time(sample_s_ * static_cast<double>(samples));
     RandomStream stream(task.seed, Purpose::kSimulated, static_cast<uint64_t>(task.round),
                         static_cast<uint64_t>(task.client));
