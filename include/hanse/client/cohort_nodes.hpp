@@ -23,6 +23,10 @@ struct CohortNodesSettings {
   bool graphs = true;          // Cohort::Settings
 };
 
+// make_sgd_fit() of C nodes at once on the cohort's device, which must outlive it.
+std::unique_ptr<StreamFit> make_cohort_fit(Cohort& cohort, const CohortNodesSettings& settings,
+                                           int64_t n_params);
+
 // Results agree with those of the host's model within float tolerance. A node stands at the place
 // node mod C of a cohort, a model of a comparison likewise: the bits do not depend on who computes
 // them. Rows and batches come from the host's memory, and rows go back there. Memory on the device:
@@ -38,15 +42,14 @@ class CohortNodes {
   // `model` with evaluations and cross_losses() on the device, C rows at once; single gradients are
   // still the host's.
   Model& model();
-  // make_sgd_fit() of C nodes at once.
+  // make_cohort_fit().
   StreamFit& fit();
 
  private:
   class OnDevice;
-  class SideBySideFit;
   std::unique_ptr<Cohort> cohort_;
   std::unique_ptr<OnDevice> model_;
-  std::unique_ptr<SideBySideFit> fit_;
+  std::unique_ptr<StreamFit> fit_;
 };
 
 }  // namespace hanse

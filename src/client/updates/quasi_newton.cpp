@@ -6,15 +6,225 @@
 
 #include "batch_stream.hpp"
 #include "hanse/base/aligned.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/client/cohort_update.hpp"
 #include "hanse/client/updates.hpp"
+#include "hanse/model/cohort_gradients.hpp"
 #include "hanse/model/gradient_record.hpp"
-#include "quasi_newton_cohort.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "quasi_newton_rule.hpp"
 
 namespace hanse {
 
 namespace {
 
+// What make_quasi_newton() does with one client after the other. The gradients of the pairs stay on
+// the device: a table of 2 f + 1 rows a client, f the most pairs of a round, and one for the sum
+// that is sent. Without pairs of earlier rounds their products are made there, and the host gets
+// numbers. With them the rows go to the client's state in the host's memory, 2 f + 1 each, where
+// its old pairs are, and the products are made there: a pass over all of them. `rule` and `cohorts`
+// must outlive the object. Cost beyond the host's: another gradient of all clients for each step
+// with which some client's pair ends, unless batches are full.
+class QuasiNewtonCohort final : public CohortUpdate {
+ public:
+  QuasiNewtonCohort(const ClientOptions& options, const QuasiNewtonRule& rule, int64_t n_params,
+                    CohortTraining& cohorts)
+      : schedule_(options),
+        rule_(rule),
+        cohorts_(cohorts),
+        n_params_(to_index(n_params)),
+        table_(torch_library().make_cohort_gradients(
+            cohorts.cohort(), sum_line() + (rule.sends_last() ? 0 : 1), options.weight_decay)),
+        row_(n_params_) {}
+
+  std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
+                                   std::span<const float> received) override {
+    lr_ = schedule_.rate(tasks.front().round);
+    places_.clear();
+    for (const ClientTask& task : tasks) {
+      Place place{.steps = rule_.steps(task.client), .memory = rule_.memory_of(task.state)};
+      place.arrives = rule_.pairs_arrival(place.memory, place.steps);
+      places_.push_back(place);
+    }
+    if (!rule_.sends_last()) table_->clear(sum_line());
+    const auto starts = rows_of_arrival(received);
+    auto outcomes = cohorts_.train(tasks, {.rows = starts}, [&](int64_t number, int64_t step) {
+      make_step(number, step, !starts.empty());
+    });
+    std::vector<int64_t> sent;
+    for (const Place& place : places_) sent.push_back(sent_line(place));
+    table_->send(sent);
+    return outcomes;
+  }
+
+  void finish(std::span<const double> losses, std::span<const float> received,
+              std::span<ClientOutcome> outcomes) override {
+    cohorts_.finish(losses, outcomes);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      outcomes[i].rate = rule_.rate_is_of_loss() ? rule_.loss_rate(outcomes[i].loss)
+                         : rule_.keeps_pairs()   ? rate_on_host(i, received, outcomes[i].loss)
+                                                 : rate_on_device(i, received, outcomes[i].loss);
+    }
+  }
+
+  const at::Tensor& origin() override { return table_->origin(); }
+
+ private:
+  struct Place {
+    int64_t steps;
+    QuasiNewtonMemory memory;
+    bool arrives = false;  // the first pair begins at the model of its last participation
+  };
+
+  // Lines of the table. Of the gradients at the iterates those of the last f + 1 steps stay, step 0
+  // standing for what led to the received model; of the same batch's gradient an iterate before,
+  // the last f. A client that has finished leaves its lines as they are.
+  int64_t gradient_line(int64_t step) const { return step % (rule_.fresh() + 1); }
+  int64_t change_line(int64_t step) const {
+    return rule_.fresh() + 1 + (rule_.fresh() > 0 ? step % rule_.fresh() : 0);
+  }
+  int64_t sum_line() const { return 2 * rule_.fresh() + 1; }
+  int64_t sent_line(const Place& place) const {
+    return rule_.sends_last() ? gradient_line(place.steps) : sum_line();
+  }
+
+  float rate() const { return static_cast<float>(lr_); }
+
+  // value(place) of each client, 0 of empty places.
+  template <class Value>
+  std::span<const float> of_each(Value value) {
+    each_.assign(to_index(cohorts_.clients()), 0.0F);
+    for (std::size_t i = 0; i < places_.size(); ++i) each_[i] = value(places_[i]);
+    return each_;
+  }
+
+  // [n, P] where the first pairs begin; empty: nobody needs a gradient there.
+  std::span<const float> rows_of_arrival(std::span<const float> received) {
+    const bool any = std::any_of(places_.begin(), places_.end(),
+                                 [](const Place& place) { return place.arrives; });
+    if (!any || rule_.full_batches()) return {};
+    arrivals_.clear();
+    for (const Place& place : places_) {
+      const std::span<const float> from = place.arrives ? place.memory.model : received;
+      arrivals_.insert(arrivals_.end(), from.begin(), from.end());
+    }
+    return arrivals_;
+  }
+
+  // Of all clients that have this step. `arrives`: the rows stand where first pairs begin.
+  void make_step(int64_t number, int64_t step, bool arrives) {
+    const auto pairs = of_each([&](const Place& place) {
+      return rule_.makes_pair(step, place.steps) && (step > 1 || place.arrives) ? 1.0F : 0.0F;
+    });
+    const bool any = std::any_of(pairs.begin(), pairs.end(), [](float one) { return one != 0; });
+    if (any && !rule_.full_batches()) table_->find(number, false, pairs, change_line(step));
+    if (step == 1 && arrives) table_->return_rows();
+    const auto here = [&](float value) {
+      return of_each([&](const Place& place) { return step <= place.steps ? value : 0.0F; });
+    };
+    if (step > 1) table_->move_rows(gradient_line(step - 1), here(-rate()));
+    table_->find(number, true, here(1), gradient_line(step));
+    if (rule_.sends_last()) return;
+    table_->add(gradient_line(step), of_each([&](const Place& place) {
+                  return step <= place.steps ? rule_.share(lr_, place.steps) : 0.0F;
+                }),
+                sum_line());
+  }
+
+  // The line of what ends with step 1 or later, where the step began.
+  int64_t behind(int64_t step) const {
+    return rule_.full_batches() && step > 1 ? gradient_line(step - 1) : change_line(step);
+  }
+  int64_t first_pair(const Place& place) const {
+    return std::max<int64_t>(place.arrives ? 1 : 2, place.steps - rule_.most() + 1);
+  }
+
+  // Of the round's own pairs. Their products come from the device.
+  double rate_on_device(std::size_t i, std::span<const float> received, double loss) {
+    Place& place = places_[i];
+    const auto client = static_cast<int64_t>(i);
+    arrive(client, place, received);
+    std::vector<int64_t> lines = {sent_line(place)};
+    const auto at = [&](int64_t line) {
+      const auto found = std::find(lines.begin(), lines.end(), line);
+      const auto index = static_cast<std::size_t>(found - lines.begin());
+      if (found == lines.end()) lines.push_back(line);
+      return index;
+    };
+    std::vector<PairTerms> pairs;
+    for (int64_t step = first_pair(place); step <= place.steps; ++step) {
+      pairs.push_back({.factor = step == 1 ? 1 : -rate(),
+                       .step = at(gradient_line(step - 1)),
+                       .change = at(behind(step)),
+                       .end = at(gradient_line(step))});
+    }
+    const auto gram = table_->gram(client, lines);
+    return rule_.gain(rate_of_pairs(pairs, gram), lr_, gram.front(), loss);
+  }
+
+  // The way to the received model and, with full batches, the gradient behind it, to the device.
+  void arrive(int64_t client, Place& place, std::span<const float> received) {
+    rule_.arrive(place.memory, received, place.arrives ? std::span(row_) : std::span<float>());
+    if (place.arrives) {
+      table_->put(client, gradient_line(0), row_);
+      if (rule_.full_batches()) table_->put(client, change_line(1), place.memory.gradient);
+    }
+    keep_first_gradient(client, place);
+  }
+
+  void keep_first_gradient(int64_t client, Place& place) {
+    if (!place.memory.gradient.empty()) {
+      table_->take(client, gradient_line(1), place.memory.gradient);
+    }
+  }
+
+  // Of old pairs, too: the round's own go to where the client keeps them.
+  double rate_on_host(std::size_t i, std::span<const float> received, double loss) {
+    Place& place = places_[i];
+    const auto client = static_cast<int64_t>(i);
+    KeptPairs pairs = rule_.kept_pairs(place.memory);
+    std::optional<FreshPair> pair;
+    if (place.arrives) {
+      pair = pairs.begin_with_row();
+      if (rule_.full_batches()) {
+        std::copy(place.memory.gradient.begin(), place.memory.gradient.end(),
+                  pair->change->row().begin());
+      } else {
+        table_->take(client, change_line(1), pair->change->row());
+      }
+    }
+    rule_.arrive(place.memory, received, pair ? pair->step->row() : std::span<float>());
+    AlignedFloats end(n_params_);
+    for (int64_t step = first_pair(place) - 1; step <= place.steps; ++step) {
+      if (step == 0) continue;
+      std::optional<FreshPair> next;
+      if (rule_.makes_pair(step + 1, place.steps)) next = pairs.begin(-rate());
+      GradientRecord last{std::span(end)};
+      GradientRecord& gradient = next ? *next->step : last;
+      table_->take(client, gradient_line(step), gradient.row());
+      if (next) table_->take(client, behind(step + 1), next->change->row());
+      if (pair) pairs.end(gradient);
+      pair = next;
+    }
+    keep_first_gradient(client, place);
+    table_->take(client, sent_line(place), row_);
+    const GradientRecord sent{std::span(row_)};
+    return rule_.rate_of(sent, pairs.rate(sent), lr_, loss);
+  }
+
+  Schedule schedule_;
+  const QuasiNewtonRule& rule_;
+  CohortTraining& cohorts_;
+  std::size_t n_params_;
+  std::unique_ptr<CohortGradients> table_;
+  std::vector<Place> places_;  // of the cohort in training
+  double lr_ = 0;              // of its round
+  std::vector<float> each_;    // [C]
+  std::vector<float> arrivals_;
+  AlignedFloats row_;  // [P]
+};
+
+// One client after the other.
 class QuasiNewton final : public LocalUpdate {
  public:
   QuasiNewton(const ClientOptions& options, const Federation& federation, Model& model)
@@ -31,7 +241,7 @@ class QuasiNewton final : public LocalUpdate {
 
   bool trains_side_by_side() const override { return true; }
   std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params) override {
-    return make_quasi_newton_cohort(options_, rule_, n_params, cohorts);
+    return std::make_unique<QuasiNewtonCohort>(options_, rule_, n_params, cohorts);
   }
 
  private:

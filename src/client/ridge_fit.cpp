@@ -1,36 +1,13 @@
-#include "hanse/client/stream_fit.hpp"
-
-#include <algorithm>
 #include <unordered_map>
 
 #include <Eigen/Dense>
 #include <cblas.h>
 
-#include "hanse/client/gathered_batch.hpp"
+#include "hanse/client/stream_fit.hpp"
 
 namespace hanse {
 
 namespace {
-
-class SgdFit final : public StreamFit {
- public:
-  SgdFit(Model& model, int64_t steps, double lr, const StepBatch& step)
-      : model_(model), steps_(steps), lr_(lr), step_(step) {}
-
-  void fit(int64_t, const Batch& batch, RandomStream& noise, std::span<float> row) override {
-    for (int64_t step = 0; step < steps_; ++step) {
-      const SampleRange used = step_.of(step, batch.rows);
-      model_.sgd_step(row, part_of(batch, used, step_.sample_values, step_.label_values), noise,
-                      lr_, 0);
-    }
-  }
-
- private:
-  Model& model_;
-  int64_t steps_;
-  double lr_;
-  StepBatch step_;
-};
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -134,27 +111,6 @@ class RidgeFit final : public StreamFit {
 };
 
 }  // namespace
-
-SampleRange StepBatch::of(int64_t step, int64_t all) const {
-  if (rows == 0) return {0, all};
-  const int64_t parts = (all + rows - 1) / rows;
-  const int64_t first = step % parts * rows;
-  return {first, std::min(first + rows, all)};
-}
-
-void StreamFit::fit_all(int64_t first, std::span<const Batch> batches,
-                        std::span<const Cohort::NoiseKey> keys, std::span<float> rows) {
-  const std::size_t width = batches.empty() ? 0 : rows.size() / batches.size();
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    RandomStream noise(keys[i].seed, Purpose::kDropout, keys[i].round, keys[i].client);
-    fit(first + static_cast<int64_t>(i), batches[i], noise, rows.subspan(i * width, width));
-  }
-}
-
-std::unique_ptr<StreamFit> make_sgd_fit(Model& model, int64_t steps, double lr,
-                                        const StepBatch& step) {
-  return std::make_unique<SgdFit>(model, steps, lr, step);
-}
 
 std::unique_ptr<StreamFit> make_ridge_fit(int64_t inputs, int64_t outputs, double ridge,
                                           RidgeData data) {
