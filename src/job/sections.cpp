@@ -130,30 +130,28 @@ void bind_server(OptionTable& table, ServerOptions& server) {
   table.add("server.average", server.average,
             "also keep the mean of the models behind all rounds (AFL's result), evaluate it, and "
             "write it to averaged.h5");
-  may_change(
-      table.add_choice("server.role", server.role, {"auto", "dedicated", "shared"},
+  may_change(table.add("server.role", server.role,
                        "does rank 0 train clients too? auto: when it runs alone or on one host"));
 }
 
 void bind_comm(OptionTable& table, CommOptions& comm) {
-  table.add_choice("comm.compress", comm.compress,
-                   {"none", "top-k", "random-k", "sign", "quantize"},
-                   "how updates are compressed before they are summed; the sum is of what is sent");
+  table.add("comm.compress", comm.compress,
+            "how updates are compressed before they are summed; the sum is of what is sent");
   table.add("comm.keep", comm.keep, above(0),
             "top-k, random-k: entries that are sent, a share below 1 or a number");
   table.add("comm.bits", comm.bits, between(2, 16), "quantize: bits of an entry");
   table.add("comm.error-feedback", comm.error_feedback,
             "a client adds what its messages have left out to its next update");
-  may_change(table.add_choice(
-      "comm.reduction", comm.reduction, {"exact", "fast"},
-      "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
-      "half the bytes"));
-  may_change(table.add_choice(
-      "comm.dispatch", comm.dispatch, {"auto", "planned", "shared"},
-      "planned: spread evenly by measured cost; shared: free ranks take the next "
-      "client, on one host or from a server that trains none (auto, where it can)"));
-  may_change(table.add_choice(
-      "comm.devices", comm.devices, {"auto", "nccl", "staged"},
+  may_change(
+      table.add("comm.reduction", comm.reduction,
+                "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
+                "half the bytes"));
+  may_change(
+      table.add("comm.dispatch", comm.dispatch,
+                "planned: spread evenly by measured cost; shared: free ranks take the next "
+                "client, on one host or from a server that trains none (auto, where it can)"));
+  may_change(table.add(
+      "comm.devices", comm.devices,
       "how GPUs of ranks exchange sums and rows: by NCCL, or staged in the hosts' memory; auto: by "
       "NCCL where there are several ranks and no two have the same GPU; the same bits"));
   may_change(table.add(

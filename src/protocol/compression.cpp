@@ -145,12 +145,17 @@ class Quantize final : public Compressor {
   bool draws_;
 };
 
+// Null: none.
 std::unique_ptr<Compressor> make_compressor(const CommOptions& options) {
   const bool feedback = options.error_feedback;
-  if (options.compress == "top-k") return std::make_unique<TopK>(options.keep);
-  if (options.compress == "random-k") return std::make_unique<RandomK>(options.keep, !feedback);
-  if (options.compress == "sign") return std::make_unique<Sign>();
-  return std::make_unique<Quantize>(options.bits, !feedback);
+  switch (options.compress) {
+    case Compress::kNone: break;
+    case Compress::kTopK: return std::make_unique<TopK>(options.keep);
+    case Compress::kRandomK: return std::make_unique<RandomK>(options.keep, !feedback);
+    case Compress::kSign: return std::make_unique<Sign>();
+    case Compress::kQuantize: return std::make_unique<Quantize>(options.bits, !feedback);
+  }
+  return nullptr;
 }
 
 class Compression final : public UpdateStage {
@@ -191,7 +196,7 @@ class Compression final : public UpdateStage {
 
 std::unique_ptr<UpdateStage> make_compression(const CommOptions& options,
                                               const ParameterLayout& layout) {
-  if (options.compress == "none") return nullptr;
+  if (options.compress == Compress::kNone) return nullptr;
   return std::make_unique<Compression>(options, layout);
 }
 

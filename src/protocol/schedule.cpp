@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "hanse/base/index.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {
 
-bool server_trains(const std::string& role, int64_t ranks, bool one_host) {
+bool server_trains(ServerRole role, int64_t ranks, bool one_host) {
   if (ranks == 1) return true;
-  return role == "auto" ? one_host : role == "shared";
+  return role == ServerRole::kAuto ? one_host : role == ServerRole::kShared;
 }
 
 Dispatch choose_dispatch(bool is_open, int64_t ranks, bool one_host, bool server_trains) {

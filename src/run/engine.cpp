@@ -24,7 +24,7 @@ namespace {
 }
 
 bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& comm) {
-  if (job.comm.devices != "auto") return job.comm.devices == "nccl";
+  if (job.comm.devices != DeviceLinks::kAuto) return job.comm.devices == DeviceLinks::kNccl;
   return !device.shared && comm.size() > 1;
 }
 

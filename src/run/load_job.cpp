@@ -90,7 +90,7 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
                           "evaluate.test", "use own");
   }
-  if (job.comm.reduction == "fast" && job.comm.dispatch == "shared") {
+  if (job.comm.reduction == Reduction::kFast && job.comm.dispatch == AskedDispatch::kShared) {
     throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
                           "use comm.dispatch=planned or comm.reduction=exact");
   }

@@ -26,7 +26,7 @@ void check_bound(const Job& job) {
                                       own ? "one model for all" : "no shared model to evaluate"),
                           "evaluate.view", "leave it at auto");
   }
-  if (job.comm.compress != "none") {
+  if (job.comm.compress != Compress::kNone) {
     throw InvalidArgument(fmt::format("a {} run sends no updates", protocol), "comm.compress",
                           "only run.protocol = federated has it");
   }

@@ -76,8 +76,9 @@ std::unique_ptr<LocalUpdate> as_simulated(std::unique_ptr<LocalUpdate> inner, co
 
 void plan_as_simulated(const Job& job, FederatedSettings& settings) {
   if (!is_simulated(job)) return;
-  settings.comm.dispatch = "planned";
-  if (settings.server.role == "auto" && job.simulate.hosts > 1) settings.server.role = "dedicated";
+  settings.comm.dispatch = AskedDispatch::kPlanned;
+  ServerRole& role = settings.server.role;
+  if (role == ServerRole::kAuto && job.simulate.hosts > 1) role = ServerRole::kDedicated;
 }
 
 std::string simulation_notice(const Job& job, int64_t ranks) {

@@ -16,12 +16,13 @@ TEST(MpiFederated, SameBitsAsAlone) {
       job.stateful = stateful;
       job.by_losses = by_losses;
       const auto alone = train_threads(1, job, kRounds);
-      for (const char* role : {"shared", "dedicated"}) {
-        for (const char* dispatch : {"planned", "shared"}) {
+      for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
+        for (const AskedDispatch dispatch : {AskedDispatch::kPlanned, AskedDispatch::kShared}) {
           job.server.role = role;
           job.comm.dispatch = dispatch;
           const auto together = train_on(mpi_world(), job, kRounds);
-          EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << role << " " << dispatch;
+          EXPECT_TRUE(mpi_world().rank() != 0 || together == alone)
+              << name_of(role) << " " << name_of(dispatch);
         }
       }
     }

@@ -36,10 +36,10 @@ struct CohortJob {
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
   std::string model = "mlp";
-  std::string role = "auto";
+  ServerRole role = ServerRole::kAuto;
   std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf | dqn-fed | backtracking, of dqn-fed
   std::string sampler = "uniform";
-  std::string reduction = "exact";
+  Reduction reduction = Reduction::kExact;
   ServerOptions server = {};
   bool regret = false;
   bool own_models = false;         // are evaluated
@@ -130,7 +130,7 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
 // Those, and what does not have the same bits everywhere.
 std::vector<std::pair<std::string, CohortJob>> near_jobs() {
   auto jobs = device_jobs();
-  jobs.push_back({"float32 sums", {.reduction = "fast"}});
+  jobs.push_back({"float32 sums", {.reduction = Reduction::kFast}});
   jobs.push_back({"time limit", {.cohort = 1, .round_seconds = 1}});
   jobs.push_back({"lenet", {.model = "lenet"}});
   jobs.push_back({"samples apart", {.rule = "fedlf", .sample_bytes = 0}});
@@ -317,12 +317,12 @@ TEST_F(CohortRounds, SameBitsOnAnyNumberOfRanks) {
       job.device = device;
       const Result alone = train(1, job);
       for (int ranks = 2; ranks <= 4; ++ranks) {
-        for (const char* role : {"auto", "dedicated"}) {
+        for (const ServerRole role : {ServerRole::kAuto, ServerRole::kDedicated}) {
           job.role = role;
           const Result together = train(ranks, job);
-          EXPECT_EQ(together.row, alone.row) << ranks << " " << role << " " << name;
-          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << role << " " << name;
-          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << role << " " << name;
+          EXPECT_EQ(together.row, alone.row) << ranks << " " << name_of(role) << " " << name;
+          EXPECT_EQ(together.losses, alone.losses) << ranks << " " << name_of(role) << " " << name;
+          EXPECT_EQ(together.worth, alone.worth) << ranks << " " << name_of(role) << " " << name;
         }
       }
     }
@@ -393,13 +393,13 @@ TEST_F(CohortRounds, TheHostWaitsOnceForACohort) {
 TEST_F(CohortRounds, OneRankBringsTheModelAloneToTheHost) {
   for (const std::string& device : test_devices()) {
     for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad", "yogi"}) {
-      for (const char* reduction : {"exact", "fast"}) {
+      for (const Reduction reduction : {Reduction::kExact, Reduction::kFast}) {
         EXPECT_EQ(downloads_of_round({.cohort = 7,
                                       .device = device,
                                       .reduction = reduction,
                                       .server = {.optimizer = optimizer, .lr = 0.01}}),
                   2)  // the other is of the cohort: losses, norms and what is out of range
-            << optimizer << ", " << reduction;
+            << optimizer << ", " << name_of(reduction);
       }
     }
   }

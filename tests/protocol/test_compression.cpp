@@ -47,10 +47,10 @@ Row sent(UpdateStage& stage, Row row, Row& state, int64_t client = 5, int64_t ro
   return row;
 }
 
-const CommOptions kKinds[] = {{.compress = "top-k", .keep = 0.3},
-                              {.compress = "random-k", .keep = 4},
-                              {.compress = "sign"},
-                              {.compress = "quantize", .bits = 3}};
+const CommOptions kKinds[] = {{.compress = Compress::kTopK, .keep = 0.3},
+                              {.compress = Compress::kRandomK, .keep = 4},
+                              {.compress = Compress::kSign},
+                              {.compress = Compress::kQuantize, .bits = 3}};
 
 // The k largest, of equal ones the first, one after another.
 Row slow_top(const Row& row, std::size_t n, std::size_t k) {
@@ -74,7 +74,7 @@ TEST(Compression, TopKAndItsBytes) {
   for (const int64_t n : {1, 2, 7, 33, 100}) {
     for (const double keep : {0.001, 0.3, 0.99, 1.0, 5.0, 1e6}) {
       const auto stage = make_compression(
-          {.compress = "top-k", .keep = keep, .error_feedback = false}, layout_of(n));
+          {.compress = Compress::kTopK, .keep = keep, .error_feedback = false}, layout_of(n));
       const double wanted = keep < 1 ? std::round(keep * static_cast<double>(n)) : keep;
       const auto k = static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(n)));
       const Row row = drawn_row(n, static_cast<uint64_t>(n));
@@ -87,15 +87,15 @@ TEST(Compression, TopKAndItsBytes) {
     }
   }
   expect_error<InvalidArgument>(
-      [] { make_compression({.compress = "top-k", .keep = 1.5}, layout_of(9)); },
+      [] { make_compression({.compress = Compress::kTopK, .keep = 1.5}, layout_of(9)); },
       {"1.5 is neither a share nor a number", "comm.keep"});
   EXPECT_EQ(make_compression({}, layout_of(9)), nullptr);
 }
 
 TEST(Compression, RandomKIsRightOnAverage) {
   constexpr int64_t kN = 10, kTimes = 4000;
-  const auto stage =
-      make_compression({.compress = "random-k", .keep = 3, .error_feedback = false}, layout_of(kN));
+  const auto stage = make_compression(
+      {.compress = Compress::kRandomK, .keep = 3, .error_feedback = false}, layout_of(kN));
   EXPECT_EQ(stage->update_bytes(kN + kBuffers), 4 * 3 + 4 * kBuffers);
   Row row(kN + kBuffers), none;
   std::iota(row.begin(), row.end(), 1.0F);
@@ -111,17 +111,19 @@ TEST(Compression, RandomKIsRightOnAverage) {
 }
 
 TEST(Compression, SignsOfTheMeanSize) {
-  const auto stage = make_compression({.compress = "sign", .error_feedback = false}, layout_of(5));
+  const auto stage =
+      make_compression({.compress = Compress::kSign, .error_feedback = false}, layout_of(5));
   Row none;
   EXPECT_EQ(sent(*stage, {1, -2, 0, 6, -3, 9, -9, 0}, none), (Row{3, -3, 0, 3, -3, 9, -9, 0}));
   EXPECT_EQ(sent(*stage, {0, 0, 0, 0, 0, 1, 2, 3}, none), (Row{0, 0, 0, 0, 0, 1, 2, 3}));
   EXPECT_EQ(stage->update_bytes(8), 1 + 4 + 4 * kBuffers);
-  EXPECT_EQ(make_compression({.compress = "sign"}, layout_of(9))->update_bytes(12), 2 + 4 + 12);
+  EXPECT_EQ(make_compression({.compress = Compress::kSign}, layout_of(9))->update_bytes(12),
+            2 + 4 + 12);
 }
 
 TEST(Compression, LevelsOfTheLargest) {
   // Three bits: levels of a third of the largest, 3.
-  const CommOptions nearest{.compress = "quantize", .bits = 3};
+  const CommOptions nearest{.compress = Compress::kQuantize, .bits = 3};
   Row state;
   const auto stage = make_compression(nearest, layout_of(6));
   EXPECT_EQ(sent(*stage, {3, -1.4F, 1.6F, 0, -0.4F, -2.6F, 8, 8, 8}, state),
@@ -162,12 +164,13 @@ TEST(Compression, ErrorFeedbackSendsTheRestLater) {
         EXPECT_TRUE(std::equal(found.begin() + kN, found.end(), row.begin() + kN));
       }
     }
-    const bool whole = options.compress.ends_with("-k");
+    const bool whole = name_of(options.compress).ends_with("-k");
     for (const int64_t client : {3, 8}) {
       for (std::size_t i = 0; i < kN; ++i) {
         EXPECT_NEAR(arrived[client][i] + states[client][i], given[client][i], whole ? 0 : 1e-3)
-            << options.compress;
-        EXPECT_LT(std::abs(states[client][i]), 30) << options.compress << ", the rest grows";
+            << name_of(options.compress);
+        EXPECT_LT(std::abs(states[client][i]), 30)
+            << name_of(options.compress) << ", the rest grows";
       }
     }
     EXPECT_NE(states[3], states[8]);
@@ -183,9 +186,10 @@ TEST(Compression, SameBitsOnAnyRanksAndAfterAResume) {
       const auto expected = train_threads(1, job, 9);
       EXPECT_NE(expected, train_threads(1, {.stateful = feedback}, 9));
       for (int ranks = 2; ranks <= 3; ++ranks) {
-        EXPECT_EQ(train_threads(ranks, job, 9), expected) << options.compress;
+        EXPECT_EQ(train_threads(ranks, job, 9), expected) << name_of(options.compress);
         const Kept kept = train_and_keep<TinyTraining>(ranks, job, 4);
-        EXPECT_EQ(go_on<TinyTraining>(5 - ranks, job, kept, 5), expected) << options.compress;
+        EXPECT_EQ(go_on<TinyTraining>(5 - ranks, job, kept, 5), expected)
+            << name_of(options.compress);
       }
     }
   }

@@ -75,7 +75,7 @@ TEST(FederatedTrainer, EqualsASlowLoopInDoublePrecision) {
 
 TEST(FederatedTrainer, FastReductionIsCloseToIt) {
   TinyJob job;
-  job.comm.reduction = "fast";
+  job.comm.reduction = Reduction::kFast;
   const auto expected = slow_training(job, kRounds);
   for (int ranks = 1; ranks <= 4; ++ranks) {
     const auto row = train_threads(ranks, job, kRounds);
@@ -87,14 +87,15 @@ TEST(FederatedTrainer, FastReductionIsCloseToIt) {
 void expect_same_bits(TinyJob job) {
   const auto alone = train_threads(1, job, kRounds);
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const char* role : {"shared", "dedicated"}) {
-      for (const char* dispatch : {"planned", "shared"}) {
+    for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
+      for (const AskedDispatch dispatch : {AskedDispatch::kPlanned, AskedDispatch::kShared}) {
         for (const bool apart : {false, true}) {
           job.server.role = role;
           job.comm.dispatch = dispatch;
           job.apart = apart;
           EXPECT_EQ(train_threads(ranks, job, kRounds), alone)
-              << ranks << " ranks, " << role << ", " << dispatch << (apart ? ", apart" : "");
+              << ranks << " ranks, " << name_of(role) << ", " << name_of(dispatch)
+              << (apart ? ", apart" : "");
         }
       }
     }

@@ -68,31 +68,31 @@ struct FootprintCase {
   bool everyone = false;  // takes part in every round
   bool regret = false;
   bool apart = false;  // every rank has a host of its own
-  std::string role = "auto";
+  ServerRole role = ServerRole::kAuto;
   CommOptions comm = {};
 };
 
 std::vector<FootprintCase> footprint_cases() {
   return {
       {.name = "exact"},
-      {.name = "fast", .comm = {.reduction = "fast"}},
-      {.name = "planned", .comm = {.dispatch = "planned"}},
-      {.name = "dedicated", .role = "dedicated"},
+      {.name = "fast", .comm = {.reduction = Reduction::kFast}},
+      {.name = "planned", .comm = {.dispatch = AskedDispatch::kPlanned}},
+      {.name = "dedicated", .role = ServerRole::kDedicated},
       {.name = "served", .apart = true},
       {.name = "served losses", .needs = {.losses = true}, .apart = true},
-      {.name = "shared hosts", .apart = true, .role = "shared"},
+      {.name = "shared hosts", .apart = true, .role = ServerRole::kShared},
       {.name = "losses", .needs = {.losses = true}},
       {.name = "trials", .needs = {.losses = true, .trials = 2}},
-      {.name = "gram", .needs = {.gram = true}, .comm = {.dispatch = "planned"}},
+      {.name = "gram", .needs = {.gram = true}, .comm = {.dispatch = AskedDispatch::kPlanned}},
       {.name = "gram, losses, rates, trials",
        .needs = {.losses = true, .gram = true, .rates = true, .trials = 1},
-       .comm = {.dispatch = "planned"}},
+       .comm = {.dispatch = AskedDispatch::kPlanned}},
       {.name = "signs", .needs = {.sign_share = 0.3}, .everyone = true},
       {.name = "signs, losses", .needs = {.losses = true, .sign_share = 0.3}, .everyone = true},
       {.name = "controls", .has_states = true, .has_controls = true, .everyone = true},
       {.name = "controls, fast",
        .has_controls = true,
-       .comm = {.reduction = "fast", .dispatch = "planned"}},
+       .comm = {.reduction = Reduction::kFast, .dispatch = AskedDispatch::kPlanned}},
       {.name = "controls that stay", .has_controls = true, .control_returns = false},
       {.name = "states", .has_states = true, .everyone = true},
       {.name = "regret", .regret = true},
@@ -140,8 +140,8 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
   return {.clients = kClients,
           .participants = static_cast<double>(participants),
           .role = c.role,
-          .exact = c.comm.reduction == "exact",
-          .planned = c.comm.dispatch == "planned",
+          .exact = c.comm.reduction == Reduction::kExact,
+          .planned = c.comm.dispatch == AskedDispatch::kPlanned,
           .all_clients_first = c.regret,
           .needs = c.needs,
           .parts = row_parts(one.model.layout(), c.needs.layers),

@@ -13,7 +13,7 @@
 namespace hanse {
 namespace {
 
-TinyJob own_models_job(bool stateful, const std::string& role, int64_t held_out = 0) {
+TinyJob own_models_job(bool stateful, ServerRole role, int64_t held_out = 0) {
   TinyJob job;
   job.held_out = held_out;
   job.stateful = stateful;
@@ -65,9 +65,10 @@ void expect_same(const std::vector<ClientEvaluation>& found,
 
 void expect_those_of_the_next_round(bool stateful, int64_t held_out) {
   constexpr int64_t kRounds = 3;  // of four participants: some clients have no state yet
-  const auto expected = slow_evaluation(own_models_job(stateful, "shared", held_out), kRounds);
+  const auto expected =
+      slow_evaluation(own_models_job(stateful, ServerRole::kShared, held_out), kRounds);
   EXPECT_NE(expected[0].loss, expected[1].loss);
-  for (const std::string role : {"shared", "dedicated"}) {
+  for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
     for (int ranks = 1; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
         TinyTraining training(comm, own_models_job(stateful, role, held_out));
@@ -93,7 +94,7 @@ TEST(OwnModels, OfHeldOutClientsAreThoseOfAFirstRound) {
 
 // The model and all states of a run that evaluates in every round are those of one that never does.
 TEST(OwnModels, LeaveNoTrace) {
-  const TinyJob job = own_models_job(true, "shared");
+  const TinyJob job = own_models_job(true, ServerRole::kShared);
   constexpr int64_t kRounds = 5;
   const Kept expected = train_and_keep<TinyTraining>(1, job, kRounds);
   const auto comm = make_single_communicator();

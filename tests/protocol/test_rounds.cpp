@@ -41,7 +41,7 @@ TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
       for (const bool losses : {false, true}) {
         TinyJob job;
         job.by_losses = losses;
-        job.comm.reduction = fast ? "fast" : "exact";
+        job.comm.reduction = fast ? Reduction::kFast : Reduction::kExact;
         run_threads(ranks, [&](Communicator& comm) {
           TinyTraining training(comm, job);
           for (int64_t round = 1; round <= 2; ++round) {
@@ -63,12 +63,12 @@ TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
 TEST(RoundRecord, CountsWhatEveryRankSends) {
   std::vector<TinyJob> jobs(5);
   jobs[0].apart = true;  // rank 0 hands out work by messages
-  jobs[0].server.role = "dedicated";
+  jobs[0].server.role = ServerRole::kDedicated;
   jobs[1] = jobs[0];
   jobs[1].by_losses = true;
   jobs[2].stateful = true;
   jobs[3] = jobs[2];
-  jobs[3].server.role = "dedicated";
+  jobs[3].server.role = ServerRole::kDedicated;
   jobs[4].sampler = "optimal";  // asks all clients before each draw
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
@@ -203,8 +203,8 @@ TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
     TinyJob job;
     job.sampler = "full";
     job.apart = apart;
-    for (const char* role : {"shared", "dedicated"}) {
-      if (apart && role == std::string("shared")) continue;  // nobody is free to hand out work
+    for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
+      if (apart && role == ServerRole::kShared) continue;  // nobody is free to hand out work
       job.server.role = role;
       std::mutex mutex;
       std::condition_variable changed;
@@ -225,7 +225,7 @@ TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
         };
         training.trainer->round(false);
       });
-      EXPECT_EQ(trained[2], 1) << role << (apart ? ", several hosts" : "");
+      EXPECT_EQ(trained[2], 1) << name_of(role) << (apart ? ", several hosts" : "");
     }
   }
 }
@@ -238,8 +238,8 @@ thread_local double rank_s = 0;  // a rank's time, which passes while it trains
 TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
   constexpr int kRounds = 40;
   std::vector<TinyJob> jobs(3);
-  jobs[0].comm.dispatch = "planned";
-  jobs[1].comm.reduction = "fast";
+  jobs[0].comm.dispatch = AskedDispatch::kPlanned;
+  jobs[1].comm.reduction = Reduction::kFast;
   jobs[2].stateful = true;
   for (TinyJob& job : jobs) {
     job.sampler = "full";
@@ -255,7 +255,7 @@ TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
         if (comm.rank() == 2) ++had[static_cast<std::size_t>(task.round)];
       };
       for (int round = 0; round < kRounds; ++round) training.trainer->round(false);
-      if (comm.rank() != 0 || job.comm.reduction == "fast") return;
+      if (comm.rank() != 0 || job.comm.reduction == Reduction::kFast) return;
       const auto row = training.trainer->model_row();
       EXPECT_EQ(std::vector<float>(row.begin(), row.end()), alone);
     });
@@ -272,7 +272,7 @@ TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
 void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>& spoil,
                     std::initializer_list<std::string> parts) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const char* role : {"shared", "dedicated"}) {
+    for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
       TinyJob job;
       job.sampler = "full";
       job.server.role = role;
@@ -294,7 +294,7 @@ void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>
         const std::lock_guard lock(mutex);
         if (training.trainer->failure()) failures.push_back(training.trainer->failure());
       });
-      ASSERT_EQ(failures.size(), 1U) << ranks << " ranks, " << role;
+      ASSERT_EQ(failures.size(), 1U) << ranks << " ranks, " << name_of(role);
       expect_error<std::runtime_error>([&] { std::rethrow_exception(failures.front()); }, parts);
     }
   }
@@ -350,7 +350,7 @@ TEST(Resume, GoesOnWithTheSameBitsOnAnyNumberOfRanks) {
   TinyJob job;
   job.stateful = true;
   job.server = {.optimizer = "momentum", .lr = 0.7, .beta = 0.6};
-  for (const char* role : {"shared", "dedicated"}) {
+  for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
     job.server.role = role;
     const auto straight = train_threads(1, job, 7);
     for (int before = 1; before <= 4; ++before) {
@@ -365,7 +365,7 @@ TEST(Resume, GoesOnWithTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST(Resume, EveryClientHasOneKeeper) {
-  for (const char* role : {"shared", "dedicated"}) {
+  for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
     TinyJob job;
     job.server.role = role;
     run_threads(3, [&](Communicator& comm) {
@@ -373,7 +373,7 @@ TEST(Resume, EveryClientHasOneKeeper) {
       for (int64_t client = 0; client < kClients; ++client) {
         const int64_t keeps = training.trainer->keeps_state_of(client);
         EXPECT_EQ(comm.allreduce_one(keeps, ReduceOp::kSum), 1);
-        EXPECT_FALSE(keeps && comm.rank() == 0 && role == std::string("dedicated"));
+        EXPECT_FALSE(keeps && comm.rank() == 0 && role == ServerRole::kDedicated);
       }
     });
   }

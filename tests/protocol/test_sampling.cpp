@@ -128,19 +128,19 @@ void expect_empty_rounds_change_nothing(int ranks, TinyJob job) {
 TEST(Sampling, ARoundWithNobodyThereChangesNothing) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     for (TinyJob job : jobs()) {
-      for (const char* dispatch : {"planned", "auto"}) {
+      for (const AskedDispatch dispatch : {AskedDispatch::kPlanned, AskedDispatch::kAuto}) {
         job.comm.dispatch = dispatch;
         expect_empty_rounds_change_nothing(ranks, job);
       }
     }
-    for (const char* role : {"shared", "dedicated"}) {
+    for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
       TinyJob job;
       job.server.role = role;
       job.by_losses = true;
       expect_empty_rounds_change_nothing(ranks, job);
       job.by_losses = false;
       job.stateful = job.regret = true;
-      job.comm.reduction = "fast";
+      job.comm.reduction = Reduction::kFast;
       expect_empty_rounds_change_nothing(ranks, job);
     }
   }
@@ -254,7 +254,7 @@ TEST(AllClientsFirst, OptimalKnowsThisRoundsUpdates) {
 
 TEST(AllClientsFirst, AFailureNamesTheClientAndEndsTheRoundOnAllRanks) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const char* role : {"shared", "dedicated"}) {
+    for (const ServerRole role : {ServerRole::kShared, ServerRole::kDedicated}) {
       TinyJob job;
       job.sampler = "optimal";
       job.server.role = role;
@@ -278,7 +278,7 @@ TEST(AllClientsFirst, AFailureNamesTheClientAndEndsTheRoundOnAllRanks) {
         const std::lock_guard lock(mutex);
         if (training.trainer->failure()) failures.push_back(training.trainer->failure());
       });
-      ASSERT_EQ(failures.size(), 1U) << ranks << " ranks, " << role;
+      ASSERT_EQ(failures.size(), 1U) << ranks << " ranks, " << name_of(role);
       expect_error<TrainingError>([&] { std::rethrow_exception(failures.front()); },
                                   {"client 3, round 2", "hint: "});
     }

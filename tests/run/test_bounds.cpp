@@ -55,7 +55,7 @@ TEST(Bounds, CentralizedHasOneParticipant) {
   b.job.sampler.availability = "0.5";
   b.job.aggregator.kind = "propfair";
   b.job.server.optimizer = "adam";
-  b.job.server.role = "dedicated";
+  b.job.server.role = ServerRole::kDedicated;
   const auto bound = b.centralized();
   EXPECT_EQ(make_sampler(bound, b.federation)->per_round(), 1);
   EXPECT_TRUE(bound.client.pooled);
@@ -63,7 +63,7 @@ TEST(Bounds, CentralizedHasOneParticipant) {
   EXPECT_EQ(bound.sampler.availability, "always");
   EXPECT_EQ(bound.aggregator.kind, "fedavg");
   EXPECT_EQ(bound.server.optimizer, "sgd");
-  EXPECT_EQ(bound.server.role, "dedicated");
+  EXPECT_EQ(bound.server.role, ServerRole::kDedicated);
 }
 
 TEST(Bounds, LocalDrawsAsManyAsAFederatedRound) {

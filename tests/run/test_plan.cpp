@@ -108,7 +108,8 @@ TEST(PlanLoads, ADedicatedServerTrainsNobody) {
   EXPECT_EQ(loads_of(some, Loads{1, 2, 4}, std::vector<int64_t>{0, 1, 0}), (Loads{0, 5, 2}));
 }
 
-Cluster planned(const PlanOptions& options, const Cluster& started, const char* role = "auto") {
+Cluster planned(const PlanOptions& options, const Cluster& started,
+                ServerRole role = ServerRole::kAuto) {
   Job job;
   job.server.role = role;
   return planned_cluster(options, job, started);
@@ -133,9 +134,9 @@ TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
   const Cluster here = cluster(2, 1, 4);
   EXPECT_FALSE(planned({.ranks = 4}, here).dedicated);
   EXPECT_TRUE(planned({.ranks = 8}, here).dedicated);
-  EXPECT_FALSE(planned({.ranks = 8}, here, "shared").dedicated);
-  EXPECT_TRUE(planned({.ranks = 4}, here, "dedicated").dedicated);
-  EXPECT_FALSE(planned({.ranks = 1}, here, "dedicated").dedicated);
+  EXPECT_FALSE(planned({.ranks = 8}, here, ServerRole::kShared).dedicated);
+  EXPECT_TRUE(planned({.ranks = 4}, here, ServerRole::kDedicated).dedicated);
+  EXPECT_FALSE(planned({.ranks = 1}, here, ServerRole::kDedicated).dedicated);
 }
 
 TEST(PlanMachines, Links) {

@@ -1,23 +1,39 @@
 // How the ranks of a run exchange what they have: [comm] of a job.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
 
 namespace hanse {
 
+// exact: every addend is rounded once to 64-bit fixed point (2^-44) and added as an integer, so the
+// sum does not depend on who adds what in which order. 8 bytes a parameter on the wire; between
+// hosts packed into as few as hold the values of a piece of the message, mostly 5 or 6.
+// fast: float32 sums, 4 bytes a parameter; the bits depend on grouping and order, and need a
+// planned schedule.
+enum class Reduction { kExact, kFast };
+constexpr auto choices_of(Reduction) { return std::array{"exact", "fast"}; }
+
+// Who trains whom is planned before the round, or left open until a rank is free; auto leaves it
+// open where that changes no bit.
+enum class AskedDispatch { kAuto, kPlanned, kShared };
+constexpr auto choices_of(AskedDispatch) { return std::array{"auto", "planned", "shared"}; }
+
+// Sums and rows of ranks with GPUs travel by NCCL, or through the hosts' memory.
+enum class DeviceLinks { kAuto, kNccl, kStaged };
+constexpr auto choices_of(DeviceLinks) { return std::array{"auto", "nccl", "staged"}; }
+
+// Updates as a link would bring them: protocol/compression.hpp.
+enum class Compress { kNone, kTopK, kRandomK, kSign, kQuantize };
+constexpr auto choices_of(Compress) {
+  return std::array{"none", "top-k", "random-k", "sign", "quantize"};
+}
+
 struct CommOptions {
-  // exact | fast: the sum of the updates in 64-bit fixed point, the same bits whoever adds what, or
-  // in float32, half the bytes, with bits that depend on the ranks and a planned schedule.
-  std::string reduction = "exact";
-  // auto | planned | shared: who trains whom is planned before the round, or left open until a rank
-  // is free; auto leaves it open where that changes no bit.
-  std::string dispatch = "auto";
-  // auto | nccl | staged: sums and rows of ranks with GPUs by NCCL, or through the hosts' memory.
-  std::string devices = "auto";
-  // none | top-k | random-k | sign | quantize: updates as a link would bring them
-  // (compression.hpp).
-  std::string compress = "none";
+  Reduction reduction = Reduction::kExact;  // of the updates
+  AskedDispatch dispatch = AskedDispatch::kAuto;
+  DeviceLinks devices = DeviceLinks::kAuto;
+  Compress compress = Compress::kNone;
   double keep = 0.01;             // top-k, random-k: entries, a share below 1 or a number
   int64_t bits = 4;               // quantize: of an entry, 2 to 16
   bool error_feedback = true;     // what a client has not sent is part of its next update

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hanse/base/row_part.hpp"
+#include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
@@ -59,10 +60,10 @@ class RoundFootprint {
 
 // What a federated round's footprint follows from.
 struct FederatedFacts {
-  int64_t clients = 1;              // of the federation
-  double participants = 1;          // of a round
-  double most_on_rank = 0;          // participants of the busiest rank; 0: those of an even share
-  std::string role = "auto";        // server.role
+  int64_t clients = 1;      // of the federation
+  double participants = 1;  // of a round
+  double most_on_rank = 0;  // participants of the busiest rank; 0: those of an even share
+  ServerRole role = ServerRole::kAuto;
   bool exact = true;                // comm.reduction
   bool planned = false;             // comm.dispatch
   bool has_deadline = false;        // run.round-seconds

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -11,8 +10,10 @@
 
 namespace hanse {
 
-// Does rank 0 train clients beside serving, by server.role? Alone it does; auto: on one host.
-bool server_trains(const std::string& role, int64_t ranks, bool one_host);
+enum class ServerRole;  // server_optimizer.hpp
+
+// Does rank 0 train clients beside serving? Alone it does; ServerRole::kAuto: on one host.
+bool server_trains(ServerRole role, int64_t ranks, bool one_host);
 
 // How a round's participants get to the ranks that train them.
 enum class Dispatch {

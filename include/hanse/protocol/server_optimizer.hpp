@@ -1,6 +1,7 @@
 // How the server steps along the mixed update.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,10 @@ struct SecondOrderOptions;  // client/options.hpp
 template <class Options>
 struct KindRow;  // base/kind.hpp
 
+// Does rank 0 train clients beside serving? auto: when it runs alone or on one host.
+enum class ServerRole { kAuto, kDedicated, kShared };
+constexpr auto choices_of(ServerRole) { return std::array{"auto", "dedicated", "shared"}; }
+
 struct ServerOptions {
   std::string optimizer = "sgd";  // sgd | momentum | adam | yogi | adagrad
   double lr = 1;                  // step size; 1 with sgd is plain averaging
@@ -28,7 +33,7 @@ struct ServerOptions {
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
   bool average = false;           // keep the mean of the models behind all rounds, too
   RuleFile own;                   // of kinds that are the user's own (kinds/own_rules.hpp)
-  std::string role = "auto";      // auto | dedicated | shared: does rank 0 host clients too?
+  ServerRole role = ServerRole::kAuto;
 };
 
 class ServerOptimizer : public Stateful {

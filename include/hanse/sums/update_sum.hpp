@@ -8,15 +8,10 @@
 #include <memory>
 #include <span>
 
+#include "hanse/comm/comm_options.hpp"
 #include "hanse/comm/communicator.hpp"
 
 namespace hanse {
-
-// exact: every addend is rounded once to 64-bit fixed point (2^-44) and added as an integer, so the
-// sum does not depend on who adds what in which order. 8 bytes a parameter on the wire; between
-// hosts packed into as few as hold the values of a piece of the message, mostly 5 or 6.
-// fast: float32 sums, 4 bytes a parameter; the bits depend on grouping and order.
-enum class Reduction { kExact, kFast };
 
 struct FoldResult {
   double squared_norm = 0;  // |theta_i - theta|^2, in float64, in a fixed order

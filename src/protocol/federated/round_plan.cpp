@@ -64,10 +64,10 @@ void StateHomes::move_one(int64_t client, int64_t from, int64_t to, std::excepti
 
 // Collective: the first use of the communicator, by server.role = auto.
 bool RoundPlan::server_hosts_clients() const {
-  const std::string& role = settings_.server.role;
-  if (role == "auto" && traits_.server_hosts) return true;
-  const bool one_host =
-      role == "auto" && comm_.allreduce_one(int64_t{hosts_all_ranks()}, ReduceOp::kMin) == 1;
+  const ServerRole role = settings_.server.role;
+  if (role == ServerRole::kAuto && traits_.server_hosts) return true;
+  const bool one_host = role == ServerRole::kAuto &&
+                        comm_.allreduce_one(int64_t{hosts_all_ranks()}, ReduceOp::kMin) == 1;
   return server_trains(role, comm_.size(), one_host);
 }
 
@@ -84,7 +84,7 @@ RoundPlan::RoundPlan(Communicator& comm, Communicator& host, const Federation& f
       worker_(comm.rank() - (shared_ ? 0 : 1)),
       homes_(comm, runner.states(), workers_, worker_),
       byte_s_(std::numeric_limits<double>::infinity()) {
-  const bool is_open = settings_.comm.dispatch != "planned" && traits_.may_be_open;
+  const bool is_open = settings_.comm.dispatch != AskedDispatch::kPlanned && traits_.may_be_open;
   const Dispatch dispatch = choose_dispatch(is_open, comm_.size(), hosts_all_ranks(), shared_);
   if (dispatch == Dispatch::kSharedQueue) queue_ = make_shared_queue(host_, workers_);
   if (dispatch == Dispatch::kServedQueue) queue_ = make_served_queue(comm_);

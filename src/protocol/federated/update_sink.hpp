@@ -39,9 +39,7 @@ inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
 // masked sum is divided.
 inline int64_t sum_rows(const AggregatorNeeds& needs) { return needs.sign_share ? 2 : 1; }
 
-inline Reduction reduction_of(const FederatedSettings& settings) {
-  return settings.comm.reduction == "fast" ? Reduction::kFast : Reduction::kExact;
-}
+inline Reduction reduction_of(const FederatedSettings& settings) { return settings.comm.reduction; }
 
 // Rank 0's step of a round; empty on other ranks and where there is none.
 struct SumStep {

@@ -59,7 +59,7 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
   few.client.state_memory = int64_t{1} << 20;  // no file
   few.sampler = {.kind = "uniform", .per_round = std::min(clients, plan.started.workers())};
   few.server.lr = 0;
-  few.comm.dispatch = "planned";
+  few.comm.dispatch = AskedDispatch::kPlanned;
   few.evaluate.regret = false;
   std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<ClientSampler> sampler;
@@ -72,17 +72,16 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
     sampler = make_sampler(few, parts.federation);
     optimizer = make_server_optimizer({}, parts.model->layout().n_trainable());
   });
-  FederatedTrainer trainer({.comm = plan.comm,
-                            .host = *parts.host,
-                            .federation = parts.federation,
-                            .model = *parts.model,
-                            .update = *update,
-                            .sampler = sampler.get(),
-                            .aggregator = *aggregator,
-                            .optimizer = optimizer.get()},
-                           {.max_participants = few.sampler.per_round,
-                            .server = few.server,
-                            .comm = few.comm});
+  FederatedTrainer trainer(
+      {.comm = plan.comm,
+       .host = *parts.host,
+       .federation = parts.federation,
+       .model = *parts.model,
+       .update = *update,
+       .sampler = sampler.get(),
+       .aggregator = *aggregator,
+       .optimizer = optimizer.get()},
+      {.max_participants = few.sampler.per_round, .server = few.server, .comm = few.comm});
   trainer.initialize_model();
   const double before = resident_bytes();
   rates.means = time_rounds(trainer, kFewClients_s, kMostShortRounds, plan.comm);
