@@ -24,17 +24,18 @@ struct AggregatorKind : KindRow<Job> {
   std::string (*notice)(const Job& job) = nullptr;  // aggregator_notice(); null: none
 };
 
-Estimator estimator(const Job& job) { return parse_estimator(job.aggregator.estimator); }
-bool is_reference(const AggregatorOptions& options) { return options.variant == "reference"; }
+bool is_reference(const AggregatorOptions& options) {
+  return options.variant == Variant::kReference;
+}
 
 std::unique_ptr<Aggregator> make_mean(const Job& job, int64_t clients, double) {
-  return make_fedavg(job.aggregator.weights, estimator(job), clients);
+  return make_fedavg(job.aggregator.weights, job.aggregator.estimator, clients);
 }
 
 AaggffOptions aaggff_options(const Job& job, double largest_response) {
   const AggregatorOptions& o = job.aggregator;
-  AaggffOptions result{.variant = parse_variant(o.variant),
-                       .estimator = estimator(job),
+  AaggffOptions result{.variant = o.variant,
+                       .estimator = o.estimator,
                        .alpha = o.alpha,
                        .beta = o.beta,
                        .lipschitz = o.lipschitz};
@@ -85,29 +86,27 @@ using Options = AggregatorOptions;
 const auto key = keys_of<Job>("aggregator", &Job::aggregator);
 const auto client_key = keys_of<Job>("client", &Job::client);
 
-const Keys<Job> kWeights =
-    key.choice("weights", &Options::weights, {"samples", "uniform"},
-               "share of a client: by its training samples, or the same for all");
+const Keys<Job> kWeights = key("weights", &Options::weights,
+                               "share of a client: by its training samples, or the same for all");
 const Keys<Job> kEstimator =
-    key.choice("estimator", &Options::estimator, {"normalized", "unbiased"},
-               "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
+    key("estimator", &Options::estimator,
+        "normalized: coefficients sum to 1; unbiased: share times the draw's weight");
 const Keys<Job> kLoss =
     key("loss", &Options::loss,
         "samples of the losses that the rule needs: full, or batches(n) for n mini-batches of "
         "client.batch samples");
 
-std::string& weights_of(Job& job) { return job.aggregator.weights; }
-std::string& variant_of(Job& job) { return job.aggregator.variant; }
+ClientWeights& weights_of(Job& job) { return job.aggregator.weights; }
+Variant& variant_of(Job& job) { return job.aggregator.variant; }
 double& beta_of(Job& job) { return job.aggregator.beta; }
 
 Keys<Job> variant_key(const std::string& more = "") {
-  return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"},
-                    "paper: as printed; reference: as the authors ran it" + more);
+  return key("variant", &Options::variant,
+             "paper: as printed; reference: as the authors ran it" + more);
 }
 
 Keys<Job> response_keys(const std::string& largest) {
-  return {kEstimator, kLoss,
-          key.choice("cdf", &Options::cdf, cdf_names(), "transform of relative losses"),
+  return {kEstimator, kLoss, key("cdf", &Options::cdf, "transform of relative losses"),
           key("c1", &Options::c1, at_least(0), "smallest response"),
           key("c2", &Options::c2, or_auto(above(0)), "largest response; auto: " + largest)};
 }
@@ -118,16 +117,15 @@ const Keys<Job> kLowering{
     key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),
     key("backtrack", &Options::backtrack, between(0, 60),
         "halvings of the step until no participant's loss rises; 0: off"),
-    client_key(
-        "rate", &ClientOptions::rate,
-        "rate d of a client: of an L-BFGS step, of a gradient step, or a power of its "
-        "loss"),
+    client_key("rate", &ClientOptions::rate,
+               "rate d of a client: of an L-BFGS step, of a gradient step, or a power of its "
+               "loss"),
     client_key("rate-power", &ClientOptions::rate_power, at_least(0),
                "power of client.rate = loss; the larger, the more large losses fall"),
     client_key("gradient", &ClientOptions::gradient,
                "what a client sends after several local steps: the gradient at the last "
-                      "iterate, the mean of all, or the update, lr times their sum; auto: update "
-                      "where some client makes more than one step, else last")};
+               "iterate, the mean of all, or the update, lr times their sum; auto: update "
+               "where some client makes more than one step, else last")};
 
 const Keys<Job> kOwnRule = own_rule_keys(keys_of<Job>(
     "aggregator", [](Job& job) -> auto& { return job.aggregator.own; }));
@@ -163,7 +161,8 @@ const Family<AggregatorKind> kAggregators{
         key("rate", &Options::rate, above(0), "step size of the ascent on weights")}},
       {},
       [](const Job& job, int64_t clients, double) {
-        return make_afl(job.aggregator.rate, is_reference(job.aggregator), estimator(job), clients);
+        return make_afl(job.aggregator.rate, is_reference(job.aggregator), job.aggregator.estimator,
+                        clients);
       },
       afl_notice},
      {{"qfedavg",
@@ -218,7 +217,7 @@ const Family<AggregatorKind> kAggregators{
        {response_keys("the participation"),
         with_default(variant_key("; corrected: estimates by means of the round before, as the "
                                  "paper's lemma needs"),
-                     &variant_of, std::string("corrected")),
+                     &variant_of, Variant::kCorrected),
         key("lipschitz", &Options::lipschitz, or_auto(above(0)),
             "L, bound of the gradients; a smaller one makes longer steps; auto: the paper's")},
        check_responses},
@@ -228,7 +227,7 @@ const Family<AggregatorKind> kAggregators{
       }},
      {{"fedmgda+",
        "shortest combination of unit updates near the usual weights (Hu et al. 2022)",
-       {with_default(kWeights, &weights_of, std::string("uniform")),
+       {with_default(kWeights, &weights_of, ClientWeights::kUniform),
         key("epsilon", &Options::epsilon, at_least(0),
             "how far weights may lie from the usual ones; 0: not at all; 1: anywhere")}},
       {},
@@ -238,13 +237,13 @@ const Family<AggregatorKind> kAggregators{
      {{"fedlf",
        "layer-wise direction that lowers all losses, and fairly (Pan et al. 2024)",
        {kLoss, variant_key(),
-        key.choice("absent", &Options::absent, {"none", "window"},
-                   "window: clients that took part not long ago count with their last updates, "
-                   "which the ranks keep")}},
+        key("absent", &Options::absent,
+            "window: clients that took part not long ago count with their last updates, "
+            "which the ranks keep")}},
       {},
       [](const Job& job, int64_t, double) {
         return make_fedlf({.reference = is_reference(job.aggregator),
-                           .window = job.aggregator.absent == "window"});
+                           .window = job.aggregator.absent == AbsentClients::kWindow});
       }},
      {{"dqn-fed",
        "lowers all losses at the rates of quasi-Newton steps (Mohajer Hamidi and Ye 2025)",

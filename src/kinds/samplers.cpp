@@ -44,8 +44,6 @@ LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind:
   const SamplerOptions& o = c.options;
   LearningOptions learning = o.learning;
   learning.kind = kind;
-  learning.variant = parse_variant(o.variant);
-  learning.restart_uniform = o.restart == "uniform";
   if (o.mixing > 0) learning.mixing = o.mixing;
   if (const auto bound = given_bound(o.a_max)) {
     learning.bound = BoundSource::kGiven;
@@ -79,7 +77,7 @@ std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
 // [M] for the sampler's first probabilities.
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
-  if (job.aggregator.weights == "uniform") return shares;
+  if (job.aggregator.weights == ClientWeights::kUniform) return shares;
   const auto lambda = sample_shares(job, federation);
   std::transform(shares.begin(), shares.end(), lambda.begin(), shares.begin(), std::multiplies<>());
   return shares;
@@ -109,11 +107,11 @@ const Keys<Job> kReplacement =
                  "draw with replacement; a client drawn twice trains once and counts twice");
 const Keys<Job> kDrawing{kPerRound, with_default(kReplacement, &replacement_of, true)};
 // Of samplers that learn from the participants.
-const Keys<Job> kLearning{
-    kDrawing, keys_of<Job>("aggregator", &Job::aggregator)
-                  .choice("weights", &AggregatorOptions::weights, {"samples", "uniform"},
-                          "share of a client in the objective whose gradient the sampler "
-                          "estimates: by its training samples, or the same for all")};
+const Keys<Job> kLearning{kDrawing,
+                          keys_of<Job>("aggregator", &Job::aggregator)(
+                              "weights", &AggregatorOptions::weights,
+                              "share of a client in the objective whose gradient the sampler "
+                              "estimates: by its training samples, or the same for all")};
 const Keys<Job> kRateScale = learning_key("rate-scale", &Learning::rate_scale, above(0),
                                           "factor on the feedback in the updates");
 const Keys<Job> kBound =
@@ -125,7 +123,7 @@ const Keys<Job> kHorizon =
                  "rounds that the learning rates are set for; auto: run.rounds of the first start");
 
 Keys<Job> variant_key(const std::string& help) {
-  return key.choice("variant", &Options::variant, {"paper", "reference", "corrected"}, help);
+  return learning_key("variant", &Learning::variant, help);
 }
 
 const Keys<Job> kOsmd{kLearning,
@@ -204,8 +202,8 @@ const Family<SamplerKind> kSamplers{
      {{"osmd-doubling",
        "adaptive-osmd without a horizon (Alg. 6)",
        {kOsmd, kExperts,
-        key.choice("restart", &Options::restart, {"last", "uniform"},
-                   "distribution from which each doubled block starts")}},
+        learning_key("restart", &Learning::restart,
+                     "distribution from which each doubled block starts")}},
       {.has_experts = true},
       [](const SamplerCase& c) { return make_osmd(c, OsmdKind::kDoubling); }},
      {{"mabs",

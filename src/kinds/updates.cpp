@@ -25,11 +25,10 @@ const auto newton_key = keys_of<Job>(
     "client", [](Job& job) -> auto& { return job.client.second_order; });
 using NewtonOptions = SecondOrderOptions;
 
-const Keys<Job> kImportance =
-    keys_of<Job>("aggregator", &Job::aggregator)
-        .choice("weights", &AggregatorOptions::weights, {"samples", "uniform"},
-                "share of a client in what the clients send beside their updates: by its training "
-                "samples, or the same for all");
+const Keys<Job> kImportance = keys_of<Job>("aggregator", &Job::aggregator)(
+    "weights", &AggregatorOptions::weights,
+    "share of a client in what the clients send beside their updates: by its training "
+    "samples, or the same for all");
 
 const Keys<Job> kFedNew{
     newton_key("alpha", &NewtonOptions::alpha, at_least(0),
@@ -53,10 +52,9 @@ const Keys<Job> kFedNl{
                "share of a correction by which the Hessian's estimate moves"),
     newton_key("hessian-start", &NewtonOptions::hessian_start,
                "first estimate: the Hessian at the first model, sent whole; or zero"),
-    newton_key(
-        "safeguard", &NewtonOptions::safeguard,
-        "what keeps the server's matrix positive: the estimate's mean distance from the "
-        "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue"),
+    newton_key("safeguard", &NewtonOptions::safeguard,
+               "what keeps the server's matrix positive: the estimate's mean distance from the "
+               "Hessian on its diagonal, or eigenvalues of at least client.least-eigenvalue"),
     newton_key("least-eigenvalue", &NewtonOptions::least_eigenvalue, above(0),
                "of the server's matrix with client.safeguard = projection; that of the loss, such "
                "as client.weight-decay, or below"),
@@ -108,8 +106,8 @@ void check_scaffold(const Job& job) {
   if (steps.optimizer.state != Moments::kFresh) beyond = "client.optimizer-state";
   if (beyond.empty()) return;
   throw InvalidArgument(
-      fmt::format("scaffold corrects gradient steps and cannot be used with {}", beyond),
-      beyond, fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
+      fmt::format("scaffold corrects gradient steps and cannot be used with {}", beyond), beyond,
+      fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
 }
 
 // One algorithm of clients and server.
@@ -120,7 +118,8 @@ void check_feddyn(const Job& job) {
   const std::string& sampler = job.sampler.kind;
   require(sampler == "uniform" || sampler == "full", "sampler.kind",
           "sampler.kind = uniform or full");
-  require(aggregator_traits(job.aggregator).plain_mean && job.aggregator.estimator == "normalized",
+  require(aggregator_traits(job.aggregator).plain_mean &&
+              job.aggregator.estimator == Estimator::kNormalized,
           "aggregator.kind", "aggregator.kind = fedavg with aggregator.estimator = normalized");
   require(job.server.optimizer == "sgd", "server.optimizer", "server.optimizer = sgd");
   const std::string steps = beyond_plain_steps(job.client);

@@ -41,7 +41,7 @@ FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_particip
           .comm = job.comm,
           .round_seconds = job.run.round_seconds,
           .loss_batches = loss_batches(job.aggregator.loss),
-          .equal_importance = job.aggregator.weights == "uniform",
+          .equal_importance = job.aggregator.weights == ClientWeights::kUniform,
           .regret = job.evaluate.regret,
           .trace = job.run.trace,
           .asked = asked_of(job),

@@ -171,11 +171,11 @@ const std::vector<std::pair<std::string, Maker>> kMakers{{"sgd", make_sgd},
 
 // Without the Gram matrix, with it, and with those of the layers, and losses.
 std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
-  if (rule == "fedmgda+") return make_fedmgda(0.1, "samples");
+  if (rule == "fedmgda+") return make_fedmgda(0.1, ClientWeights::kSamples);
   if (rule == "fedlf") return make_fedlf({});
   if (rule == "dqn-fed") return make_dqn_fed(1, 0);
   if (rule == "backtracking") return make_dqn_fed(1, 3);
-  return make_fedavg("samples", Estimator::kNormalized, clients);
+  return make_fedavg(ClientWeights::kSamples, Estimator::kNormalized, clients);
 }
 
 std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Federation& federation,

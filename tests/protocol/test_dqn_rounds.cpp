@@ -152,7 +152,7 @@ TEST(DqnRounds, SameBitsOnAnyRanks) {
 // Parts of updates go from every rank to every other, before the round's findings; the losses of
 // trials behind them.
 TEST(DqnRounds, BytesAreThoseOfAllRanks) {
-  const Rule fedmgda{.aggregator = [] { return make_fedmgda(1, "uniform"); }};
+  const Rule fedmgda{.aggregator = [] { return make_fedmgda(1, ClientWeights::kUniform); }};
   for (const Rule* rule : {&kDqn, &fedmgda}) {
     for (int ranks = 2; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
@@ -214,10 +214,13 @@ TEST(DqnRounds, ArriveSoonerThanFirstOrderRules) {
     return fewest;
   };
   const int fedavg = best([](double) {
-    return Rule{.aggregator = [] { return make_fedavg("uniform", Estimator::kNormalized, 4); }};
+    return Rule{.aggregator = [] {
+      return make_fedavg(ClientWeights::kUniform, Estimator::kNormalized, 4);
+    }};
   });
   const int fedmgda = best([](double rate) {  // its updates have length 1
-    return Rule{.aggregator = [] { return make_fedmgda(1, "uniform"); }, .server_lr = rate};
+    return Rule{.aggregator = [] { return make_fedmgda(1, ClientWeights::kUniform); },
+                .server_lr = rate};
   });
   EXPECT_LT(dqn, 15);
   EXPECT_LT(3 * dqn, fedavg);

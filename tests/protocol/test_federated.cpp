@@ -32,7 +32,7 @@ std::vector<double> slow_training(const TinyJob& job, int64_t rounds) {
     for (std::size_t k = 0; k < draw.size(); ++k) {
       const double samples = static_cast<double>(federation.train(draw.clients[k]).size());
       const double lambda = samples / static_cast<double>(federation.train_samples());
-      const double q = job.fedavg.weights == "samples" ? lambda : 1.0 / kClients;
+      const double q = job.fedavg.weights == ClientWeights::kSamples ? lambda : 1.0 / kClients;
       const double coefficient = q * draw.weights[k];
       total += coefficient;
       row.assign(theta.begin(), theta.end());
@@ -41,7 +41,7 @@ std::vector<double> slow_training(const TinyJob& job, int64_t rounds) {
         sum[i] += coefficient * (static_cast<double>(row[i]) - theta[i]);
       }
     }
-    const double scale = job.fedavg.estimator == "normalized" ? 1 / total : 1;
+    const double scale = job.fedavg.estimator == Estimator::kNormalized ? 1 / total : 1;
     const double beta = job.server.optimizer == "momentum" ? job.server.beta : 0;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       velocity[i] = beta * velocity[i] + scale * sum[i];
@@ -54,10 +54,10 @@ std::vector<double> slow_training(const TinyJob& job, int64_t rounds) {
 std::vector<TinyJob> jobs() {
   std::vector<TinyJob> all(5);
   all[1].sampler = "weighted";
-  all[1].fedavg = {"uniform", "normalized"};
+  all[1].fedavg = {ClientWeights::kUniform, Estimator::kNormalized};
   all[2].sampler = "full";
-  all[2].fedavg = {"samples", "unbiased"};
-  all[3].fedavg = {"uniform", "unbiased"};
+  all[2].fedavg = {ClientWeights::kSamples, Estimator::kUnbiased};
+  all[3].fedavg = {ClientWeights::kUniform, Estimator::kUnbiased};
   all[3].server = {.optimizer = "momentum", .lr = 0.5, .beta = 0.8};
   all[4].per_round = 1;
   return all;

@@ -151,7 +151,7 @@ TEST(Sampling, ARoundWithNobodyThereChangesNothing) {
 TEST(Sampling, TheFewWhoAreThereAllTakePart) {
   TinyJob full;
   full.sampler = "full";
-  full.fedavg = {"samples", "unbiased"};
+  full.fedavg = {ClientWeights::kSamples, Estimator::kUnbiased};
   for (const int64_t left : {1, 3, 4}) {
     for (TinyJob job : jobs()) {
       job.fedavg = full.fedavg;

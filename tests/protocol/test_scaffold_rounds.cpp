@@ -26,7 +26,7 @@ constexpr uint64_t kSeed = 3;
 struct RivalJob {
   std::string sampler = "uniform";  // uniform | full | osmd
   int64_t per_round = 2;
-  std::string weights = "samples";
+  ClientWeights weights = ClientWeights::kSamples;
   ClientOptions client{{.epochs = 1, .batch = 2}, {.lr = 0.05}, {.kind = "scaffold"}};
   std::function<Availability()> availability;
   bool regret = false;
@@ -48,7 +48,7 @@ struct RivalTraining {
                          federation.sample_shape(), 0)),
         update(job.client.kind == "scaffold" ? make_scaffold(job.client, federation, *model)
                                              : make_sgd(job.client, federation, *model)),
-        aggregator(make_fedavg(job.weights, parse_estimator("normalized"), kRivals)) {
+        aggregator(make_fedavg(job.weights, Estimator::kNormalized, kRivals)) {
     if (comm.rank() == 0) {
       sampler = make_sampler(job);
       optimizer = make_server_optimizer({}, model->n_params());
@@ -57,7 +57,7 @@ struct RivalTraining {
     FederatedTrainer::Settings settings;
     settings.seed = kSeed;
     settings.max_participants = kRivals;
-    settings.equal_importance = job.weights == "uniform";
+    settings.equal_importance = job.weights == ClientWeights::kUniform;
     settings.trace = true;
     settings.regret = job.regret;
     trainer = std::make_unique<FederatedTrainer>(
@@ -80,13 +80,13 @@ struct RivalTraining {
   std::unique_ptr<FederatedTrainer> trainer;
 };
 
-std::vector<double> importances(const std::string& weights) {
-  if (weights == "uniform") return std::vector<double>(kRivals, 1.0 / kRivals);
+std::vector<double> importances(ClientWeights weights) {
+  if (weights == ClientWeights::kUniform) return std::vector<double>(kRivals, 1.0 / kRivals);
   return {3 / 21.0, 7 / 21.0, 2 / 21.0, 5 / 21.0, 4 / 21.0};
 }
 
 // argmin of sum lambda_i F_i: the normal equations of two unknowns.
-std::vector<double> optimum(const std::string& weights) {
+std::vector<double> optimum(ClientWeights weights) {
   const auto lambda = importances(weights);
   const auto clients = rivals(kSamples);
   double a = 0, b = 0, d = 0, u = 0, v = 0;
@@ -116,16 +116,16 @@ double distance_after(const RivalJob& job, int64_t rounds) {
 
 // Where FedAvg's clients drift apart between two rounds and its fixed point is another one.
 TEST(ScaffoldRounds, ReachTheOptimumThatFedAvgMisses) {
-  for (const std::string weights : {"samples", "uniform"}) {
+  for (const ClientWeights weights : {ClientWeights::kSamples, ClientWeights::kUniform}) {
     for (const std::string sampler : {"full", "uniform"}) {
       RivalJob job;
       job.weights = weights;
       job.sampler = sampler;
       job.client.steps = 10;
       job.client.batch = 0;
-      EXPECT_LT(distance_after(job, 600), 2e-5) << weights << ", " << sampler;
+      EXPECT_LT(distance_after(job, 600), 2e-5) << name_of(weights) << ", " << sampler;
       job.client.kind = "sgd";
-      EXPECT_GT(distance_after(job, 600), 0.02) << weights << ", " << sampler;
+      EXPECT_GT(distance_after(job, 600), 0.02) << name_of(weights) << ", " << sampler;
     }
   }
 }
@@ -157,7 +157,7 @@ void expect_control_is_the_mean(const RivalJob& job) {
 }
 
 TEST(ScaffoldRounds, TheServersControlIsTheWeightedMeanOfTheClients) {
-  for (const std::string weights : {"samples", "uniform"}) {
+  for (const ClientWeights weights : {ClientWeights::kSamples, ClientWeights::kUniform}) {
     for (const std::string sampler : {"full", "uniform", "osmd"}) {
       RivalJob job;
       job.weights = weights;
@@ -218,7 +218,7 @@ TEST(ScaffoldRounds, FeedbackIsTheSquaredStepItself) {
     const std::vector<float> before(row.begin(), row.end());
     training.trainer->round(false);
     const auto client = static_cast<std::size_t>(training.trainer->trace().draw.clients.front());
-    const double lambda = importances("samples")[client];
+    const double lambda = importances(ClientWeights::kSamples)[client];
     const double step = std::hypot(row[0] - before[0], row[1] - before[1]);
     EXPECT_NEAR(last_sampling_line(*training.trainer).estimate, 25 * lambda * lambda * step * step,
                 1e-5 * step * step);

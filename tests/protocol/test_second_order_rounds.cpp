@@ -26,7 +26,7 @@ using Eigen::VectorXd;
 
 struct NewtonJob {
   bool heart = false;  // else the rivals
-  std::string weights = "samples";
+  ClientWeights weights = ClientWeights::kSamples;
   ClientOptions client{{.batch = 0}, {.lr = 0.5, .weight_decay = 0.01}, {.kind = "fednew"}};
 };
 
@@ -64,13 +64,14 @@ struct NewtonTraining {
         federation(load(job, *host)),
         model(make_model(model_options(job), federation.sample_shape(), federation.classes())),
         update(make_update(job, federation, *model)),
-        aggregator(make_fedavg(job.weights, parse_estimator("normalized"), federation.clients())),
+        aggregator(make_fedavg(job.weights, Estimator::kNormalized, federation.clients())),
         penalty(job.client.weight_decay) {
     const int64_t clients = federation.clients();
     for (int64_t c = 0; c < clients; ++c) {
       const auto n = static_cast<double>(federation.train(c).size());
-      shares.push_back(job.weights == "uniform" ? 1 / static_cast<double>(clients)
-                                                : n / static_cast<double>(federation.samples()));
+      shares.push_back(job.weights == ClientWeights::kUniform
+                           ? 1 / static_cast<double>(clients)
+                           : n / static_cast<double>(federation.samples()));
     }
     if (comm.rank() == 0) {
       sampler = make_full_sampler(clients);
@@ -78,7 +79,7 @@ struct NewtonTraining {
     }
     FederatedTrainer::Settings settings;
     settings.max_participants = clients;
-    settings.equal_importance = job.weights == "uniform";
+    settings.equal_importance = job.weights == ClientWeights::kUniform;
     trainer = std::make_unique<FederatedTrainer>(
         FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
                                 *aggregator, optimizer.get()},
@@ -182,20 +183,21 @@ double gap(const NewtonTraining& training) {
 
 // x -> x*, lambda_i -> grad f_i(x*), y -> 0, for clients weighed by samples and equally.
 TEST(FedNewRounds, FixedPointOfQuadratics) {
-  for (const char* weights : {"samples", "uniform"}) {
+  for (const ClientWeights weights : {ClientWeights::kSamples, ClientWeights::kUniform}) {
     NewtonJob job = job_of("fednew", false);
     job.weights = weights;
     const auto comm = make_single_communicator();
     NewtonTraining training(*comm, job);
     const VectorXd optimum = training.minimizer();
     training.rounds(300);
-    EXPECT_LT((training.model_row() - optimum).norm(), 1e-4) << weights;
+    EXPECT_LT((training.model_row() - optimum).norm(), 1e-4) << name_of(weights);
     for (int64_t c = 0; c < 5; ++c) {
       const VectorXd gradient = training.derivatives(c, optimum).gradient;
       const auto state = training.trainer->client_states()->existing_row(c);
       EXPECT_GT(gradient.norm(), 0.1);
       for (std::size_t i = 0; i < 3; ++i) {
-        EXPECT_NEAR(state[i], gradient[static_cast<Eigen::Index>(i)], 5e-4) << weights << c;
+        EXPECT_NEAR(state[i], gradient[static_cast<Eigen::Index>(i)], 5e-4)
+            << name_of(weights) << c;
         EXPECT_NEAR(state[3 + i], 0, 2e-4);
       }
     }
@@ -204,7 +206,7 @@ TEST(FedNewRounds, FixedPointOfQuadratics) {
 
 // A quadratic's Hessian is known after the first round, whichever way: then one step is the last.
 TEST(FedNlRounds, OneNewtonStepSolvesQuadratics) {
-  for (const char* weights : {"samples", "uniform"}) {
+  for (const ClientWeights weights : {ClientWeights::kSamples, ClientWeights::kUniform}) {
     for (const HessianStart start : {HessianStart::kHessian, HessianStart::kZero}) {
       NewtonJob job = job_of("fednl", false);
       job.weights = weights;
@@ -215,9 +217,9 @@ TEST(FedNlRounds, OneNewtonStepSolvesQuadratics) {
       const VectorXd optimum = training.minimizer();
       training.rounds(1);
       const bool solved = (training.model_row() - optimum).norm() < 1e-5;
-      EXPECT_EQ(solved, start == HessianStart::kHessian) << weights;
+      EXPECT_EQ(solved, start == HessianStart::kHessian) << name_of(weights);
       training.rounds(1);
-      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5) << weights << name_of(start);
+      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5) << name_of(weights) << name_of(start);
     }
   }
 }

@@ -118,8 +118,7 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   if (job.by_losses) {
     aggregator = std::make_unique<LossAggregator>();
   } else {
-    aggregator = make_fedavg(job.fedavg.weights, parse_estimator(job.fedavg.estimator),
-                             federation.clients());
+    aggregator = make_fedavg(job.fedavg.weights, job.fedavg.estimator, federation.clients());
   }
   if (comm.rank() == 0) {
     sampler = make_tiny_sampler(job, federation);

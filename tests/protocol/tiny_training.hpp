@@ -70,8 +70,8 @@ class LossAggregator final : public Aggregator {
 };
 
 struct FedAvgOptions {
-  std::string weights = "samples";
-  std::string estimator = "normalized";
+  ClientWeights weights = ClientWeights::kSamples;
+  Estimator estimator = Estimator::kNormalized;
 };
 
 inline constexpr const char* kTinySamplers[] = {"uniform",       "weighted",      "full",    "osmd",

@@ -37,7 +37,7 @@ Job small_job(const std::string& update) {
   job.client.batch = 3;
   job.client.lr = 0.2;
   job.sampler.kind = "full";
-  job.aggregator.weights = "samples";
+  job.aggregator.weights = ClientWeights::kSamples;
   return job;
 }
 
@@ -161,7 +161,7 @@ TEST(FedDyn, FollowsTheAlgorithm) {
   job.client.second_order.alpha = kAlpha;
   job.client.batch = 0;
   job.client.steps = 3;
-  job.aggregator.weights = "uniform";
+  job.aggregator.weights = ClientWeights::kUniform;
   Reference r(job);
   const std::size_t n = r.theta.size();
   std::vector<Row> own(kClients, Row(n));

@@ -25,6 +25,13 @@ std::string name_of(T value) {
   return choices_of(value)[static_cast<std::size_t>(value)];
 }
 
+template <Choice T>
+auto all_of() {
+  std::array<T, choices_of(T{}).size()> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i);
+  return values;
+}
+
 // Those of all values.
 template <Choice T>
 std::vector<std::string> names_of_all() {

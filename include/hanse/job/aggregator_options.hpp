@@ -5,33 +5,35 @@
 #include <string>
 
 #include "hanse/base/rule_file.hpp"
+#include "hanse/rules/aggregation/options.hpp"
+#include "hanse/rules/variant.hpp"
 
 namespace hanse {
 
 struct AggregatorOptions {
   std::string kind = "fedavg";
-  std::string weights = "samples";  // fedavg, propfair, qfedavg, term, fedmgda+
-  std::string estimator = "normalized";
-  std::string loss = "full";      // full | batches(n): samples of the losses a rule needs
-  std::string variant = "paper";  // aaggff-d: corrected, where a job file does not say
-  std::string cdf = "normal";     // aaggff: response transform
+  ClientWeights weights = ClientWeights::kSamples;  // fedavg, propfair, qfedavg, term, fedmgda+
+  Estimator estimator = Estimator::kNormalized;
+  std::string loss = "full";          // full | batches(n): samples of the losses a rule needs
+  Variant variant = Variant::kPaper;  // aaggff-d: corrected, where a job file does not say
+  Cdf cdf = Cdf::kNormal;             // aaggff: response transform
   double c1 = 0;
-  double c2 = 0;                // 0: 1/K (aaggff-s), the participation (aaggff-d)
-  double alpha = 0;             // aaggff-s; 0: 4 K L
-  double beta = 0;              // aaggff-s, 0: 1/(4 L); fedheal
-  double rate = 0.01;           // afl
-  double q = 1;                 // qfedavg
-  double lipschitz = 0;         // qfedavg, 0: 1 / client.lr; aaggff-d, 0: the lemma's
-  double temperature = 1;       // term
-  double tail = 0.5;            // superquantile
-  double base = 2;              // propfair: M
-  double epsilon = 0.1;         // fedmgda+
-  double radius = 0;            // dqn-fed: longest step; 0: no limit
-  int64_t backtrack = 0;        // dqn-fed: halvings of the step; 0: off
-  std::string absent = "none";  // fedlf: none | window
-  double threshold = 0.3;       // fedheal: tau
-  std::string formula;          // formula
-  RuleFile own;                 // python, plugin
+  double c2 = 0;           // 0: 1/K (aaggff-s), the participation (aaggff-d)
+  double alpha = 0;        // aaggff-s; 0: 4 K L
+  double beta = 0;         // aaggff-s, 0: 1/(4 L); fedheal
+  double rate = 0.01;      // afl
+  double q = 1;            // qfedavg
+  double lipschitz = 0;    // qfedavg, 0: 1 / client.lr; aaggff-d, 0: the lemma's
+  double temperature = 1;  // term
+  double tail = 0.5;       // superquantile
+  double base = 2;         // propfair: M
+  double epsilon = 0.1;    // fedmgda+
+  double radius = 0;       // dqn-fed: longest step; 0: no limit
+  int64_t backtrack = 0;   // dqn-fed: halvings of the step; 0: off
+  AbsentClients absent = AbsentClients::kNone;  // fedlf
+  double threshold = 0.3;                       // fedheal: tau
+  std::string formula;                          // formula
+  RuleFile own;                                 // python, plugin
 };
 
 // n of "batches(n)", 0 of "full". Throws InvalidArgument for anything else.

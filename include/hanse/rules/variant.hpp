@@ -1,7 +1,7 @@
 // Forms of a published rule.
 #pragma once
 
-#include <string>
+#include <array>
 
 namespace hanse {
 
@@ -10,11 +10,6 @@ enum class Variant {
   kReference,  // as the authors ran it
   kCorrected,  // with what the analysis needs; as printed where a rule says nothing of it
 };
-
-// REQUIRES: one of "paper", "reference", "corrected".
-inline Variant parse_variant(const std::string& name) {
-  if (name == "reference") return Variant::kReference;
-  return name == "corrected" ? Variant::kCorrected : Variant::kPaper;
-}
+constexpr auto choices_of(Variant) { return std::array{"paper", "reference", "corrected"}; }
 
 }  // namespace hanse

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -15,22 +16,26 @@
 
 namespace hanse {
 
-const std::vector<std::string>& cdf_names() {
-  static const std::vector<std::string> names{"normal",      "weibull",  "frechet",
-                                              "exponential", "logistic", "gumbel"};
-  return names;
-}
+namespace {
+
+// By Cdf.
+constexpr double (*kCdfs[])(double x) = {
+    [](double x) { return std::erfc((1 - x) / std::numbers::sqrt2) / 2; },  // Phi(x - 1)
+    [](double x) { return -std::expm1(-x * x); },                           // 1 - e^{-x^2}
+    [](double x) { return x > 0 ? std::exp(-1 / x) : 0; },                  // e^{-1/x}
+    [](double x) { return -std::expm1(-x); },                               // 1 - e^{-x}
+    [](double x) { return 1 / (1 + std::exp(1 - x)); },                     // 1 / (1 + e^{-(x-1)})
+    [](double x) { return std::exp(-std::exp(1 - x)); },                    // e^{-e^{-(x-1)}}
+};
+static_assert(std::size(kCdfs) == choices_of(Cdf()).size());
+
+}  // namespace
 
 double cdf(const ResponseOptions& options, double x) {
-  const std::string& name = options.cdf;
-  if (name == "weibull") return -std::expm1(-x * x);           // 1 - e^{-x^2}
-  if (name == "frechet") return x > 0 ? std::exp(-1 / x) : 0;  // e^{-1/x}
-  if (name == "gumbel") return std::exp(-std::exp(1 - x));     // e^{-e^{-(x-1)}}
-  if (name == "exponential") return -std::expm1(-x);           // 1 - e^{-x}
-  if (name == "logistic") return 1 / (1 + std::exp(1 - x));    // 1 / (1 + e^{-(x-1)})
-  const double z = (x - 1) / std::numbers::sqrt2;
-  if (options.falling_normal) return (1 + std::erfc(z)) / 2;
-  return std::erfc(-z) / 2;  // Phi(x - 1)
+  if (options.cdf == Cdf::kNormal && options.falling_normal) {
+    return (1 + std::erfc((x - 1) / std::numbers::sqrt2)) / 2;
+  }
+  return kCdfs[static_cast<std::size_t>(options.cdf)](x);
 }
 
 std::vector<double> respond(const ResponseOptions& options, std::span<const double> losses,

@@ -36,9 +36,9 @@ std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
   return std::make_unique<FunctionRule>(needs, std::move(mix));
 }
 
-std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimator,
                                         int64_t clients) {
-  const bool by_samples = weights == "samples";
+  const bool by_samples = weights == ClientWeights::kSamples;
   const double equal_share = 1.0 / static_cast<double>(clients);
   return make_rule({.sizes = by_samples}, [=](const RoundReport& report) -> Mix {
     if (by_samples) return {estimate(report.lambda, report.draw_weights, estimator)};
@@ -47,13 +47,9 @@ std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator es
   });
 }
 
-std::vector<double> shares_of(const RoundReport& report, bool by_samples) {
-  if (by_samples) return {report.lambda.begin(), report.lambda.end()};
+std::vector<double> shares_of(const RoundReport& report, ClientWeights weights) {
+  if (weights == ClientWeights::kSamples) return {report.lambda.begin(), report.lambda.end()};
   return std::vector<double>(report.clients.size(), 1.0);
-}
-
-Estimator parse_estimator(const std::string& name) {
-  return name == "unbiased" ? Estimator::kUnbiased : Estimator::kNormalized;
 }
 
 std::vector<double> estimate(std::span<const double> shares, std::span<const double> draw_weights,

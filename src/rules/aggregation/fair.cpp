@@ -59,11 +59,11 @@ class Afl final : public Aggregator {
 
 class QFedAvg final : public Aggregator {
  public:
-  QFedAvg(double q, double lipschitz, bool by_samples)
-      : q_(q), lipschitz_(lipschitz), by_samples_(by_samples) {}
+  QFedAvg(double q, double lipschitz, ClientWeights weights)
+      : q_(q), lipschitz_(lipschitz), weights_(weights) {}
 
   AggregatorNeeds needs() const override {
-    return {.sizes = by_samples_, .losses = true, .norms = true};
+    return {.sizes = weights_ == ClientWeights::kSamples, .losses = true, .norms = true};
   }
 
   // s_i F_i^q L; scale() divides by sum s_i h_i.
@@ -97,7 +97,7 @@ class QFedAvg final : public Aggregator {
   // s F^q, of F and of the draws' weights over the largest of them, which cancel in the step: no
   // power is out of range.
   std::vector<double> powers_of(const RoundReport& report) const {
-    std::vector<double> powers = shares_of(report, by_samples_);
+    std::vector<double> powers = shares_of(report, weights_);
     const double largest = std::max(kLeast, std::ranges::max(report.losses));
     const double heaviest = std::ranges::max(report.draw_weights);
     for (std::size_t i = 0; i < powers.size(); ++i) {
@@ -109,7 +109,7 @@ class QFedAvg final : public Aggregator {
 
   double q_;
   double lipschitz_;
-  bool by_samples_;
+  ClientWeights weights_;
 };
 
 }  // namespace
@@ -119,16 +119,16 @@ std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator est
   return std::make_unique<Afl>(rate, restricted, estimator, clients);
 }
 
-std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz, const std::string& weights) {
-  return std::make_unique<QFedAvg>(q, lipschitz, weights == "samples");
+std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz, ClientWeights weights) {
+  return std::make_unique<QFedAvg>(q, lipschitz, weights);
 }
 
-std::unique_ptr<Aggregator> make_term(double temperature, const std::string& weights) {
-  const bool by_samples = weights == "samples";
-  return make_rule({.sizes = by_samples, .losses = true}, [=](const RoundReport& report) -> Mix {
+std::unique_ptr<Aggregator> make_term(double temperature, ClientWeights weights) {
+  const bool sizes = weights == ClientWeights::kSamples;
+  return make_rule({.sizes = sizes, .losses = true}, [=](const RoundReport& report) -> Mix {
     require_losses(report.losses, -INFINITY);
     const double largest = std::ranges::max(report.losses);
-    std::vector<double> shares = shares_of(report, by_samples);
+    std::vector<double> shares = shares_of(report, weights);
     for (std::size_t i = 0; i < shares.size(); ++i) {
       shares[i] *= std::exp(temperature * (report.losses[i] - largest));
     }

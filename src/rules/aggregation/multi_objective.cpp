@@ -234,9 +234,9 @@ std::unique_ptr<Aggregator> make_fedlf(const FedLfForm& form) {
   return std::make_unique<FedLf>(form);
 }
 
-std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weights) {
-  const bool by_samples = weights == "samples";
-  return make_rule({.sizes = by_samples, .gram = true}, [=](const RoundReport& report) {
+std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights) {
+  const bool sizes = weights == ClientWeights::kSamples;
+  return make_rule({.sizes = sizes, .gram = true}, [=](const RoundReport& report) {
     const std::size_t k = report.clients.size();
     std::vector<double> lengths(k);  // |u_i|
     std::vector<std::size_t> used;
@@ -247,7 +247,7 @@ std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weig
     Mix mix{.coefficients = std::vector<double>(k), .response = std::vector<double>(k)};
     mix.direction.dropped = static_cast<int64_t>(k - used.size());
     if (used.empty()) return mix;
-    const std::vector<double> all_shares = shares_of(report, by_samples);
+    const std::vector<double> all_shares = shares_of(report, weights);
     std::vector<double> cosines, shares, draw_weights;
     for (const std::size_t i : used) {
       shares.push_back(all_shares[i]);

@@ -198,11 +198,11 @@ void Osmd::restart() {
   }
   start(static_cast<std::size_t>(osmd_experts(options_.alpha, clients(), horizon())));
   for (std::size_t e = 0; e < experts_.size(); ++e) {
-    if (!options_.restart_uniform) experts_.set_common(e, last.common);
+    if (options_.restart == Restart::kLast) experts_.set_common(e, last.common);
     for (int64_t slot = 0; slot < urn_.rows(); ++slot) {
-      experts_.set(
-          e, slot,
-          options_.restart_uniform ? experts_.common(e) : p[static_cast<std::size_t>(slot)]);
+      experts_.set(e, slot,
+                   options_.restart == Restart::kUniform ? experts_.common(e)
+                                                         : p[static_cast<std::size_t>(slot)]);
     }
   }
   experts_.refresh_all();

@@ -67,7 +67,7 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
   std::unique_ptr<Aggregator> aggregator;
   agree_on(plan.comm, [&] {
     update = make_update(few, parts.federation, *parts.model, parts.aggregator->needs());
-    aggregator = make_fedavg("uniform", Estimator::kNormalized, clients);
+    aggregator = make_fedavg(ClientWeights::kUniform, Estimator::kNormalized, clients);
     if (plan.comm.rank() != 0) return;
     sampler = make_sampler(few, parts.federation);
     optimizer = make_server_optimizer({}, parts.model->layout().n_trainable());

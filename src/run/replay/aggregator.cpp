@@ -122,7 +122,8 @@ Json describe_direction(const Mix& mix, std::size_t k) {
 // d of each participant: the round's "rates", or what client.rate = loss makes of its "losses".
 std::vector<double> read_rates(const Json& round, const ClientOptions& client, std::size_t k,
                                const std::string& where) {
-  if (client.rate != LoweringRate::kLoss || round.contains("rates")) return numbers(round, "rates", k, 0, where);
+  if (client.rate != LoweringRate::kLoss || round.contains("rates"))
+    return numbers(round, "rates", k, 0, where);
   auto rates = numbers(round, "losses", k, 0, where);
   for (double& rate : rates) rate = std::pow(rate, client.rate_power);
   return rates;
@@ -199,7 +200,7 @@ Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing
   const double participation = participation_of(trace.at("rule"));
   // Inner products show how many take part; nothing else depends on how many there are.
   const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
-  const bool counts = !has_gram || job.aggregator.absent == "window";
+  const bool counts = !has_gram || job.aggregator.absent == AbsentClients::kWindow;
   const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;
   const auto make = [&] { return make_aggregator(job, clients, participation); };
   auto rule = make();

@@ -7,7 +7,7 @@
 namespace hanse {
 
 inline AaggffOptions device_options(double c2, Variant variant = Variant::kPaper,
-                                    const std::string& cdf = "normal") {
+                                    Cdf cdf = Cdf::kNormal) {
   AaggffOptions options{.variant = variant};
   options.response = {.cdf = cdf, .c2 = c2};
   return options;

@@ -39,7 +39,7 @@ TEST(AaggffD, EqualsTheEquationsOverAllClients) {
               Numbers(4, variant == Variant::kReference ? 0.5 : 0.25));
     for (const auto& [clients, per_round] : {std::pair<int64_t, int64_t>{3, 1}, {7, 3}, {50, 5}}) {
       const double share = static_cast<double>(per_round) / static_cast<double>(clients);
-      for (const std::string cdf : {"normal", "frechet"}) {
+      for (const Cdf cdf : {Cdf::kNormal, Cdf::kFrechet}) {
         expect_literal(device_options(share, variant, cdf), clients, per_round,
                        [share](RandomStream&) { return 1 / share; });
       }
@@ -55,7 +55,7 @@ TEST(AaggffD, AStatedBoundOfTheGradients) {
 
 TEST(AaggffD, EqualsTheEquationsUnderUnequalDrawWeights) {
   for (const Variant variant : kVariants) {
-    AaggffOptions options = device_options(0.9, variant, "logistic");
+    AaggffOptions options = device_options(0.9, variant, Cdf::kLogistic);
     options.response.c1 = 0.2;
     for (const Estimator estimator : {Estimator::kNormalized, Estimator::kUnbiased}) {
       options.estimator = estimator;
@@ -77,7 +77,7 @@ TEST(AaggffD, EqualsTheEquationsWithEveryClient) {
 // Draws with replacement can be as many as there are clients and leave some out. Those are then
 // imputed, instead of counting as if their response were 0.
 TEST(AaggffD, ClientsLeftOutOfAFullRoundAreImputed) {
-  const auto rule = make_aaggff_d(device_options(1, Variant::kPaper, "exponential"), 3, 1);
+  const auto rule = make_aaggff_d(device_options(1, Variant::kPaper, Cdf::kExponential), 3, 1);
   const Mix mix = mix_round(*rule, 1, {2, 0}, {1, 3}, {1, 1});
   const Numbers& r = mix.response;
   const double rate = std::sqrt(std::log(3.0) / 2);  // L = 1
@@ -91,13 +91,13 @@ TEST(AaggffD, ClientsLeftOutOfAFullRoundAreImputed) {
 TEST(AaggffD, RegretOfFullParticipationStaysBelowItsBound) {
   for (const std::size_t k : {2, 3, 8}) {
     for (const auto& adversary : adversaries(k)) {
-      const auto rule =
-          make_aaggff_d(device_options(1, Variant::kPaper, "weibull"), static_cast<int64_t>(k), 1);
+      const auto rule = make_aaggff_d(device_options(1, Variant::kPaper, Cdf::kWeibull),
+                                      static_cast<int64_t>(k), 1);
       const double bound = 2 * std::sqrt(400 * std::log(static_cast<double>(k)));
       EXPECT_LT(play(*rule, 400, adversary).regret, bound) << k;
     }
   }
-  const auto rule = make_aaggff_d(device_options(1, Variant::kPaper, "weibull"), 3, 1);
+  const auto rule = make_aaggff_d(device_options(1, Variant::kPaper, Cdf::kWeibull), 3, 1);
   const Game game = play(*rule, 2000, [](int64_t, const Numbers&) { return one_hot(3, 2); });
   EXPECT_GT(game.regret_uniform, 5 * std::sqrt(2000 * std::log(3.0)));  // equal weights exceed it
   EXPECT_LT(game.regret, 2 * std::sqrt(2000 * std::log(3.0)));
@@ -139,7 +139,7 @@ TEST(AaggffD, TenMillionClients) {
 // Exponents of thousands: an unlikely client that always has the larger loss.
 TEST(AaggffD, LongRunsStayFinite) {
   for (const Estimator estimator : {Estimator::kNormalized, Estimator::kUnbiased}) {
-    AaggffOptions options = device_options(0.5, Variant::kPaper, "weibull");
+    AaggffOptions options = device_options(0.5, Variant::kPaper, Cdf::kWeibull);
     options.estimator = estimator;
     const auto rule = make_aaggff_d(options, 1000, 0.001);
     Mix mix;

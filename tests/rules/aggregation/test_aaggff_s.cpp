@@ -3,16 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include "rules/aggregation/support.hpp"
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
+#include "rules/aggregation/support.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {
 namespace {
 
 AaggffOptions silo_options(std::size_t k, Variant variant = Variant::kPaper,
-                           const std::string& cdf = "normal") {
+                           Cdf cdf = Cdf::kNormal) {
   AaggffOptions options{.variant = variant};
   options.response = {.cdf = cdf, .c2 = 1.0 / static_cast<double>(k)};
   return options;
@@ -91,7 +92,7 @@ TEST(AaggffS, EqualsTheLiteralEquation) {
 }
 
 TEST(AaggffS, EqualsTheLiteralEquationWithOtherConstants) {
-  AaggffOptions options = silo_options(5, Variant::kPaper, "frechet");
+  AaggffOptions options = silo_options(5, Variant::kPaper, Cdf::kFrechet);
   options.response.c1 = 0.5;
   options.response.c2 = 3;  // L = 3 / 1.5
   expect_literal(options, 5, 4 * 5 * 2, 1.0 / 8);
@@ -105,7 +106,7 @@ TEST(AaggffS, EqualsTheLiteralEquationWithOtherConstants) {
 // One round from p = 1/K by hand: g = -r/(1 + mean r), no entry reaches 0.
 TEST(AaggffS, FirstRoundInClosedForm) {
   const Numbers losses{2.15, 0.17, 0.41};
-  const auto rule = make_aaggff_s(silo_options(3, Variant::kPaper, "weibull"), 3);
+  const auto rule = make_aaggff_s(silo_options(3, Variant::kPaper, Cdf::kWeibull), 3);
   const Numbers r = mix_round(*rule, 1, {0, 1, 2}, losses).response;
   const double growth = 1 + mean(r);
   const double shift = 1 + 0.75 * mean(r) / growth;  // 1 - beta g.p
@@ -146,7 +147,7 @@ TEST(AaggffS, RegretStaysBelowItsBound) {
   for (const std::size_t k : {2, 3, 8}) {
     for (const double c2 : {1.0 / static_cast<double>(k), 1.0}) {
       for (const auto& adversary : adversaries(k)) {
-        AaggffOptions options = silo_options(k, Variant::kPaper, "weibull");
+        AaggffOptions options = silo_options(k, Variant::kPaper, Cdf::kWeibull);
         options.response.c2 = c2;
         const auto rule = make_aaggff_s(options, static_cast<int64_t>(k));
         const int64_t rounds = 300;
@@ -161,7 +162,7 @@ TEST(AaggffS, RegretStaysBelowItsBound) {
 
 // The bound is no empty promise: equal weights exceed it when one client is always the worst.
 TEST(AaggffS, EqualWeightsWouldExceedTheBound) {
-  AaggffOptions options = silo_options(3, Variant::kPaper, "weibull");
+  AaggffOptions options = silo_options(3, Variant::kPaper, Cdf::kWeibull);
   options.response.c2 = 1;
   const auto rule = make_aaggff_s(options, 3);
   const Game game = play(*rule, 300, [](int64_t, const Numbers&) { return one_hot(3, 2); });
@@ -239,9 +240,9 @@ TEST(AaggffS, GoesOnAfterLoadBitForBit) {
 }
 
 TEST(Variants, HaveNames) {
-  EXPECT_EQ(parse_variant("paper"), Variant::kPaper);
-  EXPECT_EQ(parse_variant("reference"), Variant::kReference);
-  EXPECT_EQ(parse_variant("corrected"), Variant::kCorrected);
+  EXPECT_EQ(name_of(Variant::kPaper), "paper");
+  EXPECT_EQ(name_of(Variant::kReference), "reference");
+  EXPECT_EQ(name_of(Variant::kCorrected), "corrected");
 }
 
 }  // namespace

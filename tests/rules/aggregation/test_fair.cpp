@@ -127,7 +127,7 @@ TEST(QFedAvg, EqualsItsFormula) {
   const Numbers norms{0.04, 0.5, 2};  // |theta_i - theta|^2
   for (const double q : {0.1, 0.5, 1.0, 2.0, 5.0}) {
     for (const double lipschitz : {0.1, 1.0, 20.0}) {
-      const auto rule = make_qfedavg(q, lipschitz, "uniform");
+      const auto rule = make_qfedavg(q, lipschitz, ClientWeights::kUniform);
       expect_near(scaled_mix(*rule, losses, norms), qfedavg_weights(q, lipschitz, losses, norms),
                   1e-14);
     }
@@ -140,26 +140,26 @@ TEST(QFedAvg, SizesAndDrawsCountAsCopies) {
   const Numbers together{copies[0], 3 * copies[1], 2 * copies[4]};
   const Numbers losses{0.3, 2, 1.1};
   const Numbers norms{1, 2, 3};
-  const auto by_samples = make_qfedavg(2, 4, "samples");
+  const auto by_samples = make_qfedavg(2, 4, ClientWeights::kSamples);
   const Numbers shares{1.0 / 6, 1.0 / 2, 1.0 / 3};
   expect_near(scaled_mix(*by_samples, losses, norms, {shares, {2, 2, 2}}), together, 1e-15);
   expect_near(scaled_mix(*by_samples, losses, norms, {{0.2, 0.2, 0.1}, {1, 3, 4}}), together,
               1e-15);
-  const auto equal = make_qfedavg(2, 4, "uniform");
+  const auto equal = make_qfedavg(2, 4, ClientWeights::kUniform);
   expect_near(scaled_mix(*equal, losses, norms, {shares, {5, 15, 10}}), together, 1e-15);
   EXPECT_TRUE(by_samples->needs().sizes);
   EXPECT_FALSE(equal->needs().sizes);
 }
 
 TEST(QFedAvg, ZeroIsTheMean) {
-  const auto rule = make_qfedavg(0, 7, "uniform");
+  const auto rule = make_qfedavg(0, 7, ClientWeights::kUniform);
   expect_near(scaled_mix(*rule, {0.3, 0, 5, 1}, {1, 2, 3, 4}), Numbers(4, 0.25), 1e-15);
 }
 
 // A loss of 0 counts as 1e-10, as in the authors' code.
 TEST(QFedAvg, LossesOfZero) {
   for (const double q : {0.5, 1.0, 2.0}) {
-    const auto rule = make_qfedavg(q, 2, "uniform");
+    const auto rule = make_qfedavg(q, 2, ClientWeights::kUniform);
     expect_near(scaled_mix(*rule, {0, 1}, {0.5, 0.25}),
                 qfedavg_weights(q, 2, {1e-10, 1}, {0.5, 0.25}), 1e-14);
     const Numbers none = scaled_mix(*rule, {0, 0}, {0, 0});  // no loss, no movement
@@ -169,14 +169,16 @@ TEST(QFedAvg, LossesOfZero) {
 
 // The common factor of the powers cancels: F^q itself would be out of range.
 TEST(QFedAvg, PowersOutOfRange) {
-  expect_near(scaled_mix(*make_qfedavg(40, 2, "uniform"), {2e-9, 1e-9}, {0.25e-9, 0.5e-9}),
-              qfedavg_weights(40, 2, {2, 1}, {0.25, 0.5}), 1e-14);
-  const Numbers huge = scaled_mix(*make_qfedavg(5, 2, "uniform"), {1e100, 1e99}, {0.25, 0.5});
+  expect_near(
+      scaled_mix(*make_qfedavg(40, 2, ClientWeights::kUniform), {2e-9, 1e-9}, {0.25e-9, 0.5e-9}),
+      qfedavg_weights(40, 2, {2, 1}, {0.25, 0.5}), 1e-14);
+  const Numbers huge =
+      scaled_mix(*make_qfedavg(5, 2, ClientWeights::kUniform), {1e100, 1e99}, {0.25, 0.5});
   expect_near(huge, qfedavg_weights(5, 2, {1, 0.1}, {0, 0}), 1e-14);
 }
 
 TEST(QFedAvg, NeedsNormsAndNeitherOrderNorWeights) {
-  const auto rule = make_qfedavg(1, 1, "samples");
+  const auto rule = make_qfedavg(1, 1, ClientWeights::kSamples);
   EXPECT_TRUE(rule->needs().losses);
   EXPECT_TRUE(rule->needs().norms);
   EXPECT_FALSE(rule->needs().full);
@@ -184,7 +186,7 @@ TEST(QFedAvg, NeedsNormsAndNeitherOrderNorWeights) {
 }
 
 TEST(Term, ClosedForm) {
-  const auto rule = make_term(0.5, "uniform");
+  const auto rule = make_term(0.5, ClientWeights::kUniform);
   const Numbers e{std::exp(0.5), std::exp(1.0), std::exp(-1.5)};
   const double sum = e[0] + e[1] + e[2];
   expect_near(mix_round(*rule, 1, {4, 0, 2}, {1, 2, -3}).coefficients,
@@ -195,7 +197,7 @@ TEST(Term, ClosedForm) {
 }
 
 TEST(Term, TheClientsSizes) {
-  const auto rule = make_term(0.5, "samples");
+  const auto rule = make_term(0.5, ClientWeights::kSamples);
   const Ids ids{4, 0, 2};
   const Numbers losses{1, 2, -3}, shares{0.2, 0.5, 0.3}, draws{2, 1, 0.5};
   const Numbers e{0.4 * std::exp(0.5), 0.5 * std::exp(1.0), 0.15 * std::exp(-1.5)};
@@ -207,7 +209,7 @@ TEST(Term, TheClientsSizes) {
 }
 
 TEST(Term, HugeLossesDoNotOverflow) {
-  const auto rule = make_term(100, "uniform");
+  const auto rule = make_term(100, ClientWeights::kUniform);
   expect_near(mix_round(*rule, 1, {0, 1, 2}, {1e308, 1e308, -1e308}).coefficients, {0.5, 0.5, 0},
               1e-15);
   expect_near(mix_round(*rule, 1, {0, 1}, {5000, 5000 - std::log(3.0) / 100}).coefficients,
@@ -269,8 +271,8 @@ TEST(FedHeal, NobodyMovesAtAll) {
 TEST(FairRules, LossesThatAreNotFiniteAreErrors) {
   const auto afl = make_afl(0.1, false, Estimator::kNormalized, 3);
   const auto restricted = make_afl(0.1, true, Estimator::kNormalized, 3);
-  const auto qfedavg = make_qfedavg(1, 1, "samples");
-  const auto term = make_term(1, "samples");
+  const auto qfedavg = make_qfedavg(1, 1, ClientWeights::kSamples);
+  const auto term = make_term(1, ClientWeights::kSamples);
   const auto superquantile = make_superquantile(0.5);
   for (Aggregator* rule :
        {afl.get(), restricted.get(), qfedavg.get(), term.get(), superquantile.get()}) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "support/errors.hpp"
@@ -14,13 +15,13 @@ namespace {
 using Numbers = std::vector<double>;
 
 struct FedAvgOptions {
-  std::string weights = "samples";
-  std::string estimator = "normalized";
+  ClientWeights weights = ClientWeights::kSamples;
+  Estimator estimator = Estimator::kNormalized;
 };
 
 Mix mix(const FedAvgOptions& options, int64_t clients, const std::vector<int64_t>& ids,
         const Numbers& lambda, const Numbers& draw_weights) {
-  const auto rule = make_fedavg(options.weights, parse_estimator(options.estimator), clients);
+  const auto rule = make_fedavg(options.weights, options.estimator, clients);
   EXPECT_EQ(rule->scale({}, {}), 1.0);
   EXPECT_FALSE(rule->needs().losses);
   return rule->mix({.round = 1, .clients = ids, .lambda = lambda, .draw_weights = draw_weights});
@@ -33,14 +34,15 @@ void expect_near(const Numbers& values, const Numbers& expected) {
 
 // Clients 4, 0, 2 of five, drawn with weights 3, 1, 0.5.
 TEST(FedAvg, ClosedFormOfAllFourKinds) {
-  const auto with = [](const char* weights, const char* estimator) {
+  const auto with = [](ClientWeights weights, Estimator estimator) {
     const Mix result = mix({weights, estimator}, 5, {4, 0, 2}, {0.1, 0.4, 0.2}, {3, 1, 0.5});
     return result.coefficients;
   };
-  expect_near(with("samples", "unbiased"), {0.3, 0.4, 0.1});
-  expect_near(with("samples", "normalized"), {0.3 / 0.8, 0.4 / 0.8, 0.1 / 0.8});
-  expect_near(with("uniform", "unbiased"), {0.6, 0.2, 0.1});
-  expect_near(with("uniform", "normalized"), {3 / 4.5, 1 / 4.5, 0.5 / 4.5});
+  expect_near(with(ClientWeights::kSamples, Estimator::kUnbiased), {0.3, 0.4, 0.1});
+  expect_near(with(ClientWeights::kSamples, Estimator::kNormalized),
+              {0.3 / 0.8, 0.4 / 0.8, 0.1 / 0.8});
+  expect_near(with(ClientWeights::kUniform, Estimator::kUnbiased), {0.6, 0.2, 0.1});
+  expect_near(with(ClientWeights::kUniform, Estimator::kNormalized), {3 / 4.5, 1 / 4.5, 0.5 / 4.5});
 }
 
 TEST(FedAvg, SharesOfTheDrawnSamples) {
@@ -50,19 +52,19 @@ TEST(FedAvg, SharesOfTheDrawnSamples) {
 // Over all six pairs of four clients, drawn uniformly: w_i = 4 / 2.
 TEST(FedAvg, UnbiasedCoefficientsAverageToTheShares) {
   const Numbers lambda{0.1, 0.2, 0.3, 0.4};
-  for (const char* weights : {"samples", "uniform"}) {
+  for (const ClientWeights weights : {ClientWeights::kSamples, ClientWeights::kUniform}) {
     Numbers average(4);
     for (std::size_t a = 0; a < 4; ++a) {
       for (std::size_t b = a + 1; b < 4; ++b) {
         const auto pair =
-            mix({weights, "unbiased"}, 4, {static_cast<int64_t>(a), static_cast<int64_t>(b)},
-                {lambda[a], lambda[b]}, {2, 2})
+            mix({weights, Estimator::kUnbiased}, 4,
+                {static_cast<int64_t>(a), static_cast<int64_t>(b)}, {lambda[a], lambda[b]}, {2, 2})
                 .coefficients;
         average[a] += pair[0] / 6;
         average[b] += pair[1] / 6;
       }
     }
-    expect_near(average, weights[0] == 's' ? lambda : Numbers(4, 0.25));
+    expect_near(average, weights == ClientWeights::kSamples ? lambda : Numbers(4, 0.25));
   }
 }
 
@@ -71,12 +73,15 @@ TEST(FedAvg, NormalizedWithoutAnyWeightIsAnError) {
     expect_error<InvalidArgument>([&] { mix({}, 2, {0}, {lambda}, {1}); },
                                   {"sum to", "aggregator", "hint: "});
   }
-  expect_near(mix({"samples", "unbiased"}, 2, {0}, {0}, {1}).coefficients, {0});
+  expect_near(mix({ClientWeights::kSamples, Estimator::kUnbiased}, 2, {0}, {0}, {1}).coefficients,
+              {0});
 }
 
-TEST(FedAvg, NamesOfEstimators) {
-  EXPECT_EQ(parse_estimator("unbiased"), Estimator::kUnbiased);
-  EXPECT_EQ(parse_estimator("normalized"), Estimator::kNormalized);
+TEST(FedAvg, NamesOfItsChoices) {
+  EXPECT_EQ(name_of(Estimator::kUnbiased), "unbiased");
+  EXPECT_EQ(name_of(Estimator::kNormalized), "normalized");
+  EXPECT_EQ(name_of(ClientWeights::kSamples), "samples");
+  EXPECT_EQ(name_of(ClientWeights::kUniform), "uniform");
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ void OsmdReference::observe(const std::vector<int64_t>& draws, const std::vector
   if (options_.kind == OsmdKind::kDoubling && round_ == horizon_) {
     // Algorithm 5 learns in t = 1, ..., T-1; the next block starts from p of the last round.
     begin_block(block_ + 1,
-                options_.restart_uniform
+                options_.restart == Restart::kUniform
                     ? Distribution(index(clients_), 1.0L / static_cast<long double>(clients_))
                     : p());
     return;

@@ -300,7 +300,7 @@ TEST(Osmd, BoundsGivenAndRunningAndRatesGiven) {
       Setting setting{options_of(kind, Variant::kPaper, 0.3), 7, 3};
       setting.options.bound = bound;
       setting.options.a_max = bound == BoundSource::kGiven ? 0.01 : 0;
-      setting.options.restart_uniform = bound == BoundSource::kGiven;
+      if (bound == BoundSource::kGiven) setting.options.restart = Restart::kUniform;
       expect_agreement(setting);
       setting.options.gamma = 2;
       setting.options.eta = 1e-3;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -18,17 +17,14 @@ namespace hanse {
 //   weibull 1 - exp(-x^2), frechet exp(-1/x), gumbel exp(-exp(-(x-1))), exponential 1 - exp(-x),
 //   logistic 1 / (1 + exp(-(x-1))), normal Phi(x-1).
 struct ResponseOptions {
-  std::string cdf = "normal";
+  Cdf cdf = Cdf::kNormal;
   double c1 = 0;
   double c2 = 1;
   // The authors' code has (1 + erfc((x-1)/sqrt 2)) / 2 for normal: it FALLS in the loss.
   bool falling_normal = false;
 };
 
-// The six names.
-const std::vector<std::string>& cdf_names();
-
-// CDF(x) for x >= 0 in [0, 1]. Frechet at 0 is 0. REQUIRES: a name of cdf_names().
+// CDF(x) for x >= 0 in [0, 1]. Frechet at 0 is 0.
 double cdf(const ResponseOptions& options, double x);
 
 // Responses of the losses against `mean_loss`; all x_i are 1 when that is 0.

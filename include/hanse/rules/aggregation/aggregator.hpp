@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "hanse/base/state.hpp"
+#include "hanse/rules/aggregation/options.hpp"
 
 namespace hanse {
 
@@ -93,25 +93,17 @@ class Aggregator : public Stateful {
 std::unique_ptr<Aggregator> make_rule(const AggregatorNeeds& needs,
                                       std::function<Mix(const RoundReport&)> mix);
 
-// How the draw's weights enter: `unbiased` multiplies q_i w_i; `normalized` divides that by its sum
-// over the participants, so that the coefficients sum to 1 (algorithms of FedAvg's family).
-enum class Estimator { kNormalized, kUnbiased };
-
 // [K] the participants' shares q_i: lambda_i by samples, else 1.
-std::vector<double> shares_of(const RoundReport& report, bool by_samples);
-
-// "normalized" | "unbiased"; REQUIRES one of them.
-Estimator parse_estimator(const std::string& name);
+std::vector<double> shares_of(const RoundReport& report, ClientWeights weights);
 
 // Coefficients from shares q_i and draw weights w_i. Throws InvalidArgument when the normalized sum
 // is not positive.
 std::vector<double> estimate(std::span<const double> shares, std::span<const double> draw_weights,
                              Estimator estimator);
 
-// FedAvg (McMahan et al. 2017): every client counts by its samples, weights = "samples": q_i =
-// lambda_i; or all count the same, "uniform": q_i = 1/M. REQUIRES: clients >= 1.
-// Cost a round: O(participants).
-std::unique_ptr<Aggregator> make_fedavg(const std::string& weights, Estimator estimator,
+// FedAvg (McMahan et al. 2017): every client counts by its samples: q_i = lambda_i; or all count
+// the same: q_i = 1/M. REQUIRES: clients >= 1. Cost a round: O(participants).
+std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimator,
                                         int64_t clients);
 
 // Throws InvalidArgument unless all losses are finite and at least `low`, 0 or -infinity.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -21,19 +20,19 @@ std::unique_ptr<Aggregator> make_afl(double rate, bool restricted, Estimator est
 
 // q-FedAvg (Li et al. 2020, algorithm 2): with Delta_i = L (theta - theta_i),
 //   theta <- theta - sum s_i F_i^q Delta_i / sum s_i h_i,  h_i = q F_i^{q-1} |Delta_i|^2 + L F_i^q,
-// which minimises sum q_i F_i^{q+1} / (q + 1), q_i the clients' samples (`weights` = "samples", as
-// in table 1 of Hahn et al. 2024) or the same for all ("uniform"), and s_i = q_i times the draw's
+// which minimises sum q_i F_i^{q+1} / (q + 1), q_i the clients' samples (as in table 1 of Hahn
+// et al. 2024) or the same for all, by `weights`, and s_i = q_i times the draw's
 // weight: draws by samples leave the plain sums that the authors ran. q = 0 is the mean by s_i. The
 // denominator needs the norms, so it comes after training, as the scale of the step. Losses of 0
 // count as 1e-10.
 // REQUIRES: q >= 0, lipschitz (L, mostly 1 / client.lr) > 0. Cost a round: O(participants).
-std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz, const std::string& weights);
+std::unique_ptr<Aggregator> make_qfedavg(double q, double lipschitz, ClientWeights weights);
 
 // TERM (Li et al. 2021), the tilted mean (1/t) log sum q_i exp(t F_i) over clients: weights ~
 // q_i exp(t F_i) times the draw's weight, normalised over the participants, since the sum over all
 // clients is not known; q_i as above. t = `temperature` > 0 leans to the worst-off.
 // Cost a round: O(participants).
-std::unique_ptr<Aggregator> make_term(double temperature, const std::string& weights);
+std::unique_ptr<Aggregator> make_term(double temperature, ClientWeights weights);
 
 // The superquantile (Laguel et al. 2021; Delta-FL, Pillutla et al. 2023): the mean over the share
 // `tail` of the samples whose clients have the largest losses. With c_i the participants' samples

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "hanse/rules/aggregation/aggregator.hpp"
 
@@ -13,13 +12,13 @@ namespace hanse {
 //   theta <- theta + sum lambda_i n_i, lambda = argmin |sum lambda_i n_i|^2 over the simplex with
 //   |lambda - centre|_inf <= epsilon,
 // so that one far update cannot outvote the others, and server.lr is the longest step. `centre` is
-// the participants' weights: 1/N each ("uniform", as in the AAggFF authors' runs) or their samples
-// ("samples"), times the draw's, of sum 1. epsilon = 0: fedavg of unit updates. epsilon = 1:
+// the participants' weights: 1/N each (as in the AAggFF authors' runs) or their samples, times the
+// draw's, of sum 1. epsilon = 0: fedavg of unit updates. epsilon = 1:
 // the shortest vector of the hull, which lowers every participant's loss to first order; below,
 // that is not promised. Mix.response is lambda. Participants whose update is zero are dropped, and
 // parallel updates, or more of them than parameters, get a ridge (min_norm).
 // REQUIRES: epsilon >= 0. Cost a round: O(K^3) beside the Gram matrix.
-std::unique_ptr<Aggregator> make_fedmgda(double epsilon, const std::string& weights);
+std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights);
 
 // FedLF (Pan et al. 2024, algorithm 1): layer by layer, the direction of the shortest vector in the
 // hull of the participants' updates and that of a fairness objective P = -cos(1, F) (eqs. 4-8).

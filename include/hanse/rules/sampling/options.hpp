@@ -1,6 +1,7 @@
 // Options of the samplers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,10 @@
 #include "hanse/rules/variant.hpp"
 
 namespace hanse {
+
+// Distribution from which each doubled block of OsmdKind::kDoubling starts.
+enum class Restart { kLast, kUniform };
+constexpr auto choices_of(Restart) { return std::array{"last", "uniform"}; }
 
 enum class OsmdKind { kFixed, kAdaptive, kDoubling };
 
@@ -32,7 +37,7 @@ struct LearningOptions {
   std::optional<double> eta = {};    // osmd, kFixed: the learning rate; none: by `variation`
   double variation = 0;              // osmd, kFixed: total variation of the comparator, >= 0
   std::optional<double> gamma = {};  // osmd: rate of the experts' weights; none: Theorem 8
-  bool restart_uniform = false;  // kDoubling: restart from the uniform distribution, not the last
+  Restart restart = Restart::kLast;  // osmd, kDoubling
   // Share of the uniform distribution in p: eta of MABS, theta of VRB. In (0, 1]; 1: uniform.
   // None: 0.4, but (M/T)^(1/3), at most 1, for VRB's paper.
   std::optional<double> mixing = {};
@@ -49,12 +54,10 @@ struct SamplerOptions {
   std::string kind = "uniform";
   int64_t per_round = 10;
   std::string availability = "always";
-  std::string variant = "paper";
-  std::string a_max = "auto";    // auto | first-round | running | a number
-  std::string restart = "last";  // osmd-doubling
-  double mixing = 0;             // 0: that of the sampler's paper
-  std::string formula;           // formula
-  RuleFile own;                  // python, plugin
+  std::string a_max = "auto";  // auto | first-round | running | a number
+  double mixing = 0;           // 0: that of the sampler's paper
+  std::string formula;         // formula
+  RuleFile own;                // python, plugin
   // The others; what is above replaces its own. Uniform draws are without replacement.
   LearningOptions learning = {.replacement = false};
   int64_t seed = 0;  // of the draws and of who is there; 0: run.seed
