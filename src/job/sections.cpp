@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "hanse/job/keyed_job.hpp"
-#include "hanse/rules/bandit/problem.hpp"
 
 namespace hanse {
 
@@ -48,9 +47,9 @@ void bind_model(OptionTable& table, ModelOptions& model) {
   table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
                    "loss of one sample; the mean over a batch is minimised. binary-logistic is for "
                    "two classes, and for several labels a sample (sigmoid cross-entropy)");
-  table.add_choice("model.init", model.init, {"auto", "uniform", "zeros"},
-                   "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
-                   "torchscript: the file's; uniform: the same, not for torchscript");
+  table.add("model.init", model.init,
+            "initial parameters; auto: +-1/sqrt(inputs of the unit), norms 1 and 0, "
+            "torchscript: the file's; uniform: the same, not for torchscript");
   bind_seed(table, "model", model.seed, "the initial parameters");
   table.add("model.start", model.start,
             "file whose tensors the model starts from, by name: model.h5 of a run, or a state dict "
@@ -235,17 +234,10 @@ void bind_simulate(OptionTable& table, SimulateOptions& simulate) {
             "microseconds of a message between the ranks of a host");
 }
 
-std::vector<std::string> arm_sources() {
-  std::vector<std::string> names;
-  for (const auto& function : test_functions()) names.push_back(function.name);
-  names.insert(names.end(), {"file", "clusters"});
-  return names;
-}
-
 void bind_bandit(OptionTable& table, BanditOptions& bandit) {
-  table.add_choice("bandit.arms", bandit.arms, arm_sources(),
-                   "a test function at random points; file: bandit.path; clusters: of the samples "
-                   "of a csv (data.path, data.label-column), rewarded by class");
+  table.add("bandit.arms", bandit.arms,
+            "a test function at random points; file: bandit.path; clusters: of the samples "
+            "of a csv (data.path, data.label-column), rewarded by class");
   table.add("bandit.count", bandit.count, at_least(2), "arms drawn, or clusters made");
   table.add("bandit.inputs", bandit.inputs, at_least(1), "arguments of ackley and rastrigin");
   table.add("bandit.negate", bandit.negate,
@@ -261,12 +253,12 @@ void bind_bandit(OptionTable& table, BanditOptions& bandit) {
 }
 
 void bind_online(OptionTable& table, OnlineOptions& online) {
-  table.add_choice("online.order", online.order, {"train-then-predict", "predict-then-train"},
-                   "train-then-predict: as in the paper, a model is scored on the batch it has "
-                   "learnt from; predict-then-train: before");
-  table.add_choice("online.gamma", online.gamma, {"sgd", "ridge-batch", "ridge-all"},
-                   "a node's own estimate: SGD on the batch from the node's model, or, for "
-                   "model.kind = linear, ridge regression on the batch or on all batches so far");
+  table.add("online.order", online.order,
+            "train-then-predict: as in the paper, a model is scored on the batch it has "
+            "learnt from; predict-then-train: before");
+  table.add("online.gamma", online.gamma,
+            "a node's own estimate: SGD on the batch from the node's model, or, for "
+            "model.kind = linear, ridge regression on the batch or on all batches so far");
   table.add("online.steps", online.steps, at_least(1), "sgd: steps on each batch");
   table.add("online.batch", online.batch, at_least(0), "sgd: samples of a step, in turn; 0: all");
   table.add("online.lr", online.lr, above(0), "sgd: step size");
@@ -275,9 +267,9 @@ void bind_online(OptionTable& table, OnlineOptions& online) {
   table.add("online.horizon", online.horizon, or_auto(at_least(1)),
             "batches that each node's samples are cut into; auto: run.rounds at the first start");
   table.add("online.passes", online.passes, at_least(1), "times each stream comes, in new orders");
-  table.add_choice("online.drift", online.drift, {"none", "labels", "swap"},
-                   "none: each node's samples in random order; labels: class after class; swap: "
-                   "after half of the horizon every node receives the next node's stream");
+  table.add("online.drift", online.drift,
+            "none: each node's samples in random order; labels: class after class; swap: "
+            "after half of the horizon every node receives the next node's stream");
 }
 
 struct Section {

@@ -26,9 +26,17 @@ struct Horizon {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Keys that only some kinds read.
+struct BanditKeys {
+  bool gamma = true;
+  bool models = false;
+  bool gradients = false;
+};
+
 struct BanditKind : KindRow<Job> {
   RewardModel model;
-  double (*trigger)(const Horizon& horizon);  // of bandit.gamma = auto
+  double (*trigger)(const Horizon& horizon);  // of bandit.gamma = auto, or of kinds without it
+  BanditKeys reads = {};
 };
 
 using Options = BanditOptions;
@@ -73,18 +81,18 @@ const Keys<Job> kSets{
         "sqrt(lambda) radius"),
     sigma_key("sub-Gaussian constant in sqrt-beta"), kDelta,
     key("radius", &Options::radius, at_least(0), "bound of |w* - w0| in sqrt-beta"),
-    key.choice("statistics", &Options::statistics, {"auto", "packed", "per-arm"},
-               "what a synchronization sends: a matrix of the features, or two numbers an arm; "
-               "the arms pulled are the same; auto: the smaller")};
+    key("statistics", &Options::statistics,
+        "what a synchronization sends: a matrix of the features, or two numbers an arm; "
+        "the arms pulled are the same; auto: the smaller")};
 
 // Of the three that fit a network.
 const Keys<Job> kNetwork{
     ridge_key("lambda-scale sqrt(clients horizon)"),
     key("lambda-scale", &Options::lambda_scale, above(0), "C_lambda of bandit.lambda = auto"),
     kSets,
-    key.choice("ucb", &Options::ucb, {"linear", "network-mean", "ellipsoid"},
-               "upper bound of an arm: of the linearised network; the network at the centre and "
-               "the width; the network's largest value found in the set"),
+    key("ucb", &Options::ucb,
+        "upper bound of an arm: of the linearised network; the network at the centre and "
+        "the width; the network's largest value found in the set"),
     key("explore", &Options::explore, or_auto(at_least(1)),
         "T0, uniform pulls before round 1; auto: ceil(sqrt(clients horizon))"),
     oracle_key("hidden", &OracleOptions::hidden, at_least(1), "hidden units of the network"),
@@ -127,18 +135,20 @@ const Family<BanditKind> kBandits{
       [](const Horizon&) { return 1.0; }},
      {{"one-go-ucb",
        "fed-go-ucb that synchronizes after every pull (Liu and Wang 2023)",
-       {kNetwork, key.choice("gradients", &Options::gradients, {"running", "first"},
-                             "running: at the estimate behind each synchronization, which sends "
-                             "matrices; first: at the first phase's network, as fed-go-ucb")}},
+       {kNetwork, key("gradients", &Options::gradients,
+                      "running: at the estimate behind each synchronization, which sends "
+                      "matrices; first: at the first phase's network, as fed-go-ucb")}},
       RewardModel::kNetwork,
-      nullptr},
+      [](const Horizon&) { return 0.0; },
+      {.gamma = false, .gradients = true}},
      {{"n-go-ucb",
        "fed-go-ucb that never synchronizes",
-       {kNetwork, key.choice("models", &Options::models, {"own", "shared"},
-                             "own: a network a client, fitted on its own first phase; shared: one, "
-                             "fitted on everybody's")}},
+       {kNetwork, key("models", &Options::models,
+                      "own: a network a client, fitted on its own first phase; shared: one, "
+                      "fitted on everybody's")}},
       RewardModel::kNetwork,
-      nullptr},
+      [](const Horizon&) { return kNever; },
+      {.gamma = false, .models = true}},
      {{"dis-lin-ucb",
        "linear in the arms' points, synchronized by event (Wang et al. 2020)",
        {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1"), kSets}},
@@ -164,9 +174,6 @@ const Family<BanditKind> kBandits{
       RewardModel::kKernelOfPoints,
       [](const Horizon& h) { return 1 / h.clients; }}}};
 
-// Of the kinds without bandit.gamma.
-double fixed_trigger(const std::string& kind) { return kind == "one-go-ucb" ? 0 : kNever; }
-
 }  // namespace
 
 KindFamily bandit_family() { return listed(kBandits); }
@@ -178,8 +185,7 @@ BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64
   const Horizon h{static_cast<double>(clients), static_cast<double>(horizon),
                   static_cast<double>(inputs)};
   const double ridge = network ? options.lambda_scale * std::sqrt(h.clients * h.rounds) : 0.1;
-  const double trigger =
-      kind.trigger ? options.gamma.value_or(kind.trigger(h)) : fixed_trigger(options.kind);
+  const double trigger = kind.reads.gamma && options.gamma ? *options.gamma : kind.trigger(h);
   return {.ucb = {.lambda = options.lambda.value_or(ridge),
                   .gamma = trigger,
                   .sqrt_beta = options.sqrt_beta.value_or(-1),
@@ -188,6 +194,8 @@ BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64
                   .radius = options.radius,
                   .width = options.width},
           .model = kind.model,
+          .own_models = kind.reads.models && options.models == BanditModels::kOwn,
+          .running = kind.reads.gradients && options.gradients == GradientsAt::kRunning,
           .kernel = options.kernel};
 }
 
@@ -203,7 +211,7 @@ void check_values(const BanditRule& rule, const Arms& arms, const std::string& w
 }
 
 bool reads_arms(const BanditOptions& options) {
-  return options.arms == "file" || options.arms == "clusters";
+  return options.arms == ArmSource::kFile || options.arms == ArmSource::kClusters;
 }
 
 int64_t exploration_of(const BanditOptions& options, int64_t clients) {
@@ -223,14 +231,14 @@ void check_bandit(const Job& job) {
   check_options(rule.ucb);
   check_options(rule.kernel);
   if (rule.model == RewardModel::kNetwork) exploration_of(bandit, job.federation.clients);
-  if (bandit.kind == "one-go-ucb" && bandit.gradients == "running" &&
-      bandit.statistics == "per-arm") {
+  if (rule.running && bandit.statistics == AskedStatistics::kPerArm) {
     throw InvalidArgument("gradients at the running estimate differ from pull to pull",
                           "bandit.statistics", "packed, or bandit.gradients = first");
   }
-  const std::string& path = bandit.arms == "file" ? bandit.path : job.data.path;
+  const bool file = bandit.arms == ArmSource::kFile;
+  const std::string& path = file ? bandit.path : job.data.path;
   if (reads_arms(bandit) && !std::filesystem::is_regular_file(path)) {
-    throw InvalidArgument(missing_text(path), bandit.arms == "file" ? "bandit.path" : "data.path",
+    throw InvalidArgument(missing_text(path), file ? "bandit.path" : "data.path",
                           "data/README.md describes the format");
   }
 }

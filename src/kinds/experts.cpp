@@ -10,14 +10,15 @@ namespace hanse {
 namespace {
 
 void check_gradients(const Job& job) {
-  if (job.online.gamma == "sgd" && job.online.steps == 1 && job.online.batch == 0) return;
+  if (job.online.gamma == NodeEstimate::kSgd && job.online.steps == 1 && job.online.batch == 0)
+    return;
   throw InvalidArgument(job.online.kind + " mixes gradients: one step of SGD a round, on all of it",
                         "online.kind",
                         "use online.gamma = sgd, online.steps = 1 and online.batch = 0");
 }
 
 void check_steps(const Job& job) {
-  if (job.online.gamma == "sgd") return;
+  if (job.online.gamma == NodeEstimate::kSgd) return;
   throw InvalidArgument(job.online.kind + " averages steps of SGD", "online.kind",
                         "use online.gamma = sgd");
 }
@@ -44,11 +45,10 @@ const Family<ExpertKind> kExperts{
         key("loss-scale", &Options::loss_scale, at_least(0),
             "losses are divided by it and clipped at 1, since the weights need [0, 1]; 0: a loss "
             "above 1 is an error"),
-        key.choice("variant", &Options::variant, {"paper", "corrected"},
-                   "what the weights learn from: paper: the losses of the peers' mixtures, which "
-                   "soon are alike; corrected: of the estimates that are mixed"),
-        key.choice(
-            "mixing", &Options::mixing, {"at-once", "in-place"},
+        key("variant", &Options::variant,
+            "what the weights learn from: paper: the losses of the peers' mixtures, which "
+            "soon are alike; corrected: of the estimates that are mixed"),
+        key("mixing", &Options::mixing,
             "at-once: all mixtures are of the estimates, as printed; in-place: one after the "
             "other, of those mixed before, as the authors ran it"),
         key("c", &Options::c, at_least(0),
@@ -90,14 +90,15 @@ std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& fed
                                            Model& model) {
   const OnlineOptions& online = job.online;
   const int64_t inputs = federation.sample_values();
-  if (online.gamma == "sgd") {
+  if (online.gamma == NodeEstimate::kSgd) {
     return make_sgd_fit(model, online.steps, online.lr,
                         {.rows = online.batch,
                          .sample_values = inputs,
                          .label_values = federation.label_form().values});
   }
-  return make_ridge_fit(inputs, model.n_params() / (inputs + 1), online.ridge,
-                        online.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
+  return make_ridge_fit(
+      inputs, model.n_params() / (inputs + 1), online.ridge,
+      online.gamma == NodeEstimate::kRidgeAll ? RidgeData::kAll : RidgeData::kBatch);
 }
 
 void check_online(const Job& job) {
@@ -109,8 +110,8 @@ void check_online(const Job& job) {
                           "run.rounds",
                           "online.horizon and online.passes are fixed at the first start");
   }
-  if (online.gamma == "sgd") return;
-  if (job.model.kind != "linear") {
+  if (online.gamma == NodeEstimate::kSgd) return;
+  if (!is_linear(job.model)) {
     throw InvalidArgument(
         fmt::format("ridge regression cannot fit a model of kind {}", job.model.kind),
         "online.gamma", "use model.kind = linear, or online.gamma = sgd");

@@ -40,13 +40,13 @@ std::shared_ptr<const ArmFeatures> linearised(const BanditSetup& setup, std::spa
 
 LinearModel model_of_network(const BanditSetup& setup, std::span<const double> w0) {
   LinearModel model{.features = linearised(setup, w0, {})};
-  if (setup.optimism == "linear") return model;
+  if (setup.optimism == UpperBound::kLinear) return model;
   const RewardNetwork network(setup.arms.inputs, setup.oracle.hidden);
   const auto arms = std::make_shared<const NetworkArms>(
       NetworkArms{network, setup.arms.points, {w0.begin(), w0.end()}});
   constexpr int64_t kAscentSteps = 5;
-  model.optimism = setup.optimism == "ellipsoid" ? ellipsoid_optimism(arms, kAscentSteps)
-                                                 : network_mean_optimism(arms);
+  model.optimism = setup.optimism == UpperBound::kEllipsoid ? ellipsoid_optimism(arms, kAscentSteps)
+                                                            : network_mean_optimism(arms);
   return model;
 }
 

@@ -13,7 +13,7 @@ namespace hanse {
 
 Stream::Stream(const Federation& federation, const StreamOptions& options, uint64_t seed)
     : federation_(federation), options_(options), seed_(seed) {
-  if (options.drift == "labels" && federation.label_form().values > 1) {
+  if (options.drift == Drift::kLabels && federation.label_form().values > 1) {
     throw InvalidArgument("samples with several labels or targets have no order", "online.drift",
                           "use none or swap");
   }
@@ -49,7 +49,7 @@ void Stream::order_samples(SampleRange range, int64_t client) {
   RandomStream(seed_, Purpose::kShuffle, static_cast<uint64_t>(pass_),
                static_cast<uint64_t>(client))
       .shuffle(std::span(order));
-  if (options_.drift != "labels") return;
+  if (options_.drift != Drift::kLabels) return;
   const auto by = [&](const auto& values) {
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
       return values[begin + to_index(a)] < values[begin + to_index(b)];
@@ -71,7 +71,7 @@ int64_t Stream::largest_batch(const Federation& federation, int64_t horizon) {
 }
 
 int64_t Stream::source(int64_t node, int64_t t) const {
-  const bool swapped = options_.drift == "swap" && 2 * t > options_.horizon;
+  const bool swapped = options_.drift == Drift::kSwap && 2 * t > options_.horizon;
   return swapped ? (node + 1) % federation_.clients() : node;
 }
 

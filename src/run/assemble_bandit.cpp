@@ -52,7 +52,7 @@ RewardScale scale_of(const Arms& arms) {
 
 Arms read_arms(const Job& job) {
   DataOptions data = job.data;
-  const bool clusters = job.bandit.arms == "clusters";
+  const bool clusters = job.bandit.arms == ArmSource::kClusters;
   if (!clusters) {
     data.task = "regression";
     data.label_column.clear();
@@ -118,8 +118,8 @@ BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
           .optimism = bandit.ucb,
           .statistics = bandit.statistics,
           .model = rule.model,
-          .own_models = bandit.kind == "n-go-ucb" && bandit.models == "own",
-          .running = bandit.kind == "one-go-ucb" && bandit.gradients == "running",
+          .own_models = rule.own_models,
+          .running = rule.running,
           .kernel = rule.kernel,
           .scale = scale,
           .clients = clients,
@@ -138,7 +138,8 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
   const bool files = reads_arms(options);
   const Arms read = files ? share_arms(job, comm) : Arms{};
   if (files) {
-    assembly->files[options.arms == "file" ? "bandit.path" : "data.path"] = arms_digest(read);
+    assembly->files[options.arms == ArmSource::kFile ? "bandit.path" : "data.path"] =
+        arms_digest(read);
   }
   agree_on(comm, [&] {
     std::vector<BanditSetup> repeats;
@@ -152,15 +153,15 @@ std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
     assembly->bandit = std::make_unique<BanditProtocol>(std::move(repeats), comm);
   });
   const BanditProtocol& bandit = *assembly->bandit;
-  assembly->greeting.push_back(
-      fmt::format("{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name,
-                  options.kind, bandit.arms(), options.arms, bandit.dimension(), bandit.clients(),
-                  job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : ""));
+  assembly->greeting.push_back(fmt::format(
+      "{}: {} on {} arms of {}, {} parameters, {} clients{}", job.run.name, options.kind,
+      bandit.arms(), name_of(options.arms), bandit.dimension(), bandit.clients(),
+      job.run.repeats > 1 ? fmt::format(", {} repeats", job.run.repeats) : ""));
   if (is_scaled(job, bandit.reward_model())) {
     assembly->greeting.push_back(fmt::format(
         "clients learn rewards of {} scaled linearly, so that the arms' values span [0, "
         "1]; regret is in the function's units",
-        options.arms));
+        name_of(options.arms)));
   }
   return assembly;
 }

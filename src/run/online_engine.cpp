@@ -26,7 +26,7 @@ std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) 
     return Refusal{"a model with buffers or frozen parameters is not trained on GPUs", "model.path",
                    "use group norm, which has no buffers"};
   }
-  if (job.online.gamma == "sgd") return std::nullopt;
+  if (job.online.gamma == NodeEstimate::kSgd) return std::nullopt;
   return Refusal{"ridge regressions are not fitted on GPUs", "online.gamma", "use sgd"};
 }
 

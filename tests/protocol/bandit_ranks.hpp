@@ -77,8 +77,8 @@ inline TestBandit stream_bandit(int64_t clients, int64_t rounds, int64_t arms, i
 }
 
 // The fit of a network and a second phase on it.
-inline BanditSetup network_setup(double gamma, const std::string& statistics) {
-  return {.arms = draw_arms("hartmann-6", 12, 6, true, 3),
+inline BanditSetup network_setup(double gamma, AskedStatistics statistics) {
+  return {.arms = draw_arms(ArmSource::kHartmann6, 12, 6, true, 3),
           .ucb = {.lambda = 0.05, .gamma = gamma},
           .statistics = statistics,
           .clients = 7,
@@ -89,7 +89,7 @@ inline BanditSetup network_setup(double gamma, const std::string& statistics) {
 
 // A bandit of each way to learn, beside one network that is linearised once.
 inline std::vector<BanditSetup> setups_of_models() {
-  std::vector<BanditSetup> setups(5, network_setup(0.8, "auto"));
+  std::vector<BanditSetup> setups(5, network_setup(0.8, AskedStatistics::kAuto));
   setups[0].own_models = true;
   setups[0].ucb.gamma = std::numeric_limits<double>::infinity();
   setups[1].running = true;

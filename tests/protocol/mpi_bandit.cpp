@@ -12,11 +12,12 @@ namespace {
 
 TEST(MpiBandit, SameBitsAsAlone) {
   for (const double gamma : {0.0, 0.8, std::numeric_limits<double>::infinity()}) {
-    for (const char* statistics : {"packed", "per-arm"}) {
+    for (const auto statistics : {AskedStatistics::kPacked, AskedStatistics::kPerArm}) {
       const BanditSetup setup = network_setup(gamma, statistics);
       const Played alone = play_on(*make_single_communicator(), setup, 10);
       const Played together = play_on(mpi_world(), setup, 10);
-      EXPECT_TRUE(mpi_world().rank() != 0 || together == alone) << gamma << " " << statistics;
+      EXPECT_TRUE(mpi_world().rank() != 0 || together == alone)
+          << gamma << " " << name_of(statistics);
     }
   }
 }

@@ -52,9 +52,9 @@ std::vector<OnlineCase> online_cases() {
   add("ridge on the batch", [](OnlineCase& c) { c.gamma = "ridge-batch"; });
   add("ridge on all, swapped", [](OnlineCase& c) {
     c.gamma = "ridge-all";
-    c.settings.stream.drift = "swap";
+    c.settings.stream.drift = Drift::kSwap;
   });
-  add("labels in order", [](OnlineCase& c) { c.settings.stream.drift = "labels"; });
+  add("labels in order", [](OnlineCase& c) { c.settings.stream.drift = Drift::kLabels; });
   add("no test samples", [](OnlineCase& c) { c.test_fraction = 0; });
   add("steps of two samples", [](OnlineCase& c) { c.step_rows = 2; });
   add("two nodes", [](OnlineCase& c) { c.nodes = 2; });

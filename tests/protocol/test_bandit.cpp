@@ -61,7 +61,7 @@ TEST_P(Speculation, IsTheSequentialOneArmForArm) {
 
 // Bits, not only arms: the fit, the statistics, the centre.
 TEST_P(Speculation, SameBitsOnAnyNumberOfRanks) {
-  for (const char* statistics : {"packed", "per-arm"}) {
+  for (const auto statistics : {AskedStatistics::kPacked, AskedStatistics::kPerArm}) {
     const BanditSetup setup = network_setup(GetParam(), statistics);
     const Played alone = on_threads(1, setup, 12);
     EXPECT_EQ(alone.row.size(), 33U);
@@ -71,8 +71,8 @@ TEST_P(Speculation, SameBitsOnAnyNumberOfRanks) {
 
 TEST(Bandit, BothFormsOfStatisticsPlayTheSame) {
   for (const double gamma : {0.0, 1.0, kNever}) {
-    const Played packed = on_threads(2, network_setup(gamma, "packed"), 20);
-    const Played per_arm = on_threads(2, network_setup(gamma, "per-arm"), 20);
+    const Played packed = on_threads(2, network_setup(gamma, AskedStatistics::kPacked), 20);
+    const Played per_arm = on_threads(2, network_setup(gamma, AskedStatistics::kPerArm), 20);
     EXPECT_EQ(packed.regret_of, per_arm.regret_of);
     EXPECT_EQ(packed.syncs, per_arm.syncs);
   }
@@ -88,8 +88,8 @@ TEST(Bandit, EveryModelHasTheSameBitsOnAnyNumberOfRanks) {
 
 TEST(Bandit, GoesOnFromItsStateOnOtherRanks) {
   auto setups = setups_of_models();
-  for (const char* optimism : {"linear", "network-mean", "ellipsoid"}) {
-    setups.push_back(network_setup(0.8, "auto"));
+  for (const UpperBound optimism : all_of<UpperBound>()) {
+    setups.push_back(network_setup(0.8, AskedStatistics::kAuto));
     setups.back().optimism = optimism;
   }
   for (const BanditSetup& setup : setups) {
@@ -170,7 +170,7 @@ TEST(Oracle, IsGradientLangevinDescent) {
 }
 
 TEST(Oracle, AFitThatDivergesIsRefusedOnAllRanks) {
-  BanditSetup setup = network_setup(1, "auto");
+  BanditSetup setup = network_setup(1, AskedStatistics::kAuto);
   setup.oracle.step = 1e6;
   int refused = 0;
   run_threads(1, [&](Communicator& comm) {
@@ -226,7 +226,7 @@ TEST(Bandit, OwnModelsAreFittedAlone) {
 
 // Liu and Wang's sums with every gradient at the estimate before its pull, each pull synchronized.
 TEST(Bandit, RunningGradientsAreThoseOfTheRunningEstimate) {
-  BanditSetup setup = network_setup(0, "auto");
+  BanditSetup setup = network_setup(0, AskedStatistics::kAuto);
   setup.running = true;
   setup.noise = 0;
   setup.oracle.steps = 0;
@@ -316,7 +316,7 @@ TEST(Bandit, ScaledRewardsAreLearntAsTheyWouldBeUnscaled) {
 // 2 N (d^2 + d) a synchronization, 2 n N d_w in the first phase (section 3 and 5.1).
 TEST(Bandit, CountsScalarsAsThePaperDoes) {
   run_threads(2, [](Communicator& comm) {
-    BanditProtocol protocol({network_setup(0, "auto")}, comm);
+    BanditProtocol protocol({network_setup(0, AskedStatistics::kAuto)}, comm);
     protocol.initialize_model();
     protocol.round(false);
     if (comm.rank() != 0) return;

@@ -55,9 +55,9 @@ struct Silos {
   Silos(Communicator& comm, const Rule& rule, double lr)
       : host(comm.split_by_host()),
         federation(make_federation(*host, silos())),
-        model(
-            make_model({.kind = "linear", .loss = "squared-error", .init = "zeros", .bias = false},
-                       federation.sample_shape(), 0)) {
+        model(make_model(
+            {.kind = "linear", .loss = "squared-error", .init = ModelInit::kZeros, .bias = false},
+            federation.sample_shape(), 0)) {
     const ClientOptions client{{.batch = 0}, {.lr = lr}};
     settings.server.lr = rule.server_lr;
     settings.max_participants = 4;

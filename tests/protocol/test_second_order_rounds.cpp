@@ -41,8 +41,9 @@ Federation load(const NewtonJob& job, Communicator& host) {
 }
 
 ModelOptions model_options(const NewtonJob& job) {
-  return {
-      .kind = "linear", .loss = job.heart ? "binary-logistic" : "squared-error", .init = "zeros"};
+  return {.kind = "linear",
+          .loss = job.heart ? "binary-logistic" : "squared-error",
+          .init = ModelInit::kZeros};
 }
 
 std::unique_ptr<LocalUpdate> make_update(const NewtonJob& job, const Federation& federation,

@@ -113,7 +113,7 @@ TEST_F(StreamTest, OrderDependsOnSeedAndClient) {
 }
 
 TEST_F(StreamTest, LabelsDriftFromClassToClass) {
-  Stream stream(federation_, {.horizon = 5, .drift = "labels"}, 1);
+  Stream stream(federation_, {.horizon = 5, .drift = Drift::kLabels}, 1);
   for (int64_t node = 0; node < federation_.clients(); ++node) {
     std::vector<int32_t> labels;
     for (int64_t t = 1; t <= 5; ++t) {
@@ -126,7 +126,7 @@ TEST_F(StreamTest, LabelsDriftFromClassToClass) {
 
 TEST_F(StreamTest, SwapGivesTheNextNodesStreamInTheSecondHalf) {
   Stream plain(federation_, {.horizon = 5}, 1);
-  Stream swapped(federation_, {.horizon = 5, .drift = "swap"}, 1);
+  Stream swapped(federation_, {.horizon = 5, .drift = Drift::kSwap}, 1);
   StreamBatch other;
   for (int64_t t = 1; t <= 5; ++t) {
     for (int64_t node = 0; node < 7; ++node) {

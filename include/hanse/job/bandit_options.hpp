@@ -1,6 +1,7 @@
 // Options of a bandit.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,9 +10,17 @@
 
 namespace hanse {
 
+// Of n-go-ucb: a network a client, fitted on its own first phase, or one, fitted on everybody's.
+enum class BanditModels { kOwn, kShared };
+constexpr auto choices_of(BanditModels) { return std::array{"own", "shared"}; }
+
+// Of one-go-ucb: at the estimate behind each synchronization, or at the first phase's network.
+enum class GradientsAt { kRunning, kFirst };
+constexpr auto choices_of(GradientsAt) { return std::array{"running", "first"}; }
+
 struct BanditOptions {
   std::string kind = "fed-go-ucb";
-  std::string arms = "hartmann-6";  // a test function, file, or clusters
+  ArmSource arms = ArmSource::kHartmann6;
   int64_t count = 50;               // arms drawn, or clusters made
   int64_t inputs = 2;               // of functions of any number of arguments
   bool negate = true;               // the reward is minus the test function
@@ -29,10 +38,10 @@ struct BanditOptions {
   double radius = 1;
   double width = 1;  // factor of the widths: of kernels, and of fed-glb-ucb
   KernelOptions kernel;
-  std::string models = "own";         // n-go-ucb: own | shared
-  std::string gradients = "running";  // one-go-ucb: running | first
-  std::string ucb = "linear";         // linear | network-mean | ellipsoid
-  std::string statistics = "auto";    // auto | packed | per-arm
+  BanditModels models = BanditModels::kOwn;       // n-go-ucb
+  GradientsAt gradients = GradientsAt::kRunning;  // one-go-ucb
+  UpperBound ucb = UpperBound::kLinear;
+  AskedStatistics statistics = AskedStatistics::kAuto;
   OracleOptions oracle;
 };
 

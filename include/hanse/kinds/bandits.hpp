@@ -15,6 +15,8 @@ struct Job;
 struct BanditRule {
   UcbOptions ucb;
   RewardModel model = RewardModel::kNetwork;
+  bool own_models = false;  // BanditSetup's, as the next
+  bool running = false;
   KernelOptions kernel = {};
 };
 

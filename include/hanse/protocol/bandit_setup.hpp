@@ -1,9 +1,10 @@
 // What one bandit is made of.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
 
+#include "hanse/rules/bandit/confidence.hpp"
 #include "hanse/rules/bandit/kernel.hpp"
 #include "hanse/rules/bandit/linear.hpp"
 #include "hanse/rules/bandit/problem.hpp"
@@ -29,6 +30,11 @@ enum class RewardModel {
   kKernelOfPoints  // of a kernel, in a dictionary of points
 };
 
+// Upper bound of an arm of a network: of the linearised network; the network at the centre and the
+// width; the network's largest value found in the set.
+enum class UpperBound { kLinear, kNetworkMean, kEllipsoid };
+constexpr auto choices_of(UpperBound) { return std::array{"linear", "network-mean", "ellipsoid"}; }
+
 // The clients of a bandit learn from (reward - low) / span.
 struct RewardScale {
   double low = 0;
@@ -39,8 +45,8 @@ struct RewardScale {
 struct BanditSetup {
   Arms arms;
   UcbOptions ucb;
-  std::string optimism = "linear";  // linear | network-mean | ellipsoid
-  std::string statistics = "auto";  // auto | packed | per-arm
+  UpperBound optimism = UpperBound::kLinear;
+  AskedStatistics statistics = AskedStatistics::kAuto;
   RewardModel model = RewardModel::kNetwork;
   bool own_models = false;  // network: one a client, fitted on its own pulls
   bool running = false;     // network: gradients at the running estimate, not at w0

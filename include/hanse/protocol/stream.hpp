@@ -2,24 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "hanse/client/gathered_batch.hpp"
 #include "hanse/data/federation.hpp"
 #include "hanse/model/model.hpp"
+#include "hanse/protocol/stream_options.hpp"
 
 namespace hanse {
-
-// Drift of the streams over time:
-//   none:   a client's samples in random order;
-//   labels: sorted by label (regression: target), so that classes come one after another;
-//   swap:   in random order; after half of the rounds every node receives the next node's stream.
-struct StreamOptions {
-  int64_t horizon = 1;         // batches a client's samples are cut into
-  int64_t passes = 1;          // over these, each in another order
-  std::string drift = "none";  // none | labels | swap
-};
 
 using StreamBatch = GatheredBatch;
 

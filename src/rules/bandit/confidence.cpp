@@ -58,12 +58,10 @@ void update_factor(Map<Matrix> factor, Vector& x) {
 
 }  // namespace
 
-StatisticsForm statistics_form(const std::string& name, int64_t arms, int64_t dimension) {
-  if (name == "packed") return StatisticsForm::kPacked;
-  if (name == "per-arm") return StatisticsForm::kPerArm;
-  if (name == "auto") return arms < dimension ? StatisticsForm::kPerArm : StatisticsForm::kPacked;
-  throw InvalidArgument(fmt::format("unknown form '{}'", name), "bandit.statistics",
-                        "known: auto, packed, per-arm");
+StatisticsForm statistics_form(AskedStatistics asked, int64_t arms, int64_t dimension) {
+  const bool fits = asked == AskedStatistics::kAuto && arms < dimension;
+  return fits || asked == AskedStatistics::kPerArm ? StatisticsForm::kPerArm
+                                                   : StatisticsForm::kPacked;
 }
 
 int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form) {

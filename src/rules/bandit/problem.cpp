@@ -160,22 +160,19 @@ Clusters run_lloyd(const Points& points, int64_t k, RandomStream stream) {
 }  // namespace
 
 const std::vector<TestFunction>& test_functions() {
-  static const std::vector<TestFunction> functions{{"hartmann-6", 6, 0, hartmann},
-                                                   {"cosine-8", 8, -1, cosine},
-                                                   {"branin", 2, 0, branin},
-                                                   {"ackley", 0, 0, ackley},
-                                                   {"rastrigin", 0, 0, rastrigin}};
+  static const std::vector<TestFunction> functions{{ArmSource::kHartmann6, 6, 0, hartmann},
+                                                   {ArmSource::kCosine8, 8, -1, cosine},
+                                                   {ArmSource::kBranin, 2, 0, branin},
+                                                   {ArmSource::kAckley, 0, 0, ackley},
+                                                   {ArmSource::kRastrigin, 0, 0, rastrigin}};
   return functions;
 }
 
-Arms draw_arms(const std::string& function, int64_t arms, int64_t inputs, bool negate,
-               uint64_t seed) {
+Arms draw_arms(ArmSource function, int64_t arms, int64_t inputs, bool negate, uint64_t seed) {
   if (arms < 2) {
     throw InvalidArgument(fmt::format("{} arms, at least 2 are needed", arms), "bandit.count");
   }
-  const auto& known = test_functions();
-  const auto& chosen = *std::find_if(known.begin(), known.end(),
-                                     [&](const auto& other) { return other.name == function; });
+  const TestFunction& chosen = test_functions()[static_cast<std::size_t>(function)];
   Arms drawn{.inputs = chosen.inputs > 0 ? chosen.inputs : inputs};
   RandomStream stream(seed, Purpose::kArms);
   std::vector<double> point(static_cast<std::size_t>(drawn.inputs));

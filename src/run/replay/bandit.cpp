@@ -51,7 +51,7 @@ Arms read_arms(const Json& trace, const std::string& name) {
 }
 
 std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const BanditTrace& read,
-                                        const BanditRule& rule, const std::string& statistics) {
+                                        const BanditRule& rule, AskedStatistics statistics) {
   const Arms& arms = read.arms;
   if (rule.model != RewardModel::kNetwork && rule.model != RewardModel::kPoints) {
     return make_policy({.arms = arms,
@@ -130,7 +130,7 @@ Json play(BanditPolicy& policy, BanditTrace& trace) {
 }  // namespace
 
 Json replay_bandit(const Json& trace, const Job& job, const Playing&) {
-  if (job.bandit.ucb != "linear") {
+  if (job.bandit.ucb != UpperBound::kLinear) {
     throw InvalidArgument("a trace has no network, only features", "rule.bandit.ucb", "linear");
   }
   const int64_t clients = clients_of(trace);

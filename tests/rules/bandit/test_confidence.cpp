@@ -157,11 +157,10 @@ TEST(Confidence, BothFormsAgreeTo1e10) {
 }
 
 TEST(Confidence, TheSmallerFormIsChosen) {
-  EXPECT_EQ(statistics_form("auto", 50, 201), StatisticsForm::kPerArm);
-  EXPECT_EQ(statistics_form("auto", 50, 6), StatisticsForm::kPacked);
-  EXPECT_EQ(statistics_form("packed", 50, 201), StatisticsForm::kPacked);
-  EXPECT_EQ(statistics_form("per-arm", 50, 6), StatisticsForm::kPerArm);
-  expect_error<InvalidArgument>([] { statistics_form("dense", 2, 2); }, {"'dense'", "per-arm"});
+  EXPECT_EQ(statistics_form(AskedStatistics::kAuto, 50, 201), StatisticsForm::kPerArm);
+  EXPECT_EQ(statistics_form(AskedStatistics::kAuto, 50, 6), StatisticsForm::kPacked);
+  EXPECT_EQ(statistics_form(AskedStatistics::kPacked, 50, 201), StatisticsForm::kPacked);
+  EXPECT_EQ(statistics_form(AskedStatistics::kPerArm, 50, 6), StatisticsForm::kPerArm);
 }
 
 TEST(Confidence, RefusesWhatIsNoBandit) {

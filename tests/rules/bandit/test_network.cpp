@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hanse/base/choice.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/rules/bandit/network.hpp"
 #include "hanse/rules/bandit/problem.hpp"
@@ -99,32 +100,34 @@ TEST(Optimism, TheEllipsoidIsSearchedFromItsCentre) {
   }
 }
 
-double value_of(const std::string& function, const std::vector<double>& point) {
+double value_of(ArmSource function, const std::vector<double>& point) {
   for (const auto& known : test_functions()) {
-    if (known.name == function) return known.value(point);
+    if (known.source == function) return known.value(point);
   }
-  ADD_FAILURE() << function;
+  ADD_FAILURE() << name_of(function);
   return 0;
 }
 
 // The published optima.
 TEST(Problem, FunctionsHaveTheirKnownOptima) {
-  EXPECT_NEAR(value_of("hartmann-6", {0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573}),
-              -3.32237, 1e-5);
-  EXPECT_NEAR(value_of("cosine-8", std::vector<double>(8, 0.0)), 0.8, 1e-12);
-  EXPECT_NEAR(value_of("cosine-8", std::vector<double>(8, 1.0)), -8.8, 1e-12);
+  EXPECT_NEAR(
+      value_of(ArmSource::kHartmann6, {0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573}),
+      -3.32237, 1e-5);
+  EXPECT_NEAR(value_of(ArmSource::kCosine8, std::vector<double>(8, 0.0)), 0.8, 1e-12);
+  EXPECT_NEAR(value_of(ArmSource::kCosine8, std::vector<double>(8, 1.0)), -8.8, 1e-12);
   const double pi = std::numbers::pi;
-  EXPECT_NEAR(value_of("branin", {(pi + 5) / 15, 2.275 / 15}), 0.397887, 1e-6);
-  EXPECT_NEAR(value_of("branin", {(5 - pi) / 15, 12.275 / 15}), 0.397887, 1e-6);
-  EXPECT_NEAR(value_of("ackley", {0.5, 0.5, 0.5}), 0, 1e-12);
-  EXPECT_NEAR(value_of("rastrigin", {0.5, 0.5}), 0, 1e-12);
-  EXPECT_NEAR(value_of("rastrigin", {0.5, 0.5 + 0.5 / 5.12 / 2}), 20.25, 1e-9);  // x = (0, 0.5)
+  EXPECT_NEAR(value_of(ArmSource::kBranin, {(pi + 5) / 15, 2.275 / 15}), 0.397887, 1e-6);
+  EXPECT_NEAR(value_of(ArmSource::kBranin, {(5 - pi) / 15, 12.275 / 15}), 0.397887, 1e-6);
+  EXPECT_NEAR(value_of(ArmSource::kAckley, {0.5, 0.5, 0.5}), 0, 1e-12);
+  EXPECT_NEAR(value_of(ArmSource::kRastrigin, {0.5, 0.5}), 0, 1e-12);
+  EXPECT_NEAR(value_of(ArmSource::kRastrigin, {0.5, 0.5 + 0.5 / 5.12 / 2}), 20.25,
+              1e-9);  // x = (0, 0.5)
 }
 
 TEST(Problem, ArmsAreThePointsAndTheFunctionThere) {
   for (const auto& function : test_functions()) {
-    const Arms arms = draw_arms(function.name, 40, 3, true, 7);
-    const Arms plain = draw_arms(function.name, 40, 3, false, 7);
+    const Arms arms = draw_arms(function.source, 40, 3, true, 7);
+    const Arms plain = draw_arms(function.source, 40, 3, false, 7);
     EXPECT_EQ(arms.inputs, function.inputs > 0 ? function.inputs : 3);
     ASSERT_EQ(arms.size(), 40);
     EXPECT_EQ(arms.points, plain.points);
@@ -135,9 +138,9 @@ TEST(Problem, ArmsAreThePointsAndTheFunctionThere) {
       EXPECT_EQ(arms.values[a], -function.value(point));
       EXPECT_EQ(plain.values[a], function.value(point));
     }
-    EXPECT_NE(draw_arms(function.name, 40, 3, true, 8).points, arms.points);
+    EXPECT_NE(draw_arms(function.source, 40, 3, true, 8).points, arms.points);
   }
-  expect_error<InvalidArgument>([] { draw_arms("branin", 1, 2, true, 1); }, {"1 arms"});
+  expect_error<InvalidArgument>([] { draw_arms(ArmSource::kBranin, 1, 2, true, 1); }, {"1 arms"});
 }
 
 }  // namespace

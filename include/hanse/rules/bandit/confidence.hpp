@@ -7,9 +7,9 @@
 // eqs. 5 and 6: the centre is the same number, with v in the place of b).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace hanse {
@@ -20,9 +20,11 @@ enum class StatisticsForm {
   kPerArm,  // n_x and s_x: two numbers an arm
 };
 
-// "packed", "per-arm", or "auto": per arm when arms are fewer than features, else packed. Throws
-// InvalidArgument for another name.
-StatisticsForm statistics_form(const std::string& name, int64_t arms, int64_t dimension);
+// auto: per arm when arms are fewer than features, else packed.
+enum class AskedStatistics { kAuto, kPacked, kPerArm };
+constexpr auto choices_of(AskedStatistics) { return std::array{"auto", "packed", "per-arm"}; }
+
+StatisticsForm statistics_form(AskedStatistics asked, int64_t arms, int64_t dimension);
 
 // Numbers of a row of statistics.
 int64_t statistics_width(int64_t arms, int64_t dimension, StatisticsForm form);

@@ -2,9 +2,9 @@
 // al. 2010, section 5).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace hanse {
@@ -18,25 +18,31 @@ struct Arms {
   int64_t size() const { return static_cast<int64_t>(values.size()); }
 };
 
+// Where arms come from: a test function, a file, or clusters of samples.
+enum class ArmSource { kHartmann6, kCosine8, kBranin, kAckley, kRastrigin, kFile, kClusters };
+constexpr auto choices_of(ArmSource) {
+  return std::array{"hartmann-6", "cosine-8", "branin", "ackley", "rastrigin", "file", "clusters"};
+}
+
 // A test function on a box. Its arguments are points of [low, 1]^inputs; where the function's usual
 // domain is another box, they are stretched to it.
 struct TestFunction {
-  std::string name;
+  ArmSource source;
   int64_t inputs;  // 0: any number
   double low;      // of every coordinate of a point
   double (*value)(std::span<const double> point);
 };
 
-// hartmann-6 (with P in units of 1e-4, without which it is 0 on the cube), cosine-8, branin,
-// ackley, rastrigin: as their authors print them, so that all but cosine-8 are to be minimised.
+// By ArmSource: hartmann-6 (with P in units of 1e-4, without which it is 0 on the cube), cosine-8,
+// branin, ackley, rastrigin: as their authors print them, so that all but cosine-8 are to be
+// minimised.
 const std::vector<TestFunction>& test_functions();
 
 // `arms` uniform points of the function's box; the mean reward is the function, or minus the
 // function when `negate` is set. `inputs` counts for functions of any number of arguments. A pure
 // function of its arguments: stream (seed, kArms). Throws InvalidArgument for fewer than two arms.
-// REQUIRES: a name of test_functions().
-Arms draw_arms(const std::string& function, int64_t arms, int64_t inputs, bool negate,
-               uint64_t seed);
+// REQUIRES: one of test_functions().
+Arms draw_arms(ArmSource function, int64_t arms, int64_t inputs, bool negate, uint64_t seed);
 
 struct Clusters {
   std::vector<double> centroids;   // [k, features]
