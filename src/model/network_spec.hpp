@@ -30,9 +30,16 @@ struct NetworkSpec {
 };
 
 // What a network of these options is made of, for the kinds that are made of this alone: of linear
-// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. Its layout: conv1.weight,
-// conv1.bias, ..., fc1.weight, fc1.bias, ...
+// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. zoo.cpp has the kinds. Its layout:
+// conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
                                         const std::vector<int64_t>& sample_shape);
+
+// Those of the kinds.
+NetworkSpec linear_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec mlp_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec leaf_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec cifar_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
+NetworkSpec lenet_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 
 }  // namespace hanse

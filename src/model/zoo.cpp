@@ -12,6 +12,7 @@
 #include "hanse/model/torch_library.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
+#include "network_spec.hpp"
 
 namespace hanse {
 
@@ -28,12 +29,18 @@ void check_torchscript(const ModelOptions& options) {
                         "scripts/export-model writes one");
 }
 
+struct ModelTraits {
+  NetworkSpec (*spec)(const ModelOptions& options,
+                      const std::vector<int64_t>& sample_shape) = nullptr;  // of network_spec()
+  TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;                // makes it
+  bool has_file = false;                                                    // model.path
+  bool labels_positions = false;                                            // of sequences
+};
+
 struct ModelKind : KindRow<ModelOptions> {
   std::unique_ptr<Model> (*make)(const ModelCase& c);  // null: LibTorch's library makes it
-  TorchLibrary::MakeModel TorchLibrary::*of_torch = nullptr;
-  CohortNetwork in_cohorts = CohortNetwork::kNone;
-  bool has_file = false;          // model.path
-  bool labels_positions = false;  // of sequences
+  CohortNetwork in_cohorts;
+  ModelTraits traits;
 };
 
 using Options = ModelOptions;
@@ -54,43 +61,41 @@ const std::vector<ModelKind> kModels = {
     {{"linear", "one dense layer: logistic or linear regression",
       key("bias", &Options::bias, "a bias beside the weights")},
      make_linear,
-     nullptr,
-     CohortNetwork::kLayers},
+     CohortNetwork::kLayers,
+     {.spec = linear_spec}},
     {{"mlp", "dense layers with ReLU, widths model.hidden",
       key("hidden", &Options::hidden, at_least(1), "widths of the hidden layers"), check_mlp},
      make_mlp,
-     nullptr,
-     CohortNetwork::kLayers},
+     CohortNetwork::kLayers,
+     {.spec = mlp_spec}},
     {{"cnn-leaf", "LEAF's FEMNIST network: two 5x5 convolutions, 2048 hidden units"},
      make_convolutional,
-     nullptr,
-     CohortNetwork::kLayers},
+     CohortNetwork::kLayers,
+     {.spec = leaf_spec}},
     {{"cnn-cifar", "pfl-research's CIFAR network: two 3x3 convolutions, dropout, 128 hidden units"},
      make_convolutional,
-     nullptr,
-     CohortNetwork::kLayers},
+     CohortNetwork::kLayers,
+     {.spec = cifar_spec}},
     {{"lenet", "LeNet-5 with ReLU and max pooling"},
      make_convolutional,
-     nullptr,
-     CohortNetwork::kLayers},
+     CohortNetwork::kLayers,
+     {.spec = lenet_spec}},
     {{"resnet18",
       "ResNet-18 with group norm, for small images",
       {key("channels", &Options::channels, at_least(1),
            "channels of the first stage; doubled from stage to stage"),
        key("groups", &Options::groups, at_least(1), "of group norm; divide model.channels")}},
      make_resnet18,
-     nullptr,
-     CohortNetwork::kResnet},
+     CohortNetwork::kResnet,
+     {}},
     {{"lstm",
       "token embedding, LSTM layers, one dense layer on the last output",
       {kVocabulary, sized("embedding", &Options::embedding, 8, "values a token; auto: 8"),
        sized("units", &Options::units, 256, "units of a layer; auto: 256"),
        sized("layers", &Options::layers, 2, "LSTM layers; auto: 2"), kDropout}},
      make_lstm,
-     nullptr,
      CohortNetwork::kLstm,
-     false,
-     true},
+     {.labels_positions = true}},
     {{"transformer",
       "token embedding, encoder layers, one dense layer on their mean",
       {kVocabulary, sized("embedding", &Options::embedding, 64, "values a token; auto: 64"),
@@ -99,18 +104,15 @@ const std::vector<ModelKind> kModels = {
        key("heads", &Options::heads, at_least(1), "attention heads; divide model.embedding"),
        kDropout}},
      nullptr,
-     &TorchLibrary::make_transformer,
      CohortNetwork::kTransformer,
-     false,
-     true},
+     {.of_torch = &TorchLibrary::make_transformer, .labels_positions = true}},
     {{"torchscript", "a network of your own, model.path, saved by torch.jit",
       key("path", &Options::path,
           "file of the network, scripted or traced; scripts/export-model writes one"),
       check_torchscript},
      nullptr,
-     &TorchLibrary::make_torchscript,
      CohortNetwork::kModule,
-     true},
+     {.of_torch = &TorchLibrary::make_torchscript, .has_file = true}},
 };
 
 }  // namespace
@@ -141,8 +143,19 @@ CohortNetwork cohort_network(const std::string& kind) {
   return find_kind(kModels, "model.kind", kind).in_cohorts;
 }
 
+std::optional<NetworkSpec> network_spec(const ModelOptions& options,
+                                        const std::vector<int64_t>& sample_shape) {
+  const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
+  if (!kind.traits.spec) return std::nullopt;
+  return kind.traits.spec(options, sample_shape);
+}
+
 std::string model_file(const ModelOptions& options) {
-  return find_kind(kModels, "model.kind", options.kind).has_file ? options.path : "";
+  return find_kind(kModels, "model.kind", options.kind).traits.has_file ? options.path : "";
+}
+
+bool is_linear(const ModelOptions& options) {
+  return find_kind(kModels, "model.kind", options.kind).make == make_linear;
 }
 
 bool needs_torch(const std::string& kind) {
@@ -155,19 +168,14 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
   const ModelKind& kind = find_kind(kModels, "model.kind", options.kind);
   check_extents(sample_shape, "the sides of a sample", "data.shape");
   const ModelCase parts{options, sample_shape, make_loss(options.loss, labels)};
-  if (labels.is_sequence() && !kind.labels_positions) {
+  if (labels.is_sequence() && !kind.traits.labels_positions) {
     throw InvalidArgument(fmt::format("a {} does not label the positions of a sequence, of which "
                                       "each has a class in these data",
                                       options.kind),
                           "model.kind", "lstm and transformer do");
   }
-  const bool zeros = options.init == "zeros";
-  if (!zeros && options.init != "auto" && options.init != "uniform") {
-    throw InvalidArgument("unknown model.init \"" + options.init + "\"", "model.init",
-                          "known: auto, uniform, zeros");
-  }
-  auto model = kind.make ? kind.make(parts) : (torch_library().*kind.of_torch)(parts);
-  if (zeros) model->start_from_zeros();
+  auto model = kind.make ? kind.make(parts) : (torch_library().*kind.traits.of_torch)(parts);
+  if (options.init == ModelInit::kZeros) model->start_from_zeros();
   return model;
 }
 

@@ -46,7 +46,7 @@ TEST(TorchScript, StartsWithTheFile) {
   EXPECT_FLOAT_EQ(row[19 + 4], 1.0F);                  // running_var
   EXPECT_FLOAT_EQ(row[19 + 5], 1.0F + 0.5F * std::sin(0.7F));
   ModelOptions options = script_options("batch-norm");
-  options.init = "zeros";
+  options.init = ModelInit::kZeros;
   const auto zeros = make_model(options, {4}, 3);
   const std::vector<float> zero_row = initial_row(*zeros);
   EXPECT_EQ(std::count(zero_row.begin(), zero_row.begin() + 19, 0.0F), 19);
@@ -227,7 +227,7 @@ TEST(TorchScript, FilesThatAreNone) {
   EXPECT_NE(refusal(options, {4}).find("no TorchScript: it is no zip file"), std::string::npos);
   EXPECT_EQ(refusal(options, {4}).find('\n'), std::string::npos);
   options = script_options("dropout");
-  options.init = "uniform";
+  options.init = ModelInit::kUniform;
   EXPECT_NE(refusal(options, {4}).find("starts from its file"), std::string::npos);
 }
 

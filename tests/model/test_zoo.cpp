@@ -163,7 +163,7 @@ TEST(Initialize, DependsOnTheStreamOnly) {
 TEST(Initialize, ZerosDrawNothing) {
   for (const auto& kind : model_kinds()) {
     ModelOptions options = small_options(kind.name, "cross-entropy");
-    options.init = "zeros";
+    options.init = ModelInit::kZeros;
     const auto model = make_model(options, small_shape(kind.name), 3);
     std::vector<float> row(static_cast<std::size_t>(model->n_params()), 1.0f);
     RandomStream used(1, Purpose::kInitialize), untouched(1, Purpose::kInitialize);
@@ -199,13 +199,10 @@ TEST(Errors, SayWhatTheModelNeeds) {
   expect(refusal(model_options("mlp", ce, {3, 0}), {5}, 2), "hidden");
   expect(refusal(model_options("linear", ce), {}, 2), "positive");
   expect(refusal(model_options("linear", ce), {3, 0}, 2), "positive");
-  ModelOptions options = model_options("linear", ce);
-  options.init = "ones";
-  expect(refusal(options, {5}, 2), "uniform, zeros");
   expect(refusal(model_options("lstm", ce), {1, 28, 28}, 2), "shape {length}, not {1, 28, 28}");
   expect(refusal(model_options("lstm", "squared-error"), {5}, 0), "number of tokens");
   expect(refusal(model_options("resnet18", ce), {784}, 2), "{channels, height, width}, not {784}");
-  options = small_options("transformer", ce);
+  ModelOptions options = small_options("transformer", ce);
   options.heads = 4;
   expect(refusal(options, {5}, 2), "4 heads do not divide an embedding of 6");
   options = small_options("resnet18", ce);

@@ -153,6 +153,9 @@ std::vector<KindRow<ModelOptions>> model_kinds();
 // Does a model of this kind load torch_library()?
 bool needs_torch(const std::string& kind);
 
+// Is a model of these options one dense layer? Throws InvalidArgument for an unknown kind.
+bool is_linear(const ModelOptions& options);
+
 // The file that a model of this kind is read from; empty: it has none.
 std::string model_file(const ModelOptions& options);
 

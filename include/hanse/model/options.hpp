@@ -1,11 +1,17 @@
 // Options of what is trained.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace hanse {
+
+// auto: +-1/sqrt(inputs of the unit), norms 1 and 0, torchscript: the file's; uniform: the same,
+// not for torchscript.
+enum class ModelInit { kAuto, kUniform, kZeros };
+constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zeros"}; }
 
 struct ModelOptions {
   std::string kind = "linear";  // of model_kinds()
@@ -15,18 +21,18 @@ struct ModelOptions {
   // squared-error: (z - y)^2 / 2, for regression.
   std::string loss = "cross-entropy";
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
-  std::string init = "auto";            // auto | uniform | zeros
-  bool bias = true;                     // linear: z = W x + b, false: z = W x
-  int64_t vocabulary = 0;               // lstm, transformer: tokens; 0: as many as classes
-  int64_t embedding = 0;                // values a token; 0: 8 (lstm), 64 (transformer)
-  int64_t units = 0;      // lstm: of a layer, 0: 256; transformer: of feed-forward, 0: 4 embedding
-  int64_t layers = 0;     // 0: 2 (lstm), 1 (transformer)
-  int64_t heads = 4;      // transformer: attention heads; divide the embedding
-  double dropout = 0;     // lstm, transformer: share dropped behind each layer in training, [0, 1)
-  int64_t channels = 64;  // resnet18: of the first stage; doubled from stage to stage
-  int64_t groups = 2;     // resnet18: of group norm; divide the channels
-  std::string path;       // torchscript: the model's file
-  std::string start;      // file whose tensors the model starts from (warm_start.hpp); empty: none
+  ModelInit init = ModelInit::kAuto;
+  bool bias = true;        // linear: z = W x + b, false: z = W x
+  int64_t vocabulary = 0;  // lstm, transformer: tokens; 0: as many as classes
+  int64_t embedding = 0;   // values a token; 0: 8 (lstm), 64 (transformer)
+  int64_t units = 0;       // lstm: of a layer, 0: 256; transformer: of feed-forward, 0: 4 embedding
+  int64_t layers = 0;      // 0: 2 (lstm), 1 (transformer)
+  int64_t heads = 4;       // transformer: attention heads; divide the embedding
+  double dropout = 0;      // lstm, transformer: share dropped behind each layer in training, [0, 1)
+  int64_t channels = 64;   // resnet18: of the first stage; doubled from stage to stage
+  int64_t groups = 2;      // resnet18: of group norm; divide the channels
+  std::string path;        // torchscript: the model's file
+  std::string start;       // file whose tensors the model starts from (warm_start.hpp); empty: none
   bool start_partial = false;  // of some tensors; the others start by `init`
   int64_t seed = 0;            // of the initial parameters; 0: run.seed
 };

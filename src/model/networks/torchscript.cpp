@@ -227,7 +227,7 @@ class TorchScriptModel final : public GraphModel {
 }  // namespace
 
 std::unique_ptr<Model> make_torchscript(const ModelCase& c) {
-  if (c.options.init == "uniform") {
+  if (c.options.init == ModelInit::kUniform) {
     throw InvalidArgument("a torchscript model starts from its file", "model.init",
                           "auto (the file's values) or zeros");
   }
