@@ -12,18 +12,17 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(table.add("run.rounds", run.rounds, at_least(1), "rounds in all"));
   table.add("run.threads", run.threads, between(1, 1024),
             "threads of each rank's kernels; part of what fixes the bits of a result");
-  table.add_choice(
-      "run.device", run.device, {"auto", "cpu", "cuda"},
-      "where clients are trained; auto: on GPUs where build, host and job allow it and "
-      "the model is large enough");
+  table.add("run.device", run.device,
+            "where clients are trained; auto: on GPUs where build, host and job allow it and "
+            "the model is large enough");
   may_change(table.add(
       "run.ranks-per-gpu", run.ranks_per_gpu, between(1, 64),
       "ranks of a host that may have the same GPU; comm.devices says how they exchange sums"));
   table.add("run.device-cohort", run.device_cohort, between(1, 1024),
             "participants that a GPU trains side by side, neighbours in the draw; part of what "
             "fixes the bits of a result");
-  may_change(table.add_choice(
-      "run.device-graphs", run.device_graphs, {"auto", "off"},
+  may_change(table.add(
+      "run.device-graphs", run.device_graphs,
       "auto: a GPU gets the kernels of a step of linear, mlp, lenet and the cnn kinds as one CUDA "
       "graph, where it can record one; the bits are the same; nothing on CPUs and without CUDA"));
   may_change(

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/model/loss_rule.hpp"
 
 namespace hanse {
 
@@ -44,7 +45,7 @@ void bind_federation(OptionTable& table, FederationOptions& federation) {
 }
 
 void bind_model(OptionTable& table, ModelOptions& model) {
-  table.add_choice("model.loss", model.loss, {"cross-entropy", "binary-logistic", "squared-error"},
+  table.add_choice("model.loss", model.loss, names_of_all<LossRule>(),
                    "loss of one sample; the mean over a batch is minimised. binary-logistic is for "
                    "two classes, and for several labels a sample (sigmoid cross-entropy)");
   table.add("model.init", model.init,
@@ -167,19 +168,18 @@ void bind_evaluate(OptionTable& table, EvaluateOptions& evaluate) {
             "those held out; 0: all");
   table.add("evaluate.history", evaluate.history,
             "keep every client's numbers of every evaluation, in history.h5");
-  table.add_choice(
-      "evaluate.on", evaluate.on, {"test", "validation", "both"},
-      "samples of each client that evaluations are of; evaluate.best, run.patience and "
-      "run.target watch those for validation where they are among them");
+  table.add("evaluate.on", evaluate.on,
+            "samples of each client that evaluations are of; evaluate.best, run.patience and "
+            "run.target watch those for validation where they are among them");
   table.add(
       "evaluate.best", evaluate.best,
       "metric of evaluations, with :max or :min behind it, whose best model is kept as best.h5; "
       "losses and spreads are better small, all else large; empty: none is kept");
   table.add("evaluate.start", evaluate.start, "evaluate the initial model too, as round 0");
-  may_change(table.add_choice(
-      "evaluate.view", evaluate.view, {"auto", "global", "personalised"},
-      "global: the shared model; personalised: every client's own, or what a round of "
-      "training makes of the shared one; auto: own where clients have one"));
+  may_change(
+      table.add("evaluate.view", evaluate.view,
+                "global: the shared model; personalised: every client's own, or what a round of "
+                "training makes of the shared one; auto: own where clients have one"));
   table.add("evaluate.tune-steps", evaluate.tune_steps, at_least(0),
             "steps that a copy of the model of the view makes on each client's training samples "
             "before it is evaluated there, as [client] says; 0: none");
@@ -205,8 +205,8 @@ void bind_checkpoint(OptionTable& table, CheckpointOptions& checkpoint) {
   may_change(table.add("checkpoint.every", checkpoint.every, at_least(0),
                        "rounds between checkpoints; 0: after the last round and when stopped"));
   may_change(table.add("checkpoint.keep", checkpoint.keep, at_least(0), "newest kept; 0: all"));
-  may_change(table.add_choice("checkpoint.on-error", checkpoint.on_error, {"continue", "stop"},
-                              "when a checkpoint cannot be written"));
+  may_change(
+      table.add("checkpoint.on-error", checkpoint.on_error, "when a checkpoint cannot be written"));
 }
 
 void bind_report(OptionTable& table, ReportOptions& report) {

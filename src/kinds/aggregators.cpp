@@ -4,7 +4,9 @@
 
 #include "families.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/by_formula.hpp"
@@ -57,14 +59,14 @@ void check_responses(const Job& job) {
 
 void check_lowering(const Job& job) {
   const ClientOptions& client = job.client;
-  const std::string key =
-      client.kind != "sgd" ? "client.update = " + client.kind : beyond_plain_steps(client);
+  const std::string key = update_traits(client).plain_steps ? beyond_plain_steps(client)
+                                                            : "client.update = " + client.kind;
   if (!key.empty()) {
     throw InvalidArgument(
         fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),
         key, "leave it out, or choose another aggregator.kind");
   }
-  if (job.aggregator.backtrack == 0 || job.server.optimizer == "sgd") return;
+  if (job.aggregator.backtrack == 0 || takes_plain_steps(job.server)) return;
   throw InvalidArgument(
       fmt::format("backtracking shortens plain steps, not those of {}", job.server.optimizer),
       "aggregator.backtrack", "use server.optimizer = sgd, or aggregator.radius");
@@ -292,7 +294,7 @@ std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, dou
   auto rule = kAggregators.find(job.aggregator.kind).make(job, clients, participation);
   // Draws with replacement leave clients out even when they are as many as the clients.
   const bool full = sampler_traits(job.sampler).distinct && participation == 1 &&
-                    job.sampler.availability == "always";
+                    is_always(job.sampler.availability);
   if (rule->needs().full && !full) {
     throw InvalidArgument(
         fmt::format("{} needs every client in every round, not a share of {} or draws with "

@@ -92,8 +92,10 @@ std::vector<Presence> read_schedule(const std::string& path, int64_t clients) {
 
 }  // namespace
 
+bool is_always(const std::string& text) { return text == "always"; }
+
 Availability make_availability(const std::string& text, int64_t clients) {
-  if (text == "always") return nullptr;
+  if (is_always(text)) return nullptr;
   if (const auto probability = as_probability(text)) {
     return make_independent_availability(clients, *probability);
   }
@@ -108,7 +110,7 @@ Availability make_availability(const std::string& text, int64_t clients) {
 }
 
 bool is_schedule(const std::string& text) {
-  return text != "always" && !as_probability(text) && !as_blocks(text);
+  return !is_always(text) && !as_probability(text) && !as_blocks(text);
 }
 
 void check_availability(const std::string& text) {

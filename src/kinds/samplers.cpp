@@ -159,7 +159,7 @@ const Family<SamplerKind> kSamplers{
     "who takes part",
     chosen_by<&Job::sampler, &SamplerOptions::kind>,
     {{{"uniform", "every client as likely as any other", {kPerRound, kReplacement}},
-      {.blind = true, .distinct = true},
+      {.blind = true, .even = true, .distinct = true},
       [](const SamplerCase& c) {
         return c.options.learning.replacement
                    ? make_repeating_sampler(c.clients, c.options.per_round)
@@ -183,7 +183,7 @@ const Family<SamplerKind> kSamplers{
      {{"python", "a rule of your own, in Python", kOwnRule}, {.own = true}, make_own},
      {{"plugin", "a rule of your own, in a library", kOwnRule}, {.own = true}, make_own},
      {{"full", "every client in every round"},
-      {.blind = true, .distinct = true, .everyone = true},
+      {.blind = true, .even = true, .distinct = true, .everyone = true},
       [](const SamplerCase& c) { return make_full_sampler(c.clients); }},
      {{"osmd",
        "online mirror descent on the sampling variance (Zhao et al. 2025, Alg. 1)",

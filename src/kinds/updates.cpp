@@ -10,6 +10,7 @@
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/dyn_optimizer.hpp"
@@ -85,7 +86,7 @@ void check_second_order(const Job& job) {
     throw InvalidArgument(fmt::format("{} needs {}", job.client.kind, needed), chooser,
                           "or another client.update");
   };
-  require(sampler_traits(job.sampler).everyone && job.sampler.availability == "always",
+  require(sampler_traits(job.sampler).everyone && is_always(job.sampler.availability),
           "sampler.kind",
           "everyone in every round: sampler.kind = full, sampler.availability = always");
   require(aggregator_traits(job.aggregator).plain_mean, "aggregator.kind",
@@ -95,7 +96,7 @@ void check_second_order(const Job& job) {
   require(loss.empty(), loss, "the Hessians of model.loss");
   const std::string images = augmentation_key(job.client.augmentation);
   require(images.empty(), images, "samples as they are");
-  require(job.server.optimizer == "sgd", "server.optimizer",
+  require(takes_plain_steps(job.server), "server.optimizer",
           "server.optimizer = sgd: its step is a step of Newton's");
 }
 
@@ -115,13 +116,11 @@ void check_feddyn(const Job& job) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
     if (!met) throw InvalidArgument("feddyn needs " + needed, chooser, "or another client.update");
   };
-  const std::string& sampler = job.sampler.kind;
-  require(sampler == "uniform" || sampler == "full", "sampler.kind",
-          "sampler.kind = uniform or full");
+  require(sampler_traits(job.sampler).even, "sampler.kind", "sampler.kind = uniform or full");
   require(aggregator_traits(job.aggregator).plain_mean &&
               job.aggregator.estimator == Estimator::kNormalized,
           "aggregator.kind", "aggregator.kind = fedavg with aggregator.estimator = normalized");
-  require(job.server.optimizer == "sgd", "server.optimizer", "server.optimizer = sgd");
+  require(takes_plain_steps(job.server), "server.optimizer", "server.optimizer = sgd");
   const std::string steps = beyond_plain_steps(job.client);
   require(steps.empty(), steps, steps + " as it is by default");
 }
@@ -152,7 +151,9 @@ const Family<UpdateKind> kUpdates{
     "client.update",
     "what a participant does with the model",
     chosen_by<&Job::client, &ClientOptions::kind>,
-    {{{"sgd", "mini-batch SGD", kStragglers}, {.separable = true, .straggles = true}, make_sgd},
+    {{{"sgd", "mini-batch SGD", kStragglers},
+      {.plain_steps = true, .separable = true, .straggles = true},
+      make_sgd},
      {{"prox",
        "mini-batch SGD with a proximal term (FedProx, Li et al. 2020)",
        {key("mu", &Options::mu, at_least(0), "weight of the proximal term mu/2 |w - theta|^2"),
@@ -230,7 +231,8 @@ ClientOptions instructed_clients(const Job& job) {
 }
 
 bool evaluates_own_models(const Job& job) {
-  if (job.evaluate.view != "auto") return job.evaluate.view == "personalised";
+  const EvaluateView view = job.evaluate.view;
+  if (view != EvaluateView::kAuto) return view == EvaluateView::kPersonalised;
   const ClientOptions& client = job.client;
   return client.alone || !client.personal.empty() || update_traits(client).own_models;
 }

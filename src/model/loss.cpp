@@ -8,6 +8,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/options.hpp"
 #include "hanse/model/loss_math.hpp"
 
 namespace hanse {
@@ -59,7 +60,7 @@ class CrossEntropy final : public Loss {
  public:
   using Loss::Loss;
 
-  std::string name() const override { return "cross-entropy"; }
+  std::string name() const override { return name_of(LossRule::kCrossEntropy); }
   std::optional<LossRule> rule() const override { return LossRule::kCrossEntropy; }
 
   double loss_and_delta(const Batch& batch, float* logits) const override {
@@ -138,7 +139,7 @@ class BinaryLogistic final : public Loss {
  public:
   using Loss::Loss;
 
-  std::string name() const override { return "binary-logistic"; }
+  std::string name() const override { return name_of(LossRule::kBinaryLogistic); }
   std::optional<LossRule> rule() const override { return LossRule::kBinaryLogistic; }
 
   // loss = ln(1 + e^{-s z}) = max(z, 0) - y z + ln(1 + e^{-|z|}), delta = (sigma(z) - y) / B, both
@@ -187,7 +188,7 @@ class SquaredError final : public Loss {
  public:
   using Loss::Loss;
 
-  std::string name() const override { return "squared-error"; }
+  std::string name() const override { return name_of(LossRule::kSquaredError); }
   std::optional<LossRule> rule() const override { return LossRule::kSquaredError; }
 
   // loss = (z - y)^2 / 2, delta = (z - y) / B, both over the outputs
@@ -269,24 +270,29 @@ LossPtr make_loss(const std::string& name, const LabelForm& labels) {
     throw InvalidArgument(fmt::format("{} needs {}, the data has {}", name, needed, labels.text()),
                           "model.loss", hint);
   };
-  if (name == "cross-entropy") {
-    if (labels.classes >= 2) return std::make_shared<CrossEntropy>(labels.classes, labels.values);
-    refuse("two classes or more", labels.multi_label    ? "binary-logistic is for several labels"
-                                  : labels.classes == 0 ? "squared-error is for regression"
-                                                        : "");
+  const auto rule = value_of<LossRule>(name);
+  if (!rule) {
+    throw InvalidArgument("unknown model.loss \"" + name + "\"", "model.loss",
+                          "known: " + join(names_of_all<LossRule>(), ", "));
   }
-  if (name == "binary-logistic") {
-    if (labels.multi_label) return std::make_shared<BinaryLogistic>(labels.values);
-    if (labels.classes == 2 && labels.values == 1) return std::make_shared<BinaryLogistic>(1);
-    refuse("two classes, or several labels a sample", "");
+  switch (*rule) {
+    case LossRule::kCrossEntropy:
+      if (labels.classes >= 2) return std::make_shared<CrossEntropy>(labels.classes, labels.values);
+      refuse("two classes or more", labels.multi_label    ? "binary-logistic is for several labels"
+                                    : labels.classes == 0 ? "squared-error is for regression"
+                                                          : "");
+      break;
+    case LossRule::kBinaryLogistic:
+      if (labels.multi_label) return std::make_shared<BinaryLogistic>(labels.values);
+      if (labels.classes == 2 && labels.values == 1) return std::make_shared<BinaryLogistic>(1);
+      refuse("two classes, or several labels a sample", "");
+      break;
+    case LossRule::kSquaredError:
+      if (labels.scored_classes() == 0) return std::make_shared<SquaredError>(labels.values);
+      refuse("regression targets", labels.multi_label ? "binary-logistic is for several labels"
+                                                      : "cross-entropy is for classes");
   }
-  if (name == "squared-error") {
-    if (labels.scored_classes() == 0) return std::make_shared<SquaredError>(labels.values);
-    refuse("regression targets", labels.multi_label ? "binary-logistic is for several labels"
-                                                    : "cross-entropy is for classes");
-  }
-  throw InvalidArgument("unknown model.loss \"" + name + "\"", "model.loss",
-                        "known: cross-entropy, binary-logistic, squared-error");
+  return nullptr;
 }
 
 }  // namespace hanse

@@ -65,12 +65,10 @@ class NetworkModel : public Model {
   void minimise(std::unique_ptr<Objective> objective) { objective_ = std::move(objective); }
   int64_t outputs() const { return loss_->outputs(); }
   int64_t positions() const { return loss_->positions(); }
-  std::string loss_name() const { return loss_->name(); }
+  const Loss& loss() const { return *loss_; }
 
  protected:
   explicit NetworkModel(LossPtr loss) : loss_(std::move(loss)) {}
-
-  const Loss& loss() const { return *loss_; }
 
   // Notes a layer of so many multiply-adds a sample. A gradient takes them three times, forwards
   // and for either factor, but twice where the layer reads the samples, whose gradient nobody

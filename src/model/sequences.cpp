@@ -16,7 +16,7 @@ SequenceSizes sequence_sizes(const ModelCase& c) {
         fmt::format("a sample has {} labels and {} positions", positions, c.sample_shape[0]),
         "data.path", "every position has a label, which may be -1");
   }
-  if (options.vocabulary == 0 && c.loss->name() != "cross-entropy") {
+  if (options.vocabulary == 0 && c.loss->rule() != LossRule::kCrossEntropy) {
     throw InvalidArgument("the number of tokens is not known", "model.vocabulary",
                           "it is that of the classes only where the loss is cross-entropy");
   }

@@ -84,10 +84,10 @@ class SmoothedLabels final : public Objective {
 
 void smooth_labels(Model& model, double share) {
   auto& network = dynamic_cast<NetworkModel&>(model);
-  if (network.loss_name() != "cross-entropy") {
+  if (network.loss().rule() != LossRule::kCrossEntropy) {
     throw InvalidArgument(
         fmt::format("labels are smoothed and weighed in the cross-entropy, not in {}",
-                    network.loss_name()),
+                    network.loss().name()),
         "model.loss",
         "cross-entropy takes two classes, too; with several labels leave it at its default");
   }

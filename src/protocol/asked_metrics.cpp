@@ -63,10 +63,8 @@ void add_score(const SampleScore& score, SampleScores& scores) {
 
 }  // namespace
 
-AskedMetrics asked_metrics(const std::string& names, const std::string& on) {
-  AskedMetrics asked{.on = on == "validation" ? EvaluateOn::kValidation
-                           : on == "both"     ? EvaluateOn::kBoth
-                                              : EvaluateOn::kTest};
+AskedMetrics asked_metrics(const std::string& names, EvaluateOn on) {
+  AskedMetrics asked{.on = on};
   for (const std::string& name : split_list(names)) {
     if (name.empty()) continue;
     const auto found =

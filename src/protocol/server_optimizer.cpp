@@ -138,6 +138,8 @@ std::vector<KindRow<ServerOptions>> server_optimizer_kinds() {
   return {kOptimizers.begin(), kOptimizers.end()};
 }
 
+bool takes_plain_steps(const ServerOptions& options) { return options.optimizer == "sgd"; }
+
 std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& options,
                                                        int64_t n_params) {
   return find_kind(kOptimizers, "server.optimizer", options.optimizer).make(options, n_params);

@@ -181,7 +181,7 @@ void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
 void greet_all_clients(FederatedAssembly& parts) {
   const SamplerOptions& sampler = parts.trained.sampler;
   const int64_t draws = parts.sampler->per_round();
-  if (sampler.kind == "full" || draws >= sampler.per_round) return;
+  if (sampler_traits(sampler).everyone || draws >= sampler.per_round) return;
   parts.greeting.push_back(fmt::format(
       "sampler.per-round = {} is above the number of clients: {}", sampler.per_round,
       is_own_rule(sampler.kind) ? fmt::format("a round has {} draws at most", draws)

@@ -75,7 +75,7 @@ double cohort_flops(const Job& job, const StepCost& work) {
 }  // namespace
 
 void check_engine(const Job& job) {
-  if (job.run.device != "cuda") return;
+  if (job.run.device != RunDevice::kCuda) return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
   if (const auto refusal = kind_off_gpus(job)) refuse(*refusal);
 }
@@ -121,8 +121,9 @@ bool is_worth_a_gpu(const Job& job, const StepCost& work) {
 
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host) {
-  if (job.run.device == "cpu" || (job.run.device == "auto" && !kHasCuda)) return {};
-  if (job.run.device == "auto" && !is_worth_a_gpu(job, work)) {
+  if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
+    return {};
+  if (job.run.device == RunDevice::kAuto && !is_worth_a_gpu(job, work)) {
     notice(
         fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
                     "few for a GPU; run.device = cuda trains them there",
@@ -132,7 +133,7 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
   try {
     return claim_gpu(job, refusal, comm, host);
   } catch (const AgreedError& error) {
-    if (job.run.device == "cuda") throw;
+    if (job.run.device == RunDevice::kCuda) throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
     return {};
   }
@@ -151,7 +152,7 @@ ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerPa
     cohorts = std::make_unique<CohortTraining>(
         instructed_clients(job), parts.federation, job.model, device.name,
         side_by_side(job, needs.settings.max_participants), device.sample_bytes,
-        job.run.device_graphs == "auto");
+        job.run.device_graphs == DeviceGraphs::kAuto);
   });
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)

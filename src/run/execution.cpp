@@ -263,7 +263,7 @@ class Execution {
     try {
       write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
     } catch (const IoError& error) {
-      if (required || job_.checkpoint.on_error == "stop") {
+      if (required || job_.checkpoint.on_error == OnError::kStop) {
         throw AgreedError(with_hint(error.what(), way_on_), ExitStatus::kFailed);
       }
       warning(

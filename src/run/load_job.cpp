@@ -45,9 +45,9 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
   };
   if (job.run.name.empty()) job.run.name = fs::path(path).stem().string();
   if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
-  if (job.evaluate.view == "auto" && reading.reads("evaluate.view")) {
+  if (job.evaluate.view == EvaluateView::kAuto && reading.reads("evaluate.view")) {
     const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
-    job.evaluate.view = own ? "personalised" : "global";
+    job.evaluate.view = own ? EvaluateView::kPersonalised : EvaluateView::kGlobal;
   }
   for (auto [key, horizon] : {std::pair{"sampler.horizon", &job.sampler.learning.horizon},
                               {"client.schedule-length", &job.client.schedule.length},
@@ -74,19 +74,18 @@ void check_kinds(const Job& job, const Reading& reading) {
 void check_job(const Job& job) {
   check_engine(job);
   check_simulation(job);
-  const Reading& reading = protocol_kind(job).reading;
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
   if (!reading.reads("model.kind")) return check_kinds(job, reading);
   check_data(job.data, job.federation);
   for (const auto& [key, wanted] :
        {std::pair{"federation.held-out", job.federation.held_out},
         {"federation.validation-clients", job.federation.validation_clients}}) {
-    if (wanted == 0 || job.run.protocol == "federated") continue;
+    if (wanted == 0 || protocol.traits.holds_out) continue;
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol), key,
                           "leave it 0");
   }
-  const bool has_shared_model =
-      job.run.protocol == "federated" || job.run.protocol == "centralized";
-  if (job.data.test == "common" && !has_shared_model) {
+  if (job.data.test == "common" && !protocol.traits.has_shared_model) {
     throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
                           "evaluate.test", "use own");
   }

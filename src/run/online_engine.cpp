@@ -56,7 +56,7 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
                             .steps = job.online.steps,
                             .lr = job.online.lr,
                             .step = {.rows = job.online.batch},
-                            .graphs = job.run.device_graphs == "auto"});
+                            .graphs = job.run.device_graphs == DeviceGraphs::kAuto});
     engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };

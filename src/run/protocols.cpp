@@ -20,7 +20,8 @@ namespace {
 void check_bound(const Job& job) {
   const std::string& protocol = job.run.protocol;
   const bool keeps_own = protocol_kind(job).bound == Bound::kLocal;
-  const bool own = job.evaluate.view == "auto" ? keeps_own : job.evaluate.view == "personalised";
+  const EvaluateView view = job.evaluate.view;
+  const bool own = view == EvaluateView::kAuto ? keeps_own : view == EvaluateView::kPersonalised;
   if (own != keeps_own) {
     throw InvalidArgument(fmt::format("a {} run has {}", protocol,
                                       own ? "one model for all" : "no shared model to evaluate"),
@@ -54,12 +55,14 @@ const Family<ProtocolKind> kProtocols{
     {{{"federated", "rounds: draw, train, mix, step"},
       {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
         "evaluate", "checkpoint", "report", "simulate"}},
+      {.holds_out = true, .has_shared_model = true},
       std::nullopt,
       assemble_federated},
      {{"online", "every node its own model on a stream of batches", {}, check_online},
       {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
                     "report"},
        .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start"}},
+      {},
       std::nullopt,
       assemble_online},
      {{"centralized",
@@ -67,10 +70,12 @@ const Family<ProtocolKind> kProtocols{
        {},
        check_bound},
       kBoundReading,
+      {.has_shared_model = true},
       Bound::kCentralized,
       assemble_federated},
      {{"local", "a bound: every client alone, nothing is mixed", {}, check_bound},
       kBoundReading,
+      {},
       Bound::kLocal,
       assemble_federated},
      {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit, kCpusAlone},
@@ -79,6 +84,7 @@ const Family<ProtocolKind> kProtocols{
                   "evaluate.best", "run.patience", "run.target", "data.seed", "evaluate.on",
                   "evaluate.clients", "evaluate.history", "data.validation-fraction",
                   "data.normalize", "federation.validation-clients"}},
+      {},
       std::nullopt,
       assemble_bandit}}};
 

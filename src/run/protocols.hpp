@@ -21,8 +21,15 @@ struct Reading {
   bool reads(const std::string& key) const;
 };
 
+// What else a job's options mean under a protocol.
+struct ProtocolTraits {
+  bool holds_out = false;         // clients may be evaluated that never train
+  bool has_shared_model = false;  // that common test samples can be for
+};
+
 struct ProtocolKind : KindRow<Job> {
   Reading reading;
+  ProtocolTraits traits;
   std::optional<Bound> bound;  // that the protocol is; none: it trains as its options say
   std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm);
 };

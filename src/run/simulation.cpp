@@ -51,7 +51,7 @@ void check_simulation(const Job& job) {
   const auto refuse = [](const std::string& what, const std::string& key, const std::string& hint) {
     throw InvalidArgument(what, key, hint + ", or simulate.sample-us = 0");
   };
-  if (job.run.device == "cuda") {
+  if (job.run.device == RunDevice::kCuda) {
     refuse("a simulated run has no GPUs", "run.device", "use auto or cpu");
   }
   if (update_traits(job.client).solves) {

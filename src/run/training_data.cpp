@@ -175,7 +175,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   agree_on(comm, [&] {
     const Federation& federation = assembly.federation;
     check_asked(asked_of(job), federation.label_form());
-    if (job.evaluate.on != "test" &&
+    if (job.evaluate.on != EvaluateOn::kTest &&
         federation.validation_samples() + federation.validation_clients() == 0) {
       throw InvalidArgument("there are no validation samples", "evaluate.on",
                             "data.validation-fraction=0.1, or federation.validation-clients");

@@ -111,13 +111,13 @@ TEST(Engine, WhatGpusDoNotTrainIsRefusedByItsKey) {
   refused("aggregator.kind", [](Job& job) { job.aggregator.kind = "fedheal"; });
   refused("aggregator.kind", [](Job& job) {
     job.aggregator.kind = "fedlf";
-    job.aggregator.absent = "window";
+    job.aggregator.absent = AbsentClients::kWindow;
   });
   refused("client.optimizer", [](Job& job) { job.client.optimizer.kind = "adamw"; });
   refused("client.accumulate", [](Job& job) { job.client.accumulate = 2; });
   refused("client.label-smoothing", [](Job& job) { job.client.label_smoothing = 0.1; });
   refused("client.class-weights", [](Job& job) { job.client.class_weights = "client"; });
-  refused("evaluate.view", [](Job& job) { job.evaluate.view = "personalised"; });
+  refused("evaluate.view", [](Job& job) { job.evaluate.view = EvaluateView::kPersonalised; });
 }
 
 // What a row says of GPUs is what the objects of its kind need.
@@ -161,7 +161,7 @@ TEST(Engine, BoundsAreTrainedAndOtherProtocolsRefused) {
   job.run.protocol = "bandit";
   EXPECT_EQ(kind_off_gpus(job)->key, "run.protocol");
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
-  job.run.device = "cuda";
+  job.run.device = RunDevice::kCuda;
   expect_error<InvalidArgument>([&] { check_engine(job); },
                                 {"run.protocol", "hint", "run.device = cpu"});
 }
@@ -211,9 +211,9 @@ TEST(Engine, HostsWithoutGpu) {
     const ChosenRunner chosen = make_runner(job, needs, parts, *host);
     EXPECT_NE(chosen.runner, nullptr);
     EXPECT_EQ(chosen.trains_on, "cpu");
-    job.run.device = "cuda";
+    job.run.device = RunDevice::kCuda;
     expect_error<AgreedError>([&] { choose(job); }, {"no GPU", "run.device"});
-    job.run.device = "cpu";
+    job.run.device = RunDevice::kCpu;
     EXPECT_EQ(choose(job).name, "");
   });
 }

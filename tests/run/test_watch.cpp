@@ -76,7 +76,7 @@ TEST_F(WatchTest, TheSamplesThatAreEvaluatedDecide) {
   const Federation data = federation({"00001111", "00001111"});
   refuse(data, "auroc", {"both classes"});
   job_.data.validation_fraction = 5;  // of seven: both classes
-  job_.evaluate.on = "both";
+  job_.evaluate.on = EvaluateOn::kBoth;
   const Federation with_validation = federation({"00001111", "00001111"});
   job_.evaluate.best = "auroc";  // of the validation samples
   EXPECT_NO_THROW(watch(with_validation));

@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -30,6 +32,15 @@ auto all_of() {
   std::array<T, choices_of(T{}).size()> values{};
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i);
   return values;
+}
+
+// The value of that name; none has it: nothing.
+template <Choice T>
+std::optional<T> value_of(std::string_view name) {
+  for (const T value : all_of<T>()) {
+    if (name == choices_of(value)[static_cast<std::size_t>(value)]) return value;
+  }
+  return std::nullopt;
 }
 
 // Those of all values.

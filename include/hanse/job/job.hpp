@@ -1,6 +1,7 @@
 // A job: the values of every option of a run, section by section.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -19,22 +20,31 @@
 
 namespace hanse {
 
+// Where clients are trained; auto: on GPUs where build, host and job allow it and the model is
+// large enough.
+enum class RunDevice { kAuto, kCpu, kCuda };
+constexpr auto choices_of(RunDevice) { return std::array{"auto", "cpu", "cuda"}; }
+
+// Does a GPU get the kernels of a step as one graph, where it can record one?
+enum class DeviceGraphs { kAuto, kOff };
+constexpr auto choices_of(DeviceGraphs) { return std::array{"auto", "off"}; }
+
 struct RunOptions {
   std::string protocol = "federated";
   std::string name;  // default: the job file's name
   int64_t seed = 1;
   std::string out;  // default: runs/NAME
   int64_t rounds = 100;
-  int64_t repeats = 1;          // of seeds seed, seed + 1, ...
-  int64_t threads = 1;          // of each rank
-  std::string device = "auto";  // auto | cpu | cuda
+  int64_t repeats = 1;  // of seeds seed, seed + 1, ...
+  int64_t threads = 1;  // of each rank
+  RunDevice device = RunDevice::kAuto;
   int64_t ranks_per_gpu = 1;
-  int64_t device_cohort = 8;           // clients side by side on a GPU
-  std::string device_graphs = "auto";  // auto | off
-  double max_seconds = 0;              // 0: no limit
-  int64_t patience = 0;                // evaluations without a better one; 0: no limit
-  std::string target;                  // "metric>=value" that ends the run; empty: none
-  double round_seconds = 0;            // 0: no limit
+  int64_t device_cohort = 8;  // clients side by side on a GPU
+  DeviceGraphs device_graphs = DeviceGraphs::kAuto;
+  double max_seconds = 0;    // 0: no limit
+  int64_t patience = 0;      // evaluations without a better one; 0: no limit
+  std::string target;        // "metric>=value" that ends the run; empty: none
+  double round_seconds = 0;  // 0: no limit
   bool overwrite = false;
   bool trace = false;
   bool timeline = false;
@@ -43,24 +53,33 @@ struct RunOptions {
   bool merge_adapters = false;
 };
 
+// The shared model is evaluated; or every client's own, or what a round of training makes of the
+// shared one. auto: own where clients have one.
+enum class EvaluateView { kAuto, kGlobal, kPersonalised };
+constexpr auto choices_of(EvaluateView) { return std::array{"auto", "global", "personalised"}; }
+
 struct EvaluateOptions {
-  int64_t every = 10;         // rounds; 0: after the last round only
-  int64_t clients = 0;        // drawn for each evaluation; 0: all
-  bool history = false;       // history.h5
-  bool start = false;         // the initial model too, as round 0
-  std::string on = "test";    // test | validation | both
-  std::string best;           // metric, metric:max or metric:min; empty: no best model is kept
-  std::string view = "auto";  // auto | global | personalised
-  int64_t tune_steps = 0;     // that the view's models make for each client; 0: none
-  std::string metrics;        // more of them, see protocol/asked_metrics.hpp
-  bool regret = false;        // of the sampler; all clients train in every round
-  RuleFile metric;            // of the user's own; no path: none
+  int64_t every = 10;    // rounds; 0: after the last round only
+  int64_t clients = 0;   // drawn for each evaluation; 0: all
+  bool history = false;  // history.h5
+  bool start = false;    // the initial model too, as round 0
+  EvaluateOn on = EvaluateOn::kTest;
+  std::string best;  // metric, metric:max or metric:min; empty: no best model is kept
+  EvaluateView view = EvaluateView::kAuto;
+  int64_t tune_steps = 0;  // that the view's models make for each client; 0: none
+  std::string metrics;     // more of them, see protocol/asked_metrics.hpp
+  bool regret = false;     // of the sampler; all clients train in every round
+  RuleFile metric;         // of the user's own; no path: none
 };
 
+// When a checkpoint cannot be written.
+enum class OnError { kContinue, kStop };
+constexpr auto choices_of(OnError) { return std::array{"continue", "stop"}; }
+
 struct CheckpointOptions {
-  int64_t every = 100;                // rounds; 0: after the last round, and when stopped
-  int64_t keep = 2;                   // newest; 0: all
-  std::string on_error = "continue";  // continue | stop
+  int64_t every = 100;  // rounds; 0: after the last round, and when stopped
+  int64_t keep = 2;     // newest; 0: all
+  OnError on_error = OnError::kContinue;
 };
 
 struct ReportOptions {

@@ -14,6 +14,9 @@ namespace hanse {
 // Throws InvalidArgument that names the file, line and field.
 Availability make_availability(const std::string& text, int64_t clients);
 
+// Is everybody there in every round?
+bool is_always(const std::string& text);
+
 // Is it the path of a schedule? Throws InvalidArgument: numbers out of range.
 bool is_schedule(const std::string& text);
 

@@ -18,6 +18,7 @@ struct SamplerOptions;
 
 struct SamplerTraits {
   bool blind = false;        // draws do not depend on what participants report
+  bool even = false;         // every client that is there is as likely as any other
   bool distinct = false;     // nobody is drawn twice: as many draws as clients are all clients
   bool everyone = false;     // all clients that are there take part
   bool by_shares = false;    // by fixed shares, which make_sampler() needs

@@ -15,10 +15,11 @@ namespace hanse {
 struct Job;
 
 struct UpdateTraits {
-  bool separable = false;   // tensors can be trained apart, so that some stay with the client
-  bool own_models = false;  // every client has a model of its own
-  bool straggles = false;   // reads client.stragglers
-  bool solves = false;      // the server solves a system with what training finds
+  bool plain_steps = false;  // the steps of section client, and nothing else
+  bool separable = false;    // tensors can be trained apart, so that some stay with the client
+  bool own_models = false;   // every client has a model of its own
+  bool straggles = false;    // reads client.stragglers
+  bool solves = false;       // the server solves a system with what training finds
 };
 
 // Throws InvalidArgument for an unknown kind.
@@ -37,8 +38,7 @@ std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& feder
                                          const AggregatorNeeds& needs);
 
 // Plain steps of the job's options, for evaluate.tune-steps; null: there are none.
-std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation,
-                                        Model& model);
+std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation, Model& model);
 
 // The server's step: that of server.optimizer, or what client.update asks for.
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params);

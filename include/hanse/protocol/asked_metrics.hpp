@@ -19,6 +19,7 @@ namespace hanse {
 
 // Of clients in training: their test samples, those for validation, or both.
 enum class EvaluateOn { kTest, kValidation, kBoth };
+constexpr auto choices_of(EvaluateOn) { return std::array{"test", "validation", "both"}; }
 
 struct AskedMetrics {
   bool top5 = false;
@@ -35,8 +36,8 @@ struct AskedMetrics {
   bool any() const { return of_one_class() || scores[0].kind >= 0; }
 };
 
-// Of names separated by commas, and of evaluate.on. Throws InvalidArgument: an unknown one.
-AskedMetrics asked_metrics(const std::string& names, const std::string& on = "test");
+// Of names separated by commas. Throws InvalidArgument: an unknown one.
+AskedMetrics asked_metrics(const std::string& names, EvaluateOn on = EvaluateOn::kTest);
 
 // Throws InvalidArgument when data with such labels have no such metric: top5 needs more than five
 // classes, f1 two, confusion a thousand at most.

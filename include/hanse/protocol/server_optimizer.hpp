@@ -68,6 +68,9 @@ std::unique_ptr<ServerOptimizer> make_server_optimizer(const ServerOptions& opti
                                                        int64_t n_params);
 std::vector<KindRow<ServerOptions>> server_optimizer_kinds();
 
+// Is a step lr times the mixed update, and nothing else?
+bool takes_plain_steps(const ServerOptions& options);
+
 // FedNL's server (Safaryan et al. 2022, Algorithm 1) for rows of n_params values. It receives the
 // clients' mean Hessian correction S, packed (rules/newton/symmetric.hpp), and behind it their mean
 // distance l; the update is -g. Its estimate H of the clients' mean Hessian is float64. By

@@ -41,7 +41,7 @@ void check_gpus(const PlanOptions& options, const Job& job) {
     throw InvalidArgument("an estimate for GPUs needs operations and bytes a second",
                           flops ? "--gpu-gbs" : "--gpu-tflops", "give both of them, or none");
   }
-  if (job.run.device != "cuda") return;
+  if (job.run.device != RunDevice::kCuda) return;
   throw InvalidArgument(
       "a plan is measured on CPUs", "run.device",
       "--run.device=cpu plans for them; --gpu-tflops and --gpu-gbs estimate GPUs");
@@ -79,7 +79,7 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
     check_gpus(options, job);
-    job.run.device = "cpu";
+    job.run.device = RunDevice::kCpu;
     check_job(job);
     load_libraries(job);
   });
