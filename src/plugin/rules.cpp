@@ -103,12 +103,12 @@ class OwnSampler final : public ClientSampler {
     rule_.require_function(rule_.api().draw != nullptr, "draw");
   }
 
-  Draw draw(int64_t round, RandomStream& stream) override {
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
     round_ = round;
     std::vector<int64_t> there;
     for (int64_t i = 0; i < available_.size(); ++i) there.push_back(available_.select(i));
     Draw draw;
-    if (there.empty()) return draw;
+    if (there.empty() || n == 0) return draw;
     draw.clients.resize(to_index(per_round()));
     draw.weights.resize(to_index(per_round()));
     int64_t k = 0;
@@ -126,6 +126,12 @@ class OwnSampler final : public ClientSampler {
                       "{}",
                       k, round, per_round()));
     }
+    if (k > n) {
+      rule_.refuse(
+          fmt::format("draw() gives {} clients in round {}, which asks for {}; the rule "
+                      "cannot be told so",
+                      k, round, n));
+    }
     draw.clients.resize(to_index(k));
     draw.weights.resize(to_index(k));
     check(draw, round);
@@ -135,7 +141,7 @@ class OwnSampler final : public ClientSampler {
   }
 
   // The rule draws in its own way: there is nothing to impose.
-  Draw impose(std::span<const int64_t>) override {
+  Draw impose(int64_t, std::span<const int64_t>) override {
     rule_.refuse("a sampler of one's own cannot be given a draw");
   }
 

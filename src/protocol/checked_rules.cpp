@@ -108,12 +108,12 @@ class CheckedSampler final : public ClientSampler {
   explicit CheckedSampler(Pair<ClientSampler> pair)
       : ClientSampler(pair.rule().clients(), pair.rule().per_round()), pair_(std::move(pair)) {}
 
-  Draw draw(int64_t round, RandomStream& stream) override {
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
     pair_.round() = round;
     begin();
     RandomStream same = stream;
-    Draw draw = pair_.rule().draw(round, stream);
-    const Draw other = pair_.twin([&](ClientSampler& twin) { return twin.draw(round, same); });
+    Draw draw = pair_.rule().draw(round, n, stream);
+    const Draw other = pair_.twin([&](ClientSampler& twin) { return twin.draw(round, n, same); });
     pair_.require_same("clients", draw.clients, other.clients);
     pair_.require_same("counts", draw.counts, other.counts);
     pair_.require_same("probabilities", draw.probabilities, other.probabilities);
@@ -138,7 +138,9 @@ class CheckedSampler final : public ClientSampler {
     pair_.twin([&](ClientSampler& twin) { twin.observe_all(a); });
   }
 
-  Draw impose(std::span<const int64_t> draws) override { return pair_.rule().impose(draws); }
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    return pair_.rule().impose(n, draws);
+  }
   double probability(int64_t client) const override { return pair_.rule().probability(client); }
   bool even() const override { return pair_.rule().even(); }
   const ClientSet& available() const override { return pair_.rule().available(); }

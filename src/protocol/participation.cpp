@@ -35,7 +35,7 @@ const Draw& Participation::draw(int64_t round) {
   const uint64_t seed = settings_.sampler_seed.value_or(settings_.seed);
   if (availability_) sampler_.toggle(availability_(round, seed));
   RandomStream stream(seed, Purpose::kSampling, static_cast<uint64_t>(round));
-  draw_ = sampler_.draw(round, stream);
+  draw_ = sampler_.draw(round, sampler_.per_round(), stream);
   shares_.clear();
   for (const int64_t client : draw_.clients) shares_.push_back(share(client));
   record_ = {.available = sampler_.available().size()};

@@ -32,7 +32,7 @@ double round_seconds(const Job& job, Loop& parts, int64_t round, AlignedFloats& 
   const double start_s = monotonic_seconds();
   const auto seed = static_cast<uint64_t>(job.run.seed);
   RandomStream stream(seed, Purpose::kSampling, static_cast<uint64_t>(round));
-  const Draw draw = parts.sampler->draw(round, stream);
+  const Draw draw = parts.sampler->draw(round, parts.sampler->per_round(), stream);
   double samples = 0;
   for (const int64_t client : draw.clients) {
     samples += static_cast<double>(parts.federation.train(client).size());

@@ -110,7 +110,7 @@ void print_sampler(int64_t clients) {
   for (int64_t t = 1; t <= kWarmUp + kRounds; ++t) {
     RandomStream random(3, Purpose::kSampling, static_cast<uint64_t>(t));
     const double draw_s = monotonic_seconds();
-    const Draw draw = sampler->draw(t, random);
+    const Draw draw = sampler->draw(t, sampler->per_round(), random);
     const double drawn_s = monotonic_seconds();
     std::vector<double> a;
     for (const int64_t client : draw.clients) {

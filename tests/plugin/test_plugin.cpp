@@ -73,9 +73,9 @@ TEST(Plugin, WhatAnAggregatorMayNotDo) {
   refused("refuse", {"nothing for 5 clients (aggregator.path)"});
 }
 
-Draw draw(ClientSampler& sampler, int64_t round) {
+Draw draw(ClientSampler& sampler, int64_t round, int64_t n = 3) {
   RandomStream stream(3, Purpose::kSampling, static_cast<uint64_t>(round));
-  return sampler.draw(round, stream);
+  return sampler.draw(round, n, stream);
 }
 
 TEST(Plugin, Sampler) {
@@ -92,6 +92,16 @@ TEST(Plugin, Sampler) {
   EXPECT_EQ(draw(*make_own_sampler(source("sampler", "none"), 6, 3), 1).size(), 0U);
   sampler->toggle(std::vector<int64_t>{0, 2, 4, 5});
   EXPECT_EQ(draw(*sampler, 2).size(), 0U);  // nobody is there
+}
+
+// It draws two, whatever is asked for.
+TEST(Plugin, ASamplerMayDrawFewerThanARoundAsksFor) {
+  const auto sampler = make_own_sampler(source("sampler", ""), 6, 3);
+  EXPECT_EQ(draw(*sampler, 1, 2).clients, draw(*sampler, 1, 3).clients);
+  EXPECT_EQ(draw(*sampler, 1, 0).size(), 0U);  // it is not asked
+  expect_error<InvalidArgument>(
+      [&] { draw(*sampler, 4, 1); },
+      {"draw() gives 2 clients in round 4, which asks for 1", "sampler.path"});
 }
 
 TEST(Plugin, WhatASamplerMayNotDo) {

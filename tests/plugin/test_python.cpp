@@ -175,7 +175,7 @@ Draw draw(const std::string& kind) {
   const auto sampler = make_own_sampler(python("sampler", kStream, "kind=" + kind), 5, 3);
   sampler->toggle(std::vector<int64_t>{1, 3});
   RandomStream stream(3, Purpose::kSampling, 4);
-  const Draw drawn = sampler->draw(4, stream);
+  const Draw drawn = sampler->draw(4, sampler->per_round(), stream);
   const Numbers reported(drawn.size(), 1.0);
   if (kind == "later") sampler->observe(drawn, {.a = reported, .losses = reported});
   return drawn;

@@ -84,14 +84,16 @@ TEST(CheckedRules, AnImpureAggregatorIsCaughtWithTheRoundAndTheNumber) {
 class Turns final : public ClientSampler {
  public:
   explicit Turns(Fault fault) : ClientSampler(5, 1), fault_(fault), there_(5) {}
-  Draw draw(int64_t, RandomStream& stream) override {
+  Draw draw(int64_t, int64_t, RandomStream& stream) override {
     const int64_t turn = (fault_ == Fault::kCounts ? unsaved_ : turn_) + stream.below(2);
     int64_t client = turn % clients();
     while (!there_.contains(client)) client = (client + 1) % clients();
     ++unsaved_;
     return {{client}, {1}, {0.2}, {1.0}};
   }
-  Draw impose(std::span<const int64_t> draws) override { return {{draws[0]}, {1}, {0.2}, {1.0}}; }
+  Draw impose(int64_t, std::span<const int64_t> draws) override {
+    return {{draws[0]}, {1}, {0.2}, {1.0}};
+  }
   double probability(int64_t) const override { return 0.2; }
   void observe(const Draw& draw, const Feedback& feedback) override {
     turn_ = draw.clients[0] + static_cast<int64_t>(feedback.a[0]);
@@ -116,7 +118,7 @@ void draw_rounds(Fault fault) {
   for (int64_t t = 1; t <= 20; ++t) {
     if (t % 4 == 1) sampler->toggle(std::vector<int64_t>{t % 3, 4});
     RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
-    const Draw draw = sampler->draw(t, stream);
+    const Draw draw = sampler->draw(t, sampler->per_round(), stream);
     EXPECT_EQ(*round, t);
     EXPECT_TRUE(sampler->available().contains(draw.clients[0]));
     const std::vector<double> a{2};

@@ -26,7 +26,7 @@ std::vector<double> slow_training(const TinyJob& job, int64_t rounds) {
   std::vector<double> theta(row.begin(), row.end()), velocity(kParams);
   for (int64_t round = 1; round <= rounds; ++round) {
     RandomStream stream(kSeed, Purpose::kSampling, static_cast<uint64_t>(round));
-    const Draw draw = sampler->draw(round, stream);
+    const Draw draw = sampler->draw(round, sampler->per_round(), stream);
     std::vector<double> sum(kParams);
     double total = 0;
     for (std::size_t k = 0; k < draw.size(); ++k) {
@@ -189,8 +189,8 @@ TEST(FederatedTrainer, TheRuleGetsTheLossesInDrawOrder) {
         training.trainer->round(false);
         if (comm.rank() != 0) continue;
         RandomStream stream(kSeed, Purpose::kSampling, round);
-        const Draw draw =
-            make_tiny_sampler(job, training.federation)->draw(static_cast<int64_t>(round), stream);
+        const auto sampler = make_tiny_sampler(job, training.federation);
+        const Draw draw = sampler->draw(static_cast<int64_t>(round), sampler->per_round(), stream);
         const auto& told = dynamic_cast<LossAggregator&>(*training.aggregator);
         EXPECT_EQ(told.clients, draw.clients);
         for (std::size_t k = 0; k < draw.size(); ++k) {

@@ -59,8 +59,12 @@ const Draw& play(Participation& participation, int64_t round) {
 class Spy final : public ClientSampler {
  public:
   explicit Spy(bool asks) : ClientSampler(kClients, 4), asks_(asks) {}
-  Draw draw(int64_t round, RandomStream& stream) override { return inner_->draw(round, stream); }
-  Draw impose(std::span<const int64_t> draws) override { return inner_->impose(draws); }
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
+    return inner_->draw(round, n, stream);
+  }
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    return inner_->impose(n, draws);
+  }
   double probability(int64_t client) const override { return inner_->probability(client); }
   const ClientSet& available() const override { return inner_->available(); }
   void toggle(std::span<const int64_t> changed) override {

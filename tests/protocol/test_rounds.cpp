@@ -103,13 +103,17 @@ TEST(RoundRecord, AnyRanksFlagStops) {
 class RecordingSampler final : public ClientSampler {
  public:
   RecordingSampler() : ClientSampler(kClients, 5) {}
-  Draw draw(int64_t round, RandomStream& stream) override { return inner_->draw(round, stream); }
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
+    return inner_->draw(round, n, stream);
+  }
   void observe(const Draw& draw, const Feedback& feedback) override {
     clients = draw.clients;
     a.assign(feedback.a.begin(), feedback.a.end());
     losses.assign(feedback.losses.begin(), feedback.losses.end());
   }
-  Draw impose(std::span<const int64_t> draws) override { return inner_->impose(draws); }
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    return inner_->impose(n, draws);
+  }
   double probability(int64_t client) const override { return inner_->probability(client); }
   const ClientSet& available() const override { return inner_->available(); }
   void toggle(std::span<const int64_t> changed) override { inner_->toggle(changed); }

@@ -24,7 +24,8 @@ namespace hanse {
 // The coefficients must be finite, and not negative unless the rule needs the Gram matrix.
 std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_t clients);
 
-// Its probabilities are not known: those of its draws are NaN.
+// Its probabilities are not known: those of its draws are NaN. plugin.h cannot tell it the number
+// that a round asks for: it draws as many as it likes, and more than that number are refused.
 std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_t clients,
                                                 int64_t per_round);
 

@@ -21,6 +21,14 @@ class Avare final : public UrnSampler {
         c_(options.c == 0 ? static_cast<double>(clients) : options.c),
         exponent_(options.delta / 3) {}
 
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
+    require_its_number(n);
+    return UrnSampler::draw(round, n, stream);
+  }
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    require_its_number(n);
+    return UrnSampler::impose(n, draws);
+  }
   void observe(const Draw& draw, const Feedback& feedback) override;
 
  protected:
@@ -28,6 +36,15 @@ class Avare final : public UrnSampler {
   void visit(StateFields& fields) override;
 
  private:
+  // The floor falls with K (t - 1), which t alone tells where K is always the same.
+  void require_its_number(int64_t n) const {
+    if (n == per_round() || takes_everyone(n)) return;
+    throw InvalidArgument(fmt::format("sampler avare draws {} clients in every round, and one asks "
+                                      "for {}",
+                                      per_round(), n),
+                          "sampler.kind");
+  }
+
   using Entry = std::pair<double, int64_t>;  // h > 0 and the slot
 
   double epsilon() const {  // of round t, eq. 20

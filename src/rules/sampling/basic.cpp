@@ -29,9 +29,9 @@ class EvenSampler : public ClientSampler {
 
   const ClientSet& available() const override { return available_; }
 
-  Draw impose(std::span<const int64_t> draws) override {
-    if (static_cast<int64_t>(draws.size()) != participants()) {
-      throw InvalidArgument(fmt::format("{} draws, expected {}", draws.size(), participants()),
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    if (std::ssize(draws) != participants(n)) {
+      throw InvalidArgument(fmt::format("{} draws, expected {}", draws.size(), participants(n)),
                             "draws");
     }
     std::unordered_set<int64_t> seen;
@@ -45,7 +45,8 @@ class EvenSampler : public ClientSampler {
   }
 
  protected:
-  int64_t participants() const { return std::min(per_round(), available_.size()); }
+  // Of a draw of n.
+  virtual int64_t participants(int64_t n) const { return std::min(n, available_.size()); }
 
   Draw even(std::vector<int64_t> chosen) const {
     const auto available = static_cast<double>(available_.size());
@@ -68,11 +69,11 @@ class UniformSampler final : public EvenSampler {
  public:
   using EvenSampler::EvenSampler;
 
-  Draw draw(int64_t, RandomStream& stream) override {
+  Draw draw(int64_t, int64_t n, RandomStream& stream) override {
     std::vector<int64_t> chosen;
     std::unordered_set<int64_t> ranks;  // among the available
     // Floyd: a uniform subset with one random number a member.
-    for (int64_t top = available_.size() - participants(); top < available_.size(); ++top) {
+    for (int64_t top = available_.size() - participants(n); top < available_.size(); ++top) {
       const int64_t pick = stream.below(top + 1);
       const int64_t rank = ranks.insert(pick).second ? pick : top;
       if (rank == top) ranks.insert(top);
@@ -87,10 +88,19 @@ class FullSampler final : public EvenSampler {
  public:
   explicit FullSampler(int64_t clients) : EvenSampler(clients, clients) {}
 
-  Draw draw(int64_t, RandomStream&) override {
+  Draw draw(int64_t, int64_t n, RandomStream&) override {
     std::vector<int64_t> all;
-    for (int64_t k = 0; k < available_.size(); ++k) all.push_back(available_.select(k));
+    for (int64_t k = 0; k < participants(n); ++k) all.push_back(available_.select(k));
     return even(std::move(all));
+  }
+
+ private:
+  int64_t participants(int64_t n) const override {
+    if (n >= available_.size()) return available_.size();
+    throw InvalidArgument(fmt::format("sampler full draws all of {} clients, and a round asks for "
+                                      "{}",
+                                      available_.size(), n),
+                          "sampler.kind");
   }
 };
 

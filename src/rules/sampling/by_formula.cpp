@@ -28,13 +28,13 @@ class FormulaSampler final : public UrnSampler {
     weigh();
   }
 
-  Draw draw(int64_t round, RandomStream& stream) override {
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override {
     require_weights(formula_, values_, {}, next_);
-    return UrnSampler::draw(round, stream);
+    return UrnSampler::draw(round, n, stream);
   }
-  Draw impose(std::span<const int64_t> draws) override {
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
     require_weights(formula_, values_, {}, next_);
-    return UrnSampler::impose(draws);
+    return UrnSampler::impose(n, draws);
   }
 
   void observe(const Draw& draw, const Feedback& feedback) override {

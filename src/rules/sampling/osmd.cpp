@@ -137,7 +137,7 @@ void Osmd::observe(const Draw& draw, const Feedback& feedback) {
     return;
   }
   const bool knows_rates = bound_ > 0 || !needs_bound();  // else every gradient so far was zero
-  const OsmdRates rates = osmd_rates(options_, clients(), per_round(), horizon(),
+  const OsmdRates rates = osmd_rates(options_, clients(), draw.draws(), horizon(),
                                      knows_rates && bound_ > 0 ? bound_ : 1);
   const auto slots = experts_.slots_of(draw);
   std::vector<int64_t> changed = slots;

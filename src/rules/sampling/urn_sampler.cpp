@@ -76,18 +76,18 @@ Draw without_replacement(Urn& urn, int64_t count, const UrnLaw& law, const Pick&
 
 }  // namespace
 
-Draw UrnSampler::draw(int64_t, RandomStream& stream) {
+Draw UrnSampler::draw(int64_t, int64_t n, RandomStream& stream) {
   const UrnLaw now = law();
-  if (takes_everyone()) return everyone(urn_, now);
+  if (takes_everyone(n)) return everyone(urn_, now);
   const auto draw = replacement_ ? with_replacement : without_replacement;
-  return draw(urn_, per_round(), now,
+  return draw(urn_, n, now,
               [&](int64_t, double total) { return urn_.pick(stream.uniform() * total, now); });
 }
 
-Draw UrnSampler::impose(std::span<const int64_t> draws) {
+Draw UrnSampler::impose(int64_t n, std::span<const int64_t> draws) {
   const UrnLaw now = law();
-  const bool all = takes_everyone();
-  const int64_t expected = all ? available().size() : per_round();
+  const bool all = takes_everyone(n);
+  const int64_t expected = all ? available().size() : n;
   const int64_t number = std::ssize(draws);
   const bool ended_early = !all && !replacement_ && number < expected;
   if (number != expected && !ended_early) {

@@ -16,8 +16,8 @@ namespace hanse {
 // Cost of a draw: O(K (width log rows + log M)).
 class UrnSampler : public ClientSampler {
  public:
-  Draw draw(int64_t round, RandomStream& stream) override;
-  Draw impose(std::span<const int64_t> draws) override;
+  Draw draw(int64_t round, int64_t n, RandomStream& stream) override;
+  Draw impose(int64_t n, std::span<const int64_t> draws) override;
   double probability(int64_t client) const override { return urn_.mass(law(), client); }
   void toggle(std::span<const int64_t> clients) override { urn_.toggle(clients); }
   const ClientSet& available() const override { return urn_.available(); }
@@ -29,12 +29,11 @@ class UrnSampler : public ClientSampler {
   }
   // The masses of the next draw; over all clients they sum to 1.
   virtual UrnLaw law() const = 0;
+  bool takes_everyone(int64_t n) const { return !available().full() && available().size() <= n; }
 
   Urn urn_;
 
  private:
-  bool takes_everyone() const { return !available().full() && available().size() <= per_round(); }
-
   bool replacement_;
 };
 

@@ -58,19 +58,26 @@ std::vector<double> client_means(const Draw& draw, const std::vector<std::size_t
   return means;
 }
 
+// K of the round: "asked", or the sampler's own.
+int64_t asked_in(const Json& round, const std::string& where, const ClientSampler& sampler) {
+  return round.contains("asked")
+             ? integer(round.at("asked"), 0, sampler.per_round(), where + ".asked")
+             : sampler.per_round();
+}
+
 // What the sampler itself would draw in round t.
-Json own_draw(int64_t t, ClientSampler& sampler) {
+Json own_draw(int64_t t, int64_t asked, ClientSampler& sampler) {
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
-  const Draw draw = sampler.draw(t, stream);
+  const Draw draw = sampler.draw(t, asked, stream);
   return {{"clients", draw.clients}, {"counts", draw.counts}, {"weights", draw.weights}};
 }
 
 // One of the user's own draws as in the run that the trace is of, from the same stream.
-Draw draw_again(const Json& trace, int64_t t, const std::vector<int64_t>& draws,
+Draw draw_again(const Json& trace, int64_t t, int64_t asked, const std::vector<int64_t>& draws,
                 ClientSampler& sampler) {
   const int64_t seed = integer(field(trace, "seed", "trace"), 0, INT64_MAX, "seed");
   RandomStream stream(static_cast<uint64_t>(seed), Purpose::kSampling, static_cast<uint64_t>(t));
-  Draw draw = sampler.draw(t, stream);
+  Draw draw = sampler.draw(t, asked, stream);
   if (draw.clients == draws) return draw;
   throw InvalidArgument(
       fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
@@ -84,7 +91,7 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
   const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
   try {
-    const Draw draw = draw_again(trace, t, draws, sampler);
+    const Draw draw = draw_again(trace, t, asked_in(round, where, sampler), draws, sampler);
     sampler.observe(draw, {.a = feedback, .losses = losses});
     return {{"draws", draw.clients}, {"weights", draw.weights}};
   } catch (const InvalidArgument& error) {
@@ -110,12 +117,13 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
                           ? numbers(round, "losses", draws.size(), -INFINITY, where)
                           : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
-  if (own > 0) result["draw"] = own_draw(own, sampler);
+  const int64_t asked = asked_in(round, where, sampler);
+  if (own > 0) result["draw"] = own_draw(own, asked, sampler);
   try {
     Draw recorded;
     recorded.clients = draws;
     check_feedback(recorded, feedback);
-    const Draw draw = sampler.impose(draws);
+    const Draw draw = sampler.impose(asked, draws);
     const auto at = positions(draw, draws);
     std::vector<double> coefficients;  // of each draw
     for (const std::size_t i : at) {

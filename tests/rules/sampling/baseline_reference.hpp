@@ -152,7 +152,7 @@ std::vector<T> at(const std::vector<T>& values, const std::vector<int64_t>& clie
 
 inline Draw play(ClientSampler& sampler, int64_t round) {
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(round));
-  Draw draw = sampler.draw(round, stream);
+  Draw draw = sampler.draw(round, sampler.per_round(), stream);
   const Reports reports(sampler.clients(), round);
   const auto a = at(reports.a, draw.clients);
   const auto losses = at(reports.losses, draw.clients);

@@ -64,14 +64,14 @@ std::vector<double> round_gradients(int64_t clients, int64_t round) {
   return a;
 }
 
-Draw draw_round(ClientSampler& sampler, int64_t round) {
+Draw draw_round(ClientSampler& sampler, int64_t round, int64_t n) {
   if (sampler.needs_all_clients()) sampler.observe_all(round_gradients(sampler.clients(), round));
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(round));
-  return sampler.draw(round, stream);
+  return sampler.draw(round, n < 0 ? sampler.per_round() : n, stream);
 }
 
-Draw play_round(ClientSampler& sampler, int64_t round) {
-  Draw draw = draw_round(sampler, round);
+Draw play_round(ClientSampler& sampler, int64_t round, int64_t n) {
+  Draw draw = draw_round(sampler, round, n);
   const auto all = round_gradients(sampler.clients(), round);
   std::vector<double> a;
   for (const int64_t client : draw.clients) a.push_back(all[static_cast<std::size_t>(client)]);

@@ -24,10 +24,11 @@ const std::vector<SamplerCase>& sampler_roster();
 // a_m of all clients in a round [M]: distinct, over two orders of magnitude.
 std::vector<double> round_gradients(int64_t clients, int64_t round);
 
-// Draws as a run would, told the round's gradients first where the sampler needs them.
-Draw draw_round(ClientSampler& sampler, int64_t round);
+// Draws n, or per_round() when that is negative, as a run would, told the round's gradients first
+// where the sampler needs them.
+Draw draw_round(ClientSampler& sampler, int64_t round, int64_t n = -1);
 // The same, and the sampler learns from it.
-Draw play_round(ClientSampler& sampler, int64_t round);
+Draw play_round(ClientSampler& sampler, int64_t round, int64_t n = -1);
 
 // probability() of all clients [M].
 std::vector<double> probabilities_of(const ClientSampler& sampler);

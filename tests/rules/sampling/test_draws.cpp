@@ -49,7 +49,7 @@ TEST(Draws, FirstDrawnFollowTheProbabilities) {
       std::vector<int64_t> seen(13);
       for (int64_t round = 1; round <= 20000; ++round) {
         RandomStream stream(9, Purpose::kSampling, static_cast<uint64_t>(round));
-        const Draw draw = sampler->draw(round, stream);
+        const Draw draw = sampler->draw(round, sampler->per_round(), stream);
         ++seen[index(draw.clients.front())];
         ASSERT_DOUBLE_EQ(draw.probabilities.front(), share[index(draw.clients.front())]);
       }
@@ -78,7 +78,7 @@ TEST(Draws, CountsWithReplacementFollowTheProbabilities) {
     std::vector<int64_t> seen(6);
     for (int64_t round = 1; round <= 10000; ++round) {
       RandomStream stream(9, Purpose::kSampling, static_cast<uint64_t>(round));
-      const Draw draw = sampler->draw(round, stream);
+      const Draw draw = sampler->draw(round, sampler->per_round(), stream);
       ASSERT_EQ(draw.draws(), 4);
       for (std::size_t i = 0; i < draw.size(); ++i) seen[index(draw.clients[i])] += draw.counts[i];
     }
@@ -111,7 +111,7 @@ TEST(Draws, OrdersWithoutReplacement) {
     std::vector<int64_t> counts(orders.size());
     for (int64_t round = 1; round <= 60000; ++round) {
       RandomStream stream(9, Purpose::kSampling, static_cast<uint64_t>(round));
-      const auto drawn = sampler->draw(round, stream).clients;
+      const auto drawn = sampler->draw(round, sampler->per_round(), stream).clients;
       ++counts[index(std::lower_bound(orders.begin(), orders.end(), drawn) - orders.begin())];
     }
     expect_frequencies(counts, expected);
@@ -221,7 +221,7 @@ TEST(Draws, ClientsWithoutMassAreNeverDrawn) {
       for (int64_t round = 1; round <= 3000; ++round) {
         RandomStream stream(9, Purpose::kSampling, static_cast<uint64_t>(round));
         if (round == 1000) sampler->toggle(std::vector<int64_t>{60, 50, 1, 2});
-        for (const int64_t client : sampler->draw(round, stream).clients) {
+        for (const int64_t client : sampler->draw(round, sampler->per_round(), stream).clients) {
           ASSERT_GT(a[index(client)], 0) << client;
         }
       }

@@ -29,7 +29,7 @@ void expect_probabilities(const ClientSampler& sampler, const Numbers& expected)
 // A round in which these two report a and F.
 void play(ClientSampler& sampler, const std::vector<int64_t>& clients, const Numbers& a,
           const Numbers& losses) {
-  const Draw draw = sampler.impose(clients);
+  const Draw draw = sampler.impose(sampler.per_round(), clients);
   sampler.observe(draw, {.a = a, .losses = losses});
 }
 
@@ -73,7 +73,8 @@ TEST(FormulaSampler, GoesOnFromItsState) {
   other->load(state);
   for (int64_t round = 3; round < 20; ++round) {
     RandomStream stream(5, Purpose::kSampling, static_cast<uint64_t>(round)), same = stream;
-    const Draw draw = one->draw(round, stream), again = other->draw(round, same);
+    const Draw draw = one->draw(round, one->per_round(), stream),
+               again = other->draw(round, other->per_round(), same);
     ASSERT_EQ(draw.clients, again.clients);
     ASSERT_EQ(draw.weights, again.weights);
     const Numbers a(draw.size(), static_cast<double>(round)), losses(draw.size(), 1.0);
@@ -85,13 +86,14 @@ TEST(FormulaSampler, GoesOnFromItsState) {
 
 TEST(FormulaSampler, ADrawSaysWhatIsWrong) {
   RandomStream stream(1, Purpose::kSampling, 1);
-  expect_error<InvalidArgument>([&] { make("n - 20")->draw(1, stream); },
+  expect_error<InvalidArgument>([&] { make("n - 20")->draw(1, 2, stream); },
                                 {"'n - 20' is -10 for client 0 in round 1", "sampler.formula"});
   expect_error<InvalidArgument>([] { make("norm"); }, {"unknown name 'norm'"});
   // A round that does not come is not looked at.
   const auto sampler = make("2 - round");
   play(*sampler, {0, 1}, {1, 1}, {1, 1});
-  expect_error<InvalidArgument>([&] { sampler->draw(2, stream); }, {"round 2"});
+  expect_error<InvalidArgument>([&] { sampler->draw(2, sampler->per_round(), stream); },
+                                {"round 2"});
 }
 
 }  // namespace

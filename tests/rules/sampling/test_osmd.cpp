@@ -137,11 +137,12 @@ Draw Pair::draw(int64_t round) {
     while (!available_[static_cast<std::size_t>(client)]) client = (client + 1) % setting_.clients;
     if (slow_.p()[static_cast<std::size_t>(client)] > 0) {
       return sampler_->impose(
+          sampler_->per_round(),
           std::vector<int64_t>(static_cast<std::size_t>(setting_.per_round), client));
     }
   }
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(round));
-  return sampler_->draw(round, stream);
+  return sampler_->draw(round, sampler_->per_round(), stream);
 }
 
 void Pair::compare_draw(const Draw& draw, const std::vector<int64_t>& draws) {
@@ -318,7 +319,7 @@ TEST(Osmd, WithoutAnyGradientNothingIsLearnt) {
     EXPECT_EQ(sampler->needs_all_clients(), bound == BoundSource::kFirstRound);
     sampler->observe_all(std::vector<double>(5));
     EXPECT_FALSE(sampler->needs_all_clients());
-    sampler->observe(sampler->impose(std::vector<int64_t>{3, 1}),
+    sampler->observe(sampler->impose(sampler->per_round(), std::vector<int64_t>{3, 1}),
                      {.a = std::vector<double>(2), .losses = {}});
     EXPECT_EQ(sampler->expert_weights(), theta);
     for (int64_t client = 0; client < 5; ++client) {
@@ -388,7 +389,8 @@ std::vector<double> weights_in(double unit, Variant variant) {
   options.a_max = 0.5 * unit;
   const auto sampler = make_osmd_sampler(options, 6, 2);
   for (int64_t round = 0; round < 10; ++round) {
-    const Draw draw = sampler->impose(std::vector<int64_t>{round % 6, round % 4});
+    const Draw draw =
+        sampler->impose(sampler->per_round(), std::vector<int64_t>{round % 6, round % 4});
     std::vector<double> a;
     for (const int64_t client : draw.clients) {
       a.push_back(unit * 0.1 * static_cast<double>(client % 5));

@@ -74,7 +74,7 @@ TEST(Mabs, DeltaIsFromTheGradientsBeforeTheFirstRound) {
     sampler->observe_all(all);
     EXPECT_FALSE(sampler->needs_all_clients());
     const std::vector<double> a{0.5};
-    sampler->observe(sampler->impose(std::vector<int64_t>{1, 1}), {a, {}});
+    sampler->observe(sampler->impose(sampler->per_round(), std::vector<int64_t>{1, 1}), {a, {}});
     const double delta = std::sqrt(std::pow(0.4, 4) * std::log(4) / (50 * std::pow(4, 5) * mean));
     const double w = std::exp(2 * delta * 3 * 0.5 * 64);
     EXPECT_NEAR(sampler->probability(1), 0.6 * w / (w + 3) + 0.1, 1e-14);
@@ -92,7 +92,7 @@ TEST(Mabs, ARunningBoundChangesLaterUpdatesAlone) {
     most = std::max(most, value);
     slow.delta = most > 0 ? std::sqrt(std::pow(0.4, 4) * std::log(4) / (1000 * 1024)) / most : 0;
     const std::vector<double> a{value};
-    sampler->observe(sampler->impose(std::vector<int64_t>{client}), {a, {}});
+    sampler->observe(sampler->impose(sampler->per_round(), std::vector<int64_t>{client}), {a, {}});
     std::vector<int64_t> counts(4);
     counts[static_cast<std::size_t>(client)] = 1;
     slow.observe(counts, slow.p(), std::vector<double>(4, value), {});
@@ -140,7 +140,7 @@ TEST(Vrb, LIsTheLargestGradientBeforeTheFirstRound) {
   sampler->observe_all(std::vector<double>{1, 6, 2});
   EXPECT_FALSE(sampler->needs_all_clients());
   const std::vector<double> a{10, 5};
-  sampler->observe(sampler->impose(std::vector<int64_t>{2, 0}), {a, {}});
+  sampler->observe(sampler->impose(sampler->per_round(), std::vector<int64_t>{2, 0}), {a, {}});
   // gamma = 6 * 3/0.2 = 90; w = 15, 0, 30.
   const double total = std::sqrt(105) + std::sqrt(90) + std::sqrt(120);
   EXPECT_NEAR(sampler->probability(0), 0.8 * std::sqrt(105) / total + 0.2 / 3, 1e-15);
@@ -203,7 +203,7 @@ TEST(Avare, RemembersTheLastGradientAlone) {
   const auto sampler = make_avare_sampler({}, 4, 1);
   const auto see = [&](int64_t client, double value) {
     const std::vector<double> a{value};
-    sampler->observe(sampler->impose(std::vector<int64_t>{client}), {a, {}});
+    sampler->observe(sampler->impose(sampler->per_round(), std::vector<int64_t>{client}), {a, {}});
   };
   const auto epsilon = [](double t) {  // C = M = 4, K = 1
     return 1 / (std::pow(4, 2.0 / 3) * std::pow(3 + t, 1.0 / 3));
@@ -309,7 +309,8 @@ TEST(Baselines, RefuseFeedbackThatIsNoSquare) {
   const double bad = -std::numeric_limits<double>::quiet_NaN();
   for (const auto& make : all_kinds()) {
     const auto sampler = make();
-    const auto draw = sampler->impose(std::vector<int64_t>{8, 9, 10, 11, 12, 13});
+    const auto draw =
+        sampler->impose(sampler->per_round(), std::vector<int64_t>{8, 9, 10, 11, 12, 13});
     const std::vector<double> values{1, 1, bad, 1, 1, 1};
     expect_error<InvalidArgument>(
         [&] {

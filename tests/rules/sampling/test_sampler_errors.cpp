@@ -78,7 +78,7 @@ TEST(SamplerErrors, FeedbackThatIsNoSquaredNorm) {
     const auto sampler = kind.make(40, 2);
     for (int64_t round = 1; round <= 3; ++round) play_round(*sampler, round);
     const auto p = probabilities_of(*sampler);
-    const Draw draw = sampler->impose(std::vector<int64_t>{31, 17});
+    const Draw draw = sampler->impose(sampler->per_round(), std::vector<int64_t>{31, 17});
     for (const double wrong : {-1e-9, kNan, kInfinity, -kInfinity}) {
       expect_error<InvalidArgument>(
           [&] {
@@ -98,7 +98,7 @@ TEST(SamplerErrors, FeedbackThatOverflowsLeavesADistribution) {
     const auto sampler = kind.make(6, 2);
     sampler->observe_all(std::vector<double>(6, 1));
     for (int64_t round = 1; round <= 4; ++round) {
-      const Draw draw = sampler->impose(std::vector<int64_t>{round, 0});
+      const Draw draw = sampler->impose(sampler->per_round(), std::vector<int64_t>{round, 0});
       sampler->observe(draw, {.a = std::vector<double>(2, 1e308), .losses = {}});
       double sum = 0;
       for (const double p : probabilities_of(*sampler)) {
@@ -118,7 +118,8 @@ TEST(SamplerErrors, DrawsThatCannotHaveHappened) {
     if (sampler->needs_all_clients()) sampler->observe_all(std::vector<double>{1, 1, 0, 1, 1, 1});
     sampler->toggle(std::vector<int64_t>{5});
     const auto refuse = [&](const std::vector<int64_t>& draws, const std::string& what) {
-      expect_error<InvalidArgument>([&] { sampler->impose(draws); }, {what, "draws"});
+      expect_error<InvalidArgument>([&] { sampler->impose(sampler->per_round(), draws); },
+                                    {what, "draws"});
     };
     refuse({}, "0 draws, expected 2");
     refuse({1}, "1 draws, expected 2");
@@ -129,7 +130,8 @@ TEST(SamplerErrors, DrawsThatCannotHaveHappened) {
     refuse({1, int64_t{1} << 40}, "client 1099511627776");
     if (sampler->needs_all_clients()) refuse({1, 2}, "client 2");
     if (kind.replacement) {
-      EXPECT_EQ(sampler->impose(std::vector<int64_t>{3, 3}).counts, std::vector<int64_t>{2});
+      EXPECT_EQ(sampler->impose(sampler->per_round(), std::vector<int64_t>{3, 3}).counts,
+                std::vector<int64_t>{2});
     } else {
       refuse({3, 3}, "client 3");
     }
@@ -137,7 +139,7 @@ TEST(SamplerErrors, DrawsThatCannotHaveHappened) {
     sampler->toggle(std::vector<int64_t>{0, 2, 3});
     refuse({1, 1}, "client 1");
     refuse({4}, "1 draws, expected 2");
-    const Draw all = sampler->impose(std::vector<int64_t>{4, 1});
+    const Draw all = sampler->impose(sampler->per_round(), std::vector<int64_t>{4, 1});
     EXPECT_EQ(std::set<int64_t>(all.clients.begin(), all.clients.end()), (std::set<int64_t>{1, 4}));
     EXPECT_TRUE(all.everyone);
   }
@@ -153,9 +155,11 @@ TEST(SamplerErrors, RefusedDrawsLeaveNoTrace) {
     for (int64_t round = 1; round <= 5; ++round) {
       play_round(*one, round);
       play_round(*other, round);
-      EXPECT_THROW(other->impose(std::vector<int64_t>{7, 2, 12}), InvalidArgument);
+      EXPECT_THROW(other->impose(other->per_round(), std::vector<int64_t>{7, 2, 12}),
+                   InvalidArgument);
       if (!kind.replacement) {
-        EXPECT_THROW(other->impose(std::vector<int64_t>{7, 2, 7}), InvalidArgument);
+        EXPECT_THROW(other->impose(other->per_round(), std::vector<int64_t>{7, 2, 7}),
+                     InvalidArgument);
       }
     }
     EXPECT_EQ(draw_round(*one, 6).clients, draw_round(*other, 6).clients);

@@ -40,7 +40,7 @@ void impose_one(ClientSampler& sampler, int64_t round, bool replacement) {
     draws.push_back((round / 7 + (replacement ? 0 : k)) % m);
   }
   if (sampler.needs_all_clients()) sampler.observe_all(round_gradients(m, round));
-  const Draw draw = sampler.impose(draws);
+  const Draw draw = sampler.impose(sampler.per_round(), draws);
   const auto all = round_gradients(m, round);
   std::vector<double> a;
   for (const int64_t client : draw.clients) a.push_back(all[static_cast<std::size_t>(client)]);

@@ -25,7 +25,7 @@ void draw_rounds(ClientSampler& sampler, int64_t rounds,
                  const std::function<void(const Draw&)>& see) {
   for (int64_t round = 1; round <= rounds; ++round) {
     RandomStream stream = stream_of(round);
-    see(sampler.draw(round, stream));
+    see(sampler.draw(round, sampler.per_round(), stream));
   }
 }
 
@@ -231,7 +231,7 @@ TEST(FullSampler, EveryoneWhoIsThere) {
     sampler->toggle(std::span(&client, 1));
     there.erase(std::find(there.begin(), there.end(), client));
     RandomStream stream = stream_of(1);
-    const Draw draw = sampler->draw(1, stream);
+    const Draw draw = sampler->draw(1, sampler->per_round(), stream);
     EXPECT_EQ(draw.clients, there);
     EXPECT_EQ(draw.weights, std::vector<double>(there.size(), 1));
     EXPECT_TRUE(draw.everyone);

@@ -68,6 +68,21 @@ TEST(ReplaySampler, Formula) {
   expect_numbers(output.at("next"), {1 / 11.5, 2.5 / 11.5, 8 / 11.5});
 }
 
+// One draw of a sampler of two: K = 1 in the update, p~ = p exp(a/p^3) with p = 1/3.
+TEST(ReplaySampler, ARoundMayAskForFewerDraws) {
+  const Json rounds = {{{"draws", {2}}, {"feedback", {kDouble / 4}}, {"asked", 1}},
+                       {{"draws", {1, 2}}, {"feedback", {0, 0}}}};
+  const Json options = {{"sampler.alpha", 0.3}, {"sampler.per-round", 2}};
+  const Json output = played(trace(3, rounds, options));
+  expect_numbers(output.at("rounds").at(0).at("coefficients"), {3});
+  expect_numbers(output.at("rounds").at(1).at("probabilities"), {0.25, 0.25, 0.5});
+  Json other = rounds;
+  other[0]["asked"] = 3;
+  expect_refused(trace(3, other, options), {"rounds[0].asked"});
+  other[0].erase("asked");
+  expect_refused(trace(3, other, options), {"1 draws, expected 2"});
+}
+
 TEST(ReplaySampler, OsmdInClosedForm) {
   const Json rounds = {{{"draws", {2, 0}}, {"feedback", {kTriple, kDouble}}},
                        {{"draws", {1, 2}}, {"feedback", {0, 0}}}};

@@ -16,7 +16,8 @@ std::unique_ptr<ClientSampler> make_uniform_sampler(int64_t clients, int64_t per
 // then O(K log M) a round.
 std::unique_ptr<ClientSampler> make_repeating_sampler(int64_t clients, int64_t per_round);
 
-// Every available client in every round; w_i = 1. Cost a round: O(M).
+// Every available client in every round; w_i = 1. Draws of fewer throw InvalidArgument. Cost a
+// round: O(M).
 std::unique_ptr<ClientSampler> make_full_sampler(int64_t clients);
 
 // K draws, client i with probability proportional to shares[i] >= 0 ("weighted": its samples;

@@ -77,7 +77,8 @@ std::unique_ptr<ClientSampler> make_vrb_sampler(const LearningOptions& options, 
 // and 0 before it. By Lemma 1, p_i = max(epsilon_t, h_i/lambda), and uniform while all h are 0;
 //   epsilon_t = 1/(C^(1 - delta/3) (C + K (t - 1))^(delta/3))   (eq. 20).
 //
-// t counts the rounds that teach. Known weakness: the regret bound needs steps that decrease. Cost
+// t counts the rounds that teach, of K draws each: a draw of another number throws InvalidArgument.
+// Known weakness: the regret bound needs steps that decrease. Cost
 // a round: O((K + crossings) log M), crossings being the clients that reach or leave the floor
 // epsilon_t, mostly a few; memory: about 250 bytes a client drawn so far and M/8 bytes.
 std::unique_ptr<ClientSampler> make_avare_sampler(const LearningOptions& options, int64_t clients,

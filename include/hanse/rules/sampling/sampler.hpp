@@ -39,13 +39,15 @@ class ClientSampler : public Stateful {
   int64_t clients() const { return clients_; }
   int64_t per_round() const { return per_round_; }
 
-  // Draws the participants of a round (counted from 1) from the available clients: nobody when
-  // there are none, everyone when they are not more than per_round() of a federation of more.
-  virtual Draw draw(int64_t round, RandomStream& stream) = 0;
+  // Draws n participants of a round (counted from 1) from the available clients: nobody when there
+  // are none, everyone when they are not more than n of a federation of more. n is K of the round:
+  // the draw, and what is learnt from it, are those of a sampler whose per_round() is n. Throws
+  // InvalidArgument when the sampler cannot draw so many. REQUIRES: 0 <= n <= per_round().
+  virtual Draw draw(int64_t round, int64_t n, RandomStream& stream) = 0;
 
-  // The draw that chose these clients in this order, repeats where the sampler draws with
+  // The draw of n that chose these clients in this order, repeats where the sampler draws with
   // replacement: for replays. Throws InvalidArgument when the sampler cannot have drawn them.
-  virtual Draw impose(std::span<const int64_t> draws) = 0;
+  virtual Draw impose(int64_t n, std::span<const int64_t> draws) = 0;
 
   // Probability that the next draw (the first of the round's) is this client, were all available.
   virtual double probability(int64_t client) const = 0;
