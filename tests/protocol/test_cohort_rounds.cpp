@@ -32,6 +32,10 @@ constexpr uint64_t kSeed = 11;
 
 thread_local double looks = 0;  // at the clock
 
+struct LookedAt final : Clock {
+  double now_s() const override { return ++looks; }
+};
+
 struct CohortJob {
   int64_t cohort = 3;  // 0: one by one
   std::string device = "cpu";
@@ -215,7 +219,8 @@ struct CohortRun {
     settings.regret = job.regret;
     settings.own_models = job.own_models;
     settings.round_seconds = job.round_seconds;
-    if (job.round_seconds > 0) settings.clock = [] { return ++looks; };
+    static const LookedAt clock;
+    if (job.round_seconds > 0) settings.clock = &clock;
     RunnerPtr runner;
     if (job.cohort > 0) {
       auto cohorts = std::make_unique<CohortTraining>(job.client, federation, model_options(job),

@@ -21,7 +21,9 @@ namespace {
 constexpr int64_t kStates = 5;
 constexpr int64_t kControls = 7;
 
-double unmoved_clock() { return 0; }
+struct UnmovedClock final : Clock {
+  double now_s() const override { return 0; }
+};
 
 // Moves the row a little and leaves every width that a round can have filled, at equal costs.
 class WideUpdate final : public LocalUpdate {
@@ -113,7 +115,8 @@ struct Measured {
     settings.server.role = c.role;
     settings.comm = c.comm;
     settings.regret = c.regret;
-    settings.clock = unmoved_clock;
+    static const UnmovedClock clock;
+    settings.clock = &clock;
     if (comm.rank() == 0) {
       sampler = c.everyone ? make_full_sampler(federation.clients())
                            : make_uniform_sampler(federation.clients(), participants);

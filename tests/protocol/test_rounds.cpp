@@ -236,6 +236,10 @@ TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
 
 thread_local double rank_s = 0;  // a rank's time, which passes while it trains
 
+struct RankClock final : Clock {
+  double now_s() const override { return rank_s; }
+};
+
 // Where the schedule is planned, the clock tells who is slow: a rank on which everything takes
 // twenty times as long has few clients, or none, from the third round on, and as many as the others
 // when that is over. Its clients' states go with them; the bits are those of one rank.
@@ -247,7 +251,8 @@ TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
   jobs[2].stateful = true;
   for (TinyJob& job : jobs) {
     job.sampler = "full";
-    job.clock = [] { return rank_s; };
+    const RankClock clock;
+    job.clock = &clock;
     const auto alone = train_threads(1, job, kRounds);
     std::vector<int> had(kRounds + 1);  // of the slow rank, in each round
     run_threads(3, [&](Communicator& comm) {
@@ -268,6 +273,31 @@ TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
       EXPECT_LE(had[static_cast<std::size_t>(round)], 1) << "round " << round;
     }
     EXPECT_GE(had[kRounds], 3);
+  }
+}
+
+// A time in whole microseconds, which passes as it is told.
+struct Ticks final : Clock {
+  double now_s() const override { return 1e-6 * static_cast<double>(now); }
+  int64_t now = 0;
+};
+
+TEST(Rounds, GoByTheClockThatTheyAreGiven) {
+  Ticks ticks;
+  TinyJob job;
+  job.sampler = "full";
+  job.clock = &ticks;
+  const auto comm = make_single_communicator();
+  for (const double limit_s : {0.0, 1.0}) {
+    job.round_seconds = limit_s;
+    TinyTraining training(*comm, job);
+    training.update.spoil = [&](const ClientTask&, ClientOutcome&) { ticks.now += 250'000; };
+    ticks.now = 3'000'000;
+    const RoundRecord record = training.trainer->round(false);
+    // With the limit four clients start: at 0, 1/4, 1/2 and 3/4 of a second.
+    const int64_t trained = limit_s > 0 ? 4 : kClients;
+    EXPECT_EQ(ticks.now, 3'000'000 + 250'000 * trained);
+    EXPECT_DOUBLE_EQ(record.seconds, 0.25 * static_cast<double>(trained));
   }
 }
 

@@ -94,7 +94,8 @@ struct TinyJob {
   std::function<std::unique_ptr<SumStage>(Communicator& comm)> sum_stage = {};
   ServerOptions server;
   CommOptions comm;
-  double (*clock)() = run_seconds;
+  const Clock* clock = &kRunClock;
+  double round_seconds = 0;
 };
 
 // The learning ones with rates that move the probabilities within a few rounds.

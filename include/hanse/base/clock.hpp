@@ -14,6 +14,19 @@ inline double monotonic_seconds() {
 // the time that this thread's rank would have (simulated_time.hpp).
 double run_seconds();
 
+// A time that something goes by, in seconds since an arbitrary fixed point.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual double now_s() const = 0;
+};
+
+class RunClock final : public Clock {
+ public:
+  double now_s() const override { return run_seconds(); }
+};
+inline const RunClock kRunClock;
+
 // Adds the lifetime of the object, in seconds of run_seconds(), to `total_s`.
 class PhaseTimer {
  public:

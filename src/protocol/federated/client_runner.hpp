@@ -83,7 +83,9 @@ class ClientRunner {
   bool has_states() const { return states_ != nullptr; }
   bool has_state(int64_t client) const { return states_ && states_->contains(client); }
   // Seconds of the round.
-  double elapsed_s(const RoundContext& round) const { return settings_.clock() - round.start_s; }
+  double elapsed_s(const RoundContext& round) const {
+    return settings_.clock->now_s() - round.start_s;
+  }
 
   // A client's state: the update's own, the stage's, the sink's.
   std::size_t own_state() const { return static_cast<std::size_t>(parts_.update.state_width()); }

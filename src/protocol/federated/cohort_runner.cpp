@@ -111,7 +111,7 @@ class CohortRunner final : public ClientRunner {
 
   void train(const RoundContext& round, std::size_t begin, std::size_t end, Deadline& deadline,
              Findings& findings) {
-    const double start_s = settings_.clock();
+    const double start_s = settings_.clock->now_s();
     std::vector<ClientTask> tasks;
     std::vector<double> coefficients;
     std::vector<int64_t> positions;
@@ -129,7 +129,7 @@ class CohortRunner final : public ClientRunner {
     }
     auto taken = sink_.take(update_->origin(), coefficients, positions, losses_);
     update_->finish(losses_, round.model, outcomes);
-    const double seconds = (settings_.clock() - start_s) / static_cast<double>(tasks.size());
+    const double seconds = (settings_.clock->now_s() - start_s) / static_cast<double>(tasks.size());
     SecondRow& second_row = sink_.second_row();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),

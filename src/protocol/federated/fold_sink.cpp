@@ -45,7 +45,7 @@ class FoldSink final : public HostSink {
     const DeclaredTime part_of_training;
     const std::size_t count = std::exchange(waits_, 0);
     if (count == 0) return;
-    const double start_s = clock_();
+    const double start_s = clock_.now_s();
     // Buffers are in the sum, but not in the norm that rules learn from.
     const auto buffers = fold(count, sent_.trained, sent_.size);
     auto folded = fold(count, 0, sent_.trained);
@@ -53,7 +53,7 @@ class FoldSink final : public HostSink {
     for (std::size_t r = 0; are_updates && r < count; ++r) {
       std::copy(origin_.begin(), origin_.end(), rows_[r].begin());
     }
-    const double share_s = (clock_() - start_s) / static_cast<double>(count);
+    const double share_s = (clock_.now_s() - start_s) / static_cast<double>(count);
     for (std::size_t r = 0; r < count; ++r) {
       folded[r].in_range = folded[r].in_range && buffers[r].in_range && waiting_[r].in_range;
       note(waiting_[r], folded[r], share_s);

@@ -106,7 +106,7 @@ class HostRunner final : public ClientRunner {
     const Assignment& mine = round.plan.entries()[entry];
     const InSpan span("client", mine.client);
     const DeclaredTime turn;
-    const double start_s = settings_.clock();
+    const double start_s = settings_.clock->now_s();
     const std::span<float> state = state_of(mine.client);
     ClientTask task = host_task(round, mine.client, state);
     task.next = round.plan.next_client(entry);
@@ -114,7 +114,7 @@ class HostRunner final : public ClientRunner {
     one.outcome = compute(task, [&] { return parts_.update.train(task); });
     if (!deadline.counts(elapsed_s(round))) return start_from(round.model);
     one.is_update = transform(round, mine.client, state);
-    one.seconds = settings_.clock() - start_s;
+    one.seconds = settings_.clock->now_s() - start_s;
     one.state = state.last(sink_state());
     one.in_range = sink_->second_row().fold(mine.importance).in_range;
     check_buffers(round, mine, one.is_update);

@@ -10,7 +10,7 @@ namespace hanse {
 HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
     : UpdateSink(second, settings),
       sent_(parts.model),
-      clock_(settings.clock),
+      clock_(*settings.clock),
       sum_(parts.model.n_params() * sum_rows(parts.rule),
            parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
            reduction_of(settings), parts.comm),

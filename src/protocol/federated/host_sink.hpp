@@ -57,7 +57,7 @@ class HostSink : public UpdateSink {
   virtual void divide(std::span<float> /*rows*/) {}
 
   SentRow sent_;
-  std::function<double()> clock_;
+  const Clock& clock_;
   UpdateSum sum_;
 
  private:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hanse/base/clock.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
@@ -18,10 +19,14 @@ class RoundAccount {
  public:
   // `moved_bytes` here and below: ClientRunner::bytes_moved().
   RoundAccount() = default;
-  RoundAccount(double start_s, double comm_s, int64_t moved_bytes)
-      : start_s_(start_s), comm_before_s_(comm_s), before_bytes_(moved_bytes) {}
+  RoundAccount(const Clock& clock, double comm_s, int64_t moved_bytes)
+      : clock_(&clock),
+        start_s_(clock.now_s()),
+        comm_before_s_(comm_s),
+        before_bytes_(moved_bytes) {}
 
   double start_s() const { return start_s_; }
+  double seconds() const { return clock_->now_s() - start_s_; }  // so far
   // Seconds of communication since the start, without waiting for others to end their training.
   double comm_s(double comm_s) const { return comm_s - comm_before_s_ - wait_s; }
 
@@ -50,6 +55,7 @@ class RoundAccount {
   int64_t update_bytes = 0;  // of the participants' updates, each on a link of its own
 
  private:
+  const Clock* clock_ = nullptr;
   double start_s_ = 0;
   double comm_before_s_ = 0;
   int64_t before_bytes_ = 0;

@@ -72,7 +72,7 @@ void FederatedTrainer::initialize_model() {
 }
 
 RoundRecord FederatedTrainer::round(bool stop_requested) {
-  *account_ = RoundAccount(settings_.clock(), parts_.comm.seconds(), runner().bytes_moved());
+  *account_ = RoundAccount(*settings_.clock, parts_.comm.seconds(), runner().bytes_moved());
   plan_->homes().learn();
   draw();
   plan_->homes().move(plan_->entries(), failure_);
@@ -93,7 +93,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
     record.more.push_back(value);
   ++completed_;
   if (server_) add_to_mean(average_, theta_, completed_);
-  record.seconds = settings_.clock() - account_->start_s();
+  record.seconds = account_->seconds();
   return record;
 }
 
