@@ -114,13 +114,13 @@ void require_threads(int64_t threads, const TriedMemory& memory, const std::stri
     throw InvalidArgument(what + (limits.empty() ? "" : ": " + limits), where, hint);
   };
   const auto size = static_cast<std::size_t>(memory.bytes);
+  const int access = memory.is_data ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const tried =
-      size == 0 ? nullptr
-                : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      size == 0 ? nullptr : mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (tried == MAP_FAILED) {
     refuse(fmt::format("there is no room for {:.3g} GB of memory, {}",
                        1e-9 * static_cast<double>(size), memory.purpose),
-           limits_text(), "raise the limit, or run fewer threads");
+           limits_text(), memory.hint);
   }
   std::string failure;
   try {

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hanse/base/available_memory.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/mpirun.hpp"
 #include "hanse/config.hpp"
@@ -33,9 +34,30 @@ void wait_until_launcher_has_read(int output) {
   }
 }
 
+// Open MPI 4.1 maps 216 MB of libraries and shared memory while two ranks of a host begin. Where it
+// finds no room for some of them it goes on, and may end the process in a library of its own.
+// REQUIRES: less than what every run maps later, so that none is refused that could train.
+constexpr int64_t kInitBytes = int64_t{256} << 20;
+
+// The first rank speaks, and its launcher ends the others. Where it alone has room, they speak.
+void require_room() {
+  try {
+    require_threads(0,
+                    {.bytes = kInitBytes,
+                     .purpose = "which MPI takes",
+                     .is_data = false,
+                     .hint = "raise the limit"},
+                    "");
+  } catch (const InvalidArgument&) {
+    if (launch().rank > 0) sleep(3);
+    throw;
+  }
+}
+
 }  // namespace
 
 MpiEnvironment::MpiEnvironment() {
+  require_room();
   int provided = 0;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (code != MPI_SUCCESS) throw CommError("MPI_Init_thread failed", 0, code);

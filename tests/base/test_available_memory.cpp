@@ -108,6 +108,11 @@ TEST(AvailableMemory, LimitsOfTheProcess) {
         require_threads(1, {2 * kMore, "which it takes"}, "run.threads");
       },
       {"no room for 0.134 GB of memory, which it takes", "ulimit -v", "run.threads", "hint"});
+  expect_error<InvalidArgument>(
+      [] {
+        require_threads(0, {2 * kMore, "which it takes", false, "do this"}, "");
+      },
+      {"no room for 0.134 GB of memory, which it takes", "ulimit -v", "hint: do this"});
   expect_error<InvalidArgument>([] { require_threads(1000, {}, ""); },
                                 {"cannot start 1000 more threads", "ulimit -v", "ulimit -u"});
   EXPECT_NE(out_of_memory_text().find("out of memory: the address space"), std::string::npos);
@@ -125,6 +130,7 @@ TEST(AvailableMemory, DataOfTheProcess) {
         require_threads(0, {2 * kMore, "which it takes"}, "");
       },
       {"no room for 0.134 GB", "ulimit -d"});
+  EXPECT_NO_THROW(require_threads(0, {.bytes = 2 * kMore, .is_data = false}, ""));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class LittleRoom(hanse.Case):
     def test_address_space_of_ranks(self):
         self.check([(2, {"address_bytes": mb * MB}) for mb in (
             250, 300, 350, *range(460, 520, 10), 1500)],
-                   ["there is no room for 0.151 GB", "ulimit -v"])
+                   ["which MPI takes", "there is no room for 0.151 GB", "ulimit -v"])
 
     def test_data(self):
         self.check([(None, {"data_bytes": mb * MB}) for mb in (

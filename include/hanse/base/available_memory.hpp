@@ -26,6 +26,8 @@ void require_memory(int64_t bytes, const std::string& what, const std::string& w
 struct TriedMemory {
   int64_t bytes = 0;
   std::string purpose = "";
+  bool is_data = true;  // false: it counts as address space alone, as libraries do
+  std::string hint = "raise the limit, or run fewer threads";
 };
 void require_threads(int64_t threads, const TriedMemory& memory, const std::string& where);
 
