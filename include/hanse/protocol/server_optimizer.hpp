@@ -47,8 +47,8 @@ class ServerOptimizer : public Stateful {
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
 
-  // What step() does, where that is the same function of each entry alone: devices step then. Rates
-  // but for the round's. And the rows it keeps across rounds.
+  // What step() does, where that is the same function of each entry alone: the ranks may step by it
+  // then, each for itself. Rates but for the round's. And the rows it keeps across rounds.
   virtual std::optional<EntryStep> by_entry() const { return std::nullopt; }
   virtual EntryStates entry_states() { return {}; }
 };

@@ -1,4 +1,4 @@
-// What trains a rank's clients and evaluates their models, on the host or on a device.
+// What trains a rank's clients and evaluates their models: one after another, or many at once.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +63,8 @@ class ClientRunner {
   // `squared` [M] where this rank finds it out; leaves no trace. As run().
   virtual void find_squared_steps(const RoundContext& round, std::span<double> squared) = 0;
 
-  // The rows of the server's optimizer that lie on devices to rank 0's memory. Collective. And
-  // these have changed there.
+  // Brings the rows of the server's optimizer that the ranks step by to rank 0's memory.
+  // Collective. And says that these have changed there.
   virtual void collect(const EntryStates& /*states*/) {}
   virtual void forget_server() {}
 

@@ -82,7 +82,7 @@ class UpdateSink {
   virtual void drop() = 0;
 
   // The sum to rank 0, which steps on the parts of `model` as they come, and perhaps the model
-  // back; or the ranks step on their devices. Forgets the round. Collective.
+  // back; or every rank steps by itself. Forgets the round. Collective.
   virtual ExchangeReport hand_over(std::span<float> model, const SumStep& step) = 0;
 
  private:

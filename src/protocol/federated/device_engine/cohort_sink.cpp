@@ -1,4 +1,4 @@
-#include "federated/cohort_sink.hpp"
+#include "federated/device_engine/cohort_sink.hpp"
 
 #include "hanse/base/clock.hpp"
 #include "hanse/model/layout.hpp"
