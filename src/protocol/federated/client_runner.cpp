@@ -13,8 +13,8 @@ ClientRunner::ClientRunner(const RunnerParts& parts, const FederatedSettings& se
       sink_state_(to_index(sink_state)) {
   const std::size_t width = own_state() + stage_state_ + sink_state_;
   if (width == 0) return;
-  states_ = std::make_unique<ClientStateStore>(
-      static_cast<int64_t>(width), settings_.state_bytes, settings_.state_folder);
+  states_ = std::make_unique<ClientStateStore>(static_cast<int64_t>(width), settings_.state_bytes,
+                                               settings_.state_folder);
 }
 
 ClientTask ClientRunner::task_of(const RoundContext& round, int64_t client, std::span<float> state,

@@ -1,12 +1,24 @@
 #include "federated/findings.hpp"
 
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "federated/divergence.hpp"
 
 namespace hanse {
+
+int64_t bring(Communicator& comm, std::vector<double>& numbers, int64_t own_bytes) {
+  const auto count = std::ssize(numbers);
+  numbers.resize(numbers.size() + static_cast<std::size_t>(comm.size()), kElsewhere);
+  numbers[static_cast<std::size_t>(count + comm.rank())] = static_cast<double>(own_bytes);
+  comm.reduce(std::span(numbers), ReduceOp::kMax, 0);
+  const double others = std::accumulate(numbers.begin() + count + 1, numbers.end(), 0.0);
+  numbers.resize(static_cast<std::size_t>(count));
+  return comm.rank() == 0 ? static_cast<int64_t>(others) : 0;
+}
 
 double checked_squared_step(const RoundContext& round, int64_t client, const ClientOutcome& outcome,
                             double squared) {

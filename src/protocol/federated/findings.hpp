@@ -8,16 +8,23 @@
 
 #include "federated/round_context.hpp"
 #include "hanse/client/local_update.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {
 
+// A number that another rank knows: a maximum merges what the ranks know.
+inline constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
+
+// Brings what the ranks know of `numbers` to rank 0, and with it the bytes that each rank has sent
+// in the round so far, of which rank 0 gets the others' sum. One message. Collective, as many
+// numbers on every rank.
+int64_t bring(Communicator& comm, std::vector<double>& numbers, int64_t own_bytes);
+
 // What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and what
-// each rank says of itself. A rank leaves kElsewhere where another one knows, so that a maximum
-// merges the ranks' tables.
+// each rank says of itself.
 class Findings {
  public:
-  static constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
   // Of a participant: the mean loss of its mini-batches; |theta_i - theta|^2; what the rule weighs
   // it by beside these, its rate or what its sink found; and the seconds that it took.
   enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields };

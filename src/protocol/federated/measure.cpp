@@ -16,7 +16,8 @@ namespace {
 double training_loss(MeasureParts parts, const FederatedSettings& settings,
                      const RoundContext& round, int64_t client) {
   const SampleRange range = parts.federation.train(client);
-  const int64_t count = loss_samples(parts.update.steps().work(), settings.loss_batches, range.size());
+  const int64_t count =
+      loss_samples(parts.update.steps().work(), settings.loss_batches, range.size());
   Evaluator& model = parts.runner->view(round, client, View::kReceived);
   if (count >= range.size()) return model.range(range).loss / static_cast<double>(count);
   std::vector<int32_t> order(static_cast<std::size_t>(range.size()));
@@ -39,7 +40,7 @@ int64_t update_bytes(MeasureParts parts) {
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,
                                         const RoundContext& round, RoundAccount& account) {
-  std::vector<double> losses(round.plan.size(), Findings::kElsewhere);
+  std::vector<double> losses(round.plan.size(), kElsewhere);
   round.plan.for_mine([&](std::size_t entry) {
     const Assignment& mine = round.plan.entries()[entry];
     double& loss = losses[static_cast<std::size_t>(mine.position)];
@@ -47,13 +48,13 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
     attempt(round.failure, [&] { loss = training_loss(parts, settings, round, mine.client); });
     if (!std::isfinite(loss)) loss = std::numeric_limits<double>::infinity();
   });
-  account.merge(parts.comm, losses, parts.runner->bytes_moved());
+  account.set_others_bytes(
+      bring(parts.comm, losses, account.own_bytes(parts.runner->bytes_moved())));
   return losses;
 }
 
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round) {
-  std::vector<double> squared(static_cast<std::size_t>(parts.federation.clients()),
-                              Findings::kElsewhere);
+  std::vector<double> squared(static_cast<std::size_t>(parts.federation.clients()), kElsewhere);
   parts.runner->find_squared_steps(round, squared);
   parts.comm.reduce(std::span(squared), ReduceOp::kMax, 0);
   return squared;

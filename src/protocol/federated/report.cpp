@@ -1,26 +1,13 @@
 #include "federated/report.hpp"
 
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "federated/findings.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
-
-void RoundAccount::merge(Communicator& comm, std::vector<double>& table, int64_t moved_bytes) {
-  const auto entries = static_cast<std::ptrdiff_t>(table.size());
-  table.resize(table.size() + static_cast<std::size_t>(comm.size()), Findings::kElsewhere);
-  table[static_cast<std::size_t>(entries + comm.rank())] =
-      static_cast<double>(moved_bytes - before_bytes_);
-  comm.reduce(std::span(table), ReduceOp::kMax, 0);
-  const double others = std::accumulate(table.begin() + entries + 1, table.end(), 0.0);
-  if (comm.rank() == 0) others_bytes_ = static_cast<int64_t>(others);
-  table.resize(static_cast<std::size_t>(entries));
-}
 
 Metrics RoundAccount::numbers() const {
   return {{"seconds_broadcast", broadcast_s},

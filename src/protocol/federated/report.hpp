@@ -30,13 +30,12 @@ class RoundAccount {
   // Seconds of communication since the start, without waiting for others to end their training.
   double comm_s(double comm_s) const { return comm_s - comm_before_s_ - wait_s; }
 
-  // Brings the greatest of the ranks' entries to rank 0, and with them the bytes that each has
-  // counted of the round so far. A round's last call counts: what follows it is rooted at rank 0.
-  void merge(Communicator& comm, std::vector<double>& table, int64_t moved_bytes);
-  // By all ranks. Rank 0, after merge().
-  int64_t bytes_sent(int64_t moved_bytes) const {
-    return moved_bytes - before_bytes_ + others_bytes_;
-  }
+  // By this rank, in the round so far.
+  int64_t own_bytes(int64_t moved_bytes) const { return moved_bytes - before_bytes_; }
+  // Rank 0: by the others, when they last said so; what follows that is rooted at rank 0.
+  void set_others_bytes(int64_t bytes) { others_bytes_ = bytes; }
+  // By all ranks. Rank 0.
+  int64_t bytes_sent(int64_t moved_bytes) const { return own_bytes(moved_bytes) + others_bytes_; }
 
   // Columns of rounds.csv.
   Metrics numbers() const;

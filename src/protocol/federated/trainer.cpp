@@ -183,7 +183,8 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   findings.rank(Findings::kFailed) = failure_ != nullptr;
   {
     const InPhase phase(Phase::kReduce);
-    account_->merge(parts_.comm, findings.table(), runner().bytes_moved());
+    account_->set_others_bytes(
+        bring(parts_.comm, findings.table(), account_->own_bytes(runner().bytes_moved())));
   }
   return {.round = completed_ + 1,
           .participants = static_cast<int64_t>(plan_->size()),

@@ -45,7 +45,7 @@ void Weighing::trained(const Findings& findings, int64_t round, std::exception_p
     if (needs_.norms) norms[position] = findings.of(i, Findings::kSquaredNorm);
   }
   comm_.allreduce(std::span(numbers), ReduceOp::kMax);
-  if (std::ranges::find(statistics, Findings::kElsewhere) != statistics.end()) {
+  if (std::ranges::find(statistics, kElsewhere) != statistics.end()) {
     return runner_.sink().drop();
   }
   std::vector<int64_t> absent;
