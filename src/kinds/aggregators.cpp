@@ -6,7 +6,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/kinds/updates.hpp"
+#include "hanse/kinds/update_traits.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/by_formula.hpp"

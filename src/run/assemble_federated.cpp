@@ -6,6 +6,7 @@
 #include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/own_rules.hpp"

@@ -7,6 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/kinds/experts.hpp"
 #include "hanse/protocol/online.hpp"
 #include "online_engine.hpp"

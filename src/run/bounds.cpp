@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/client/round_steps.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
 

@@ -15,6 +15,7 @@
 #include "hanse/base/progress.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/own_rules.hpp"
 #include "hanse/run/accounts.hpp"

@@ -1,3 +1,4 @@
+#include "hanse/job/asked.hpp"
 #include "last_evaluation.hpp"
 
 #include <algorithm>

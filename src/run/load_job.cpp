@@ -1,3 +1,4 @@
+#include "hanse/job/asked.hpp"
 #include "hanse/run/load_job.hpp"
 
 #include <filesystem>

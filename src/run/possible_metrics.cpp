@@ -1,3 +1,4 @@
+#include "hanse/job/asked.hpp"
 #include "possible_metrics.hpp"
 
 #include <algorithm>

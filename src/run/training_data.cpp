@@ -7,6 +7,7 @@
 #include "hanse/base/options.hpp"
 #include "hanse/base/phase.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/model/part_model.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"

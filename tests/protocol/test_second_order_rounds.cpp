@@ -220,7 +220,8 @@ TEST(FedNlRounds, OneNewtonStepSolvesQuadratics) {
       const bool solved = (training.model_row() - optimum).norm() < 1e-5;
       EXPECT_EQ(solved, start == HessianStart::kHessian) << name_of(weights);
       training.rounds(1);
-      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5) << name_of(weights) << name_of(start);
+      EXPECT_LT((training.model_row() - optimum).norm(), 1e-5)
+          << name_of(weights) << name_of(start);
     }
   }
 }

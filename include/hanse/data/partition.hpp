@@ -9,26 +9,9 @@
 
 #include "hanse/base/kind.hpp"
 #include "hanse/data/dataset.hpp"
+#include "hanse/data/options.hpp"
 
 namespace hanse {
-
-struct FederationOptions {
-  int64_t clients = 100;
-  // auto|iid|dirichlet|shards|sizes|power-law|by-label|labels|class-shares|by-column; auto:
-  // by-column where the data have clients of their own, else iid
-  std::string partition = "auto";
-  int64_t samples = 60;           // of a client, made up data: train and test (random: mean)
-  double alpha = 0.5;             // dirichlet: concentration
-  int64_t min_samples = 2;        // dirichlet, power-law: smallest client; text: smallest role kept
-  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels: of
-                                  // a client
-  std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
-  std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
-  double share = 0.5;   // class-shares: largest share of its part of a class that a client keeps
-  double power = 2.0;   // power-law: exponent of the density of sizes, above 1
-  double held_out = 0;  // clients kept out of training: a share below 1, or a whole number
-  double validation_clients = 0;  // the same of the others, for validation
-};
 
 // Client c owns order[offsets[c] .. offsets[c+1]): its training samples first, from train_end[c]
 // on those for validation, then its test samples.

@@ -5,17 +5,16 @@
 #include <cstdint>
 #include <string>
 
-#include "hanse/client/local_update.hpp"
+#include "hanse/client/options.hpp"
 #include "hanse/comm/comm_options.hpp"
-#include "hanse/data/dataset.hpp"
-#include "hanse/data/partition.hpp"
+#include "hanse/data/options.hpp"
 #include "hanse/job/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
 #include "hanse/job/simulate_options.hpp"
-#include "hanse/model/model.hpp"
-#include "hanse/protocol/asked_metrics.hpp"
-#include "hanse/protocol/server_optimizer.hpp"
+#include "hanse/model/options.hpp"
+#include "hanse/protocol/evaluate_on.hpp"
+#include "hanse/protocol/server_options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
 namespace hanse {
@@ -103,14 +102,6 @@ struct Job {
   BanditOptions bandit;
   OnlineOptions online;
 };
-
-// What the job asks of evaluations. Throws InvalidArgument: an unknown metric.
-inline AskedMetrics asked_of(const Job& job) {
-  AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
-  asked.clients = job.evaluate.clients;
-  asked.seed = static_cast<uint64_t>(job.run.seed);
-  return asked;
-}
 
 // data.seed, model.seed, sampler.seed or client.seed: run.seed where it is 0.
 inline uint64_t seed_of(const Job& job, int64_t seed) {

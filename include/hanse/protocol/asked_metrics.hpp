@@ -13,13 +13,10 @@
 #include <vector>
 
 #include "hanse/comm/communicator.hpp"
+#include "hanse/protocol/evaluate_on.hpp"
 #include "hanse/protocol/sample_scores.hpp"
 
 namespace hanse {
-
-// Of clients in training: their test samples, those for validation, or both.
-enum class EvaluateOn { kTest, kValidation, kBoth };
-constexpr auto choices_of(EvaluateOn) { return std::array{"test", "validation", "both"}; }
 
 struct AskedMetrics {
   bool top5 = false;

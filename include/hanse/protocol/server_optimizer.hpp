@@ -9,32 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "hanse/base/rule_file.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/model/entry_step.hpp"
+#include "hanse/protocol/server_options.hpp"
 
 namespace hanse {
 
 struct SecondOrderOptions;  // client/options.hpp
 template <class Options>
 struct KindRow;  // base/kind.hpp
-
-// Does rank 0 train clients beside serving? auto: when it runs alone or on one host.
-enum class ServerRole { kAuto, kDedicated, kShared };
-constexpr auto choices_of(ServerRole) { return std::array{"auto", "dedicated", "shared"}; }
-
-struct ServerOptions {
-  std::string optimizer = "sgd";  // sgd | momentum | adam | yogi | adagrad
-  double lr = 1;                  // step size; 1 with sgd is plain averaging
-  double lr_decay = 1;            // factor on lr ...
-  int64_t lr_decay_every = 1;     // ... every so many rounds; above 1 it grows
-  double beta = 0.9;              // share of the velocity (the first moment) that stays
-  double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
-  double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
-  bool average = false;           // keep the mean of the models behind all rounds, too
-  RuleFile own;                   // of kinds that are the user's own (kinds/own_rules.hpp)
-  ServerRole role = ServerRole::kAuto;
-};
 
 class ServerOptimizer : public Stateful {
  public:

@@ -1,3 +1,5 @@
+#include "hanse/client/round_steps.hpp"
+#include "hanse/job/asked.hpp"
 #include "round_times.hpp"
 
 #include <algorithm>

@@ -49,7 +49,8 @@ Json replay_rate(const Json& trace, const Job& job, const Playing&) {
   const std::size_t width = given.size();
   const auto gradient = numbers(trace, "gradient", width, -INFINITY, "trace");
   const double plain = job.client.lr * inner_product(gradient, gradient);
-  if (job.client.rate == LoweringRate::kGradient || !trace.contains("pairs")) return {{"rate", plain}};
+  if (job.client.rate == LoweringRate::kGradient || !trace.contains("pairs"))
+    return {{"rate", plain}};
   auto rows = usable_pairs(trace.at("pairs"), width, job.client.pairs);
   if (rows.empty()) return {{"rate", plain}};
   const auto n = static_cast<int64_t>(rows.size() / 2);

@@ -1,0 +1,17 @@
+// What a job asks of evaluations.
+#pragma once
+
+#include "hanse/job/job.hpp"
+#include "hanse/protocol/asked_metrics.hpp"
+
+namespace hanse {
+
+// Throws InvalidArgument: an unknown metric.
+inline AskedMetrics asked_of(const Job& job) {
+  AskedMetrics asked = asked_metrics(job.evaluate.metrics, job.evaluate.on);
+  asked.clients = job.evaluate.clients;
+  asked.seed = static_cast<uint64_t>(job.run.seed);
+  return asked;
+}
+
+}  // namespace hanse
