@@ -46,7 +46,7 @@ class CsvTable {
         columns_(columns),
         regression_(options.task == "regression"),
         several_(columns.labels.size() > 1),
-        standardized_(options.standardize != "none"),
+        standardized_(options.standardize != Standardize::kNone),
         classes_(scanner_, false, place(columns.labels.front())),
         clients_(scanner_, true, columns.client ? place(*columns.client) : "") {
     for (std::size_t column = 0; column < columns.names.size(); ++column) {

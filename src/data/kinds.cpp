@@ -43,24 +43,23 @@ const Keys<Options> kTask =
 const Keys<Options> kArrayTask =
     key.choice("task", &Options::task, {"classification", "regression", "sequence"},
                "what the labels are; sequence: a class for each position of a sample");
-const Keys<Options> kTestSet = keys_of<Options>("evaluate")
-                                   .choice("test", &Options::test, {"own", "common"},
-                                           "test samples that the data have: pooled with the "
-                                           "others (own), or of no client, to evaluate the shared "
-                                           "model (common)");
+const Keys<Options> kTestSet =
+    keys_of<Options>("evaluate")("test", &Options::test,
+                                 "test samples that the data have: pooled with the "
+                                 "others (own), or of no client, to evaluate the shared "
+                                 "model (common)");
 const Keys<Options> kTexts{
     key("window", &Options::window, at_least(1), "tokens of a text that predict the next one"),
     key("stride", &Options::stride, or_auto(at_least(1)),
         "tokens of a text from the last one that a sample predicts to that of the next sample; "
         "auto: 1, with data.targets = every the window"),
-    key.choice("targets", &Options::targets, {"last", "every"},
-               "what a sample predicts: the token behind its window, or behind every token of it"),
+    key("targets", &Options::targets,
+        "what a sample predicts: the token behind its window, or behind every token of it"),
     key("max-samples", &Options::max_samples, at_least(0),
         "most samples that a client makes of its training and of its test texts, the first "
         "ones; 0: all")};
-const Keys<Options> kCharacters =
-    key.choice("vocabulary", &Options::vocabulary, {"ascii", "data"},
-               "characters: a fixed list of 97, or those the texts have");
+const Keys<Options> kCharacters = key("vocabulary", &Options::vocabulary,
+                                      "characters: a fixed list of 97, or those the texts have");
 
 // data.shape of kinds whose samples are mostly MNIST's.
 Keys<Options> image_key(const std::string& help) {
@@ -169,16 +168,15 @@ const std::vector<DataKind> kDataKinds = {
      }},
     {{{"synthetic-regression",
        "linear regression on clients of unequal scale (Zhao et al. 2025)",
-       {key.choice("design", &Options::design, {"dense", "support"},
-                   "features: all coordinates, or one of each client"),
+       {key("design", &Options::design, "features: all coordinates, or one of each client"),
         key("dimension", &Options::dimension, at_least(1), "features of a sample"),
         key("sigma", &Options::sigma, at_least(0),
             "how unlike the clients are (dense): deviation of the logarithm of their scale"),
         key("kappa", &Options::kappa, at_least(1),
             "condition number of the features' scale (dense)"),
-        key.choice("scale", &Options::scale, {"covariance", "deviation"},
-                   "what the scale of the features is (dense): the paper's reading, or its "
-                   "authors' code's"),
+        key("scale", &Options::scale,
+            "what the scale of the features is (dense): the paper's reading, or its "
+            "authors' code's"),
         key("nu", &Options::nu, between(0, 10),
             "deviation of the logarithm of the true coefficients (support)")}},
       samples_key("samples of a client")},

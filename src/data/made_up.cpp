@@ -1,6 +1,5 @@
 // Made up data.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -40,20 +39,12 @@ void check_number(const std::string& key, double value, const Range& range) {
   throw InvalidArgument(fmt::format("{} is {}", key, value), key, "it lies in " + range.text());
 }
 
-void check_name(const std::string& key, const std::string& name,
-                const std::array<std::string, 2>& known) {
-  if (name == known[0] || name == known[1]) return;
-  throw InvalidArgument(fmt::format("unknown {} '{}'", key, name), key, suggestion(name, known));
-}
-
 // exp of nu times the largest normal a stream can give, 8.6, is a finite float up to nu = 10.
 void check_options(const DataOptions& options) {
   check_number("data.dimension", static_cast<double>(options.dimension), at_least(1));
   check_number("data.sigma", options.sigma, at_least(0));
   check_number("data.kappa", options.kappa, at_least(1));
   check_number("data.nu", options.nu, between(0, 10));
-  check_name("data.scale", options.scale, {"covariance", "deviation"});
-  check_name("data.design", options.design, {"dense", "support"});
 }
 
 // w* [d]: N(10, 3^2), or exp(N(0, nu^2)).
@@ -62,7 +53,7 @@ std::vector<double> coefficients(const DataOptions& options, uint64_t seed) {
   std::vector<double> w(static_cast<std::size_t>(options.dimension));
   for (double& value : w) {
     const double normal = stream.normal();
-    value = options.design == "dense" ? 10.0 + 3.0 * normal : std::exp(options.nu * normal);
+    value = options.design == Design::kDense ? 10.0 + 3.0 * normal : std::exp(options.nu * normal);
   }
   return w;
 }
@@ -94,7 +85,7 @@ std::vector<Coordinate> dense_law(const DataOptions& options, double s) {
   for (std::size_t j = 0; j < law.size(); ++j) {
     const double before_last = static_cast<double>(law.size() - 1 - j);
     const double scaled = s * std::pow(options.kappa, -before_last / steps);
-    law[j].deviation = options.scale == "covariance" ? std::sqrt(scaled) : scaled;
+    law[j].deviation = options.scale == FeatureScale::kCovariance ? std::sqrt(scaled) : scaled;
   }
   return law;
 }
@@ -218,7 +209,7 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
                                   int64_t samples_per_client, uint64_t seed) {
   check_options(options);
   Dataset dataset = with_room(options.dimension, clients, samples_per_client);
-  const bool dense = options.design == "dense";
+  const bool dense = options.design == Design::kDense;
   const auto w = coefficients(options, seed);
   const auto scales = dense ? client_scales(options.sigma, clients, seed) : std::vector<double>{};
   auto* x = reinterpret_cast<float*>(dataset.features.data());

@@ -58,7 +58,7 @@ class PartitionedSource final : public ClientSource {
 // Takes the labels of the source's own test samples out of the dataset, whose clients then share
 // the samples before them.
 std::vector<int32_t> take_common_labels(const DataOptions& data, Dataset& dataset) {
-  if (data.test != "common") return {};
+  if (data.test != OwnTests::kCommon) return {};
   const int64_t begin = dataset.test_begin;
   if (begin < 0 || begin == dataset.size()) {
     throw InvalidArgument(
@@ -119,7 +119,7 @@ void check_own_clients(const DataOptions& data, const FederationOptions& federat
     throw InvalidArgument(fmt::format("data.kind = {} keeps all classes", data.kind), "data.labels",
                           "leave it empty");
   }
-  if (data.standardize != "none") {
+  if (data.standardize != Standardize::kNone) {
     throw InvalidArgument(fmt::format("data.kind = {} is not standardized", data.kind),
                           "data.standardize", "use none; only data.kind = csv can");
   }

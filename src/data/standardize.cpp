@@ -94,12 +94,8 @@ void apply(const Moments& moments, const Features& features, Samples samples) {
 
 }  // namespace
 
-void standardize(Dataset& dataset, const Partition& partition, const std::string& scope) {
-  if (scope == "none") return;
-  if (scope != "client" && scope != "all") {
-    throw InvalidArgument(fmt::format("unknown data.standardize '{}'", scope), "data.standardize",
-                          "known: none, client, all");
-  }
+void standardize(Dataset& dataset, const Partition& partition, Standardize scope) {
+  if (scope == Standardize::kNone) return;
   if (dataset.storage != Storage::kFloat) {
     throw InvalidArgument("pixels stored as bytes cannot be standardized", "data.standardize",
                           "use none: they are scaled to [0, 1] already; only data.kind = csv can");
@@ -110,11 +106,11 @@ void standardize(Dataset& dataset, const Partition& partition, const std::string
     const auto begin = partition.order.begin() + partition.offsets[c];
     const Samples train(begin, partition.order.begin() + partition.train_end[c]);
     training.insert(training.end(), train.begin(), train.end());
-    if (scope == "all") continue;
+    if (scope == Standardize::kAll) continue;
     apply(moments(features, train), features,
           Samples(begin, partition.order.begin() + partition.offsets[c + 1]));
   }
-  if (scope == "all") apply(moments(features, training), features, partition.order);
+  if (scope == Standardize::kAll) apply(moments(features, training), features, partition.order);
 }
 
 }  // namespace hanse

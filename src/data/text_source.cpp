@@ -28,7 +28,7 @@ class TokenSource final : public ClientSource {
       : reader_(std::move(reader)),
         vocabulary_(std::move(vocabulary)),
         data_(data),
-        every_(data.targets == "every"),
+        every_(data.targets == TextTargets::kEvery),
         min_samples_(std::max<int64_t>(min_samples, 1)) {
     if (data_.stride == 0) data_.stride = every_ ? data_.window : 1;
     survey();
@@ -312,7 +312,7 @@ std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> read
         fmt::format("a window of {} and a stride of {}", data.window, data.stride),
         "data.window, data.stride", "both are at least 1");
   }
-  if (data.window == 1 && data.targets == "every") {
+  if (data.window == 1 && data.targets == TextTargets::kEvery) {
     throw InvalidArgument("a window of 1 has one target alone", "data.window",
                           "use a longer one, or data.targets = last");
   }

@@ -139,12 +139,8 @@ void not_utf8(const std::string& where) {
                         "save it as UTF-8, e.g. iconv -f LATIN1 -t UTF-8");
 }
 
-std::unique_ptr<Vocabulary> make_character_vocabulary(const std::string& name) {
-  if (name == "ascii" || name == "data") {
-    return std::make_unique<CharacterVocabulary>(name == "data");
-  }
-  throw InvalidArgument(fmt::format("unknown data.vocabulary '{}'", name), "data.vocabulary",
-                        "known: ascii, data");
+std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters) {
+  return std::make_unique<CharacterVocabulary>(characters == Characters::kData);
 }
 
 std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size) {

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hanse/data/options.hpp"
+
 namespace hanse {
 
 // The code point at `at`, which moves behind it; kNotUtf8, and `at` stays, when there is none.
@@ -38,10 +40,9 @@ class Vocabulary {
   virtual int64_t size() const = 0;
 };
 
-// Token 0 is padding, and every character that is not in the list. "ascii": 1 is the line feed, 2
-// to 96 are the characters of codes 32 to 126. "data": the texts' characters by code point, from 1.
-// Throws InvalidArgument for another name.
-std::unique_ptr<Vocabulary> make_character_vocabulary(const std::string& name);
+// Token 0 is padding, and every character that is not in the list. kAscii: 1 is the line feed, 2 to
+// 96 are the characters of codes 32 to 126. kData: the texts' characters by code point, from 1.
+std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters);
 
 // Words between white space: 0 padding, 1 any other word, 2 the end of a text, from 3 on the `size`
 // most frequent ones, equally frequent ones by their bytes.

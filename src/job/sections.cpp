@@ -30,9 +30,9 @@ void bind_data(OptionTable& table, DataOptions& data) {
   table.add("data.normalize", data.normalize,
             "images: none; all: centre and scale each channel by all clients' training samples; or "
             "the channels' means and then their deviations, 0.49,0.48,0.45,0.25,0.24,0.26");
-  table.add_choice("data.standardize", data.standardize, {"none", "client", "all"},
-                   "centre and scale the features of a csv by the training samples of each "
-                   "client, or of all clients");
+  table.add("data.standardize", data.standardize,
+            "centre and scale the features of a csv by the training samples of each "
+            "client, or of all clients");
 }
 
 void bind_federation(OptionTable& table, FederationOptions& federation) {

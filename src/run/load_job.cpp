@@ -86,7 +86,7 @@ void check_job(const Job& job) {
     throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol), key,
                           "leave it 0");
   }
-  if (job.data.test == "common" && !protocol.traits.has_shared_model) {
+  if (job.data.test == OwnTests::kCommon && !protocol.traits.has_shared_model) {
     throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
                           "evaluate.test", "use own");
   }

@@ -63,9 +63,9 @@ TEST(Sequences, ClassesAreWeighedByTheirPositions) {
   const Federation federation = load({.kind = "text",
                                       .path = folder / "play.txt",
                                       .test_fraction = 0,
-                                      .vocabulary = "data",
+                                      .vocabulary = Characters::kData,
                                       .window = 4,
-                                      .targets = "every"});
+                                      .targets = TextTargets::kEvery});
   ASSERT_EQ(federation.train(0).size(), 3);  // "abab", "bbaa", "a": 5 a and 4 b are predicted
   const std::vector<int32_t> order = {0, 1, 2};
   for (const char* scope : {"all", "client"}) {

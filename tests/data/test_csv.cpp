@@ -291,7 +291,7 @@ TEST_F(CsvTest, LargeWholeNumbersAreCentredBeforeTheyAreRounded) {
                 "table.csv, column 't': 39 of 40 numbers are not exact in float32, 40 different "
                 "ones become 1; data.standardize centres them before that"),
             std::string::npos);
-  options_.standardize = "all";
+  options_.standardize = Standardize::kAll;
   testing::internal::CaptureStderr();
   const Dataset dataset = read(table);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
@@ -303,7 +303,7 @@ TEST_F(CsvTest, LargeWholeNumbersAreCentredBeforeTheyAreRounded) {
 
 TEST_F(CsvTest, RoundedTargetsAreSaid) {
   options_.task = "regression";
-  options_.standardize = "all";
+  options_.standardize = Standardize::kAll;
   testing::internal::CaptureStderr();
   read("x,label\n1,16777217\n2,5\n");
   EXPECT_NE(testing::internal::GetCapturedStderr().find(

@@ -109,7 +109,7 @@ TEST(HanseFile, HoldsLabelsOfEveryForm) {
   const DataOptions sequences{.kind = "text",
                               .path = folder.write("play.txt", "A:\nto be or not\n\nB:\nthat is\n"),
                               .window = 4,
-                              .targets = "every"};
+                              .targets = TextTargets::kEvery};
   const std::string file = folder.file("data.h5");
   std::set<uint64_t> digests;
   for (const DataOptions& data : {labels, outputs, sequences}) {

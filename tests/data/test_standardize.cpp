@@ -44,7 +44,7 @@ TEST(Standardize, EachClientByItsOwnTrainingSamples) {
   // Column 0: client 0 has 1 and 5 (mean 3, deviation 2), client 1 10 and 30 (mean 20, deviation
   // 10). Column 1 differs from it, so that columns cannot be swapped.
   Dataset dataset = table({{5, -1}, {10, 8}, {9, 7}, {1, -4}, {-10, 3}, {30, 2}});
-  standardize(dataset, kTwoClients, "client");
+  standardize(dataset, kTwoClients, Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{1, -1, 3, -1, -3, 1}));
   // Client 0: -1 and -4, mean -2.5, deviation 1.5; client 1: 8 and 2, mean 5, deviation 3.
   const auto second = column(dataset, 1);
@@ -56,7 +56,7 @@ TEST(Standardize, AllByTheTrainingSamplesOfAll) {
   // Training samples 3, 0, 1, 5 have -3, -1, 1, 3: mean 0, variance 5. Test samples 2 and 4 are far
   // outside and change neither.
   Dataset dataset = table({{-1}, {1}, {100}, {-3}, {-1000}, {3}});
-  standardize(dataset, kTwoClients, "all");
+  standardize(dataset, kTwoClients, Standardize::kAll);
   const float unit = 1 / std::sqrt(5.0F);
   const std::vector<float> expected{-unit, unit, 100 * unit, -3 * unit, -1000 * unit, 3 * unit};
   const auto found = column(dataset, 0);
@@ -65,7 +65,7 @@ TEST(Standardize, AllByTheTrainingSamplesOfAll) {
 
 // 0.1 is not a float, and the mean of many has a rounding error: divided by that, nonsense.
 TEST(Standardize, AConstantColumnIsOnlyCentred) {
-  for (const char* scope : {"client", "all"}) {
+  for (const Standardize scope : {Standardize::kClient, Standardize::kAll}) {
     Rows rows(1001, {0.1F, 0});
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i][1] = static_cast<float>(i);
     rows.back()[0] = 2.1F;  // the test sample
@@ -82,23 +82,24 @@ TEST(Standardize, AConstantColumnIsOnlyCentred) {
 
 TEST(Standardize, AClientOfOneSampleGetsZeros) {
   Dataset dataset = table({{7, -3}, {1, 1}, {3, 5}});
-  standardize(dataset, {.order = {0, 1, 2}, .offsets = {0, 1, 3}, .train_end = {1, 3}}, "client");
+  standardize(dataset, {.order = {0, 1, 2}, .offsets = {0, 1, 3}, .train_end = {1, 3}},
+              Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{0, -1, 1}));
   EXPECT_EQ(column(dataset, 1), (std::vector<float>{0, -1, 1}));
 }
 
 TEST(Standardize, LeavesAloneWhatIsNobodys) {
   Dataset dataset = table({{7}, {1}, {3}});
-  standardize(dataset, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, "all");
+  standardize(dataset, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, Standardize::kAll);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{7, -1, 1}));
   Dataset same = table({{7}, {1}, {3}});
-  standardize(same, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, "none");
+  standardize(same, {.order = {2, 1}, .offsets = {0, 2}, .train_end = {2}}, Standardize::kNone);
   EXPECT_EQ(column(same, 0), (std::vector<float>{7, 1, 3}));
 }
 
 // Of column 0 float32 has one value for all, of column 1 it has them as they are.
 TEST(Standardize, PreciseFeaturesAreCentredInFloat64) {
-  for (const char* scope : {"client", "all"}) {
+  for (const Standardize scope : {Standardize::kClient, Standardize::kAll}) {
     Dataset dataset = table({{1.7e12F, 5}, {1.7e12F, 9}, {1.7e12F, 1}, {1.7e12F, 2}});
     Dataset plain = table({{4, 5}, {8, 9}, {0, 1}, {1, 2}});
     dataset.precise = {{.feature = 0, .values = {1.7e12 + 5, 1.7e12 + 9, 1.7e12 + 1, 1.7e12 + 2}}};
@@ -115,7 +116,7 @@ TEST(Standardize, PreciseFeaturesOfEachClient) {
   Dataset dataset = table({{1e18F}, {1}, {1e18F}, {3}});
   dataset.precise = {{.feature = 0, .values = {1e18, 1, 1e18 + 256, 3}}};
   standardize(dataset, {.order = {0, 2, 1, 3}, .offsets = {0, 2, 4}, .train_end = {2, 4}},
-              "client");
+              Standardize::kClient);
   EXPECT_EQ(column(dataset, 0), (std::vector<float>{-1, -1, 1, 1}));
 }
 
@@ -130,23 +131,20 @@ TEST(Standardize, PreciseFeaturesFollowTheKeptClasses) {
 
 TEST(Standardize, RefusesWhatItCannot) {
   const Partition partition{.order = {0, 1, 2}, .offsets = {0, 3}, .train_end = {2}};
-  Dataset numbers = table({{1}, {2}, {3}});
-  expect_invalid([&] { standardize(numbers, partition, "clients"); },
-                 {"data.standardize", "'clients'"});
   Dataset pixels{.shape = {1}, .storage = Storage::kByte, .features = {{}, {}, {}}};
-  for (const char* scope : {"client", "all"}) {
+  for (const Standardize scope : {Standardize::kClient, Standardize::kAll}) {
     expect_invalid([&] { standardize(pixels, partition, scope); }, {"data.standardize", "bytes"});
   }
-  EXPECT_NO_THROW(standardize(pixels, partition, "none"));
+  EXPECT_NO_THROW(standardize(pixels, partition, Standardize::kNone));
   Dataset outlier = table({{0}, {1e-30F}, {1e30F}});
-  expect_invalid([&] { standardize(outlier, partition, "client"); },
+  expect_invalid([&] { standardize(outlier, partition, Standardize::kClient); },
                  {"data.standardize", "sample 2"});
 }
 
 TEST(Standardize, TheFederationHoldsTheResult) {
   DataOptions data{.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"};
   data.test_fraction = 0;
-  data.standardize = "client";
+  data.standardize = Standardize::kClient;
   const auto alone = make_single_communicator();
   const auto federation = Federation::load(data, {.partition = "by-column"}, 1, *alone);
   std::vector<float> rows(8);

@@ -17,12 +17,14 @@
 namespace hanse {
 namespace {
 
-DataOptions dense(double sigma, const std::string& scale = "covariance", int64_t dimension = 10) {
+DataOptions dense(double sigma, FeatureScale scale = FeatureScale::kCovariance,
+                  int64_t dimension = 10) {
   return {.kind = "synthetic-regression", .dimension = dimension, .sigma = sigma, .scale = scale};
 }
 
 DataOptions support(double nu, int64_t dimension = 10) {
-  return {.kind = "synthetic-regression", .design = "support", .dimension = dimension, .nu = nu};
+  return {
+      .kind = "synthetic-regression", .design = Design::kSupport, .dimension = dimension, .nu = nu};
 }
 
 // Mean of x_j^2 over samples [begin, end), for every coordinate.
@@ -107,7 +109,8 @@ std::vector<double> scales_of(double sigma, int64_t clients, uint64_t seed) {
 // The definition in data/README.md, word for word.
 TEST(SyntheticRegression, IsThreeStreams) {
   constexpr uint64_t kSeed = 42;
-  const Dataset dataset = make_synthetic_regression(dense(2, "deviation", 3), 4, 5, kSeed);
+  const Dataset dataset =
+      make_synthetic_regression(dense(2, FeatureScale::kDeviation, 3), 4, 5, kSeed);
   const std::vector<float> x = features_of(dataset);
   RandomStream coefficients(kSeed, Purpose::kData, 1, 0);
   std::vector<double> w, z;
@@ -132,7 +135,8 @@ TEST(SyntheticRegression, IsThreeStreams) {
 }
 
 TEST(SyntheticRegression, IsRegressionDataWithAGroupAClient) {
-  const Dataset dataset = make_synthetic_regression(dense(3, "covariance", 7), 12, 3, 1);
+  const Dataset dataset =
+      make_synthetic_regression(dense(3, FeatureScale::kCovariance, 7), 12, 3, 1);
   EXPECT_EQ(dataset.shape, std::vector<int64_t>{7});
   EXPECT_EQ(dataset.storage, Storage::kFloat);
   EXPECT_EQ(dataset.classes, 0);
@@ -156,7 +160,8 @@ TEST(SyntheticRegression, CovarianceIsTheOneOfThePaper) {
 
 // Covariance s^2 Sigma^2: condition number 625.
 TEST(SyntheticRegression, DeviationIsTheOneOfTheAuthorsCode) {
-  const Dataset dataset = make_synthetic_regression(dense(0, "deviation"), 20, 2000, 3);
+  const Dataset dataset =
+      make_synthetic_regression(dense(0, FeatureScale::kDeviation), 20, 2000, 3);
   const std::vector<double> moments = second_moments(dataset, 0, 40000);
   for (std::size_t j = 0; j < 10; ++j) {
     const double deviation = 10 * std::pow(25.0, static_cast<double>(j) / 9 - 1);
@@ -194,7 +199,7 @@ TEST(SyntheticRegression, LogScalesAreNormal) {
 }
 
 TEST(SyntheticRegression, TargetsAreLinearWithNoise) {
-  for (const std::string scale : {"covariance", "deviation"}) {
+  for (const FeatureScale scale : {FeatureScale::kCovariance, FeatureScale::kDeviation}) {
     const Fit fit = least_squares(make_synthetic_regression(dense(1, scale), 50, 400, 7));
     EXPECT_NEAR(fit.deviation, 0.1, 4 * 0.1 / std::sqrt(2 * 20000.0));
   }
@@ -259,9 +264,11 @@ TEST(SyntheticRegression, MoreClientsChangeTheCommonFactorOnly) {
 }
 
 TEST(SyntheticRegression, OneFeatureHasSigmaOne) {
-  const Dataset paper = make_synthetic_regression(dense(0, "covariance", 1), 2, 20000, 4);
+  const Dataset paper =
+      make_synthetic_regression(dense(0, FeatureScale::kCovariance, 1), 2, 20000, 4);
   EXPECT_NEAR(second_moments(paper, 0, 40000)[0], 10, 0.5);
-  const Dataset code = make_synthetic_regression(dense(0, "deviation", 1), 2, 20000, 4);
+  const Dataset code =
+      make_synthetic_regression(dense(0, FeatureScale::kDeviation, 1), 2, 20000, 4);
   EXPECT_NEAR(second_moments(code, 0, 40000)[0], 100, 5);
 }
 
@@ -275,7 +282,8 @@ TEST(SyntheticRegression, EveryValueIsFinite) {
   DataOptions hard = dense(10);
   hard.kappa = 1e300;
   for (const DataOptions& options :
-       {dense(10), dense(1e300), dense(1e300, "deviation"), hard, support(10), support(10, 1000)}) {
+       {dense(10), dense(1e300), dense(1e300, FeatureScale::kDeviation), hard, support(10),
+        support(10, 1000)}) {
     const Dataset dataset = make_synthetic_regression(options, 500, 3, 2);
     for (const float x : features_of(dataset)) ASSERT_TRUE(std::isfinite(x));
     for (const float y : dataset.targets) ASSERT_TRUE(std::isfinite(y));
@@ -342,17 +350,13 @@ TEST(SyntheticRegression, BadOptions) {
   const auto expect_bad = [](const DataOptions& options, const std::vector<std::string>& parts) {
     expect_invalid([&] { make_synthetic_regression(options, 3, 2, 1); }, parts);
   };
-  expect_bad(dense(3, "covariance", 0), {"data.dimension is 0"});
+  expect_bad(dense(3, FeatureScale::kCovariance, 0), {"data.dimension is 0"});
   expect_bad(dense(-1), {"data.sigma is -1", "[0, inf)"});
   expect_bad(dense(std::nan("")), {"data.sigma"});
-  expect_bad(dense(3, "variance"), {"'variance'", "covariance, deviation", "data.scale"});
   expect_bad(support(10.5), {"data.nu is 10.5", "[0, 10]"});
   DataOptions options = dense(3);
   options.kappa = 0.5;
   expect_bad(options, {"data.kappa is 0.5"});
-  options = dense(3);
-  options.design = "sparse";
-  expect_bad(options, {"'sparse'", "dense, support", "data.design"});
   expect_invalid([] { make_synthetic_regression(dense(3), 0, 2, 1); }, {"0 clients"});
   expect_invalid([] { make_synthetic_regression(dense(3), int64_t{1} << 40, 1 << 20, 1); },
                  {"federation.samples", "fit in memory"});

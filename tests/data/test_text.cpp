@@ -16,14 +16,14 @@ Tokens encoded(const Vocabulary& vocabulary, const std::string& text) {
 }
 
 TEST(Vocabulary, AsciiIsAFixedList) {
-  const auto vocabulary = make_character_vocabulary("ascii");
+  const auto vocabulary = make_character_vocabulary(Characters::kAscii);
   EXPECT_EQ(vocabulary->size(), 97);
   EXPECT_EQ(encoded(*vocabulary, "\n ~A\t\xC3\xA9"), (Tokens{1, 2, 96, 35, 0, 0}));
   EXPECT_EQ(vocabulary->count("a\xE2\x82\xAC\xF0\x9F\x98\x80", "text"), 3);
 }
 
 TEST(Vocabulary, OfTheDataIsInCodePointOrder) {
-  const auto vocabulary = make_character_vocabulary("data");
+  const auto vocabulary = make_character_vocabulary(Characters::kData);
   vocabulary->count("b\xC3\xA9", "text");
   vocabulary->count("a b", "text");
   vocabulary->freeze();  // \n, ' ', a, b, e-acute
@@ -42,7 +42,7 @@ TEST(Vocabulary, WordsByFrequencyThenBytes) {
 }
 
 TEST(Vocabulary, RefusesWhatIsNotUtf8) {
-  const auto vocabulary = make_character_vocabulary("ascii");
+  const auto vocabulary = make_character_vocabulary(Characters::kAscii);
   for (const std::string bad :
        {"\xE9t\xE9", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82", "\x80"}) {
     expect_invalid([&] { vocabulary->count("ok" + bad, "play.txt"); },
@@ -99,7 +99,7 @@ TEST(Roles, WhatIsLeftOutIsSaid) {
   options.path = folder.write("tabs.txt", "A:\n\tcaf\xC3\xA9 tabs\n");
   EXPECT_EQ(make_role_source(options, 1)->layout().unread,
             (std::vector<std::string>{"2 characters that data.vocabulary = ascii does not have"}));
-  options.vocabulary = "data";
+  options.vocabulary = Characters::kData;
   EXPECT_TRUE(make_role_source(options, 1)->layout().unread.empty());
 }
 
@@ -118,7 +118,7 @@ TEST(Roles, TheStrideSkipsPredictions) {
 TEST(Roles, EveryTokenOfAWindowHasATarget) {
   const TempFolder folder;
   DataOptions options = play(folder, 7);
-  options.targets = "every";
+  options.targets = TextTargets::kEvery;
   const Written all(*make_role_source(options, 1));
   EXPECT_EQ(all.layout.label_values, 7);
   const ClientRanges first = all.layout.clients[0];

@@ -103,27 +103,31 @@ void read_csv_file(const std::string& input, const std::string& folder) {
         .path = path,
         .label_column = "",
         .task = "regression",
-        .standardize = "client"});
+        .standardize = Standardize::kClient});
   load({.kind = "csv", .path = path, .client_column = "client"});
 }
 
 void read_leaf(const std::string& input, const std::string& folder) {
   fs::create_directory(folder + "/train");
   write_bytes(folder + "/train/all.json", input);
-  load({.kind = "leaf", .path = folder, .shape = {1, 2, 2}, .vocabulary = "data"});
+  load({.kind = "leaf", .path = folder, .shape = {1, 2, 2}, .vocabulary = Characters::kData});
 }
 
 void read_tff(const std::string& input, const std::string& folder) {
   const std::string path = file_of(input, folder);
   load({.kind = "tff", .path = path, .window = 4});
-  load({.kind = "tff", .path = path, .window = 4, .targets = "every"});
+  load({.kind = "tff", .path = path, .window = 4, .targets = TextTargets::kEvery});
   load({.kind = "tff", .path = path, .label_column = "tags"});
 }
 
 void read_text(const std::string& input, const std::string& folder) {
   const std::string path = file_of(input, folder);
-  load({.kind = "text", .path = path, .vocabulary = "data", .window = 4});
-  load({.kind = "text", .path = path, .vocabulary = "data", .window = 4, .targets = "every"});
+  load({.kind = "text", .path = path, .vocabulary = Characters::kData, .window = 4});
+  load({.kind = "text",
+        .path = path,
+        .vocabulary = Characters::kData,
+        .window = 4,
+        .targets = TextTargets::kEvery});
 }
 
 void read_hanse(const std::string& path) {

@@ -40,7 +40,7 @@ TEST(CommonTest, TheSameBitsOnAnyNumberOfRanks) {
   write_part(folder, "train", 7);
   write_part(folder, "t10k", kTests);
   const DataOptions data{
-      .kind = "idx", .path = folder.path(), .test_fraction = 2, .test = "common"};
+      .kind = "idx", .path = folder.path(), .test_fraction = 2, .test = OwnTests::kCommon};
   std::map<std::string, double> alone;
   for (int ranks = 1; ranks <= 4; ++ranks) {
     run_threads(ranks, [&](Communicator& comm) {

@@ -35,7 +35,7 @@ Federation load(const NewtonJob& job, Communicator& host) {
   DataOptions data{.kind = "csv",
                    .path = HANSE_DATA_FOLDER "/heart/heart.csv",
                    .client_column = "hospital",
-                   .standardize = "client"};
+                   .standardize = Standardize::kClient};
   data.test_fraction = 0;
   return Federation::load(data, {.partition = "by-column"}, 1, host);
 }

@@ -1,11 +1,37 @@
-// Options of the samples and of who owns them: [data] and [federation] of a job.
+// Options of the samples: [data] of a job.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace hanse {
+
+// The source's own test samples are pooled with the others, or evaluate the shared model and belong
+// to no client.
+enum class OwnTests { kOwn, kCommon };
+constexpr auto choices_of(OwnTests) { return std::array{"own", "common"}; }
+
+// By the training samples of each client, or of all: partition.hpp.
+enum class Standardize { kNone, kClient, kAll };
+constexpr auto choices_of(Standardize) { return std::array{"none", "client", "all"}; }
+
+// A fixed list of 97 characters, or those the texts have: data/README.md.
+enum class Characters { kAscii, kData };
+constexpr auto choices_of(Characters) { return std::array{"ascii", "data"}; }
+
+// A sample predicts the token behind its window, or behind every token of it.
+enum class TextTargets { kLast, kEvery };
+constexpr auto choices_of(TextTargets) { return std::array{"last", "every"}; }
+
+// Features have all coordinates, or one of each client.
+enum class Design { kDense, kSupport };
+constexpr auto choices_of(Design) { return std::array{"dense", "support"}; }
+
+// s_m Sigma is a covariance, or a deviation.
+enum class FeatureScale { kCovariance, kDeviation };
+constexpr auto choices_of(FeatureScale) { return std::array{"covariance", "deviation"}; }
 
 struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
@@ -15,9 +41,7 @@ struct DataOptions {
   double test_fraction = 0.2;
   // Of what the test part leaves: a share below 1, or a whole number; 0: no validation samples.
   double validation_fraction = 0;
-  // idx, images, cifar: the source's test samples are pooled with the others (own), or evaluate the
-  // shared model and belong to no client (common). The key is evaluate.test.
-  std::string test = "own";
+  OwnTests test = OwnTests::kOwn;  // idx, images, cifar; the key is evaluate.test
   // csv: name of the column, or names of several, separated by commas; empty: the last one
   // tff: name of the labels' dataset; cifar: coarse_label
   std::string label_column = "label";
@@ -26,26 +50,26 @@ struct DataOptions {
   std::vector<int64_t> shape;           // of one sample; empty: as the data have it
   int64_t classes = 10;                 // random: classes
   int64_t tokens = 0;                   // random: values are whole numbers below it; 0: in [0, 1]
-  std::string standardize = "none";     // csv: none | client | all, see partition.hpp
-  std::string normalize = "none";       // images: none | all | numbers, see src/data/normalize.hpp
+  Standardize standardize = Standardize::kNone;  // csv
+  std::string normalize = "none";  // images: none | all | numbers, see src/data/normalize.hpp
 
-  std::string test_path;             // tff: file of the clients' test samples; empty: none
-  std::string feature_column;        // tff: dataset of the features; empty: the layout's
-  std::string vocabulary = "ascii";  // characters: ascii | data, see data/README.md
-  int64_t vocabulary_size = 10000;   // words: the most frequent ones; at least 1
-  int64_t window = 80;               // text: tokens that predict the next one; at least 1
+  std::string test_path;       // tff: file of the clients' test samples; empty: none
+  std::string feature_column;  // tff: dataset of the features; empty: the layout's
+  Characters vocabulary = Characters::kAscii;  // characters
+  int64_t vocabulary_size = 10000;             // words: the most frequent ones; at least 1
+  int64_t window = 80;                         // text: tokens that predict the next one; at least 1
   int64_t stride = 0;  // text: from the last target of a sample to the next one's; 0: 1, or window
-  std::string targets = "last";  // text: last | every
-  int64_t tags = 500;            // tff: the most frequent ones
+  TextTargets targets = TextTargets::kLast;  // text
+  int64_t tags = 500;                        // tff: the most frequent ones
   int64_t max_samples = 0;  // text: of a client, in training and in test, its first ones; 0: all
 
   // synthetic-regression, see make_synthetic_regression.
-  std::string design = "dense";      // dense: all coordinates; support: one a client
-  int64_t dimension = 10;            // d, features of a sample; at least 1
-  double sigma = 3.0;                // dense: deviation of log s_m, 0: clients alike; at least 0
-  double kappa = 25.0;               // dense: condition number of Sigma; at least 1
-  std::string scale = "covariance";  // dense: s_m Sigma is a covariance | a deviation
-  double nu = 1.0;                   // support: deviation of log w*_j; in [0, 10]
+  Design design = Design::kDense;
+  int64_t dimension = 10;  // d, features of a sample; at least 1
+  double sigma = 3.0;      // dense: deviation of log s_m, 0: clients alike; at least 0
+  double kappa = 25.0;     // dense: condition number of Sigma; at least 1
+  FeatureScale scale = FeatureScale::kCovariance;  // dense
+  double nu = 1.0;                                 // support: deviation of log w*_j; in [0, 10]
   // synthetic-classification, see make_synthetic_classification.
   double alpha = 1;  // deviation of the clients' models; at least 0
   double beta = 1;   // deviation of the clients' features; at least 0
