@@ -20,9 +20,8 @@ std::vector<KindRow<Job>> own_optimizer_rows() {
           {"plugin", "a step of your own, in a library", keys}};
 }
 
-std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job) {
+std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules) {
   std::vector<std::pair<std::string, RuleFile*>> files;
-  const bool has_rules = job.run.protocol == "federated";
   if (has_rules && is_own_rule(job.sampler.kind))
     files.emplace_back("sampler.path", &job.sampler.own);
   if (has_rules && is_own_rule(job.aggregator.kind))
@@ -45,8 +44,8 @@ std::string digest_key(const std::string& path_key) {
 
 }  // namespace
 
-void digest_rule_files(Job& job) {
-  for (const auto& [key, file] : rule_files(job)) {
+void digest_rule_files(Job& job, bool has_rules) {
+  for (const auto& [key, file] : rule_files(job, has_rules)) {
     if (file->path.empty()) throw InvalidArgument("the rule has no file", key, "name one");
     std::string found;
     try {

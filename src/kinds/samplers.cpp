@@ -1,6 +1,7 @@
 #include "hanse/kinds/samplers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include <fmt/format.h>
@@ -38,6 +39,10 @@ struct SamplerCase {
   std::span<const double> initial;  // [M] first probabilities or shares; empty: the kind's own
 };
 
+// The words of sampler.a-max, which may be a number, too.
+enum class AskedBound { kAuto, kFirstRound, kRunning };
+constexpr auto choices_of(AskedBound) { return std::array{"auto", "first-round", "running"}; }
+
 // `kind` is that of the osmd family.
 LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind::kFixed) {
   constexpr int64_t kManyClients = 100000;
@@ -45,10 +50,12 @@ LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind:
   LearningOptions learning = o.learning;
   learning.kind = kind;
   if (o.mixing > 0) learning.mixing = o.mixing;
-  if (const auto bound = given_bound(o.a_max)) {
+  const auto asked = value_of<AskedBound>(o.a_max);
+  if (!asked) {
     learning.bound = BoundSource::kGiven;
-    learning.a_max = *bound;
-  } else if (o.a_max == "running" || (o.a_max == "auto" && c.clients > kManyClients)) {
+    learning.a_max = *given_bound(o.a_max);
+  } else if (asked == AskedBound::kRunning ||
+             (asked == AskedBound::kAuto && c.clients > kManyClients)) {
     learning.bound = BoundSource::kRunning;
   }
   return learning;
@@ -240,7 +247,7 @@ const Family<SamplerKind> kSamplers{
 }  // namespace
 
 std::optional<double> given_bound(const std::string& text) {
-  if (text == "auto" || text == "first-round" || text == "running") return std::nullopt;
+  if (value_of<AskedBound>(text)) return std::nullopt;
   double value = 0;
   try {
     value = parse_number(text);

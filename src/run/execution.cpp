@@ -39,6 +39,8 @@ namespace hanse {
 
 namespace {
 
+constexpr const char* kRules = "aggregator.kind";  // read by the protocols that have rules
+
 // What the ranks do after a round; rank 0 decides.
 enum class Verdict : int64_t { kGoOn, kStop, kFail };
 
@@ -59,7 +61,8 @@ class Execution {
         last_.own_metric = make_own_metric(job.evaluate.metric.path);
       }
     });
-    for (const auto& [key, file] : rule_files(job)) parts_->files[key] = file->digest;
+    for (const auto& [key, file] : rule_files(job, reads(kRules)))
+      parts_->files[key] = file->digest;
     // Data with clients of their own say how many there are, and the written job says the same.
     const Federation& federation = parts_->federation;
     const int64_t clients = federation.clients();
@@ -343,7 +346,7 @@ class Execution {
                             .peak_memory_bytes = peak,
                             .clients = last_.clients_on,
                             .held_out = last_.held_out_on,
-                            .rules = rule_files(job_),
+                            .rules = rule_files(job_, reads(kRules)),
                             .metrics = last_.metrics,
                             .accounts = std::move(accounts),
                             .returned = protocol().returned()};
@@ -378,7 +381,7 @@ class Execution {
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
                const std::optional<ResumePoint>& resume, const std::string& repeats) {
   agree_on(comm, [&] {
-    if (comm.rank() == 0) digest_rule_files(job);
+    if (comm.rank() == 0) digest_rule_files(job, protocol_kind(job).reading.reads(kRules));
   });
   std::optional<SimulatedRanks> simulated;
   if (is_simulated(job)) simulated.emplace(job, comm);

@@ -33,8 +33,9 @@ void add_own_metrics(const Metrics& own, Metrics& metrics) {
 }  // namespace
 
 ProgressStatus LastEvaluation::progress() const {
-  ProgressStatus status{.evaluated = round,
-                        .samples = clients_on.split() == "train" ? "training " : ""};
+  ProgressStatus status{
+      .evaluated = round,
+      .samples = clients_on.apart == 0 && clients_on.training > 0 ? "training " : ""};
   for (const auto& [name, value] : metrics) {
     if (name == "accuracy_mean") status.accuracy = value;
   }

@@ -186,6 +186,12 @@ TEST(OptionTable, AChoiceHasTheNamesOfItsEnum) {
   EXPECT_EQ(f.reduction, Reduction::kFast);
 }
 
+TEST(Choice, ANameGivesItsValueAndOthersNone) {
+  EXPECT_EQ(value_of<Reduction>("fast"), Reduction::kFast);
+  EXPECT_EQ(value_of<Reduction>("fas"), std::nullopt);
+  EXPECT_EQ(all_of<Reduction>(), (std::array{Reduction::kExact, Reduction::kFast}));
+}
+
 TEST(OptionTable, ParseOfFormatIsIdentity) {
   Fields f;
   f.rate = 1.0 / 3.0;

@@ -66,6 +66,52 @@ TEST(LoadJob, ReadsSectionsKeysAndComments) {
   EXPECT_FALSE(job.table.at("client.lr").given);
 }
 
+// The words stand beside the enums, in their order.
+TEST(LoadJob, AWordIsTheValueOfItsName) {
+  const JobFile file(
+      "[run]\ndevice = cpu\ndevice-graphs = off\n[data]\nstandardize = client\n"
+      "[model]\ninit = zeros\n[sampler]\nvariant = corrected\nrestart = uniform\n"
+      "[aggregator]\nweights = uniform\nestimator = unbiased\nabsent = window\n"
+      "cdf = logistic\nvariant = reference\n[server]\nrole = dedicated\n[comm]\n"
+      "compress = sign\nreduction = fast\ndispatch = planned\ndevices = staged\n"
+      "[evaluate]\non = both\nview = global\ntest = common\n[checkpoint]\non-error = stop\n"
+      "[bandit]\narms = branin\nucb = ellipsoid\nstatistics = per-arm\nmodels = shared\n"
+      "gradients = first\n[online]\norder = predict-then-train\ngamma = ridge-all\n"
+      "drift = swap\nmixing = in-place\nvariant = corrected\n");
+  KeyedJob job(catalog());
+  load_job(file.path, {}, job);
+  EXPECT_EQ(job.run.device, RunDevice::kCpu);
+  EXPECT_EQ(job.run.device_graphs, DeviceGraphs::kOff);
+  EXPECT_EQ(job.data.standardize, Standardize::kClient);
+  EXPECT_EQ(job.data.test, OwnTests::kCommon);
+  EXPECT_EQ(job.model.init, ModelInit::kZeros);
+  EXPECT_EQ(job.sampler.learning.variant, Variant::kCorrected);
+  EXPECT_EQ(job.sampler.learning.restart, Restart::kUniform);
+  EXPECT_EQ(job.aggregator.weights, ClientWeights::kUniform);
+  EXPECT_EQ(job.aggregator.estimator, Estimator::kUnbiased);
+  EXPECT_EQ(job.aggregator.absent, AbsentClients::kWindow);
+  EXPECT_EQ(job.aggregator.cdf, Cdf::kLogistic);
+  EXPECT_EQ(job.aggregator.variant, Variant::kReference);
+  EXPECT_EQ(job.server.role, ServerRole::kDedicated);
+  EXPECT_EQ(job.comm.compress, Compress::kSign);
+  EXPECT_EQ(job.comm.reduction, Reduction::kFast);
+  EXPECT_EQ(job.comm.dispatch, AskedDispatch::kPlanned);
+  EXPECT_EQ(job.comm.devices, DeviceLinks::kStaged);
+  EXPECT_EQ(job.evaluate.on, EvaluateOn::kBoth);
+  EXPECT_EQ(job.evaluate.view, EvaluateView::kGlobal);
+  EXPECT_EQ(job.checkpoint.on_error, OnError::kStop);
+  EXPECT_EQ(job.bandit.arms, ArmSource::kBranin);
+  EXPECT_EQ(job.bandit.ucb, UpperBound::kEllipsoid);
+  EXPECT_EQ(job.bandit.statistics, AskedStatistics::kPerArm);
+  EXPECT_EQ(job.bandit.models, BanditModels::kShared);
+  EXPECT_EQ(job.bandit.gradients, GradientsAt::kFirst);
+  EXPECT_EQ(job.online.order, OnlineOrder::kPredictThenTrain);
+  EXPECT_EQ(job.online.gamma, NodeEstimate::kRidgeAll);
+  EXPECT_EQ(job.online.drift, Drift::kSwap);
+  EXPECT_EQ(job.online.mixing, MixingOrder::kInPlace);
+  EXPECT_EQ(job.online.variant, ExpertLosses::kCorrected);
+}
+
 TEST(LoadJob, AnEmptyFileIsTheDefaults) {
   const JobFile file("", "plain.job.cfg");
   KeyedJob job(catalog());

@@ -18,11 +18,12 @@ inline bool is_own_rule(const std::string& kind) { return kind == "python" || ki
 // The rule of that section. REQUIRES: is_own_rule(kind).
 RuleSource own_rule(const std::string& section, const std::string& kind, const RuleFile& file);
 
-// The files that the job's chosen kinds name, each with the key of its path.
-std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job);
+// The files that the job's chosen kinds name, each with the key of its path. `has_rules`: does its
+// protocol read aggregator.kind and the like?
+std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules);
 
 // Sets their digests. Throws InvalidArgument when a file cannot be read, and when the job knows
 // another digest of it. Cost: reads the files.
-void digest_rule_files(Job& job);
+void digest_rule_files(Job& job, bool has_rules);
 
 }  // namespace hanse
