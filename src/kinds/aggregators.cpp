@@ -6,7 +6,6 @@
 #include "hanse/base/error.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/kinds/update_traits.hpp"
 #include "hanse/rules/aggregation/aaggff.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/by_formula.hpp"
@@ -59,8 +58,8 @@ void check_responses(const Job& job) {
 
 void check_lowering(const Job& job) {
   const ClientOptions& client = job.client;
-  const std::string key = update_traits(client).plain_steps ? beyond_plain_steps(client)
-                                                            : "client.update = " + client.kind;
+  const std::string key =
+      client.kind != "sgd" ? "client.update = " + client.kind : beyond_plain_steps(client);
   if (!key.empty()) {
     throw InvalidArgument(
         fmt::format("dqn-fed and adafed work on plain gradients and cannot be used with {}", key),

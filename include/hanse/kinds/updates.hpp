@@ -6,7 +6,6 @@
 
 #include "hanse/client/local_update.hpp"
 #include "hanse/data/federation.hpp"
-#include "hanse/kinds/update_traits.hpp"
 #include "hanse/model/model.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -14,6 +13,16 @@
 namespace hanse {
 
 struct Job;
+
+struct UpdateTraits {
+  bool separable = false;   // tensors can be trained apart, so that some stay with the client
+  bool own_models = false;  // every client has a model of its own
+  bool straggles = false;   // reads client.stragglers
+  bool solves = false;      // the server solves a system with what training finds
+};
+
+// Throws InvalidArgument for an unknown kind.
+UpdateTraits update_traits(const ClientOptions& options);
 
 // The clients' options, with what the job's update and rule make of them.
 ClientOptions instructed_clients(const Job& job);
