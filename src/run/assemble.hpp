@@ -31,10 +31,11 @@ struct FederatedAssembly final : Assembly {
   Job trained;  // the job as its clients train: that of bound_job() for a bound
   std::unique_ptr<LocalUpdate> update;
   std::unique_ptr<LocalUpdate> tuner;  // null: models are evaluated as they are
-  std::unique_ptr<UpdateStage> stage;      // null: updates are summed as they are
-  int64_t state_width() const;             // of a client, the rule's aside
-  std::unique_ptr<ClientSampler> sampler;  // rank 0
-  double participation = 1;                // share of clients in a round
+  std::vector<std::unique_ptr<UpdateStage>> update_stages;  // in their order
+  Stages stages() const;                                    // those, borrowed
+  int64_t state_width() const;                              // of a client, the rule's aside
+  std::unique_ptr<ClientSampler> sampler;                   // rank 0
+  double participation = 1;                                 // share of clients in a round
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;

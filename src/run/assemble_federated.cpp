@@ -169,7 +169,7 @@ void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
 
 // What rules and samplers see of compressed updates.
 void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
-  if (!parts.stage) return;
+  if (parts.update_stages.empty()) return;
   const auto say = [&](const std::string& kind) {
     parts.greeting.push_back(
         fmt::format("updates are compressed: {} sees what clients send of them", kind));
@@ -233,7 +233,8 @@ void build(Communicator& comm, FederatedAssembly& parts) {
         as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
     parts.tuner = make_tuner(job, federation, model);
     check_view(job, *parts.update);
-    parts.stage = make_compression(job.comm, model.layout());
+    parts.update_stages.push_back(make_compression(job.comm, model.layout()));
+    std::erase(parts.update_stages, nullptr);
     require_state_room(parts.state_width(), federation.clients(), comm.size(),
                        job.client.state_memory << 20, job.run.out);
     check_time_limit(job, *parts.update, rule_needs, model.layout());
@@ -244,10 +245,10 @@ void build(Communicator& comm, FederatedAssembly& parts) {
   greet_compression(rule_needs, parts);
   auto settings = trainer_settings(job, max_participants);
   plan_as_simulated(job, settings);
-  ChosenRunner chosen = make_runner(job, round_needs(rule_needs, settings, parts),
-                                    {comm, federation, model, *parts.update, rule_needs,
-                                     parts.stage.get(), nullptr, parts.tuner.get()},
-                                    *parts.host);
+  ChosenRunner chosen = make_runner(
+      job, round_needs(rule_needs, settings, parts),
+      {comm, federation, model, *parts.update, rule_needs, parts.stages(), parts.tuner.get()},
+      *parts.host);
   parts.trained_on = chosen.trains_on;
   parts.off_gpus = std::move(chosen.off_gpus);
   parts.trainer = std::make_unique<FederatedTrainer>(
@@ -261,7 +262,7 @@ void build(Communicator& comm, FederatedAssembly& parts) {
                               .optimizer = parts.optimizer.get(),
                               .availability = std::move(availability),
                               .runner = std::move(chosen.runner),
-                              .stage = parts.stage.get(),
+                              .stages = parts.stages(),
                               .tuner = parts.tuner.get()},
       settings);
 }
@@ -269,7 +270,13 @@ void build(Communicator& comm, FederatedAssembly& parts) {
 }  // namespace
 
 int64_t FederatedAssembly::state_width() const {
-  return update->state_width() + (stage ? width_of(stage->state_blocks()) : 0);
+  return update->state_width() + width_of(stages().state_blocks());
+}
+
+Stages FederatedAssembly::stages() const {
+  Stages all;
+  for (const auto& stage : update_stages) all.updates.push_back(stage.get());
+  return all;
 }
 
 std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,

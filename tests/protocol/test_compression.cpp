@@ -182,7 +182,7 @@ TEST(Compression, SameBitsOnAnyRanksAndAfterAResume) {
     for (const bool feedback : {false, true}) {
       options.error_feedback = feedback;
       const auto stage = make_compression(options, TinyModel().layout());
-      const TinyJob job{.stateful = feedback, .stage = stage.get()};
+      const TinyJob job{.stateful = feedback, .stages = {stage.get()}};
       const auto expected = train_threads(1, job, 9);
       EXPECT_NE(expected, train_threads(1, {.stateful = feedback}, 9));
       for (int ranks = 2; ranks <= 3; ++ranks) {

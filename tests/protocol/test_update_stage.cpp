@@ -43,7 +43,7 @@ TEST(UpdateStage, ItsUpdatesAreSummed) {
     TinyJob plain{.stateful = stateful};
     plain.server.lr = 0.5;
     const auto expected = train_threads(2, plain, 5);
-    const auto found = train_threads(2, {.stateful = stateful, .stage = &half}, 5);
+    const auto found = train_threads(2, {.stateful = stateful, .stages = {&half}}, 5);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
   }
@@ -51,7 +51,7 @@ TEST(UpdateStage, ItsUpdatesAreSummed) {
 
 TEST(UpdateStage, ItsSecondRowsAreSummedByTheClientsWeights) {
   Shrink counts(1, 0);
-  train_threads(3, {.sampler = "full", .stage = &counts}, 4);
+  train_threads(3, {.sampler = "full", .stages = {&counts}}, 4);
   ASSERT_EQ(counts.seen.size(), 4U);
   for (std::size_t round = 0; round < 4; ++round) {  // the weights of all clients sum to 1
     EXPECT_NEAR(counts.seen[round][0], 1, 1e-6);
@@ -63,7 +63,7 @@ TEST(UpdateStage, ItsSecondRowsAreSummedByTheClientsWeights) {
 TEST(UpdateStage, SameBitsOnAnyRanksAndAfterAResume) {
   Shrink shrink(1, 0.3F);
   for (const bool stateful : {false, true}) {
-    const TinyJob job{.stateful = stateful, .stage = &shrink};
+    const TinyJob job{.stateful = stateful, .stages = {&shrink}};
     const auto expected = train_threads(1, job, 9);
     EXPECT_NE(expected, train_threads(1, {.stateful = stateful}, 9));
     for (int ranks = 2; ranks <= 4; ++ranks) {
@@ -74,15 +74,29 @@ TEST(UpdateStage, SameBitsOnAnyRanksAndAfterAResume) {
   }
 }
 
+// Both change the updates of a run, each with a state and a second row of its own.
+TEST(Stages, SeveralInARun) {
+  Shrink half(0.5F, 0), quarter(0.25F, 0);
+  TinyJob plain{.sampler = "full", .stateful = true};
+  plain.server.lr = 0.125;
+  const auto expected = train_threads(1, plain, 3);
+  for (int ranks = 1; ranks <= 3; ++ranks) {
+    half.seen.clear();
+    const TinyJob job{.sampler = "full", .stateful = true, .stages = {&half, &quarter}};
+    const auto found = train_threads(ranks, job, 3);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+    ASSERT_EQ(half.seen.size(), 3U);
+    EXPECT_NEAR(half.seen[2][1], 2, 1e-6);
+  }
+  EXPECT_EQ(half.seen, std::vector(quarter.seen.end() - 3, quarter.seen.end()));
+}
+
 // Two stages do what one does that has both of their factors, in the order of the list, with blocks
 // and second rows of their own.
-TEST(UpdateStages, AreAppliedOneAfterTheOther) {
-  std::vector<std::unique_ptr<UpdateStage>> list;
-  list.push_back(std::make_unique<Shrink>(0.5F, 1));
-  list.push_back(nullptr);
-  list.push_back(std::make_unique<Shrink>(0.25F, 0));
-  auto* last = static_cast<Shrink*>(list.back().get());
-  UpdateStages stages(std::move(list));
+TEST(Stages, AreAppliedOneAfterTheOther) {
+  Shrink first(0.5F, 1), last(0.25F, 0);
+  const Stages stages{{&first, &last}};
   EXPECT_EQ(width_of(stages.state_blocks()), 6);
   EXPECT_EQ(stages.second_row_width(), 4);
   EXPECT_EQ(stages.update_bytes(10), 40);
@@ -93,9 +107,8 @@ TEST(UpdateStages, AreAppliedOneAfterTheOther) {
   EXPECT_EQ(state, (std::vector<float>{0, 0, 4, 0, 0, 8}));
   EXPECT_EQ(row, (std::vector<float>{1, 3, 1, 7}));
   stages.observe(row);
-  ASSERT_EQ(last->seen.size(), 1U);
-  EXPECT_EQ(last->seen[0], (std::vector<float>{1, 7}));
-  EXPECT_TRUE(UpdateStages({}).empty());
+  EXPECT_EQ(first.seen, (std::vector<std::vector<float>>{{1, 3}}));
+  EXPECT_EQ(last.seen, (std::vector<std::vector<float>>{{1, 7}}));
 }
 
 }  // namespace

@@ -135,10 +135,19 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   settings.own_models = job.own_models;
   settings.clock = job.clock;
   settings.round_seconds = job.round_seconds;
-  trainer = std::make_unique<FederatedTrainer>(
-      FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), *aggregator,
-                              optimizer.get(), availability, nullptr, job.stage, sum_stage.get()},
-      settings);
+  trainer =
+      std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{comm,
+                                                                 *host,
+                                                                 federation,
+                                                                 model,
+                                                                 update,
+                                                                 sampler.get(),
+                                                                 *aggregator,
+                                                                 optimizer.get(),
+                                                                 availability,
+                                                                 nullptr,
+                                                                 {job.stages, sum_stage.get()}},
+                                         settings);
   trainer->initialize_model();
 }
 

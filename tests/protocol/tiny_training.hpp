@@ -88,9 +88,9 @@ struct TinyJob {
   bool by_losses = false;  // LossAggregator instead of fedavg
   bool stateful = false;
   bool own_models = false;
-  bool apart = false;            // every rank has a host of its own
-  int64_t held_out = 0;          // of the eleven clients
-  UpdateStage* stage = nullptr;  // of all ranks
+  bool apart = false;                     // every rank has a host of its own
+  int64_t held_out = 0;                   // of the eleven clients
+  std::vector<UpdateStage*> stages = {};  // of all ranks
   std::function<std::unique_ptr<SumStage>(Communicator& comm)> sum_stage = {};
   ServerOptions server;
   CommOptions comm;

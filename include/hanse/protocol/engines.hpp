@@ -16,13 +16,12 @@
 #include "hanse/model/device_communicator.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/protocol/federated_settings.hpp"
+#include "hanse/protocol/update_stage.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 
 namespace hanse {
 
 class ClientRunner;
-class SumStage;
-class UpdateStage;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // which deletes what is incomplete here
 
@@ -33,9 +32,7 @@ struct RunnerParts {
   Model& model;
   LocalUpdate& update;
   AggregatorNeeds rule;
-  UpdateStage* stage = nullptr;  // null: updates are summed as they are. On hosts alone
-  // Null: the sum is that of the updates. On hosts, exact sums alone.
-  SumStage* sum_stage = nullptr;
+  Stages stages = {};
   LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
 };
 

@@ -66,9 +66,8 @@ class FederatedTrainer final : public Protocol {
     Aggregator& aggregator;
     ServerOptimizer* optimizer;      // rank 0; null elsewhere
     Availability availability = {};  // rank 0
-    RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stage`
-    UpdateStage* stage = nullptr;    // of the runner; null: updates are summed as they are
-    SumStage* sum_stage = nullptr;   // of the runner; null: the sum is that of the updates
+    RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stages`
+    Stages stages = {};              // of the runner
     LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
   };
   using Settings = FederatedSettings;

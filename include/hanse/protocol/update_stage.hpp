@@ -1,9 +1,8 @@
-// A stage between a client's training and the sum: it may change the update before it counts, as
+// Stages between a client's training and the sum: each may change the update before it counts, as
 // compression or noise does.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -37,23 +36,20 @@ class UpdateStage {
   virtual void observe(std::span<const float> /*second_row*/) {}
 };
 
-// A list of stages as one: each changes what the one before it has left. Their blocks and their
-// parts of the second row stand one behind the other, in the list's order.
-class UpdateStages final : public UpdateStage {
- public:
-  // Null ones are left out.
-  explicit UpdateStages(std::vector<std::unique_ptr<UpdateStage>> stages);
+class SumStage;
 
-  bool empty() const { return stages_.empty(); }
-  std::vector<StateBlock> state_blocks() const override;
-  int64_t second_row_width() const override;
+// What changes updates, in this order, and their sum: the stages' blocks and their parts of the
+// second row stand one behind the other. All must outlive it. On hosts alone.
+struct Stages {
+  std::vector<UpdateStage*> updates = {};  // each changes what the one before it has left
+  SumStage* sum = nullptr;  // null: the sum is that of the updates. Of exact sums alone
+
+  std::vector<StateBlock> state_blocks() const;
+  int64_t second_row_width() const;
   // Of the one that sends least.
-  int64_t update_bytes(int64_t n_params) const override;
-  void apply(const StagedUpdate& staged) override;
-  void observe(std::span<const float> second_row) override;
-
- private:
-  std::vector<std::unique_ptr<UpdateStage>> stages_;
+  int64_t update_bytes(int64_t n_params) const;
+  void apply(const StagedUpdate& staged) const;
+  void observe(std::span<const float> second_row) const;
 };
 
 }  // namespace hanse

@@ -9,7 +9,7 @@ ClientRunner::ClientRunner(const RunnerParts& parts, const FederatedSettings& se
                            int64_t sink_state)
     : parts_(parts),
       settings_(settings),
-      stage_state_(parts.stage ? to_index(width_of(parts.stage->state_blocks())) : 0),
+      stage_state_(to_index(width_of(parts.stages.state_blocks()))),
       sink_state_(to_index(sink_state)) {
   const std::size_t width = own_state() + stage_state_ + sink_state_;
   if (width == 0) return;

@@ -87,7 +87,7 @@ class ClientRunner {
     return settings_.clock->now_s() - round.start_s;
   }
 
-  // A client's state: the update's own, the stage's, the sink's.
+  // A client's state: the update's own, the stages', the sink's.
   std::size_t own_state() const { return static_cast<std::size_t>(parts_.update.state_width()); }
   std::size_t stage_state() const { return stage_state_; }
   std::size_t sink_state() const { return sink_state_; }

@@ -13,7 +13,7 @@ namespace {
 
 // Stages and directions change rows one at a time.
 std::size_t rows_at_once(const RunnerParts& parts, int64_t second) {
-  const bool alone = parts.stage || parts.update.sends_direction();
+  const bool alone = !parts.stages.updates.empty() || parts.update.sends_direction();
   return alone ? 1 : folded_at_once(parts.model.n_params(), second);
 }
 

@@ -38,10 +38,10 @@ auto compute(const ClientTask& task, Work work) {
 }
 
 int64_t second_row_width(const RunnerParts& parts) {
-  return parts.update.control_width() + (parts.stage ? parts.stage->second_row_width() : 0);
+  return parts.update.control_width() + parts.stages.second_row_width();
 }
 
-// Of a client: train, then whatever the stage does to its update, then the sink takes it.
+// Of a client: train, then whatever the stages do to its update, then the sink takes it.
 // Memory: the sink's, and clients' states.
 class HostRunner final : public ClientRunner {
  public:
@@ -165,14 +165,14 @@ class HostRunner final : public ClientRunner {
     return evaluator_.at(row());
   }
 
-  // The stage's work on what train() left in the row. Does it hold the update itself then?
+  // The stages' work on what train() left in the row. Does it hold the update itself then?
   bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
-    if (!parts_.stage) return parts_.update.sends_direction();
+    if (parts_.stages.updates.empty()) return parts_.update.sends_direction();
     const std::span<float> update = row();
     for (std::size_t i = 0; !parts_.update.sends_direction() && i < sent_.size; ++i) {
       update[i] -= round.model[i];
     }
-    parts_.stage->apply({.client = client,
+    parts_.stages.apply({.client = client,
                          .round = round.number,
                          .seed = settings_.seed,
                          .update = update,

@@ -15,7 +15,7 @@ HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, 
            parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
            reduction_of(settings), parts.comm),
       comm_(parts.comm),
-      stage_(parts.sum_stage),
+      stage_(parts.stages.sum),
       overlaps_(!stage_ && step_overlaps(parts.rule, parts.update, settings.server)) {}
 
 void HostSink::start(int64_t round, std::span<const float> origin) {

@@ -33,9 +33,8 @@ double training_loss(MeasureParts parts, const FederatedSettings& settings,
 
 int64_t update_bytes(MeasureParts parts) {
   const int64_t n = parts.model.n_params();
-  const int64_t second = parts.stage ? parts.stage->second_row_width() : 0;
-  return (parts.stage ? parts.stage->update_bytes(n) : 4 * n) +
-         4 * (parts.update.control_width() + second);
+  return parts.stages.update_bytes(n) +
+         4 * (parts.update.control_width() + parts.stages.second_row_width());
 }
 
 std::vector<double> participants_losses(MeasureParts parts, const FederatedSettings& settings,

@@ -188,7 +188,7 @@ void Server::describe_draw() {
 
 void Server::prepare_step(std::span<float> control, std::span<const float> second_row) {
   const auto controls = static_cast<std::size_t>(parts_.update.control_width());
-  if (parts_.stage) parts_.stage->observe(second_row.subspan(controls));
+  parts_.stages.observe(second_row.subspan(controls));
   second_row = second_row.first(controls);
   if (control.empty()) parts_.optimizer->observe(second_row);
   for (std::size_t i = 0; i < control.size(); ++i) control[i] += second_row[i];

@@ -50,7 +50,7 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   if (settings_.server.average) average_.resize(theta_.size());
   if (!parts_.runner) {
     parts_.runner = make_host_runner({parts_.comm, parts_.federation, parts_.model, parts_.update,
-                                      needs_, parts_.stage, parts_.sum_stage, parts_.tuner},
+                                      needs_, parts_.stages, parts_.tuner},
                                      settings_);
   }
   plan_ = std::make_unique<RoundPlan>(parts_.comm, parts_.host, parts_.federation, *parts_.runner,
