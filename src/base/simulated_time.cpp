@@ -40,7 +40,14 @@ struct Simulation {
 // A thread is a rank, in tests at least.
 thread_local Simulation simulation;
 
+struct RunClock final : Clock {
+  double now_s() const override { return run_seconds(); }
+};
+const RunClock run_clock;
+
 }  // namespace
+
+const Clock& kRunClock = run_clock;
 
 double run_seconds() {
   return simulation.is_on ? simulation.start_s + simulation.seconds() : monotonic_seconds();

@@ -146,6 +146,7 @@ class CheckedSampler final : public ClientSampler {
   const ClientSet& available() const override { return pair_.rule().available(); }
   bool needs_all_clients() const override { return pair_.rule().needs_all_clients(); }
   std::vector<double> expert_weights() const override { return pair_.rule().expert_weights(); }
+  void add_columns(Columns& columns) const override { pair_.rule().add_columns(columns); }
 
  private:
   void visit(StateFields& fields) override {
@@ -178,6 +179,7 @@ class CheckedAggregator final : public Aggregator {
     return pair_.rule().absent(round, clients);
   }
   std::vector<double> decision() const override { return pair_.rule().decision(); }
+  void add_columns(Columns& columns) const override { pair_.rule().add_columns(columns); }
 
   Mix mix(const RoundReport& report) override {
     pair_.renew();

@@ -88,7 +88,9 @@ class Execution {
  private:
   RunEnd run_to_end() {
     agree_on(comm_, [&] {
-      if (is_server()) watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
+      if (!is_server()) return;
+      watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
+      protocol().columns().add_to_summary([this] { return watch_->results(*directory_); });
     });
     open();
     greet();
@@ -153,7 +155,7 @@ class Execution {
       if (!is_server()) return;
       require_finite_start(job_, protocol(), resume_ ? resume_->file : "");
       const std::string text = job_text(job_);
-      const auto columns = protocol().round_columns();
+      const Metrics columns = protocol().columns().of_round(0);
       directory_ = std::make_unique<RunDirectory>(
           resume_
               ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
@@ -304,7 +306,8 @@ class Execution {
 
   // Rank 0: what training has come to.
   void write_results() {
-    directory_->write_clients(last_.clients, parts_->federation, asked_of(job_));
+    directory_->write_clients(last_.clients, parts_->federation, asked_of(job_),
+                              protocol().columns());
     if (const std::string& table = protocol().confusion(); !table.empty()) {
       write_file(directory_->file("confusion.csv"), table);
     }
@@ -330,7 +333,7 @@ class Execution {
     on_server([&] {
       directory_->flush();
       if (!is_simulated(job_)) write_results();
-      for (auto& result : watch_->results(*directory_)) last_.metrics.push_back(std::move(result));
+      for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
       const Summary summary{.name = job_.run.name,
                             .seed = job_.run.seed,
                             .rounds = completed(),

@@ -54,17 +54,27 @@ Fields aggregator_header(const KeyedJob& job, const Federation& federation, doub
       {"rule", rule}, {"clients", federation.clients()}, {"samples", federation.train_samples()}};
 }
 
+// What is known of them.
+void add_times(const std::vector<int64_t>& staleness, const std::vector<double>& durations,
+               Fields& line) {
+  if (!staleness.empty()) line["staleness"] = staleness;
+  if (!durations.empty()) line["durations"] = durations;
+}
+
 // Each draw once, and what its client reported.
 Fields sampler_round(const RoundTrace& round) {
-  std::vector<int64_t> draws;
-  std::vector<double> feedback, losses;
-  for (std::size_t i = 0; i < round.draw.size(); ++i) {
-    const auto times = static_cast<std::size_t>(round.draw.counts[i]);
-    draws.insert(draws.end(), times, round.draw.clients[i]);
-    feedback.insert(feedback.end(), times, round.a[i]);
-    losses.insert(losses.end(), times, round.batch_losses[i]);
-  }
-  Fields line{{"draws", draws}, {"feedback", feedback}, {"losses", losses}};
+  const auto of_draws = [&](const auto& of_clients) {
+    auto all = of_clients;
+    all.clear();
+    for (std::size_t i = 0; i < of_clients.size(); ++i) {
+      all.insert(all.end(), static_cast<std::size_t>(round.draw.counts[i]), of_clients[i]);
+    }
+    return all;
+  };
+  Fields line{{"draws", of_draws(round.draw.clients)},
+              {"feedback", of_draws(round.a)},
+              {"losses", of_draws(round.batch_losses)}};
+  add_times(of_draws(round.times.staleness), of_draws(round.times.durations), line);
   if (!round.everyone_there) line["available"] = round.available;
   if (!round.a_of_all.empty()) line["foreseen"] = round.a_of_all;
   return line;
@@ -89,6 +99,7 @@ Fields aggregator_round(const RoundTrace& round) {
   if (!round.rates.empty()) line["rates"] = round.rates;
   if (!round.distances.empty()) line["distances"] = round.distances;
   if (!round.gram.empty()) line["gram"] = matrices(round);
+  add_times(round.times.staleness, round.times.durations, line);
   return line;
 }
 

@@ -96,7 +96,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>& columns) {
+Metrics round_scalars(const RoundRecord& record) {
   Metrics scalars{{"clients", static_cast<double>(record.participants)},
                   {"seconds", record.seconds},
                   {"seconds_train", record.train_s},
@@ -106,9 +106,7 @@ Metrics round_scalars(const RoundRecord& record, const std::vector<std::string>&
                   {"loss", record.loss},
                   {"mixed_loss", record.mixed_loss},
                   {"seconds_evaluate", record.evaluate_s}};
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    scalars.emplace_back(columns[i], record.more[i]);
-  }
+  scalars.insert(scalars.end(), record.more.begin(), record.more.end());
   return scalars;
 }
 
@@ -196,14 +194,14 @@ void RunDirectory::clear(const std::string& path) {
 }
 
 RunDirectory RunDirectory::create(const std::string& path, const std::string& job_text,
-                                  const std::vector<std::string>& round_columns) {
+                                  const Metrics& round_columns) {
   clear(path);
   return RunDirectory(path, job_text, round_columns);
 }
 
 RunDirectory RunDirectory::reopen(const std::string& path, const std::string& from,
                                   int64_t completed, const std::string& job_text,
-                                  const std::vector<std::string>& round_columns) {
+                                  const Metrics& round_columns) {
   fs::create_directories(path);
   if (!fs::equivalent(path, from)) {
     fs::remove_all(fs::path(path) / "tensorboard");
@@ -219,8 +217,8 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
 }
 
 RunDirectory::RunDirectory(std::string path, const std::string& job_text,
-                           const std::vector<std::string>& round_columns)
-    : path_(std::move(path)), round_columns_(round_columns) {
+                           const Metrics& round_columns)
+    : path_(std::move(path)) {
   fs::create_directories(checkpoints());
   write_file(file("job.cfg"), job_text);
   for (const std::string& line : lines_of(file("rounds.csv"))) {
@@ -231,8 +229,7 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
   }
   const auto evaluations = lines_of(file("evaluations.csv"));
   if (!evaluations.empty()) last_evaluation_ = round_of(evaluations.back());
-  const std::vector<double> nothing(round_columns.size());
-  table("rounds.csv", header_of(round_scalars({.more = nothing}, round_columns)));
+  table("rounds.csv", header_of(round_scalars({.more = round_columns})));
   GrowingFile(file("evaluations.csv"), "ae");  // there from the start, without columns
   flush();
 }
@@ -257,11 +254,11 @@ void RunDirectory::append_round(const RoundRecord& record) {
                                  record.participants, record.seconds, record.train_s, record.comm_s,
                                  record.wait_s, record.bytes_sent, number_or_nothing(record.loss),
                                  number_or_nothing(record.mixed_loss), record.evaluate_s);
-  for (const double value : record.more) line.append(",").append(number_or_nothing(value));
+  for (const auto& [name, value] : record.more) line.append(",").append(number_or_nothing(value));
   table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
-  if (events_) events_->append(record.round, "round", round_scalars(record, round_columns_));
+  if (events_) events_->append(record.round, "round", round_scalars(record));
 }
 
 void RunDirectory::append_evaluation(
@@ -305,14 +302,15 @@ void RunDirectory::append_lines(const TableLines& lines) {
 }
 
 void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
-                                 const Federation& federation, const AskedMetrics& asked) {
+                                 const Federation& federation, const AskedMetrics& asked,
+                                 const Columns& added) {
   const bool has_auroc = federation.classes() == 2;
   std::string text = "client,name,split,held_out,samples,loss,accuracy";
   if (has_auroc) text += ",auroc";
   for (const auto& [name, value] : named_scores(asked, {})) text += fmt::format(",{}", name);
   const bool both = asked.on == EvaluateOn::kBoth;
   if (both) text += ",validation_samples,validation_loss,validation_accuracy";
-  text += "\n";
+  text = header_of(added.of_client(0), text) + "\n";
   for (const ClientEvaluation& found : clients) {
     const int64_t c = found.client;
     const bool known = c < federation.clients() + federation.held_out();
@@ -326,6 +324,7 @@ void RunDirectory::write_clients(std::span<const ClientEvaluation> clients,
       text += fmt::format(",{}", number_or_nothing(value));
     }
     if (both) text += validation_fields(found, federation.classes() > 0);
+    for (const auto& [name, x] : added.of_client(c)) text.append(",").append(number_or_nothing(x));
     text += "\n";
   }
   write_file(file("clients.csv"), text);

@@ -115,13 +115,15 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
     : host(job.apart ? make_single_communicator() : comm.split_by_host()),
       federation(tiny_federation(*host, 0.25, job.held_out)),
       update(job.stateful) {
-  if (job.by_losses) {
+  if (job.own_rule) {
+    aggregator = job.own_rule();
+  } else if (job.by_losses) {
     aggregator = std::make_unique<LossAggregator>();
   } else {
     aggregator = make_fedavg(job.fedavg.weights, job.fedavg.estimator, federation.clients());
   }
   if (comm.rank() == 0) {
-    sampler = make_tiny_sampler(job, federation);
+    sampler = job.own_sampler ? job.own_sampler() : make_tiny_sampler(job, federation);
     if (job.availability) availability = job.availability();
     optimizer = make_server_optimizer(job.server, kParams);
   }
@@ -146,7 +148,9 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
                                                                  optimizer.get(),
                                                                  availability,
                                                                  nullptr,
-                                                                 {job.stages, sum_stage.get()}},
+                                                                 {job.stages, sum_stage.get()},
+                                                                 nullptr,
+                                                                 job.times},
                                          settings);
   trainer->initialize_model();
 }

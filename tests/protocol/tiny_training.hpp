@@ -94,6 +94,9 @@ struct TinyJob {
   std::function<std::unique_ptr<SumStage>(Communicator& comm)> sum_stage = {};
   ServerOptions server;
   CommOptions comm;
+  std::function<std::unique_ptr<ClientSampler>()> own_sampler = {};
+  std::function<std::unique_ptr<Aggregator>()> own_rule = {};
+  std::function<WorkTimes(int64_t round, const Draw& draw)> times = {};
   const Clock* clock = &kRunClock;
   double round_seconds = 0;
 };

@@ -180,6 +180,43 @@ TEST(RunDirectory, WritesALineARoundAndALineAnEvaluation) {
   EXPECT_EQ(content(folder / "summary.json"), "{}\n");
 }
 
+// The header has them from the start, before and behind a resume.
+TEST(RunDirectory, PartsOfARunAddColumns) {
+  const ScratchFolder folder;
+  Columns columns;
+  columns.add_to_rounds([] { return Metrics{{"tau", 0.5}}; }, 3);
+  columns.add_to_clients([](int64_t client) {
+    return Metrics{{"counted", client == 1 ? 7 : std::numeric_limits<double>::quiet_NaN()}};
+  });
+  const auto append = [&](RunDirectory& directory, int64_t round) {
+    RoundRecord one = record(round, 1);
+    one.more = columns.of_round(round);
+    directory.append_round(one);
+  };
+  const auto with = [](std::string line, const std::string& more) {
+    return line.insert(line.size() - 1, "," + more);
+  };
+  auto directory = RunDirectory::create(folder.path(), "", columns.of_round(0));
+  EXPECT_EQ(content(folder / "rounds.csv"), with(kHeader, "tau"));
+  for (int64_t round = 1; round <= 3; ++round) append(directory, round);
+  directory.flush();
+  const std::string two = with(kHeader, "tau") + with(line(1, "1"), "") + with(line(2, "1"), "");
+  EXPECT_EQ(content(folder / "rounds.csv"), two + with(line(3, "1"), "0.5"));
+  auto resumed = RunDirectory::reopen(folder.path(), folder.path(), 2, "", columns.of_round(0));
+  for (int64_t round = 3; round <= 4; ++round) append(resumed, round);
+  resumed.flush();
+  EXPECT_EQ(content(folder / "rounds.csv"),
+            two + with(line(3, "1"), "0.5") + with(line(4, "1"), "0.5"));
+  expect_error<IoError>([&] { RunDirectory::reopen(folder.path(), folder.path(), 2, ""); },
+                        {"rounds.csv", "other columns"});
+
+  const std::vector<ClientEvaluation> clients{{.client = 0}, {.client = 1}};
+  resumed.write_clients(clients, Federation(), {}, columns);
+  EXPECT_EQ(content(folder / "clients.csv"),
+            "client,name,split,held_out,samples,loss,accuracy,counted\n"
+            "0,,,0,0,0,,\n1,,,0,0,0,,7\n");
+}
+
 TEST(RunDirectory, SumsAndMedians) {
   const ScratchFolder folder;
   auto directory = RunDirectory::create(folder.path(), "");

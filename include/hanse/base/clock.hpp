@@ -21,11 +21,8 @@ class Clock {
   virtual double now_s() const = 0;
 };
 
-class RunClock final : public Clock {
- public:
-  double now_s() const override { return run_seconds(); }
-};
-inline const RunClock kRunClock;
+// That of run_seconds().
+extern const Clock& kRunClock;
 
 // Adds the lifetime of the object, in seconds of run_seconds(), to `total_s`.
 class PhaseTimer {

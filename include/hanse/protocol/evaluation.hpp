@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/base/columns.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/data/federation.hpp"
@@ -88,7 +89,6 @@ std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
 std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
                                       std::span<const int64_t> clients);
 
-using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 // A number for a CSV field, nothing for NaN.
 std::string number_or_nothing(double value);
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,7 @@ struct RoundTrace {
   std::vector<double> rates;          // [K], when it needs those
   std::vector<double> distances;      // [K], when it needs those
   std::vector<double> squared_norms;  // |theta_i - theta|^2
+  WorkTimes times;                    // when they are known
 };
 
 class FederatedTrainer final : public Protocol {
@@ -69,6 +71,8 @@ class FederatedTrainer final : public Protocol {
     RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stages`
     Stages stages = {};              // of the runner
     LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
+    // Rank 0: the times of a round's participants, known before they train; null: none are.
+    std::function<WorkTimes(int64_t round, const Draw& draw)> times = nullptr;
   };
   using Settings = FederatedSettings;
 
@@ -81,7 +85,6 @@ class FederatedTrainer final : public Protocol {
 
   void initialize_model() override;
   RoundRecord round(bool stop_requested) override;
-  std::vector<std::string> round_columns() const override;
 
   std::vector<ClientEvaluation> evaluate() override;
   Metrics metrics() const override;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/model/layout.hpp"
@@ -29,7 +30,7 @@ struct RoundRecord {
   double evaluate_s = 0;        // evaluating the model behind the round; 0: not done
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the run cannot go on
-  std::vector<double> more;     // what round_columns() names
+  Metrics more;                 // columns().of_round()
 };
 
 // Whole lines for a CSV file of the run directory; the first field of each is the round.
@@ -57,8 +58,8 @@ class Protocol {
   virtual RoundRecord round(bool stop_requested) = 0;
   std::exception_ptr failure() const { return failure_; }
   int64_t completed_rounds() const { return completed_; }
-  // Numbers a round that this protocol has beside the common ones.
-  virtual std::vector<std::string> round_columns() const { return {}; }
+  // What the run's tables have beside the numbers of every protocol; rank 0's count.
+  Columns& columns() { return columns_; }
 
   // Every client's model on its own data, in client order on rank 0, empty elsewhere.
   virtual std::vector<ClientEvaluation> evaluate() = 0;
@@ -99,7 +100,8 @@ class Protocol {
 
   std::string class_lines_;  // rank 0: class_lines() of evaluations since the last take_lines()
   std::string confusion_;    // rank 0
-  int64_t completed_ = 0;    // rounds
+  Columns columns_;
+  int64_t completed_ = 0;  // rounds
   std::exception_ptr failure_;
 };
 

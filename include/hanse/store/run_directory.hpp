@@ -27,14 +27,14 @@ class RunDirectory {
  public:
   // Removes what an earlier run left, only files of the names above.
   static void clear(const std::string& path);
-  // A new run: clears the folder and writes job.cfg.
+  // A new run: clears the folder and writes job.cfg. `round_columns`, of which the names count, are
+  // those of rounds.csv behind those of every protocol: RoundRecord::more.
   static RunDirectory create(const std::string& path, const std::string& job_text,
-                             const std::vector<std::string>& round_columns = {});
+                             const Metrics& round_columns = {});
   // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Results
   // of `from` are copied first when it is another folder.
   static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
-                             const std::string& job_text,
-                             const std::vector<std::string>& round_columns = {});
+                             const std::string& job_text, const Metrics& round_columns = {});
 
   // From now on what is appended of rounds and evaluations goes to tensorboard/ too; `completed`
   // rounds are behind the run.
@@ -50,9 +50,9 @@ class RunDirectory {
   void append_lines(const TableLines& table);
   // Replaces clients.csv. Accuracies are left empty for regression, names where the data have none,
   // and name and split of clients that the federation does not have (bandits). Two classes have a
-  // column auroc, and each metric that is asked for has one.
+  // column auroc, and each metric that is asked for has one; those that are `added` come last.
   void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation,
-                     const AskedMetrics& asked = {});
+                     const AskedMetrics& asked = {}, const Columns& added = {});
   // Replaces partition.csv: samples of each label that a client has, a line each; of the first
   // 1,000 clients. Nothing for regression.
   void write_partition(const Federation& federation);
@@ -75,14 +75,12 @@ class RunDirectory {
 
  private:
   // Goes on with what is there.
-  RunDirectory(std::string path, const std::string& job_text,
-               const std::vector<std::string>& round_columns);
+  RunDirectory(std::string path, const std::string& job_text, const Metrics& round_columns);
   // Open at its end; an empty one begins with the header.
   GrowingFile& table(const std::string& name, const std::string& header = "");
 
   std::string path_;
   std::map<std::string, GrowingFile> tables_;  // by name
-  std::vector<std::string> round_columns_;     // of rounds.csv, behind those of every protocol
   std::optional<EventFile> events_;
   int64_t last_evaluation_ = -1;
   std::vector<float> round_seconds_;

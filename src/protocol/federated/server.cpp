@@ -59,6 +59,7 @@ const Draw& Server::draw(int64_t round) {
   for (const int64_t client : draw.clients) {
     samples_.push_back(static_cast<double>(parts_.federation.train(client).size()));
   }
+  if (parts_.times) times_ = parts_.times(round, draw);
   return draw;
 }
 
@@ -95,7 +96,9 @@ RoundReport Server::report() const {
           .lambda = participation_.shares(),
           .draw_weights = draw.weights,
           .losses = losses_,
-          .samples = samples_};
+          .samples = samples_,
+          .staleness = times_.staleness,
+          .durations = times_.durations};
 }
 
 std::vector<int64_t> Server::absent() const {
@@ -163,9 +166,11 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
     trace_.batch_losses = losses;
     trace_.squared_norms = squared_norms_;
     trace_.losses = losses_;
+    trace_.times = times_;
     describe_draw();
   }
-  participation_.observe({.a = a, .losses = losses});
+  participation_.observe(
+      {.a = a, .losses = losses, .staleness = times_.staleness, .durations = times_.durations});
   sampling_lines_ += participation_.line(round_);
   double loss = 0;
   for (const double one : losses) loss += std::isnan(one) ? 0 : one;
@@ -218,16 +223,13 @@ bool Server::accepts(std::span<const double> losses) const {
   return parts_.aggregator.accepts(losses_, losses);
 }
 
-void Server::append_numbers(Metrics& numbers) const {
-  if (settings_.round_seconds > 0) numbers.emplace_back("left_out", left_out_);
-  if (!needs_.gram) return;
-  for (const auto& number : directions_.numbers()) numbers.push_back(number);
-}
-
-Metrics round_numbers(const RoundAccount& account, const Server* server) {
-  Metrics numbers = account.numbers();
-  if (server != nullptr) server->append_numbers(numbers);
-  return numbers;
+void Server::add_columns(Columns& columns) const {
+  if (settings_.round_seconds > 0) {
+    columns.add_to_rounds([this] { return Metrics{{"left_out", static_cast<double>(left_out_)}}; });
+  }
+  if (needs_.gram) columns.add_to_rounds([this] { return directions_.numbers(); });
+  parts_.aggregator.add_columns(columns);
+  parts_.sampler->add_columns(columns);
 }
 
 Metrics Server::metrics() const {

@@ -57,8 +57,8 @@ class Server : public Stateful {
   void shorten(double share) { directions_.shorten(share); }
 
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
-  // Columns of rounds.csv, of the last round.
-  void append_numbers(Metrics& numbers) const;
+  // Its own, the rule's and the sampler's.
+  void add_columns(Columns& columns) const;
   Metrics metrics() const;
   std::vector<TableLines> take_lines();
   const RoundTrace& trace() const { return trace_; }
@@ -85,13 +85,11 @@ class Server : public Stateful {
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them
   std::vector<double> squared_norms_;  // in the draw's order; NaN of a client that was left out
-  double coefficients_ = 0;            // their sum
-  double scale_ = 1;                   // of the sum of the updates, by the rule
+  WorkTimes times_;
+  double coefficients_ = 0;  // their sum
+  double scale_ = 1;         // of the sum of the updates, by the rule
   double mixed_loss_;
   int64_t left_out_ = 0;
 };
-
-// The columns of rounds.csv that only this protocol has. `server`: rank 0's, else null.
-Metrics round_numbers(const RoundAccount& account, const Server* server);
 
 }  // namespace hanse

@@ -59,6 +59,8 @@ FederatedTrainer::FederatedTrainer(Parts parts, Settings settings)
   weighing_ = std::make_unique<Weighing>(parts_.comm, needs_,
                                          row_parts(parts_.model.layout(), needs_.layers).size(),
                                          *plan_, runner(), server_.get());
+  columns_.add_to_rounds([this] { return account_->numbers(); });
+  if (server_) server_->add_columns(columns_);
   if (parts_.update.control_returns()) {
     control_.resize(static_cast<std::size_t>(parts_.update.control_width()));
   }
@@ -89,9 +91,7 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
   step(findings, record);
   if (needs_.trials > 0) backtrack(before, record.failed);
   record.bytes_sent = account_->bytes_sent(runner().bytes_moved());
-  for (const auto& [name, value] : round_numbers(*account_, server_.get()))
-    record.more.push_back(value);
-  ++completed_;
+  record.more = columns_.of_round(++completed_);
   if (server_) add_to_mean(average_, theta_, completed_);
   record.seconds = account_->seconds();
   return record;
@@ -298,12 +298,6 @@ std::vector<ClientEvaluation> FederatedTrainer::evaluate() {
   confusion_ = confusion_text(settings_.asked, counts, parts_.comm);
   if (server_) mark_participants(clients, server_->drawn());
   return clients;
-}
-
-std::vector<std::string> FederatedTrainer::round_columns() const {
-  std::vector<std::string> columns;
-  for (const auto& [name, value] : round_numbers(*account_, server_.get())) columns.push_back(name);
-  return columns;
 }
 
 Metrics FederatedTrainer::metrics() const {

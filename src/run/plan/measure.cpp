@@ -142,17 +142,14 @@ double resident_bytes() {
 
 RoundMeans time_rounds(Protocol& protocol, double limit_s, int64_t most, Communicator& comm) {
   const double end_s = monotonic_seconds() + limit_s;
-  const auto columns = protocol.round_columns();
   RoundMeans means;
   int64_t goes_on = 1;
   for (int64_t round = 1; goes_on; ++round) {
     const RoundRecord record = protocol.round(false);
     agree(comm, protocol.failure());
     const auto column = [&](const char* name) {
-      const auto found = std::find(columns.begin(), columns.end(), name);
-      return found == columns.end()
-                 ? 0
-                 : record.more.at(static_cast<std::size_t>(found - columns.begin()));
+      const auto found = std::ranges::find(record.more, name, &Metrics::value_type::first);
+      return found == record.more.end() ? 0 : found->second;
     };
     const double share = round <= 2 ? 1 : 1 / number(round - 1);  // of the mean
     const auto add = [&](double& mean, double value) { mean += share * (value - mean); };

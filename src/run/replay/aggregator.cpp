@@ -162,6 +162,7 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
   const auto losses = read(needs.losses, "losses", -INFINITY);
   const auto norms = read(needs.norms, "norms", 0);
   const auto distances = read(needs.sign_share.has_value(), "distances", 0);
+  const WorkTimes times = times_in(round, k, where);
   RoundReport report{.round = t,
                      .clients = clients,
                      .lambda = lambda,
@@ -170,7 +171,9 @@ Json replay_round(const Json& round, int64_t t, const std::string& where, const 
                      .samples = sizes,
                      .gram = gram,
                      .rates = rates,
-                     .distances = distances};
+                     .distances = distances,
+                     .staleness = times.staleness,
+                     .durations = times.durations};
   if (needs.late) report.norms = norms;
   Mix mix = mix_of(rule, report, where);
   if (needs.gram) return describe_direction(mix, rows);

@@ -110,6 +110,18 @@ std::vector<int64_t> clients_in(const Json& round, const std::string& name, int6
   return all;
 }
 
+WorkTimes times_in(const Json& round, std::size_t count, const std::string& where) {
+  WorkTimes times;
+  if (round.contains("staleness")) {
+    numbers(round, "staleness", count, 0, where);  // so many of them
+    for (const Json& rounds : round.at("staleness")) {
+      times.staleness.push_back(integer(rounds, 0, INT64_MAX, where + ".staleness"));
+    }
+  }
+  if (round.contains("durations")) times.durations = numbers(round, "durations", count, 0, where);
+  return times;
+}
+
 int64_t clients_of(const Json& trace) {
   const int64_t clients = integer(field(trace, "clients", "trace"), 1, kMostClients + 1, "clients");
   require_room(clients, kKeptOfAClient, "clients");

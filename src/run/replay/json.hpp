@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hanse/base/state.hpp"
+#include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
 
@@ -42,6 +43,9 @@ std::vector<int64_t> ids(const Json& array, int64_t clients, bool repeats,
 // The round's distinct clients of that name; all of them when it has no such field.
 std::vector<int64_t> clients_in(const Json& round, const std::string& name, int64_t clients,
                                 const std::string& where);
+
+// The round's "staleness" and "durations", [count] each or empty.
+WorkTimes times_in(const Json& round, std::size_t count, const std::string& where);
 
 // The number of clients of a trace.
 int64_t clients_of(const Json& trace);

@@ -65,6 +65,15 @@ int64_t asked_in(const Json& round, const std::string& where, const ClientSample
              : sampler.per_round();
 }
 
+// What a client's draws have, which is the same for all of them; nothing of nothing.
+template <class T>
+std::vector<T> of_clients(const Draw& draw, const std::vector<std::size_t>& at,
+                          const std::vector<T>& of_draws) {
+  std::vector<T> values(of_draws.empty() ? 0 : draw.size());
+  for (std::size_t j = 0; j < of_draws.size(); ++j) values[at[j]] = of_draws[j];
+  return values;
+}
+
 // What the sampler itself would draw in round t.
 Json own_draw(int64_t t, int64_t asked, ClientSampler& sampler) {
   RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
@@ -92,7 +101,11 @@ Json replay_own(const Json& trace, const Json& round, int64_t t, const std::stri
   const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
   try {
     const Draw draw = draw_again(trace, t, asked_in(round, where, sampler), draws, sampler);
-    sampler.observe(draw, {.a = feedback, .losses = losses});
+    const WorkTimes times = times_in(round, draws.size(), where);
+    sampler.observe(draw, {.a = feedback,
+                           .losses = losses,
+                           .staleness = times.staleness,
+                           .durations = times.durations});
     return {{"draws", draw.clients}, {"weights", draw.weights}};
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(where + ": " + error.what());
@@ -132,7 +145,11 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
     const auto a = client_means(draw, at, feedback);
     result["coefficients"] = coefficients;
     result["loss_estimate"] = variance_estimate(draw, a);
-    sampler.observe(draw, {.a = a, .losses = client_means(draw, at, losses)});
+    const WorkTimes times = times_in(round, draws.size(), where);
+    sampler.observe(draw, {.a = a,
+                           .losses = client_means(draw, at, losses),
+                           .staleness = of_clients(draw, at, times.staleness),
+                           .durations = of_clients(draw, at, times.durations)});
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(where + ": " + error.what());
   }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/rules/aggregation/options.hpp"
 
@@ -48,6 +49,9 @@ struct RoundReport {
                                          // of A absent clients follow: [L, K + A, K + A]
   std::span<const double> rates = {};    // [K] d_i; empty unless asked for
   std::span<const double> distances = {};  // [K] of the updates' entries that count; or empty
+  // As WorkTimes has them.
+  std::span<const int64_t> staleness = {};
+  std::span<const double> durations = {};
 };
 
 // How a rule that works on inner products found its step.
@@ -84,6 +88,9 @@ class Aggregator : public Stateful {
   // Is the step good enough? F_i of the participants before and after it; when not, half of it is
   // tried, needs().trials times in all; then there is no step.
   virtual bool accepts(std::span<const double> before, std::span<const double> after) const;
+
+  // Adds what the rule itself has to say to the run's tables; it outlives them.
+  virtual void add_columns(Columns& /*columns*/) const {}
 
   // The weights p over all clients after the round, for rules that keep such; else empty. O(K).
   virtual std::vector<double> decision() const { return {}; }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "hanse/base/columns.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/rules/sampling/client_set.hpp"
@@ -25,10 +26,19 @@ struct Draw {
   int64_t draws() const;  // K = sum_i N_i
 };
 
+// From which model and how long the participants of a round worked, in the draw's order.
+struct WorkTimes {
+  std::vector<int64_t> staleness;  // [K] rounds between that model and the present one; or empty: 0
+  std::vector<double> durations;   // [K] seconds of the run's virtual clock; empty: it has none
+};
+
 // What the participants of a round report, in the draw's order.
 struct Feedback {
   std::span<const double> a;       // a_i = lambda_i^2 |g_i|^2, g_i the client's gradient or update
   std::span<const double> losses;  // mean mini-batch loss
+  // As WorkTimes has them.
+  std::span<const int64_t> staleness = {};
+  std::span<const double> durations = {};
 };
 
 class ClientSampler : public Stateful {
@@ -66,6 +76,9 @@ class ClientSampler : public Stateful {
   // Does the next draw need a_i of all clients? Then observe_all() is called first, with a [M].
   virtual bool needs_all_clients() const { return false; }
   virtual void observe_all(std::span<const double> /*a*/) {}
+
+  // Adds what the sampler itself has to say to the run's tables; it outlives them.
+  virtual void add_columns(Columns& /*columns*/) const {}
 
   // Weights of the rule's experts, when it has some.
   virtual std::vector<double> expert_weights() const { return {}; }
