@@ -45,8 +45,10 @@ class ClientRunner {
   const RoundSteps& steps() const { return parts_.update.steps(); }
   // States of clients, on the ranks that train them; null: they have none.
   ClientStateStore* states() const { return states_.get(); }
-  // Where updates go.
-  virtual UpdateSink& sink() = 0;
+  // Where updates go. So many sinks are open at once, one at first: each takes, combines and hands
+  // over updates of its own, and has a sum of its own. open_sinks() is collective, and closes none.
+  virtual void open_sinks(int64_t count) = 0;
+  virtual UpdateSink& sink(int64_t number = 0) = 0;
 
   // Rank 0's model to all ranks and to where they train. Collective.
   virtual void receive(std::span<float> model) = 0;
@@ -56,8 +58,9 @@ class ClientRunner {
   virtual Evaluator& evaluator(std::span<const float> row) = 0;
   virtual Evaluator& view(const RoundContext& round, int64_t client, View view) = 0;
 
-  // Trains those of round.plan that fall to this rank from round.model, and hands each finished
-  // update to sink(). What went wrong is in round.failure.
+  // Trains those of round.plan that fall to this rank, each from where it starts, and hands each
+  // finished update to the round's sink, which the runs since its last hand_over() share. What went
+  // wrong is in round.failure. A cohort has one start.
   virtual void run(const RoundContext& round, Findings& findings) = 0;
   // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round, in
   // `squared` [M] where this rank finds it out; leaves no trace. As run().

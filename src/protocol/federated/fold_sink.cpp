@@ -21,21 +21,17 @@ std::size_t rows_at_once(const RunnerParts& parts, int64_t second) {
 // added to the sum together.
 class FoldSink final : public HostSink {
  public:
-  FoldSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
-      : HostSink(parts, settings, second),
-        rows_(rows_at_once(parts, second), AlignedFloats(sent_.size)) {}
-
-  void start_from(std::span<const float> origin) override {
-    origin_ = origin;
-    waits_ = 0;
-    starts_ = 1;
-    set_row(origin);
+  FoldSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+           SharedRows& rows)
+      : HostSink(parts, settings, second, rows), at_once_(rows_at_once(parts, second)) {
+    while (rows_.training.size() < at_once_) rows_.training.emplace_back(sent_.size);
   }
-  AlignedFloats& row() override { return rows_[waits_]; }
+
+  AlignedFloats& row() override { return rows_.training[waits_]; }
 
   void take(const TrainedClient& one, const TakenNote& note) override {
     waiting_[waits_++] = one;
-    if (waits_ == rows_.size()) return finish(note);
+    if (waits_ == at_once_) return finish(note);
     if (waits_ < starts_) return;
     starts_ = waits_ + 1;
     set_row(origin_);
@@ -51,7 +47,7 @@ class FoldSink final : public HostSink {
     auto folded = fold(count, 0, sent_.trained);
     const bool are_updates = waiting_[0].is_update;
     for (std::size_t r = 0; are_updates && r < count; ++r) {
-      std::copy(origin_.begin(), origin_.end(), rows_[r].begin());
+      std::copy(origin_.begin(), origin_.end(), rows_.training[r].begin());
     }
     const double share_s = (clock_.now_s() - start_s) / static_cast<double>(count);
     for (std::size_t r = 0; r < count; ++r) {
@@ -71,15 +67,21 @@ class FoldSink final : public HostSink {
                                                     std::size_t end) {
     std::array<UpdateSum::WeightedRow, UpdateSum::kTogether> parts;
     for (std::size_t r = 0; r < count; ++r) {
-      parts[r] = {std::span(rows_[r]).subspan(begin, end - begin), waiting_[r].coefficient};
+      parts[r] = {std::span(rows_.training[r]).subspan(begin, end - begin),
+                  waiting_[r].coefficient};
     }
     const auto origin =
         waiting_[0].is_update ? std::span<const float>() : origin_.subspan(begin, end - begin);
     return sum_.fold(std::span(parts).first(count), origin, static_cast<int64_t>(begin));
   }
 
-  std::span<const float> origin_;
-  std::vector<AlignedFloats> rows_;
+  void restart() override {
+    waits_ = 0;
+    starts_ = 1;
+    set_row(origin_);
+  }
+
+  std::size_t at_once_;
   std::size_t starts_ = 0;  // first rows that were the origin in this run, and are when free
   std::size_t waits_ = 0;   // first rows that wait
   std::array<TrainedClient, UpdateSum::kTogether> waiting_;
@@ -88,8 +90,9 @@ class FoldSink final : public HostSink {
 }  // namespace
 
 std::unique_ptr<HostSink> make_fold_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second) {
-  return std::make_unique<FoldSink>(parts, settings, second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows) {
+  return std::make_unique<FoldSink>(parts, settings, second, rows);
 }
 
 }  // namespace hanse

@@ -49,8 +49,9 @@ class HostRunner final : public ClientRunner {
       : ClientRunner(parts, settings,
                      width_of(rule_state_blocks(parts.rule, parts.model.layout()))),
         sent_(parts.model),
-        sink_(make_host_sink(parts, settings, second_row_width(parts))),
-        evaluator_(parts.federation, parts.model) {}
+        evaluator_(parts.federation, parts.model) {
+    HostRunner::open_sinks(1);
+  }
 
   // Who trains whom may only be left open without states that lie somewhere, and with a sum that
   // ignores grouping.
@@ -58,7 +59,12 @@ class HostRunner final : public ClientRunner {
     const bool is_exact = reduction_of(settings_) == Reduction::kExact;
     return {.may_be_open = !has_states() && is_exact && settings_.round_seconds == 0};
   }
-  UpdateSink& sink() override { return *sink_; }
+  void open_sinks(int64_t count) override {
+    while (std::ssize(sinks_) < count) {
+      sinks_.push_back(make_host_sink(parts_, settings_, second_row_width(parts_), rows_));
+    }
+  }
+  HostSink& sink(int64_t number) override { return *sinks_[to_index(number)]; }
 
   void receive(std::span<float> model) override { parts_.comm.bcast(model, 0); }
 
@@ -67,26 +73,31 @@ class HostRunner final : public ClientRunner {
   Evaluator& view(const RoundContext& round, int64_t client, View view) override {
     if (view != View::kReceived) return own_model(round, client, view == View::kTuned);
     if (!has_state(client)) return evaluator_.at(round.model);
-    sink_->set_row(round.model);
-    parts_.update.receive(states()->existing_row(client), sink_->row());
-    return evaluator_.at(sink_->row());
+    HostSink& sink = start_from(round.model);
+    parts_.update.receive(states()->existing_row(client), sink.row());
+    return evaluator_.at(sink.row());
   }
 
   void run(const RoundContext& round, Findings& findings) override {
-    sink_->start(round.number, round.model);
-    sink_->second_row().forget_row();
+    HostSink& sink = this->sink(round.sink);
+    sink.start(round.number, round.model);
+    sink.second_row().forget_row();
     const TakenNote note = [&](const TrainedClient& one, const FoldResult& folded, double seconds) {
       note_training(round, round.plan.entries()[one.entry].client, one.entry, one.outcome, folded,
-                    one.seconds + seconds, sink_->limit(), findings);
+                    one.seconds + seconds, sink.limit(), findings);
     };
     Deadline deadline(settings_.round_seconds);
     round.plan.for_mine([&](std::size_t entry) {
       if (deadline.starts(elapsed_s(round))) {
-        attempt(round.failure, [&] { train(round, entry, deadline, note); });
+        attempt(round.failure, [&] {
+          const RoundContext own = round.of(entry);
+          sink.go_on_from(own.model, note);
+          train(own, entry, deadline, note);
+        });
       }
     });
-    attempt(round.failure, [&] { sink_->finish(note); });
-    if (deadline.factor() > 1 && !round.failure) sink_->scale(deadline.factor());
+    attempt(round.failure, [&] { sink.finish(note); });
+    if (deadline.factor() > 1 && !round.failure) sink.scale(deadline.factor());
   }
 
   void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
@@ -99,44 +110,47 @@ class HostRunner final : public ClientRunner {
   }
 
  private:
-  std::span<float> row() { return sink_->row(); }
-
   void train(const RoundContext& round, std::size_t entry, Deadline& deadline,
              const TakenNote& note) {
     const Assignment& mine = round.plan.entries()[entry];
     const InSpan span("client", mine.client);
     const DeclaredTime turn;
     const double start_s = settings_.clock->now_s();
+    HostSink& sink = this->sink(round.sink);
     const std::span<float> state = state_of(mine.client);
-    ClientTask task = host_task(round, mine.client, state);
+    ClientTask task = host_task(round, mine.client, state, sink);
     task.next = round.plan.next_client(entry);
     TrainedClient one{.entry = entry, .position = mine.position, .coefficient = mine.coefficient};
     one.outcome = compute(task, [&] { return parts_.update.train(task); });
-    if (!deadline.counts(elapsed_s(round))) return start_from(round.model);
-    one.is_update = transform(round, mine.client, state);
+    if (!deadline.counts(elapsed_s(round))) {
+      sink.second_row().forget_row();
+      return sink.set_row(round.model);
+    }
+    one.is_update = transform(round, mine.client, state, sink);
     one.seconds = settings_.clock->now_s() - start_s;
     one.state = state.last(sink_state());
-    one.in_range = sink_->second_row().fold(mine.importance).in_range;
-    check_buffers(round, mine, one.is_update);
-    sink_->take(one, note);
+    one.in_range = sink.second_row().fold(mine.importance).in_range;
+    check_buffers(round, mine, one.is_update, sink);
+    sink.take(one, note);
   }
 
   // Where the rule has weighed the update already.
-  void check_buffers(const RoundContext& round, const Assignment& mine, bool is_update) {
+  void check_buffers(const RoundContext& round, const Assignment& mine, bool is_update,
+                     HostSink& sink) {
     const ParameterLayout& layout = parts_.model.layout();
     if (layout.n_trainable() == layout.n_params() || parts_.rule.after_training()) return;
     const bool is_exact = reduction_of(settings_) == Reduction::kExact;
-    hanse::check_buffers(round, mine.client, mine.coefficient, layout, row(), is_update,
-                         is_exact ? sink_->limit() : INFINITY);
+    hanse::check_buffers(round, mine.client, mine.coefficient, layout, sink.row(), is_update,
+                         is_exact ? sink.limit() : INFINITY);
   }
 
   double squared_step(const RoundContext& round, int64_t client) {
-    start_from(round.model);
+    HostSink& sink = start_from(round.model);
     std::vector<float> state = state_copy(client);
-    const ClientTask task = host_task(round, client, state);
+    const ClientTask task = host_task(round, client, state, sink);
     const ClientOutcome outcome = compute(task, [&] { return parts_.update.train(task); });
-    const bool is_update = transform(round, client, state);
-    const std::span<const float> trained = row();
+    const bool is_update = transform(round, client, state, sink);
+    const std::span<const float> trained = sink.row();
     double sum = 0;
     for (std::size_t i = 0; i < sent_.trained; ++i) {
       const double origin = is_update ? 0 : static_cast<double>(round.model[i]);
@@ -147,11 +161,11 @@ class HostRunner final : public ClientRunner {
   }
 
   Evaluator& own_model(const RoundContext& round, int64_t client, bool tuned) {
-    start_from(round.model);
+    HostSink& sink = start_from(round.model);
     std::vector<float> state = state_copy(client);
-    const ClientTask task = host_task(round, client, state);
+    const ClientTask task = host_task(round, client, state, sink);
     const bool keeps = parts_.update.keeps_own_model();
-    if (parts_.federation.train(client).size() == 0) return evaluator_.at(row());
+    if (parts_.federation.train(client).size() == 0) return evaluator_.at(task.row);
     compute(task, [&] {
       if (settings_.own_models && (keeps || !parts_.tuner)) {
         if (keeps && client >= parts_.federation.clients()) parts_.update.train(task);
@@ -159,16 +173,17 @@ class HostRunner final : public ClientRunner {
       }
       if (tuned && parts_.tuner) {
         parts_.tuner->train(
-            {.client = client, .round = round.number, .seed = task.seed, .row = row()});
+            {.client = client, .round = round.number, .seed = task.seed, .row = task.row});
       }
     });
-    return evaluator_.at(row());
+    return evaluator_.at(task.row);
   }
 
   // The stages' work on what train() left in the row. Does it hold the update itself then?
-  bool transform(const RoundContext& round, int64_t client, std::span<float> state) {
+  bool transform(const RoundContext& round, int64_t client, std::span<float> state,
+                 HostSink& sink) {
     if (parts_.stages.updates.empty()) return parts_.update.sends_direction();
-    const std::span<float> update = row();
+    const std::span<float> update = sink.row();
     for (std::size_t i = 0; !parts_.update.sends_direction() && i < sent_.size; ++i) {
       update[i] -= round.model[i];
     }
@@ -177,23 +192,28 @@ class HostRunner final : public ClientRunner {
                          .seed = settings_.seed,
                          .update = update,
                          .state = state.subspan(own_state(), stage_state()),
-                         .second_row = sink_->second_row().row().subspan(controls())});
+                         .second_row = sink.second_row().row().subspan(controls())});
     return true;
   }
 
-  void start_from(std::span<const float> model) {
-    sink_->set_row(model);
-    sink_->second_row().forget_row();
+  // For a client in training that counts nothing: between runs any sink has room for it.
+  HostSink& start_from(std::span<const float> model) {
+    HostSink& sink = *sinks_.front();
+    sink.set_row(model);
+    sink.second_row().forget_row();
+    return sink;
   }
 
-  ClientTask host_task(const RoundContext& round, int64_t client, std::span<float> state) {
-    ClientTask task = task_of(round, client, state, sink_->second_row().row().first(controls()));
-    task.row = row();
+  ClientTask host_task(const RoundContext& round, int64_t client, std::span<float> state,
+                       HostSink& sink) {
+    ClientTask task = task_of(round, client, state, sink.second_row().row().first(controls()));
+    task.row = sink.row();
     return task;
   }
 
   SentRow sent_;  // the parts of a row
-  std::unique_ptr<HostSink> sink_;
+  SharedRows rows_;
+  std::vector<std::unique_ptr<HostSink>> sinks_;
   RowEvaluator evaluator_;
 };
 

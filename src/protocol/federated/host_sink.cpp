@@ -7,19 +7,24 @@
 
 namespace hanse {
 
-HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
+HostSink::HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+                   SharedRows& rows)
     : UpdateSink(second, settings),
       sent_(parts.model),
+      rows_(rows),
       clock_(*settings.clock),
       sum_(parts.model.n_params() * sum_rows(parts.rule),
            parts.rule.last_updates ? parts.federation.clients() : settings.max_participants,
            reduction_of(settings), parts.comm),
       comm_(parts.comm),
       stage_(parts.stages.sum),
-      overlaps_(!stage_ && step_overlaps(parts.rule, parts.update, settings.server)) {}
+      overlaps_(!stage_ && step_overlaps(parts.rule, parts.update, settings.server)) {
+  if (rows_.training.empty()) rows_.training.emplace_back(sent_.size);
+}
 
 void HostSink::start(int64_t round, std::span<const float> origin) {
-  start_from(origin);
+  origin_ = origin;
+  restart();
   if (std::exchange(round_, round) != 0) return;  // the sum goes on
   apply(&SumStage::begin);
 }
@@ -28,8 +33,11 @@ void HostSink::apply(void (SumStage::*change)(const SummedEntries&)) {
   if (stage_) (stage_->*change)({round_, 0, sum_.integers(0, sum_.size())});
 }
 
-void HostSink::set_row(std::span<const float> values) {
-  std::copy(values.begin(), values.end(), row().begin());
+void HostSink::go_on_from(std::span<const float> origin, const TakenNote& note) {
+  if (origin.data() == origin_.data()) return;
+  finish(note);
+  origin_ = origin;
+  restart();
 }
 
 ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) {
@@ -51,18 +59,19 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
     sum_.clear();
     return done;
   }
-  step_.resize(static_cast<std::size_t>(sum_.size()));
-  sum_.take(step_);
-  divide(step_);
-  step.part(0, std::span(step_).first(sent_.size));
+  rows_.step.resize(static_cast<std::size_t>(sum_.size()));
+  sum_.take(rows_.step);
+  divide(rows_.step);
+  step.part(0, std::span(rows_.step).first(sent_.size));
   return done;
 }
 
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second) {
-  if (parts.rule.sign_share) return make_masked_sink(parts, settings, second);
-  if (parts.rule.after_training()) return make_kept_sink(parts, settings, second);
-  return make_fold_sink(parts, settings, second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows) {
+  if (parts.rule.sign_share) return make_masked_sink(parts, settings, second, rows);
+  if (parts.rule.after_training()) return make_kept_sink(parts, settings, second, rows);
+  return make_fold_sink(parts, settings, second, rows);
 }
 
 }  // namespace hanse

@@ -1,6 +1,7 @@
 // Sinks of the host: where its clients train one after another, and their sum.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,18 +31,29 @@ struct TrainedClient {
 // Is told of each client whose update has been taken, and what adding it took.
 using TakenNote = std::function<void(const TrainedClient&, const FoldResult&, double seconds)>;
 
+// Rows that the sinks of a runner share: between runs they are anybody's.
+struct SharedRows {
+  std::vector<AlignedFloats> training;  // [P] each, one or as many as are added at once
+  std::vector<float> step;              // [rows of the sum, P] rank 0
+};
+
 class HostSink : public UpdateSink {
  public:
-  // Collective over parts.comm. `second`: values of the second row.
-  HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
+  // Collective over parts.comm. `second`: values of the second row. `rows` must outlive it.
+  HostSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+           SharedRows& rows);
 
-  // Begins a run of clients of the round that start from `origin` [P], which must stay until its
-  // end: nothing waits, and row() is `origin`.
+  // Begins a run of clients, whose updates belong to the sum of that round: nothing waits, and
+  // row() is `origin` [P].
   void start(int64_t round, std::span<const float> origin);
-  // [P] where the next client trains; between runs anybody's.
-  virtual AlignedFloats& row() = 0;
+  // The next clients start from `origin`, which must stay until they have been taken.
+  void go_on_from(std::span<const float> origin, const TakenNote& note);
+  // [P] where the next client trains.
+  virtual AlignedFloats& row() { return rows_.training.front(); }
   // row() is `values` [P], whatever it was.
-  void set_row(std::span<const float> values);
+  void set_row(std::span<const float> values) {
+    std::copy(values.begin(), values.end(), row().begin());
+  }
   // Takes what row() holds; it is the origin afterwards. The note may come with a later client.
   virtual void take(const TrainedClient& one, const TakenNote& note) = 0;
   // What waits is added.
@@ -52,11 +64,14 @@ class HostSink : public UpdateSink {
   double limit() const { return sum_.limit(); }
 
  protected:
-  virtual void start_from(std::span<const float> origin) = 0;
+  // Nothing waits, and row() is to become the origin.
+  virtual void restart() { set_row(origin_); }
   // The update of the sum's rows, on rank 0, in place; the first row is what the server steps by.
   virtual void divide(std::span<float> /*rows*/) {}
 
   SentRow sent_;
+  SharedRows& rows_;
+  std::span<const float> origin_ = {};  // [P] of the clients in training
   const Clock& clock_;
   UpdateSum sum_;
 
@@ -65,25 +80,28 @@ class HostSink : public UpdateSink {
 
   Communicator& comm_;
   SumStage* stage_;
-  int64_t round_ = 0;        // that the sum is of; 0: nothing has begun
-  bool overlaps_;            // the model goes back part by part as its sum comes
-  std::vector<float> step_;  // [rows of the sum, P] rank 0
+  int64_t round_ = 0;  // that the sum is of; 0: nothing has begun
+  bool overlaps_;      // the model goes back part by part as its sum comes
 };
 
 // Adds updates as they come: the rule has weighed them before.
 std::unique_ptr<HostSink> make_fold_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows);
 // Keeps updates until they are weighed by their inner products. Memory: a row for each of this
 // rank's participants in its busiest round, and what GramExchange takes.
 std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows);
 // Keeps updates until they are weighed by their distances; the sum is [2, P]: of the entries that
 // count (SignMemory), and of the weights with which they count, by which rank 0 divides. Memory as
 // before.
 std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
-                                           const FederatedSettings& settings, int64_t second);
+                                           const FederatedSettings& settings, int64_t second,
+                                           SharedRows& rows);
 // The one that parts.rule asks for.
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows);
 
 }  // namespace hanse

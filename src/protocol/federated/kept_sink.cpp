@@ -17,33 +17,28 @@ std::vector<StateBlock> rule_state_blocks(const AggregatorNeeds& needs,
   return {};
 }
 
-KeptSink::KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
-    : HostSink(parts, settings, second),
+KeptSink::KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+                   SharedRows& rows)
+    : HostSink(parts, settings, second, rows),
       layers_(row_parts(parts.model.layout(), parts.rule.layers)),
       blocks_(rule_state_blocks(parts.rule, parts.model.layout())),
-      exchange_(parts.comm, layers_),
-      row_(sent_.size) {}
-
-void KeptSink::start_from(std::span<const float> origin) {
-  origin_ = origin;
-  set_row(origin);
-}
+      exchange_(parts.comm, layers_) {}
 
 void KeptSink::take(const TrainedClient& one, const TakenNote& note) {
   FoldResult found = keep(one.is_update);
   found.in_range = found.in_range && one.in_range;
   kept_.push_back({one.position, one.state});
   TrainedClient told = one;
-  told.outcome.rate = statistic(one, rows_[kept_.size() - 1]);
+  told.outcome.rate = statistic(one, updates_[kept_.size() - 1]);
   note(told, found, 0);
 }
 
 // Makes the update of row(), which is the origin then. The norm is that of the trained entries.
 FoldResult KeptSink::keep(bool is_update) {
   const std::size_t used = kept_.size();
-  if (used == rows_.size()) rows_.emplace_back(row_.size());
-  AlignedFloats& kept = rows_[used];
-  std::swap(row_, kept);
+  if (used == updates_.size()) updates_.emplace_back(sent_.size);
+  AlignedFloats& kept = updates_[used];
+  std::swap(row(), kept);
   double trained = 0, buffers = 0;
   for (std::size_t begin = 0; begin < kept.size();) {
     const std::size_t end = begin < sent_.trained ? sent_.trained : kept.size();
@@ -51,7 +46,7 @@ FoldResult KeptSink::keep(bool is_update) {
     const auto update = std::span(kept).subspan(begin, length);
     for (std::size_t i = 0; !is_update && i < length; ++i) update[i] -= origin_[begin + i];
     (begin < sent_.trained ? trained : buffers) += inner_product(update, update);
-    std::copy_n(&origin_[begin], length, &row_[begin]);
+    std::copy_n(&origin_[begin], length, &row()[begin]);
     begin += length;
   }
   return {.squared_norm = trained, .in_range = std::isfinite(trained + buffers)};
@@ -59,7 +54,7 @@ FoldResult KeptSink::keep(bool is_update) {
 
 std::vector<OwnedRow> KeptSink::rows_of_round() const {
   std::vector<OwnedRow> rows;
-  for (std::size_t i = 0; i < kept_.size(); ++i) rows.push_back({kept_[i].position, rows_[i]});
+  for (std::size_t i = 0; i < kept_.size(); ++i) rows.push_back({kept_[i].position, updates_[i]});
   rows.insert(rows.end(), absent_.begin(), absent_.end());
   return rows;
 }
@@ -79,7 +74,7 @@ std::vector<double> KeptSink::gram(int64_t k, std::span<const int64_t> absent,
 
 int64_t KeptSink::combine(std::span<const double> coefficients, int64_t k) {
   const int64_t broken = add(coefficients, k);
-  for (std::size_t i = 0; i < kept_.size(); ++i) remember(rows_[i], kept_[i].state);
+  for (std::size_t i = 0; i < kept_.size(); ++i) remember(updates_[i], kept_[i].state);
   drop();
   return broken;
 }
@@ -111,8 +106,9 @@ void KeptSink::drop() {
 }
 
 std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
-                                         const FederatedSettings& settings, int64_t second) {
-  return std::make_unique<KeptSink>(parts, settings, second);
+                                         const FederatedSettings& settings, int64_t second,
+                                         SharedRows& rows) {
+  return std::make_unique<KeptSink>(parts, settings, second, rows);
 }
 
 }  // namespace hanse

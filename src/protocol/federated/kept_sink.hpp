@@ -15,11 +15,10 @@ namespace hanse {
 // Weighed by inner products; the sum is that of the updates.
 class KeptSink : public HostSink {
  public:
-  KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second);
+  KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+           SharedRows& rows);
 
   std::vector<StateBlock> state_blocks() const override { return blocks_; }
-  void start_from(std::span<const float> origin) override;
-  AlignedFloats& row() override { return row_; }
   void take(const TrainedClient& one, const TakenNote& note) override;
   void finish(const TakenNote&) override {}
 
@@ -44,7 +43,7 @@ class KeptSink : public HostSink {
   virtual void remember(std::span<const float> update, std::span<float> state) const;
 
   std::span<const Kept> kept() const { return kept_; }
-  std::span<const float> update(std::size_t i) const { return rows_[i]; }
+  std::span<const float> update(std::size_t i) const { return updates_[i]; }
 
  private:
   FoldResult keep(bool is_update);
@@ -53,9 +52,7 @@ class KeptSink : public HostSink {
   std::vector<RowPart> layers_;  // the parts of a row that are weighed apart
   std::vector<StateBlock> blocks_;
   GramExchange exchange_;
-  AlignedFloats row_;
-  std::span<const float> origin_;
-  std::vector<AlignedFloats> rows_;  // [P] each; the first kept_.size() are in use
+  std::vector<AlignedFloats> updates_;  // [P] each; the first kept_.size() are in use
   std::vector<Kept> kept_;
   std::vector<OwnedRow> absent_;
 };

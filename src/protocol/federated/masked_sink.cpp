@@ -11,8 +11,9 @@ namespace {
 
 class MaskedSink final : public KeptSink {
  public:
-  MaskedSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second)
-      : KeptSink(parts, settings, second),
+  MaskedSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
+             SharedRows& rows)
+      : KeptSink(parts, settings, second, rows),
         signs_(parts.model.layout(), parts.rule.sign_share.value()) {}
 
  private:
@@ -59,8 +60,9 @@ class MaskedSink final : public KeptSink {
 }  // namespace
 
 std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
-                                           const FederatedSettings& settings, int64_t second) {
-  return std::make_unique<MaskedSink>(parts, settings, second);
+                                           const FederatedSettings& settings, int64_t second,
+                                           SharedRows& rows) {
+  return std::make_unique<MaskedSink>(parts, settings, second, rows);
 }
 
 }  // namespace hanse

@@ -1,6 +1,7 @@
 // A round as all parts of a rank know it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
@@ -9,13 +10,30 @@ namespace hanse {
 
 class RoundPlan;
 
+// Where a participant starts from that does not start from the round's model.
+struct TaskStart {
+  int64_t round;                 // that keys its random streams
+  std::span<const float> model;  // [P] must stay until the run's end
+};
+
 struct RoundContext {
-  int64_t number;                  // from 1
-  double start_s;                  // by settings.clock
-  RoundPlan& plan;                 // its participants
-  std::span<const float> model;    // [P] the received model
-  std::span<const float> control;  // [control width] the server's control variate, or empty
-  std::exception_ptr& failure;     // of this rank: attempt()
+  int64_t number;                          // from 1
+  double start_s;                          // by settings.clock
+  RoundPlan& plan;                         // its participants
+  std::span<const float> model;            // [P] the received model
+  std::span<const float> control;          // [control width] the server's control variate, or empty
+  std::exception_ptr& failure;             // of this rank: attempt()
+  std::span<const TaskStart> starts = {};  // of the plan's entries; empty: all start from `model`
+  int64_t sink = 0;                        // that gets their updates: ClientRunner::sink()
+
+  // The round as the participant of that entry knows it.
+  RoundContext of(std::size_t entry) const {
+    RoundContext own = *this;
+    if (starts.empty()) return own;
+    own.number = starts[entry].round;
+    own.model = starts[entry].model;
+    return own;
+  }
 };
 
 }  // namespace hanse

@@ -151,7 +151,7 @@ void FederatedTrainer::share_model() {
 
 void FederatedTrainer::measure_losses() {
   const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
-  weighing_->measured(participants_losses(parts_, settings_, context(), *account_), failure_);
+  weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
 }
 
 // Then every rank waits for the last.
@@ -169,7 +169,7 @@ void FederatedTrainer::train(Findings& findings) {
 void FederatedTrainer::weigh(const Findings& findings) {
   if (plan_->empty()) return;
   const OwnTime phase(Phase::kProducts, account_->products_s, parts_.comm);
-  weighing_->trained(findings, completed_ + 1, failure_);
+  weighing_->trained(findings, context());
 }
 
 // What all ranks found, on rank 0.

@@ -24,17 +24,17 @@ void Weighing::drawn() {
   if (!needs_.losses && !needs_.after_training()) plan_.weigh(server_->mix({}));
 }
 
-void Weighing::measured(std::vector<double> losses, std::exception_ptr& failure) {
-  if (server_) attempt(failure, [&] { server_->take_losses(std::move(losses)); });
+void Weighing::measured(std::vector<double> losses, const RoundContext& round) {
+  if (server_) attempt(round.failure, [&] { server_->take_losses(std::move(losses)); });
   if (needs_.after_training()) {
     comm_.barrier();  // nobody trains before everyone has found the queue of losses empty
     return;
   }
-  if (server_) attempt(failure, [&] { plan_.weigh(server_->mix({})); });
+  if (server_) attempt(round.failure, [&] { plan_.weigh(server_->mix({})); });
   plan_.share(PlanMessage::kParticipants);
 }
 
-void Weighing::trained(const Findings& findings, int64_t round, std::exception_ptr& failure) {
+void Weighing::trained(const Findings& findings, const RoundContext& round) {
   const std::size_t size = plan_.size();
   std::vector<double> numbers(needs_.norms ? 2 * size : size);  // in the draw's order
   const auto statistics = std::span(numbers).first(size);
@@ -46,7 +46,7 @@ void Weighing::trained(const Findings& findings, int64_t round, std::exception_p
   }
   comm_.allreduce(std::span(numbers), ReduceOp::kMax);
   if (std::ranges::find(statistics, kElsewhere) != statistics.end()) {
-    return runner_.sink().drop();
+    return runner_.sink(round.sink).drop();
   }
   std::vector<int64_t> absent;
   if (server_) absent = server_->absent();
@@ -54,22 +54,22 @@ void Weighing::trained(const Findings& findings, int64_t round, std::exception_p
   const std::size_t updates = size + absent.size();
   std::vector<double> gram;
   if (needs_.gram) {
-    gram = runner_.sink().gram(static_cast<int64_t>(updates), absent, runner_.states());
+    gram = runner_.sink(round.sink).gram(static_cast<int64_t>(updates), absent, runner_.states());
   }
-  combine({.gram = gram, .statistics = statistics, .norms = norms}, updates, round, failure);
+  combine({.gram = gram, .statistics = statistics, .norms = norms}, updates, round);
 }
 
-void Weighing::combine(const Weighable& found, std::size_t updates, int64_t round,
-                       std::exception_ptr& failure) {
+void Weighing::combine(const Weighable& found, std::size_t updates, const RoundContext& round) {
   std::vector<double> coefficients(layers_ * updates);
-  if (server_) attempt(failure, [&] { coefficients = server_->mix(found); });
+  if (server_) attempt(round.failure, [&] { coefficients = server_->mix(found); });
   comm_.bcast(std::span(coefficients), 0);
   if (server_ && !needs_.gram) plan_.weigh(coefficients);
-  attempt(failure, [&] {
-    const int64_t broken = runner_.sink().combine(coefficients, static_cast<int64_t>(updates));
+  attempt(round.failure, [&] {
+    const int64_t broken =
+        runner_.sink(round.sink).combine(coefficients, static_cast<int64_t>(updates));
     if (broken < 0) return;
     throw TrainingError("the weighted update of a client is out of range", plan_.client_at(broken),
-                        round, "aggregator.radius bounds the step");
+                        round.number, "aggregator.radius bounds the step");
   });
 }
 

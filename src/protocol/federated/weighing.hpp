@@ -31,15 +31,14 @@ class Weighing {
   // Rank 0: the plan has the draw's participants.
   void drawn();
   // The losses at the received model, on rank 0 in the draw's order. Collective.
-  void measured(std::vector<double> losses, std::exception_ptr& failure);
+  void measured(std::vector<double> losses, const RoundContext& round);
   // The ranks' own findings of the training: rates or distances, norms, inner products go to rank
   // 0, coefficients come back, and the sink combines what it kept. Without some of the updates,
   // since a client failed, it drops them: the round is then dropped, too. Collective.
-  void trained(const Findings& findings, int64_t round, std::exception_ptr& failure);
+  void trained(const Findings& findings, const RoundContext& round);
 
  private:
-  void combine(const Weighable& found, std::size_t updates, int64_t round,
-               std::exception_ptr& failure);
+  void combine(const Weighable& found, std::size_t updates, const RoundContext& round);
 
   Communicator& comm_;
   const AggregatorNeeds& needs_;

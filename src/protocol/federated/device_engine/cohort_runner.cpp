@@ -8,6 +8,7 @@
 #include "federated/device_engine/cohort_sink.hpp"
 #include "federated/findings.hpp"
 #include "federated/round_plan.hpp"
+#include "hanse/base/error.hpp"
 #include "hanse/client/cohort_update.hpp"
 
 namespace hanse {
@@ -31,24 +32,26 @@ class CohortRunner final : public ClientRunner {
   ScheduleTraits schedule() const override {
     return {.group = cohorts_->clients(), .server_hosts = true, .may_be_open = false};
   }
-  UpdateSink& sink() override { return sink_; }
+  void open_sinks(int64_t count) override {
+    if (count > 1) throw Error("a device has one sum at once");
+  }
+  UpdateSink& sink(int64_t) override { return sink_; }
 
   void receive(std::span<float> model) override {
     devices_->bcast(model, cohorts_->cohort().theta(), 0);
-    model_.has_received();
+    model_.has_received(model);
   }
-  Evaluator& evaluator(std::span<const float> row) override { return model_.received(row); }
+  Evaluator& evaluator(std::span<const float> row) override { return model_.at(row); }
 
   Evaluator& view(const RoundContext& round, int64_t client, View view) override {
     if (view != View::kReceived) return own_model(round, client);
-    if (!has_state(client)) return model_.received(round.model);
+    if (!has_state(client)) return model_.at(round.model);
     std::vector<float> row(round.model.begin(), round.model.end());
     parts_.update.receive(states()->existing_row(client), row);
-    return model_.other(row);
+    return model_.at(row);
   }
 
   void run(const RoundContext& round, Findings& findings) override {
-    model_.received(round.model);
     const std::size_t all = round.plan.size();
     Deadline deadline(settings_.round_seconds);
     for (std::size_t begin = 0; begin < all; begin += size()) {
@@ -63,7 +66,7 @@ class CohortRunner final : public ClientRunner {
   // A cohort of neighbours is the same on any number of ranks; clients whose states lie on one of
   // them train there, each in a cohort of its own.
   void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
-    model_.received(round.model);
+    model_.at(round.model);
     const std::size_t together = has_states() ? 1 : size();
     for (std::size_t begin = 0; begin < squared.size(); begin += together) {
       const auto client = static_cast<int64_t>(begin);
@@ -88,7 +91,7 @@ class CohortRunner final : public ClientRunner {
 
   // What a client that keeps its own model has of it; one that is held out trains for it first.
   Evaluator& own_model(const RoundContext& round, int64_t client) {
-    Evaluator& received = model_.received(round.model);
+    Evaluator& received = model_.at(round.model);
     if (parts_.federation.train(client).size() == 0) return received;
     std::vector<float> row(round.model.begin(), round.model.end());
     std::vector<float> state = state_copy(client);
@@ -99,7 +102,7 @@ class CohortRunner final : public ClientRunner {
     }
     task.row = row;
     parts_.update.own_model(task);
-    return model_.other(row);
+    return model_.at(row);
   }
 
   ClientTask cohort_task(const RoundContext& round, int64_t client, std::size_t place,
@@ -112,23 +115,29 @@ class CohortRunner final : public ClientRunner {
   void train(const RoundContext& round, std::size_t begin, std::size_t end, Deadline& deadline,
              Findings& findings) {
     const double start_s = settings_.clock->now_s();
+    const std::span<const float> model = round.of(begin).model;
+    model_.at(model);
     std::vector<ClientTask> tasks;
     std::vector<double> coefficients;
     std::vector<int64_t> positions;
     const auto entries = round.plan.entries().subspan(begin, end - begin);
     for (const Assignment& entry : entries) {
-      tasks.push_back(cohort_task(round, entry.client, tasks.size(), state_of(entry.client)));
+      const RoundContext own = round.of(begin + tasks.size());
+      if (own.model.data() != model.data()) {
+        throw Error("the clients of a cohort start from several models");
+      }
+      tasks.push_back(cohort_task(own, entry.client, tasks.size(), state_of(entry.client)));
       coefficients.push_back(entry.coefficient);
       positions.push_back(entry.position);
     }
-    auto outcomes = update_->train(tasks, round.model);
+    auto outcomes = update_->train(tasks, model);
     if (settings_.round_seconds > 0) cohorts_->cohort().take_losses(losses_);  // before they count
     if (!deadline.counts(elapsed_s(round))) {
-      update_->finish(losses_, round.model, outcomes);
+      update_->finish(losses_, model, outcomes);
       return;
     }
     auto taken = sink_.take(update_->origin(), coefficients, positions, losses_);
-    update_->finish(losses_, round.model, outcomes);
+    update_->finish(losses_, model, outcomes);
     const double seconds = (settings_.clock->now_s() - start_s) / static_cast<double>(tasks.size());
     SecondRow& second_row = sink_.second_row();
     for (std::size_t i = 0; i < tasks.size(); ++i) {

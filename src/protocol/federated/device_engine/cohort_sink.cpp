@@ -71,7 +71,7 @@ bool CohortSink::step_on_devices(std::span<float> model, const SumStep& step, do
   comm_.bcast(std::as_writable_bytes(std::span(&message, 1)), 0);
   if (!message.is_by_entry) return false;
   const PhaseTimer timer(seconds);
-  model_.received(model);
+  model_.at(model);
   Cohort& cohort = cohorts_.cohort();
   server_->step(message.step, step.states, *sum_, cohort.theta());
   cohort.take_theta(model);

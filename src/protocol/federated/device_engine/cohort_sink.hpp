@@ -14,30 +14,28 @@
 
 namespace hanse {
 
-// Which model stands on a rank's device, where the received one trains and others are evaluated.
+// Which model stands on a rank's device: the received one, or another that trains or is evaluated.
 class ModelOnDevice {
  public:
   // `cohorts` must outlive it.
   explicit ModelOnDevice(CohortTraining& cohorts) : cohorts_(cohorts) {}
 
-  void has_received() { has_other_ = false; }
-  // `model` [P] is the received one, which the device has or gets.
-  Evaluator& received(std::span<const float> model) {
-    if (has_other_) put(model, false);
-    return cohorts_;
+  // The device has got what is in `model` [P], which must stay where it is.
+  void has_received(std::span<const float> model) {
+    received_ = model.data();
+    has_other_ = false;
   }
-  Evaluator& other(std::span<const float> row) {
-    put(row, true);
+  // It has `row` [P] now.
+  Evaluator& at(std::span<const float> row) {
+    const bool is_other = row.data() != received_;
+    if (is_other || has_other_) cohorts_.cohort().put_theta(row);
+    has_other_ = is_other;
     return cohorts_;
   }
 
  private:
-  void put(std::span<const float> row, bool is_other) {
-    cohorts_.cohort().put_theta(row);
-    has_other_ = is_other;
-  }
-
   CohortTraining& cohorts_;
+  const float* received_ = nullptr;
   bool has_other_ = false;
 };
 
