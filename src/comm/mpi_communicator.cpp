@@ -82,8 +82,8 @@ class MpiCommunicator final : public Communicator {
     while (!done()) patience.pause();
   }
 
-  std::unique_ptr<Communicator> split_by_host() override {
-    return std::make_unique<MpiCommunicator>(split_ranks_by_host(comm_), watchdog_);
+  std::unique_ptr<Communicator> split(int64_t colour) override {
+    return std::make_unique<MpiCommunicator>(split_ranks(comm_, colour), watchdog_);
   }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {

@@ -20,6 +20,23 @@ MPI_Comm split_ranks_by_host(MPI_Comm comm) {
   return host;
 }
 
+// MPI's colours are of type int: the number of the first rank with this one stands for it.
+MPI_Comm split_ranks(MPI_Comm comm, int64_t colour) {
+  if (colour == kByHost) return split_ranks_by_host(comm);
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  std::vector<int64_t> colours(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&colour, 1, MPI_INT64_T, colours.data(), 1, MPI_INT64_T, comm),
+            "MPI_Allgather", comm);
+  const auto first = std::ranges::find(colours, colour) - colours.begin();
+  MPI_Comm part = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(comm, static_cast<int>(first), rank, &part), "MPI_Comm_split", comm);
+  MPI_Comm_set_name(part, "hanse ranks of a colour");
+  return part;
+}
+
 namespace {
 
 cpu_set_t processors_of(pid_t process) {

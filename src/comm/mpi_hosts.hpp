@@ -15,6 +15,9 @@ namespace hanse {
 // Collective. The ranks of this rank's host, the lowest first; the caller frees it.
 MPI_Comm split_ranks_by_host(MPI_Comm comm);
 
+// As Communicator::split().
+MPI_Comm split_ranks(MPI_Comm comm, int64_t colour);
+
 struct HostShare {
   int ranks = 0;
   int processors = 0;   // that any of them may run on

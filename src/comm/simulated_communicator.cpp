@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/simulated_time.hpp"
@@ -27,13 +29,13 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     });
   }
 
-  std::unique_ptr<Communicator> split_by_host() override {
-    auto host = ForwardingCommunicator::split_by_host();
-    Cluster one = cluster_;
-    one.ranks = host->size();
-    one.hosts = 1;
-    Communicator& communicator = *host;
-    return std::make_unique<SimulatedCommunicator>(communicator, one, std::move(host));
+  std::unique_ptr<Communicator> split(int64_t colour) override {
+    auto part = ForwardingCommunicator::split(colour);
+    Cluster own = cluster_;
+    own.ranks = part->size();
+    own.hosts = colour == kByHost ? 1 : hosts_of(*part);
+    Communicator& communicator = *part;
+    return std::make_unique<SimulatedCommunicator>(communicator, own, std::move(part));
   }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
@@ -42,6 +44,16 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
   }
 
  private:
+  // On how many of the cluster's hosts those ranks lie.
+  int64_t hosts_of(Communicator& part) {
+    const DeclaredTime still;
+    const auto size = static_cast<std::size_t>(part.size());
+    std::vector<int64_t> hosts(size);
+    hosts[static_cast<std::size_t>(part.rank())] = rank() / cluster_.ranks_a_host();
+    part.allgatherv(std::span(hosts), std::vector<int64_t>(size, 1));
+    return std::ssize(std::set(hosts.begin(), hosts.end()));
+  }
+
   // What `work` really does takes no time. It returns when it would be done.
   template <class Work>
   void communicate(const char* name, int64_t bytes, Work work) {

@@ -17,7 +17,7 @@ class SingleCommunicator final : public Communicator {
   int size() const override { return 1; }
   void barrier() override {}
 
-  std::unique_ptr<Communicator> split_by_host() override { return make_single_communicator(); }
+  std::unique_ptr<Communicator> split(int64_t) override { return make_single_communicator(); }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     const auto aligned =

@@ -434,7 +434,7 @@ const std::vector<CommunicatorCheck>& communicator_checks() {
       {"BcastText", check_text},
       {"LongMessages", check_long_messages},
       {"BytesMoved", check_bytes_moved},
-      {"SplitByHost", check_split_by_host},
+      {"Split", check_split},
       {"AllocateShared", check_allocate_shared},
       {"Agree", check_agree},
       {"AgreeOn", check_agree_on},

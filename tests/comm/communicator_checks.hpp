@@ -19,7 +19,7 @@ inline void PrintTo(const CommunicatorCheck& check, std::ostream* out) { *out <<
 const std::vector<CommunicatorCheck>& communicator_checks();
 
 // Of them, in host_checks.cpp.
-void check_split_by_host(Communicator& comm);
+void check_split(Communicator& comm);
 void check_allocate_shared(Communicator& comm);
 void check_work_queue(Communicator& comm);
 

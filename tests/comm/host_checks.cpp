@@ -54,23 +54,44 @@ void take_all(Communicator& comm, WorkQueue& queue, int first_taker) {
   }
 }
 
+// The ranks of one colour are `members` of `comm`, in this order. A collective of theirs may stand
+// between two of the others.
+void check_part(Communicator& comm, int64_t colour, const std::vector<int>& members) {
+  const auto part = comm.split(colour);
+  ASSERT_EQ(part->size(), static_cast<int>(members.size()));
+  EXPECT_EQ(members[static_cast<std::size_t>(part->rank())], comm.rank());
+  int64_t rank = comm.rank();
+  part->bcast(std::span(&rank, 1), part->size() - 1);
+  EXPECT_EQ(rank, members.back());
+  EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
+  EXPECT_EQ(part->allreduce_one(int64_t{comm.rank()}, ReduceOp::kSum),
+            std::accumulate(members.begin(), members.end(), int64_t{0}));
+  const int64_t number = comm.rank() + 7;
+  const auto numbers = part->gatherv(std::span(&number, 1), 0);
+  for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], members[i] + 7);
+}
+
 }  // namespace
 
-// A collective of the host's communicator may stand between two of the other one.
-void check_split_by_host(Communicator& comm) {
-  const auto here = neighbours(comm);
-  const auto host = comm.split_by_host();
-  ASSERT_EQ(host->size(), static_cast<int>(here.size()));
-  EXPECT_EQ(here[static_cast<std::size_t>(host->rank())], comm.rank());
-  int64_t rank = host->rank();
-  host->bcast(std::span(&rank, 1), host->size() - 1);
-  EXPECT_EQ(rank, host->size() - 1);
-  EXPECT_EQ(comm.allreduce_one(int64_t{1}, ReduceOp::kSum), comm.size());
-  EXPECT_EQ(host->allreduce_one(int64_t{2}, ReduceOp::kSum), 2 * host->size());
+void check_split(Communicator& comm) {
+  check_part(comm, kByHost, neighbours(comm));
+  const int64_t large = int64_t{1} << 40;
+  for (const int64_t parts : {1, 2, 3, 1000}) {
+    const auto colour_of = [&](int rank) { return large + (5 * rank + 1) % parts; };
+    std::vector<int> same;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (colour_of(rank) == colour_of(comm.rank())) same.push_back(rank);
+    }
+    check_part(comm, colour_of(comm.rank()), same);
+  }
+  const auto half = comm.split(comm.rank() % 2);
+  const auto quarter = half->split(half->rank() % 2);
+  EXPECT_EQ(quarter->allreduce_one(int64_t{comm.rank() % 4}, ReduceOp::kSum),
+            quarter->size() * (comm.rank() % 4));
 }
 
 void check_allocate_shared(Communicator& comm) {
-  const auto host = comm.split_by_host();
+  const auto host = comm.split(kByHost);
   for (const int64_t bytes : {1, 8, 4097, 1000000}) {
     const auto memory = host->allocate_shared(bytes);
     EXPECT_TRUE(std::all_of(memory.get(), memory.get() + bytes,
@@ -91,7 +112,7 @@ void check_allocate_shared(Communicator& comm) {
 }
 
 void check_work_queue(Communicator& comm) {
-  const auto host = comm.split_by_host();
+  const auto host = comm.split(kByHost);
   for (int first_taker = 0; first_taker < host->size(); ++first_taker) {
     take_all(*host, *make_shared_queue(*host, host->size() - first_taker), first_taker);
   }

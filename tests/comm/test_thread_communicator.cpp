@@ -144,7 +144,7 @@ void expect_no_hang(const std::function<void(Communicator&, Communicator&)>& wai
   expect_error<std::runtime_error>(
       [&] {
         run_threads(3, [&](Communicator& comm) {
-          const auto host = comm.split_by_host();
+          const auto host = comm.split(kByHost);
           if (comm.rank() == 1) throw std::runtime_error("rank 1 gives up");
           try {
             wait(comm, *host);
@@ -163,12 +163,12 @@ TEST(RunThreads, OneThatThrowsEndsTheOthersCollectives) {
   expect_no_hang(
       [](Communicator& comm, Communicator&) { comm.allreduce_one(1.0, ReduceOp::kSum); });
   expect_no_hang([](Communicator& comm, Communicator&) { comm.allocate_shared(8); });
-  expect_no_hang([](Communicator& comm, Communicator&) { comm.split_by_host(); });
+  expect_no_hang([](Communicator& comm, Communicator&) { comm.split(kByHost); });
 }
 
 TEST(RunThreads, OneThatThrowsEndsCollectivesOfTheHostToo) {
   expect_no_hang([](Communicator&, Communicator& host) { host.barrier(); });
-  expect_no_hang([](Communicator&, Communicator& host) { host.split_by_host(); });
+  expect_no_hang([](Communicator&, Communicator& host) { host.split(kByHost); });
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST_P(FederationOnRanks, EveryRankSeesTheSameMemory) {
   std::set<const int32_t*> addresses;
   std::set<uint64_t> digests;
   run_threads(GetParam(), [&](Communicator& comm) {
-    const auto host = comm.split_by_host();
+    const auto host = comm.split(kByHost);
     const Federation federation = Federation::load(data, options, 5, *host);
     const std::lock_guard lock(mutex);
     expect_equal(federation, reference);

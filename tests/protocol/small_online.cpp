@@ -92,7 +92,7 @@ Federation online_federation(const OnlineCase& c, Communicator& host) {
 }
 
 OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
-    : host(comm.split_by_host()), federation(online_federation(c, *host)) {
+    : host(comm.split(kByHost)), federation(online_federation(c, *host)) {
   ModelOptions options;
   options.kind = c.model;
   options.hidden = {5};

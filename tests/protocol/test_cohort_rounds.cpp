@@ -196,7 +196,7 @@ std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Fed
 // One rank's objects.
 struct CohortRun {
   CohortRun(Communicator& comm, const CohortJob& job)
-      : host(comm.split_by_host()),
+      : host(comm.split(kByHost)),
         federation(unequal_federation(*host)),
         model(make_model(model_options(job), federation.sample_shape(), 3)),
         aggregator(make_rule(job.rule, federation.clients())),

@@ -53,7 +53,7 @@ struct Rule {
 
 struct Silos {
   Silos(Communicator& comm, const Rule& rule, double lr)
-      : host(comm.split_by_host()),
+      : host(comm.split(kByHost)),
         federation(make_federation(*host, silos())),
         model(make_model(
             {.kind = "linear", .loss = "squared-error", .init = ModelInit::kZeros, .bias = false},

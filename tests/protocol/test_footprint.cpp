@@ -29,9 +29,9 @@ struct UnmovedClock final : Clock {
 class WideUpdate final : public LocalUpdate {
  public:
   WideUpdate(bool has_states, bool has_controls, bool control_returns)
-      : LocalUpdate(has_states ? std::vector<StateBlock>{{"numbers", kStates}}
-                               : std::vector<StateBlock>{},
-                    RoundSteps({{.steps = 1, .batch = 1}})),
+      : LocalUpdate(
+            has_states ? std::vector<StateBlock>{{"numbers", kStates}} : std::vector<StateBlock>{},
+            RoundSteps({{.steps = 1, .batch = 1}})),
         has_controls_(has_controls),
         control_returns_(control_returns) {}
   ClientOutcome train(const ClientTask& task) override {
@@ -105,7 +105,7 @@ std::vector<FootprintCase> footprint_cases() {
 // One rank's objects.
 struct Measured {
   Measured(Communicator& comm, const FootprintCase& c, int64_t participants)
-      : host(c.apart ? make_single_communicator() : comm.split_by_host()),
+      : host(c.apart ? make_single_communicator() : comm.split(kByHost)),
         federation(tiny_federation(*host)),
         update(c.has_states, c.has_controls, c.control_returns),
         aggregator(c.needs) {

@@ -42,7 +42,7 @@ std::unique_ptr<ClientSampler> make_sampler(const RivalJob& job) {
 // One rank's objects.
 struct RivalTraining {
   RivalTraining(Communicator& comm, const RivalJob& job)
-      : host(comm.split_by_host()),
+      : host(comm.split(kByHost)),
         federation(make_federation(*host, rivals(kSamples))),
         model(make_model({.kind = "linear", .loss = "squared-error", .bias = false},
                          federation.sample_shape(), 0)),

@@ -61,7 +61,7 @@ std::unique_ptr<ServerOptimizer> make_optimizer(const NewtonJob& job, int64_t n_
 // One rank's objects.
 struct NewtonTraining {
   NewtonTraining(Communicator& comm, const NewtonJob& job)
-      : host(comm.split_by_host()),
+      : host(comm.split(kByHost)),
         federation(load(job, *host)),
         model(make_model(model_options(job), federation.sample_shape(), federation.classes())),
         update(make_update(job, federation, *model)),

@@ -80,7 +80,7 @@ class Sums {
   Sums(Communicator& comm, const Case& c)
       : comm_(comm),
         rule_(c.rule),
-        host_(comm.split_by_host()),
+        host_(comm.split(kByHost)),
         federation_(tiny_federation(*host_)),
         model_(c.n_params),
         stage_(comm.rank() == 0) {

@@ -112,7 +112,7 @@ std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Feder
 }
 
 TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
-    : host(job.apart ? make_single_communicator() : comm.split_by_host()),
+    : host(job.apart ? make_single_communicator() : comm.split(kByHost)),
       federation(tiny_federation(*host, 0.25, job.held_out)),
       update(job.stateful) {
   if (job.own_rule) {

@@ -198,7 +198,7 @@ TEST(Engine, SmallModelsAreNotWorthAGpu) {
 TEST(Engine, HostsWithoutGpu) {
   if (!torch_library().gpu.all().empty()) GTEST_SKIP() << "a host with a GPU";
   run_threads(3, [](Communicator& comm) {
-    const auto host = comm.split_by_host();
+    const auto host = comm.split(kByHost);
     Job job;
     fill_job(job);
     const MadeJob made(job);

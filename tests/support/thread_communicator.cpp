@@ -48,9 +48,9 @@ class Meeting {
     }
   }
 
-  std::shared_ptr<Meeting> split() {
+  std::shared_ptr<Meeting> split(int ranks) {
     const std::lock_guard lock(mutex_);
-    auto part = std::make_shared<Meeting>(ranks_);
+    auto part = std::make_shared<Meeting>(ranks);
     part->broken_ = broken_;
     parts_.push_back(part);
     return part;
@@ -140,16 +140,25 @@ class ThreadCommunicator final : public Communicator {
     meeting_->wait(rank_);
   }
 
-  std::unique_ptr<Communicator> split_by_host() override {
-    // All ranks are on one host; a second meeting keeps the two communicators' steps apart.
-    std::shared_ptr<Meeting> second;
-    if (rank_ == 0) second = meeting_->split();
-    show(&second, 0);
-    if (rank_ != 0) {
-      second = *static_cast<const std::shared_ptr<Meeting>*>(meeting_->shown(0).data);
+  // All ranks are on one host. Another meeting keeps the communicators' steps apart.
+  std::unique_ptr<Communicator> split(int64_t colour) override {
+    show(&colour, sizeof(colour));
+    std::vector<int> members;
+    for (int rank = 0; rank < size(); ++rank) {
+      const auto its = *static_cast<const int64_t*>(meeting_->shown(rank).data);
+      if (its == colour) members.push_back(rank);
     }
     meeting_->wait(rank_);
-    return std::make_unique<ThreadCommunicator>(second, rank_);
+    const int first = members.front();
+    std::shared_ptr<Meeting> part;
+    if (rank_ == first) part = meeting_->split(static_cast<int>(members.size()));
+    show(&part, 0);
+    if (rank_ != first) {
+      part = *static_cast<const std::shared_ptr<Meeting>*>(meeting_->shown(first).data);
+    }
+    meeting_->wait(rank_);
+    const auto own = std::ranges::find(members, rank_) - members.begin();
+    return std::make_unique<ThreadCommunicator>(part, static_cast<int>(own));
   }
 
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {

@@ -3,8 +3,7 @@
 // Two implementations: over MPI (mpi_environment.hpp), and of one rank for a run without mpirun
 // (single_communicator.hpp); tests have a third, over the threads of one process. Every method is
 // collective unless it says otherwise: all ranks call it in the same order with matching arguments.
-// A failure throws CommError. Counts are int64_t; messages are cut below 2^31 elements in one
-// place.
+// A failure throws CommError. Counts are int64_t; one place cuts messages below 2^31 elements.
 #pragma once
 
 #include <algorithm>
@@ -131,12 +130,13 @@ class Communicator {
     return recv_impl(std::as_writable_bytes(data), from);
   }
 
-  // A communicator of the ranks on this rank's host, in rank order.
-  virtual std::unique_ptr<Communicator> split_by_host() = 0;
+  // A communicator of the ranks that give this colour >= 0 or, where all ranks give kByHost, of
+  // those on this rank's host; in rank order.
+  virtual std::unique_ptr<Communicator> split(int64_t colour) = 0;
 
   // Zeroed memory that all ranks of this communicator see and that lives as long as any rank holds
   // it. It has no name in a file system, so that a killed run leaves nothing behind.
-  // REQUIRES: all ranks are on one host (split_by_host()). Throws IoError when there is no room.
+  // REQUIRES: all ranks are on one host (kByHost). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
   // Zeros of this rank, on a cache line. Ranks of one host that reduce() all of them, or exchange()

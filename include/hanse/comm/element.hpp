@@ -7,6 +7,8 @@
 
 namespace hanse {
 
+inline constexpr int64_t kByHost = -1;  // see Communicator::split()
+
 enum class ReduceOp { kSum, kMin, kMax };
 enum class ElementType { kInt64, kDouble, kFloat, kByte };
 

@@ -16,7 +16,7 @@ class ForwardingCommunicator : public Communicator {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void barrier() override { inner_.barrier(); }
-  std::unique_ptr<Communicator> split_by_host() override { return inner_.split_by_host(); }
+  std::unique_ptr<Communicator> split(int64_t colour) override { return inner_.split(colour); }
   std::shared_ptr<std::byte> allocate_shared(int64_t bytes) override {
     return inner_.allocate_shared(bytes);
   }

@@ -60,7 +60,7 @@ class FederatedTrainer final : public Protocol {
  public:
   struct Parts {
     Communicator& comm;
-    Communicator& host;  // comm.split_by_host()
+    Communicator& host;  // comm.split(kByHost)
     const Federation& federation;
     Model& model;
     LocalUpdate& update;

@@ -24,7 +24,7 @@ class PlanSheet;
 // nothing of them outlives it.
 class Assembly {
  public:
-  explicit Assembly(Communicator& comm) : host(comm.split_by_host()) {}
+  explicit Assembly(Communicator& comm) : host(comm.split(kByHost)) {}
   virtual ~Assembly() = default;
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;

@@ -75,7 +75,7 @@ enum class PlanMessage : int64_t {
 
 class RoundPlan {
  public:
-  // Collective. `host`: comm.split_by_host(). `runner`'s states move with their clients.
+  // Collective. `host`: comm.split(kByHost). `runner`'s states move with their clients.
   RoundPlan(Communicator& comm, Communicator& host, const Federation& federation,
             ClientRunner& runner, const FederatedSettings& settings);
 
