@@ -4,14 +4,17 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "client_source.hpp"
 #include "data_line.hpp"
 #include "hanse/base/available_memory.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/single_communicator.hpp"
 #include "kinds.hpp"
 #include "normalize.hpp"
 #include "sources.hpp"
@@ -98,6 +101,12 @@ std::shared_ptr<std::byte> hold_ranges(const std::vector<ClientRanges>& ranges,
   return memory;
 }
 
+// Counts a client that is trained on.
+void add_trained(const ClientRanges& own, FederationSizes& sizes) {
+  sizes.train_samples += own.train_end - own.begin;
+  sizes.validation_samples += own.validation;
+}
+
 // Who is held out decides what is trained on: counts and order of the clients.
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
@@ -109,9 +118,7 @@ void hold_out_clients(Found& found, const FederationOptions& federation, uint64_
   found.sizes.held_out = layout.held_out;
   found.sizes.clients = std::ssize(layout.clients) - layout.held_out;
   for (int64_t c = 0; c < found.sizes.clients; ++c) {
-    const ClientRanges& own = layout.clients[static_cast<std::size_t>(c)];
-    found.sizes.train_samples += own.train_end - own.begin;
-    found.sizes.validation_samples += own.validation;
+    add_trained(layout.clients[static_cast<std::size_t>(c)], found.sizes);
   }
 }
 
@@ -178,6 +185,19 @@ void bytes_to_floats(const std::byte* in, float* out, int64_t count, float scale
   kFastest(in, out, count, scale);
 }
 
+// `count` values of whole samples, which have `sample_values` each; without scales they stay.
+void normalize(std::span<const ChannelScale> scales, int64_t sample_values, int64_t count,
+               float* out) {
+  if (scales.empty()) return;
+  const int64_t plane = sample_values / std::ssize(scales);
+  for (int64_t done = 0; done < count; done += sample_values) {
+    for (const ChannelScale& scale : scales) {
+      for (int64_t i = 0; i < plane; ++i) out[i] = (out[i] - scale.mean) * scale.share;
+      out += plane;
+    }
+  }
+}
+
 }  // namespace
 
 Federation Federation::load(const DataOptions& data, const FederationOptions& federation,
@@ -217,6 +237,33 @@ Federation Federation::load(const DataOptions& data, const FederationOptions& fe
   return result;
 }
 
+Federation Federation::of(std::span<const int64_t> clients) const {
+  Federation view = *this;
+  FederationSizes& sizes = view.sizes_;
+  sizes.clients = sizes.held_out = sizes.validation_clients = 0;
+  sizes.train_samples = sizes.validation_samples = 0;
+  std::vector<ClientRanges> ranges;
+  for (const int64_t client : clients) {
+    ranges.push_back(ranges_[client]);
+    const bool is_trained = client < this->clients();
+    const bool is_for_tests = !is_trained && !is_for_validation(client);
+    if ((is_trained && sizes.held_out > 0) ||
+        (!is_for_tests && sizes.held_out > sizes.validation_clients)) {
+      throw Error(fmt::format("client {} stands behind others that are held out", client));
+    }
+    if (is_trained) add_trained(ranges.back(), sizes);
+    ++(is_trained ? sizes.clients : sizes.held_out);
+    if (!is_trained && !is_for_tests) ++sizes.validation_clients;
+  }
+  const std::string text = fmt::format("{} {}", digest(), fmt::join(clients, " "));
+  sizes.digest = static_cast<int64_t>(
+      std::stoull(digest_hex(std::as_bytes(std::span(text))).substr(0, 16), nullptr, 16));
+  view.ranges_memory_ = hold_ranges(ranges, sizes, *make_single_communicator());
+  view.ranges_ = reinterpret_cast<const ClientRanges*>(view.ranges_memory_.get());
+  view.client_names_ = client_names_.of(clients);
+  return view;
+}
+
 int64_t Federation::bytes() const {
   return sizes_.places.bytes +
          (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
@@ -248,18 +295,7 @@ void Federation::values_of(int64_t sample, int64_t count, float* out) const {
   } else {
     bytes_to_floats(start, out, count, storage == Storage::kByte ? 1.0F / 255.0F : 1.0F);
   }
-  if (!scales_.empty()) normalize(count, out);
-}
-
-// Of whole samples.
-void Federation::normalize(int64_t count, float* out) const {
-  const int64_t plane = sample_values() / std::ssize(scales_);
-  for (int64_t done = 0; done < count; done += sample_values()) {
-    for (const ChannelScale& scale : scales_) {
-      for (int64_t i = 0; i < plane; ++i) out[i] = (out[i] - scale.mean) * scale.share;
-      out += plane;
-    }
-  }
+  normalize(scales_, sample_values(), count, out);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 
@@ -35,6 +36,13 @@ Names Names::share(const std::vector<std::string>& names, Communicator& host) {
   host.barrier();
   shared.memory_ = memory;
   return shared;
+}
+
+Names Names::of(std::span<const int64_t> numbers) const {
+  if (empty()) return {};
+  std::vector<std::string> chosen;
+  for (const int64_t number : numbers) chosen.emplace_back(at(number));
+  return share(chosen, *make_single_communicator());
 }
 
 std::string_view Names::at(int64_t i) const {

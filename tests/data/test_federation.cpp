@@ -323,6 +323,64 @@ TEST(Federation, TheDigestTellsDataApart) {
   EXPECT_NE(digest(random_data({3, 2}), 1), first);  // the same bytes in another shape
 }
 
+TEST(FederationView, HasItsClientsAsTheyAre) {
+  DataOptions data = random_data({2, 3});
+  data.test_fraction = 0.3;
+  data.validation_fraction = 0.2;
+  const FederationOptions options{.clients = 13,
+                                  .partition = "power-law",
+                                  .samples = 20,
+                                  .held_out = 2,
+                                  .validation_clients = 3};
+  const Federation all = load_alone(data, options, 3);
+  ASSERT_EQ(all.clients(), 8);
+  const std::vector<int64_t> chosen{6, 0, 3, 9, 8, 11};
+  const Federation view = all.of(chosen);
+  EXPECT_EQ(view.clients(), 3);
+  EXPECT_EQ(view.held_out(), 3);
+  EXPECT_EQ(view.validation_clients(), 2);
+  int64_t train_samples = 0, validation_samples = 0;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto client = static_cast<int64_t>(i);
+    const auto same = [&](auto get) { return get(view, client) == get(all, chosen[i]); };
+    const auto range = [](auto which) {
+      return [which](const Federation& of, int64_t one) {
+        const SampleRange found = (of.*which)(one);
+        return std::pair(found.begin, found.end);
+      };
+    };
+    EXPECT_TRUE(same(range(&Federation::train))) << i;
+    EXPECT_TRUE(same(range(&Federation::test))) << i;
+    EXPECT_TRUE(same(range(&Federation::validation))) << i;
+    EXPECT_EQ(view.has_test(client), all.has_test(chosen[i]));
+    EXPECT_EQ(view.has_validation(client), all.has_validation(chosen[i]));
+    EXPECT_EQ(view.is_for_validation(client), all.is_for_validation(chosen[i]));
+    if (i >= 3) continue;
+    train_samples += view.train(client).size();
+    if (all.has_validation(chosen[i])) validation_samples += view.validation(client).size();
+  }
+  EXPECT_EQ(view.train_samples(), train_samples);
+  EXPECT_EQ(view.validation_samples(), validation_samples);
+  EXPECT_EQ(view.labels().data(), all.labels().data());  // nothing is copied
+  EXPECT_EQ(view.samples(), all.samples());
+  EXPECT_NE(view.digest(), all.digest());
+  EXPECT_NE(view.digest(), all.of(std::vector<int64_t>{0, 6, 3, 9, 8, 11}).digest());
+  EXPECT_EQ(view.digest(), all.of(chosen).digest());
+  EXPECT_THROW(all.of(std::vector<int64_t>{0, 9, 1}), Error);
+  EXPECT_THROW(all.of(std::vector<int64_t>{0, 12, 9}), Error);
+}
+
+TEST(FederationView, HasTheNamesOfItsClients) {
+  DataOptions data{.kind = "csv", .path = HANSE_DATA_FOLDER "/tiny.csv", .client_column = "site"};
+  const Federation all = load_alone(data, {}, 1);
+  ASSERT_FALSE(all.client_names().empty());
+  const int64_t last = all.clients() - 1;
+  const Federation view = all.of(std::vector<int64_t>{last, 0});
+  EXPECT_EQ(client_label(view, 0), client_label(all, last));
+  EXPECT_EQ(client_label(view, 1), client_label(all, 0));
+  EXPECT_NE(client_label(view, 0), client_label(view, 1));
+}
+
 TEST(Federation, BadOptions) {
   const auto expect_bad = [](const DataOptions& data, const FederationOptions& options,
                              const std::string& part) {

@@ -52,6 +52,12 @@ class Federation {
   static Federation load(const DataOptions& data, const FederationOptions& federation,
                          uint64_t seed, Communicator& host);
 
+  // A view of these clients, numbered 0, 1, ... in this order: their samples are this one's, and so
+  // are samples(), labels() and common_test(). It has a digest of its own, of this one's and of
+  // `clients`. REQUIRES: distinct; those that are held out stand behind the others, those for
+  // validation first. Throws Error when they stand in another order. Local. Cost: O(clients).
+  Federation of(std::span<const int64_t> clients) const;
+
   int64_t clients() const { return sizes_.clients; }  // that can be trained on
   // Clients behind them, clients() <= client < clients() + held_out(): evaluated, never trained on
   // (federation.validation-clients, federation.held-out, and those that the data have test samples
@@ -126,7 +132,6 @@ class Federation {
  private:
   void values_of(int64_t sample, int64_t count, float* out) const;
   void prefetch(int64_t sample) const;
-  void normalize(int64_t count, float* out) const;
 
   std::shared_ptr<const std::byte> samples_memory_;  // features, labels and targets point into it
   std::shared_ptr<const std::byte> ranges_memory_;

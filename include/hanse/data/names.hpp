@@ -19,6 +19,9 @@ class Names {
   // when there is no room.
   static Names share(const std::vector<std::string>& names, Communicator& host);
 
+  // Those of these numbers, in this order. Cost: a copy of them.
+  Names of(std::span<const int64_t> numbers) const;
+
   bool empty() const { return size_ == 0; }
   // REQUIRES: none is asked for behind the last one. Empty when there are no names at all.
   std::string_view at(int64_t i) const;
