@@ -220,7 +220,6 @@ TEST(CheckedRules, AnErrorBehindTheTrainingFailsTheRound) {
                                 *t.aggregator,
                                 &optimizer,
                                 {},
-                                nullptr,
                                 nullptr},
                                {.max_participants = 4});
       trainer.initialize_model();

@@ -22,8 +22,16 @@
 namespace hanse {
 
 class ClientRunner;
+class HostSink;
+struct SharedRows;
 
 using RunnerPtr = std::shared_ptr<ClientRunner>;  // which deletes what is incomplete here
+
+// Makes the sink of a host's runner: src/protocol/federated/host_sink.hpp.
+struct RunnerParts;
+using SinkMaker = std::unique_ptr<HostSink> (*)(const RunnerParts& parts,
+                                                const FederatedSettings& settings, int64_t second,
+                                                SharedRows& rows);
 
 // What a runner works on; all that is referred to must outlive it.
 struct RunnerParts {
@@ -33,7 +41,8 @@ struct RunnerParts {
   LocalUpdate& update;
   AggregatorNeeds rule;
   Stages stages = {};
-  LocalUpdate* tuner = nullptr;  // trains a client's model before it is evaluated; null: nobody
+  LocalUpdate* tuner = nullptr;   // trains a client's model before it is evaluated; null: nobody
+  SinkMaker make_sink = nullptr;  // null: the sink is the one that `rule` asks for. On hosts
 };
 
 // What ranks keep of each client between rounds for a rule with these needs, behind what the

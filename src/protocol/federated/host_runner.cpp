@@ -61,7 +61,8 @@ class HostRunner final : public ClientRunner {
   }
   void open_sinks(int64_t count) override {
     while (std::ssize(sinks_) < count) {
-      sinks_.push_back(make_host_sink(parts_, settings_, second_row_width(parts_), rows_));
+      const SinkMaker make = parts_.make_sink ? parts_.make_sink : make_host_sink;
+      sinks_.push_back(make(parts_, settings_, second_row_width(parts_), rows_));
     }
   }
   HostSink& sink(int64_t number) override { return *sinks_[to_index(number)]; }
