@@ -117,6 +117,20 @@ TEST(SimulatedRanks, AMessageArrivesWhenItHasBeenSent) {
   });
 }
 
+// Two ranks of one host meet in no time, two of different hosts in that of a message.
+TEST(SimulatedRanks, AreSplitWithTheirHosts) {
+  run_threads(4, [](Communicator& comm) {
+    const SimulatedTime time;
+    Cluster cluster = hosts(4);
+    cluster.hosts = 2;
+    const auto ranks = make_simulated_communicator(comm, cluster);
+    ranks->split(comm.rank() / 2)->barrier();
+    EXPECT_NEAR(simulated_seconds(), 0.01, kOwnWork_s);
+    ranks->split(comm.rank() % 2)->barrier();
+    EXPECT_NEAR(simulated_seconds(), 1.01, kOwnWork_s);
+  });
+}
+
 TEST(RunThreads, EveryRankRunsOnce) {
   std::vector<std::atomic<int>> runs(5);
   run_threads(5, [&](Communicator& comm) {
