@@ -85,14 +85,15 @@ class Alternating final : public ClientSampler {
   ClientSet there_;
 };
 
-// Each counts by its loss, times its number and one.
+// Each counts by its number and one, and the less the larger its loss is.
 class ByNumber final : public Aggregator {
  public:
   AggregatorNeeds needs() const override { return {.losses = true}; }
   Mix mix(const RoundReport& report) override {
     Mix mix;
     for (std::size_t i = 0; i < report.clients.size(); ++i) {
-      mix.coefficients.push_back(report.losses[i] * static_cast<double>(report.clients[i] + 1));
+      mix.coefficients.push_back(static_cast<double>(report.clients[i] + 1) /
+                                 (1 + report.losses[i]));
     }
     return mix;
   }
@@ -151,7 +152,7 @@ struct OwnTraining {
     trainer->initialize_model();
   }
 
-  // theta + sum_i F_i(theta) (i + 1) sign(step of i), from the samples alone.
+  // theta + sum_i (i + 1) / (1 + F_i(theta)) sign(step of i), from the samples alone.
   std::vector<double> expected(std::span<const float> theta, int64_t round) {
     std::vector<double> next(theta.begin(), theta.end());
     for (int64_t client = round % 2; client < kClients; client += 2) {
@@ -166,7 +167,7 @@ struct OwnTraining {
       }
       for (std::size_t j = 0; j < 3; ++j) {
         const double step = -kLr * (gradient[j] + static_cast<double>(client));
-        next[j] += loss * static_cast<double>(client + 1) * (step > 0 ? 1 : -1);
+        next[j] += static_cast<double>(client + 1) / (1 + loss) * (step > 0 ? 1 : -1);
       }
     }
     return next;
