@@ -29,6 +29,15 @@ bool HostPasses::stores_gradient() const {
   return options_.clip > 0 || propfair_.base > 0 || options_.accumulate > 1;
 }
 
+void HostPasses::make_room(const std::vector<Pass>& passes) {
+  const std::size_t n = to_index(model_.n_params());
+  if (passes.size() > 1 || passes.front().moves_start) received_.resize(n);
+  for (const Pass& pass : passes) {
+    if (pass.pulls) pull_.resize(to_index(model_.layout().n_trainable()));
+    if (pass.keeps_start || (pass.mu && !pass.to_received)) start_.resize(n);
+  }
+}
+
 ClientOutcome HostPasses::run(PassUpdate& update, const ClientTask& task) {
   const std::vector<Pass>& passes = update.passes();
   if (passes.size() > 1 || passes.front().moves_start) {
@@ -48,7 +57,6 @@ ClientOutcome HostPasses::run(PassUpdate& update, const ClientTask& task) {
 ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
                                     const ClientTask& task) {
   const Pass& pass = update.passes()[number];
-  if (pass.pulls) pull_.resize(to_index(model_.layout().n_trainable()));
   update.before(number, task, pass.pulls ? std::span(pull_) : std::span<float>());
   if (pass.keeps_start || (pass.mu && !pass.to_received)) {
     start_.assign(task.row.begin(), task.row.end());
@@ -128,6 +136,7 @@ PassUpdate::PassUpdate(const ClientOptions& options, const Federation& federatio
     : LocalUpdate({}, RoundSteps(options)),
       passes_(std::move(passes)),
       host_(std::make_shared<HostPasses>(options, federation, model)) {
+  host_->make_room(passes_);
   state_ = host_->state_blocks();
   state_.insert(state_.end(), state.begin(), state.end());
 }
@@ -137,6 +146,7 @@ PassUpdate::PassUpdate(const PassUpdate& inner, std::vector<Pass> passes,
     : LocalUpdate(inner.state_blocks(), inner.steps()),
       passes_(std::move(passes)),
       host_(inner.host_) {
+  host_->make_room(passes_);
   state_.insert(state_.end(), state.begin(), state.end());
 }
 

@@ -19,6 +19,8 @@ class HostPasses {
  public:
   HostPasses(const ClientOptions& options, const Federation& federation, Model& model);
 
+  // Takes the rows that such passes need, before a round needs them.
+  void make_room(const std::vector<Pass>& passes);
   ClientOutcome run(PassUpdate& update, const ClientTask& task);
 
   // Of the moments that clients keep.
