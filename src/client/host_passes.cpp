@@ -8,6 +8,19 @@
 
 namespace hanse {
 
+namespace {
+
+// Is the row where the steps start needed behind them?
+bool keeps_start(const Pass& pass) { return pass.keeps_start || (pass.mu && !pass.to_received); }
+
+// The same of the received row, where no start is the same one.
+bool keeps_received(const std::vector<Pass>& passes) {
+  const Pass& first = passes.front();
+  return passes.size() > 1 || first.moves_start || (first.looks_back && !keeps_start(first));
+}
+
+}  // namespace
+
 HostPasses::HostPasses(const ClientOptions& options, const Federation& federation, Model& model)
     : options_(options),
       propfair_(options.propfair),
@@ -31,18 +44,16 @@ bool HostPasses::stores_gradient() const {
 
 void HostPasses::make_room(const std::vector<Pass>& passes) {
   const std::size_t n = to_index(model_.n_params());
-  if (passes.size() > 1 || passes.front().moves_start) received_.resize(n);
+  if (keeps_received(passes)) received_.resize(n);
   for (const Pass& pass : passes) {
     if (pass.pulls) pull_.resize(to_index(model_.layout().n_trainable()));
-    if (pass.keeps_start || (pass.mu && !pass.to_received)) start_.resize(n);
+    if (keeps_start(pass)) start_.resize(n);
   }
 }
 
 ClientOutcome HostPasses::run(PassUpdate& update, const ClientTask& task) {
   const std::vector<Pass>& passes = update.passes();
-  if (passes.size() > 1 || passes.front().moves_start) {
-    received_.assign(task.row.begin(), task.row.end());
-  }
+  if (keeps_received(passes)) received_.assign(task.row.begin(), task.row.end());
   double lost = 0;  // a loss that is no number
   for (std::size_t pass = 0; pass + 1 < passes.size(); ++pass) {
     const double loss = make_pass(update, pass, task).loss;
@@ -58,9 +69,7 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
                                     const ClientTask& task) {
   const Pass& pass = update.passes()[number];
   update.before(number, task, pass.pulls ? std::span(pull_) : std::span<float>());
-  if (pass.keeps_start || (pass.mu && !pass.to_received)) {
-    start_.assign(task.row.begin(), task.row.end());
-  }
+  if (keeps_start(pass)) start_.assign(task.row.begin(), task.row.end());
   const std::span<const float> anchor = pass.to_received ? received_ : start_;
   model_.receive(pass.to_received ? anchor : task.row);
   const std::span<float> moments = task.state.first(state_width_);
@@ -80,7 +89,8 @@ ClientOutcome HostPasses::make_pass(PassUpdate& update, std::size_t number,
   });
   optimizer_.finish(moments);
   if (pass.looks_back) {
-    update.after(number, task, pass.keeps_start ? start_ : std::span<const float>(), received_);
+    update.after(number, task, pass.keeps_start ? start_ : std::span<const float>(),
+                 keeps_received(update.passes()) ? received_ : start_);
   }
   return outcome;
 }

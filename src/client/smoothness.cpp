@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/model/model.hpp"
 
 namespace hanse {
 
@@ -91,7 +92,7 @@ double largest_eigenvalue(std::span<const float> samples, std::size_t d, bool bi
 
 std::vector<double> smoothness_constants(const Federation& federation,
                                          const ModelOptions& options) {
-  if (options.kind != "linear") {
+  if (!is_linear(options)) {
     throw InvalidArgument(
         fmt::format("the smoothness of a client's loss is known for linear models only, "
                     "model.kind is \"{}\"",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "client/regression.hpp"
+#include "hanse/client/passes.hpp"
 #include "hanse/client/personal.hpp"
 #include "support/errors.hpp"
 #include "support/updates.hpp"
@@ -125,6 +126,31 @@ TEST(Personal, ScaffoldCorrectsTheSharedEntriesAlone) {
     expect_close(p.change, {0, mean - own_control, 0}, 1e-5);
     own_control = mean;
     expect_close(p.state, {0, mean, 0, y[0], y[2], 1}, 1e-5);
+  }
+}
+
+// Looks back at what it received, whatever else its pass keeps.
+class LooksBack final : public PassUpdate {
+ public:
+  LooksBack(const Regression& r, bool keeps_start)
+      : PassUpdate({{.steps = 1, .batch = 0}, {.lr = 0.1}}, r.federation, *r.model,
+                   {{.looks_back = true, .keeps_start = keeps_start}}) {}
+  bool after(std::size_t, const ClientTask&, std::span<const float>,
+             std::span<const float> received) override {
+    found.assign(received.begin(), received.end());
+    return false;
+  }
+  Row found;
+};
+
+TEST(Passes, AfterSeesTheReceivedModel) {
+  const Regression r(random_clients());
+  for (const bool keeps_start : {false, true}) {
+    LooksBack update(r, keeps_start);
+    OneRound round({1, -2, 0.5});
+    round.train(update, 0, 1);
+    EXPECT_EQ(update.found, (Row{1, -2, 0.5}));
+    EXPECT_NE(round.row, update.found);
   }
 }
 

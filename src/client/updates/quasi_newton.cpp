@@ -27,7 +27,7 @@ namespace {
 // with which some client's pair ends, unless batches are full.
 class QuasiNewtonCohort final : public CohortUpdate {
  public:
-  QuasiNewtonCohort(const ClientOptions& options, const QuasiNewtonRule& rule, int64_t n_params,
+  QuasiNewtonCohort(const StepOptions& options, const QuasiNewtonRule& rule, int64_t n_params,
                     CohortTraining& cohorts)
       : schedule_(options),
         rule_(rule),
@@ -338,11 +338,11 @@ class QuasiNewton final : public LocalUpdate {
   // Rows are for what has to be added to or kept.
   bool pays_in_factors() const {
     if (rule_.keeps_pairs() || rule_.full_batches() || !rule_.sends_last()) return false;
-    const int64_t cost = model_.record_product_cost(options_.batch);
+    const int64_t cost = model_.record_product_cost(LocalUpdate::steps().work().batch);
     return options_.weight_decay == 0 && cost > 0 && cost < model_.n_params();
   }
 
-  ClientOptions options_;
+  StepOptions options_;
   Model& model_;
   BatchStream batches_;
   QuasiNewtonRule rule_;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <gtest/gtest.h>
+
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 
@@ -83,6 +85,14 @@ std::vector<double> probabilities_of(const ClientSampler& sampler) {
   std::vector<double> p;
   for (int64_t m = 0; m < sampler.clients(); ++m) p.push_back(sampler.probability(m));
   return p;
+}
+
+void expect_same(const Draw& a, const Draw& b) {
+  EXPECT_EQ(a.clients, b.clients);
+  EXPECT_EQ(a.counts, b.counts);
+  EXPECT_EQ(a.probabilities, b.probabilities);
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(a.everyone, b.everyone);
 }
 
 }  // namespace hanse

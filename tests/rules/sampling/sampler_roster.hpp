@@ -33,4 +33,6 @@ Draw play_round(ClientSampler& sampler, int64_t round, int64_t n = -1);
 // probability() of all clients [M].
 std::vector<double> probabilities_of(const ClientSampler& sampler);
 
+void expect_same(const Draw& a, const Draw& b);
+
 }  // namespace hanse

@@ -45,14 +45,6 @@ std::vector<SamplerCase> samplers() {
   return all;
 }
 
-void expect_same(const Draw& a, const Draw& b) {
-  EXPECT_EQ(a.clients, b.clients);
-  EXPECT_EQ(a.counts, b.counts);
-  EXPECT_EQ(a.probabilities, b.probabilities);
-  EXPECT_EQ(a.weights, b.weights);
-  EXPECT_EQ(a.everyone, b.everyone);
-}
-
 // In round 4 three clients are left: a draw of four is one of everyone.
 TEST(DrawSizes, ADrawOfNAndWhatItTeachesAreThoseOfASamplerOfN) {
   const std::vector<int64_t> most{0, 1, 3, 5, 6, 8};

@@ -162,14 +162,6 @@ TEST(Draws, NotMoreThanDrawnAllTakePartAndNothingIsLearnt) {
   }
 }
 
-void expect_same(const Draw& a, const Draw& b) {
-  EXPECT_EQ(a.clients, b.clients);
-  EXPECT_EQ(a.counts, b.counts);
-  EXPECT_EQ(a.probabilities, b.probabilities);
-  EXPECT_EQ(a.weights, b.weights);
-  EXPECT_EQ(a.everyone, b.everyone);
-}
-
 TEST(Draws, ComingAndGoingBetweenRoundsLeavesNoTrace) {
   const std::vector<int64_t> some{3, 1, 40, 12};
   const std::vector<int64_t> others{1, 40, 25};
