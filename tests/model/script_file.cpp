@@ -1,10 +1,10 @@
 #include "script_file.hpp"
 
-#include <filesystem>
-#include <map>
+#include <set>
 
 #include <torch/script.h>
-#include <unistd.h>
+
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 
@@ -109,14 +109,10 @@ Module make(const std::string& name) {
 }  // namespace
 
 std::string script_file(const std::string& name) {
-  static std::map<std::string, std::string> written;
-  std::string& path = written[name];
-  if (path.empty()) {
-    path = "model_test_" + name + ".pt";
-    const std::string unfinished = path + "." + std::to_string(getpid());
-    make(name).save(unfinished);  // tests of other processes may read the file meanwhile
-    std::filesystem::rename(unfinished, path);
-  }
+  static const ScratchFolder folder;
+  static std::set<std::string> written;
+  const std::string path = folder / (name + ".pt");
+  if (written.insert(name).second) make(name).save(path);
   return path;
 }
 

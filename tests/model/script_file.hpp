@@ -5,7 +5,7 @@
 
 namespace hanse {
 
-// Writes `name`.pt to the working directory and returns its path:
+// Writes `name`.pt to a folder of the process, which goes with it, and returns its path:
 //   linear      z = x W^T + b; classes 3, samples of any shape with 144 values
 //   batch-norm  batch norm of 4 values, which counts its batches, and a dense layer; classes 3
 //   dropout     layer norm of 4 values, dropout, a dense layer; classes 3

@@ -10,6 +10,7 @@
 #include "hanse/model/threads.hpp"
 #include "support.hpp"
 #include "support/errors.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace hanse {
 namespace {
@@ -18,12 +19,13 @@ constexpr int64_t kRows = 5;
 
 // A file of `def forward(self, ARGUMENTS)` with this body.
 std::string objective_file(const std::string& arguments, const std::string& body) {
+  static const ScratchFolder folder;
   static int written = 0;
   torch::jit::Module module("Objective");
   module.register_attribute("training", c10::BoolType::get(), true);
   module.register_buffer("prior", at::arange(3, at::kFloat));
   module.define("def forward(self, " + arguments + "):\n" + body);
-  const std::string path = "objective_test_" + std::to_string(written++) + ".pt";
+  const std::string path = folder / (std::to_string(written++) + ".pt");
   module.save(path);
   return path;
 }
