@@ -134,14 +134,17 @@ void bind_server(OptionTable& table, ServerOptions& server) {
                        "does rank 0 train clients too? auto: when it runs alone or on one host"));
 }
 
-void bind_comm(OptionTable& table, CommOptions& comm) {
-  table.add("comm.compress", comm.compress,
+void bind_compression(OptionTable& table, CompressionOptions& compression) {
+  table.add("comm.compress", compression.compress,
             "how updates are compressed before they are summed; the sum is of what is sent");
-  table.add("comm.keep", comm.keep, above(0),
+  table.add("comm.keep", compression.keep, above(0),
             "top-k, random-k: entries that are sent, a share below 1 or a number");
-  table.add("comm.bits", comm.bits, between(2, 16), "quantize: bits of an entry");
-  table.add("comm.error-feedback", comm.error_feedback,
+  table.add("comm.bits", compression.bits, between(2, 16), "quantize: bits of an entry");
+  table.add("comm.error-feedback", compression.error_feedback,
             "a client adds what its messages have left out to its next update");
+}
+
+void bind_comm(OptionTable& table, CommOptions& comm) {
   may_change(
       table.add("comm.reduction", comm.reduction,
                 "exact: 64-bit integers, the same bits for any number of ranks; fast: float32, "
@@ -291,6 +294,7 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"sampler", bind<&Job::sampler, bind_sampler>},
                                  {"aggregator", nullptr},
                                  {"server", bind<&Job::server, bind_server>},
+                                 {"comm", bind<&Job::compression, bind_compression>},
                                  {"comm", bind<&Job::comm, bind_comm>},
                                  {"evaluate", bind<&Job::evaluate, bind_evaluate>},
                                  {"checkpoint", bind<&Job::checkpoint, bind_checkpoint>},

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "convolution.hpp"
-#include "dense.hpp"
+#include "layers/convolution.hpp"
+#include "layers/dense.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
 #include "network_spec.hpp"

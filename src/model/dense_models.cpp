@@ -1,7 +1,7 @@
 // The models of dense layers on the features themselves: kinds linear and mlp.
 #include <algorithm>
 
-#include "dense.hpp"
+#include "layers/dense.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "hanse/base/products.hpp"
-#include "layer_kernels.hpp"
+#include "kernels/layer_kernels.hpp"
 
 namespace hanse {
 

@@ -6,7 +6,7 @@
 
 #include "hanse/model/gradient_record.hpp"
 #include "hanse/model/row_step.hpp"
-#include "layer_kernels.hpp"
+#include "kernels/layer_kernels.hpp"
 
 namespace hanse {
 

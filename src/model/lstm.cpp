@@ -3,14 +3,14 @@
 #include <string>
 #include <utility>
 
-#include "dropout.hpp"
+#include "layers/dropout.hpp"
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/index.hpp"
-#include "lstm_kernels.hpp"
+#include "kernels/lstm_kernels.hpp"
 #include "network_model.hpp"
-#include "packed_matrix.hpp"
+#include "kernels/packed_matrix.hpp"
 #include "sequences.hpp"
-#include "shares.hpp"
+#include "kernels/shares.hpp"
 
 namespace hanse {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "layer_kernels.hpp"
+#include "kernels/layer_kernels.hpp"
 
 namespace hanse {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "adapter.hpp"
+#include "layers/adapter.hpp"
 #include "gradient_target.hpp"
 #include "hanse/base/available_memory.hpp"
 #include "hanse/base/digest.hpp"

@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "channels_last.hpp"
-#include "group_norm.hpp"
+#include "kernels/channels_last.hpp"
+#include "layers/group_norm.hpp"
 #include "hanse/base/error.hpp"
 #include "makers.hpp"
 #include "network_model.hpp"
-#include "same_convolution.hpp"
-#include "shares.hpp"
+#include "layers/same_convolution.hpp"
+#include "kernels/shares.hpp"
 
 namespace hanse {
 

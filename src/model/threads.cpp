@@ -10,7 +10,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "layer_kernels.hpp"
+#include "kernels/layer_kernels.hpp"
 
 namespace hanse {
 

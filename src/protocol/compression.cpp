@@ -146,7 +146,7 @@ class Quantize final : public Compressor {
 };
 
 // Null: none.
-std::unique_ptr<Compressor> make_compressor(const CommOptions& options) {
+std::unique_ptr<Compressor> make_compressor(const CompressionOptions& options) {
   const bool feedback = options.error_feedback;
   switch (options.compress) {
     case Compress::kNone: break;
@@ -160,7 +160,7 @@ std::unique_ptr<Compressor> make_compressor(const CommOptions& options) {
 
 class Compression final : public UpdateStage {
  public:
-  Compression(const CommOptions& options, const ParameterLayout& layout)
+  Compression(const CompressionOptions& options, const ParameterLayout& layout)
       : compressor_(make_compressor(options)),
         feedback_(options.error_feedback),
         n_(layout.n_trainable()),
@@ -194,7 +194,7 @@ class Compression final : public UpdateStage {
 
 }  // namespace
 
-std::unique_ptr<UpdateStage> make_compression(const CommOptions& options,
+std::unique_ptr<UpdateStage> make_compression(const CompressionOptions& options,
                                               const ParameterLayout& layout) {
   if (options.compress == Compress::kNone) return nullptr;
   return std::make_unique<Compression>(options, layout);

@@ -93,7 +93,7 @@ TEST(LoadJob, AWordIsTheValueOfItsName) {
   EXPECT_EQ(job.aggregator.cdf, Cdf::kLogistic);
   EXPECT_EQ(job.aggregator.variant, Variant::kReference);
   EXPECT_EQ(job.server.role, ServerRole::kDedicated);
-  EXPECT_EQ(job.comm.compress, Compress::kSign);
+  EXPECT_EQ(job.compression.compress, Compress::kSign);
   EXPECT_EQ(job.comm.reduction, Reduction::kFast);
   EXPECT_EQ(job.comm.dispatch, AskedDispatch::kPlanned);
   EXPECT_EQ(job.comm.devices, DeviceLinks::kStaged);

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/convolution.hpp"
+#include "model/layers/convolution.hpp"
 
 namespace hanse {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/dense.hpp"
+#include "model/layers/dense.hpp"
 #include "reference.hpp"
 #include "support.hpp"
 

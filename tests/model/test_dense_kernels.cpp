@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/dense_kernels.hpp"
+#include "model/kernels/dense_kernels.hpp"
 
 namespace hanse {
 namespace {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/group_norm.hpp"
+#include "model/layers/group_norm.hpp"
 
 namespace hanse {
 namespace {

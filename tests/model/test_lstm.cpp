@@ -14,8 +14,8 @@
 #include "hanse/base/random.hpp"
 #include "hanse/model/threads.hpp"
 #include "hanse/model/torch_library.hpp"
-#include "model/lstm_kernels.hpp"
-#include "model/packed_matrix.hpp"
+#include "model/kernels/lstm_kernels.hpp"
+#include "model/kernels/packed_matrix.hpp"
 #include "support.hpp"
 
 namespace hanse {

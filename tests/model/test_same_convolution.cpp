@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "model/same_convolution.hpp"
+#include "model/layers/same_convolution.hpp"
 
 namespace hanse {
 namespace {

@@ -12,7 +12,7 @@
 #include "hanse/client/personal.hpp"
 #include "hanse/client/updates.hpp"
 #include "hanse/protocol/dyn_optimizer.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"

@@ -47,10 +47,10 @@ Row sent(UpdateStage& stage, Row row, Row& state, int64_t client = 5, int64_t ro
   return row;
 }
 
-const CommOptions kKinds[] = {{.compress = Compress::kTopK, .keep = 0.3},
-                              {.compress = Compress::kRandomK, .keep = 4},
-                              {.compress = Compress::kSign},
-                              {.compress = Compress::kQuantize, .bits = 3}};
+const CompressionOptions kKinds[] = {{.compress = Compress::kTopK, .keep = 0.3},
+                                     {.compress = Compress::kRandomK, .keep = 4},
+                                     {.compress = Compress::kSign},
+                                     {.compress = Compress::kQuantize, .bits = 3}};
 
 // The k largest, of equal ones the first, one after another.
 Row slow_top(const Row& row, std::size_t n, std::size_t k) {
@@ -123,13 +123,13 @@ TEST(Compression, SignsOfTheMeanSize) {
 
 TEST(Compression, LevelsOfTheLargest) {
   // Three bits: levels of a third of the largest, 3.
-  const CommOptions nearest{.compress = Compress::kQuantize, .bits = 3};
+  const CompressionOptions nearest{.compress = Compress::kQuantize, .bits = 3};
   Row state;
   const auto stage = make_compression(nearest, layout_of(6));
   EXPECT_EQ(sent(*stage, {3, -1.4F, 1.6F, 0, -0.4F, -2.6F, 8, 8, 8}, state),
             (Row{3, -1, 2, 0, -0.0F, -3, 8, 8, 8}));
   EXPECT_EQ(stage->update_bytes(9), (6 * 3 + 7) / 8 + 4 + 4 * kBuffers);
-  CommOptions drawn = nearest;
+  CompressionOptions drawn = nearest;
   drawn.error_feedback = false;
   const auto unbiased = make_compression(drawn, layout_of(2));
   double sum = 0;
@@ -146,7 +146,7 @@ TEST(Compression, LevelsOfTheLargest) {
 // sent as they are.
 TEST(Compression, ErrorFeedbackSendsTheRestLater) {
   constexpr int64_t kN = 13;
-  for (const CommOptions& options : kKinds) {
+  for (const CompressionOptions& options : kKinds) {
     const auto stage = make_compression(options, layout_of(kN));
     std::map<int64_t, Row> states;
     std::map<int64_t, std::vector<double>> given, arrived;
@@ -178,7 +178,7 @@ TEST(Compression, ErrorFeedbackSendsTheRestLater) {
 }
 
 TEST(Compression, SameBitsOnAnyRanksAndAfterAResume) {
-  for (CommOptions options : kKinds) {
+  for (CompressionOptions options : kKinds) {
     for (const bool feedback : {false, true}) {
       options.error_feedback = feedback;
       const auto stage = make_compression(options, TinyModel().layout());

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/evaluations.hpp"
+#include "evaluation/evaluations.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/thread_communicator.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/evaluations.hpp"
+#include "evaluation/evaluations.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/tiny_training.hpp"
 #include "support/thread_communicator.hpp"

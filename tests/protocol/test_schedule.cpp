@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/random.hpp"
-#include "hanse/protocol/schedule.hpp"
+#include "hanse/comm/balance.hpp"
+#include "hanse/protocol/cost_model.hpp"
+#include "hanse/protocol/deadline.hpp"
+#include "hanse/protocol/dispatch.hpp"
 
 namespace hanse {
 namespace {

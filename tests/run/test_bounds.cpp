@@ -5,7 +5,7 @@
 
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "run/bounds.hpp"
+#include "run/assemble/bounds.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {

@@ -14,7 +14,7 @@
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/engine.hpp"
-#include "run/bounds.hpp"
+#include "run/assemble/bounds.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
 
@@ -44,6 +44,7 @@ struct MadeJob {
             .rule = rule,
             .settings = settings,
             .client = job.client,
+            .compress = job.compression.compress,
             .off_gpus = kind_off_gpus(job),
             .update_kind = job.client.kind,
             .rule_kind = job.aggregator.kind};

@@ -3,7 +3,7 @@
 
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
-#include "run/part_facts.hpp"
+#include "run/results/part_facts.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

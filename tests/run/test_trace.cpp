@@ -11,7 +11,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/replay.hpp"
-#include "run/assemble.hpp"
+#include "run/assemble/assemble.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 

@@ -11,7 +11,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/job/job.hpp"
-#include "run/watch.hpp"
+#include "run/execute/watch.hpp"
 #include "support/errors.hpp"
 #include "support/scratch_folder.hpp"
 

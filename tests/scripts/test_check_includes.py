@@ -97,6 +97,19 @@ class CheckIncludesTest(ScriptTest):
         self.assert_found("src/data/parts.hpp:2", "include cycle: data/parts -> data/split -> "
                           "data/tools/order -> data/parts")
 
+    def test_cycle_of_folders(self):
+        self.write("include/hanse/data/split.hpp", "\n")
+        self.write("src/data/cut/split.cpp", '#include "hanse/data/split.hpp"\n')
+        self.write("src/data/cut/parts.cpp", '#include "read/lines.hpp"\n')
+        self.write("src/data/read/lines.hpp", "\n")
+        self.write("src/data/CMakeLists.txt",
+                   "hanse_module(data SOURCES idx.cpp cut/split.cpp cut/parts.cpp read/file.cpp)\n")
+        self.write("src/data/read/file.cpp", "\n")
+        self.assertEqual(self.check(), [])
+        self.write("src/data/read/file.cpp", '#include "hanse/data/split.hpp"\n')
+        self.assert_found("src/data/cut/parts.cpp:1",
+                          "include cycle: data/cut -> data/read -> data/cut")
+
     def test_private_header_of_the_same_name_is_the_same_unit(self):
         self.write("src/data/dataset.hpp", '#include "hanse/data/dataset.hpp"\n')
         self.write("src/data/dataset.cpp", '#include "dataset.hpp"\n')

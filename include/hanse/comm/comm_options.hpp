@@ -23,20 +23,10 @@ constexpr auto choices_of(AskedDispatch) { return std::array{"auto", "planned", 
 enum class DeviceLinks { kAuto, kNccl, kStaged };
 constexpr auto choices_of(DeviceLinks) { return std::array{"auto", "nccl", "staged"}; }
 
-// Updates as a link would bring them: protocol/compression.hpp.
-enum class Compress { kNone, kTopK, kRandomK, kSign, kQuantize };
-constexpr auto choices_of(Compress) {
-  return std::array{"none", "top-k", "random-k", "sign", "quantize"};
-}
-
 struct CommOptions {
   Reduction reduction = Reduction::kExact;  // of the updates
   AskedDispatch dispatch = AskedDispatch::kAuto;
   DeviceLinks devices = DeviceLinks::kAuto;
-  Compress compress = Compress::kNone;
-  double keep = 0.01;             // top-k, random-k: entries, a share below 1 or a number
-  int64_t bits = 4;               // quantize: of an entry, 2 to 16
-  bool error_feedback = true;     // what a client has not sent is part of its next update
   double timeout_seconds = 1800;  // to wait for a rank that does not come; 0: forever
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hanse/job/job.hpp"
-#include "hanse/protocol/asked_metrics.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 
 namespace hanse {
 

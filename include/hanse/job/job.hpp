@@ -8,12 +8,13 @@
 #include "hanse/client/options.hpp"
 #include "hanse/comm/comm_options.hpp"
 #include "hanse/data/options.hpp"
+#include "hanse/evaluation/evaluate_on.hpp"
 #include "hanse/job/aggregator_options.hpp"
 #include "hanse/job/bandit_options.hpp"
 #include "hanse/job/online_options.hpp"
 #include "hanse/job/simulate_options.hpp"
 #include "hanse/model/options.hpp"
-#include "hanse/protocol/evaluate_on.hpp"
+#include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/server_options.hpp"
 #include "hanse/rules/sampling/options.hpp"
 
@@ -94,6 +95,7 @@ struct Job {
   SamplerOptions sampler;
   AggregatorOptions aggregator;
   ServerOptions server;
+  CompressionOptions compression;  // keys of [comm], too
   CommOptions comm;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;

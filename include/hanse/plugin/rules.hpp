@@ -14,7 +14,7 @@
 
 #include "hanse/base/rule_file.hpp"
 #include "hanse/data/names.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/sampler.hpp"

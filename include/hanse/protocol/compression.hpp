@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "hanse/comm/comm_options.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
 namespace hanse {
@@ -25,7 +25,7 @@ namespace hanse {
 // client. State with error feedback: P floats a client. Cost: two passes over the update; top-k
 // selects in O(P). Null for options.compress = none. Throws InvalidArgument: a keep that is neither
 // a share nor a number.
-std::unique_ptr<UpdateStage> make_compression(const CommOptions& options,
+std::unique_ptr<UpdateStage> make_compression(const CompressionOptions& options,
                                               const ParameterLayout& layout);
 
 }  // namespace hanse

@@ -15,6 +15,7 @@
 #include "hanse/data/federation.hpp"
 #include "hanse/model/device_communicator.hpp"
 #include "hanse/model/layout.hpp"
+#include "hanse/protocol/compression_options.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -73,6 +74,7 @@ struct RoundNeeds {
   AggregatorNeeds rule;
   const FederatedSettings& settings;
   const ClientOptions& client;
+  Compress compress = Compress::kNone;
   bool tunes = false;               // models before they are evaluated
   std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train, by its row
   // What the user called them, for messages.

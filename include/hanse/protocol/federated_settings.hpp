@@ -7,7 +7,7 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/comm/comm_options.hpp"
-#include "hanse/protocol/asked_metrics.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/protocol/server_optimizer.hpp"
 
 namespace hanse {

@@ -9,7 +9,7 @@
 
 #include "hanse/base/state.hpp"
 #include "hanse/data/federation.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated_settings.hpp"
 #include "hanse/rules/sampling/availability.hpp"
 #include "hanse/rules/sampling/sampler.hpp"

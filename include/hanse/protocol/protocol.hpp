@@ -12,7 +12,7 @@
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/model/layout.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 
 namespace hanse {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "hanse/protocol/asked_metrics.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 
 namespace hanse {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 
 namespace hanse {
 

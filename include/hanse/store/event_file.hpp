@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/store/atomic_file.hpp"
 
 namespace hanse {

@@ -4,7 +4,7 @@
 
 #include "device/kernels.hpp"
 #include "device/upload.hpp"
-#include "dropout.hpp"
+#include "layers/dropout.hpp"
 
 namespace hanse {
 

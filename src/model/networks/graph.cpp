@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "dropout.hpp"
+#include "layers/dropout.hpp"
 
 namespace hanse {
 

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "group_norm.hpp"
+#include "layers/group_norm.hpp"
 #include "network_model.hpp"
 
 namespace hanse {

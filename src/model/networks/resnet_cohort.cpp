@@ -1,5 +1,5 @@
 // ResNet-18 of several clients side by side; src/model/resnet.cpp has one client's, in closed form.
-#include "group_norm.hpp"
+#include "layers/group_norm.hpp"
 #include "makers.hpp"
 #include "networks/cohort_forward.hpp"
 #include "networks/network_forward.hpp"

@@ -8,7 +8,7 @@
 #include "federated/client_runner.hpp"
 #include "federated/report.hpp"
 #include "federated/round_plan.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 
 namespace hanse {

@@ -15,8 +15,8 @@
 #include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/comm/agreement.hpp"
-#include "hanse/protocol/common_test.hpp"
-#include "hanse/protocol/evaluation.hpp"
+#include "hanse/evaluation/common_test.hpp"
+#include "hanse/evaluation/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 
 namespace hanse {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "hanse/client/cohort_training.hpp"
+#include "hanse/comm/balance.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/protocol/schedule.hpp"
 #include "hanse/run/engine.hpp"
 
 namespace hanse {

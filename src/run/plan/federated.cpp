@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "../assemble.hpp"
+#include "assemble/assemble.hpp"
 #include "engine_times.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"

@@ -7,8 +7,9 @@
 #include <sched.h>
 
 #include "hanse/base/error.hpp"
+#include "hanse/comm/balance.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/protocol/schedule.hpp"
+#include "hanse/protocol/dispatch.hpp"
 
 namespace hanse {
 

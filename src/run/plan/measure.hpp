@@ -1,7 +1,7 @@
 // How fast a job's work goes here: rounds that are timed.
 #pragma once
 
-#include "../assemble.hpp"
+#include "assemble/assemble.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "round_times.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "../protocols.hpp"
-#include "../watch.hpp"
-#include "assemble.hpp"
+#include "assemble/assemble.hpp"
+#include "assemble/protocols.hpp"
 #include "engine_times.hpp"
+#include "execute/watch.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"

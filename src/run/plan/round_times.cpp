@@ -1,17 +1,17 @@
-#include "hanse/client/round_steps.hpp"
-#include "hanse/job/asked.hpp"
 #include "round_times.hpp"
 
 #include <algorithm>
 #include <limits>
 
+#include "hanse/client/round_steps.hpp"
+#include "hanse/comm/balance.hpp"
+#include "hanse/evaluation/evaluation.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "hanse/protocol/evaluation.hpp"
 #include "hanse/protocol/federated.hpp"
 #include "hanse/protocol/participation.hpp"
-#include "hanse/protocol/schedule.hpp"
 
 namespace hanse {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hanse/data/federation.hpp"
-#include "hanse/protocol/asked_metrics.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
 #include "hanse/protocol/footprint.hpp"
 #include "machines.hpp"
 

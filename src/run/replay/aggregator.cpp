@@ -7,7 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
-#include "json.hpp"
+#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -9,7 +9,7 @@
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
 #include "hanse/protocol/bandit_policy.hpp"
-#include "json.hpp"
+#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -6,7 +6,7 @@
 #include "hanse/base/products.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
-#include "json.hpp"
+#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -8,7 +8,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/catalog.hpp"
-#include "json.hpp"
+#include "json_fields.hpp"
 
 namespace hanse {
 

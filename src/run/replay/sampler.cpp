@@ -10,7 +10,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
-#include "json.hpp"
+#include "json_fields.hpp"
 
 namespace hanse {
 

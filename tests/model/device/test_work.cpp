@@ -11,7 +11,7 @@
 #include "hanse/base/random.hpp"
 #include "hanse/sums/update_sum.hpp"
 #include "model/device/work.hpp"
-#include "model/dropout.hpp"
+#include "model/layers/dropout.hpp"
 
 namespace hanse {
 namespace {

@@ -10,7 +10,7 @@
 #include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/replay.hpp"
-#include "run/replay/json.hpp"
+#include "run/json_fields.hpp"
 #include "support/errors.hpp"
 
 namespace hanse {

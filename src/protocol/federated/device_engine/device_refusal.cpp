@@ -36,7 +36,7 @@ std::optional<Refusal> device_refusal(const RoundNeeds& needs) {
       {client.accumulate > 1, {"a step of several batches" + cannot, "client.accumulate", "use 1"}},
       {!needs.update.trains_side_by_side(),
        {needs.update_kind + cannot + " with these options", "client.update", "use sgd or prox"}},
-      {settings.comm.compress != Compress::kNone,
+      {needs.compress != Compress::kNone,
        {"updates are not compressed on GPUs", "comm.compress", "use none"}},
       {needs.tunes,
        {"models are not tuned for evaluations on GPUs", "evaluate.tune-steps", "use 0"}},

@@ -1,0 +1,132 @@
+// What the model is worth to each client, and the numbers that sum it up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hanse/base/columns.hpp"
+#include "hanse/client/evaluator.hpp"
+#include "hanse/comm/communicator.hpp"
+#include "hanse/data/federation.hpp"
+#include "hanse/evaluation/asked_metrics.hpp"
+
+namespace hanse {
+
+// Of one model on some of a client's samples; as in ClientEvaluation.
+struct TestScores {
+  double samples, loss, accuracy, auroc;
+  AskedScores asked;
+};
+
+// One client, evaluated on its own data: on its test samples, or those for validation where it is
+// held out for that or evaluate.on = validation.
+struct ClientEvaluation {
+  double samples = 0;   // test samples
+  double loss = 0;      // mean test loss
+  double accuracy = 0;  // share of test samples classified correctly
+  double train_samples = 0;
+  double train_loss = 0;                                    // mean loss over the training samples
+  double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
+  bool took_part = true;                                    // in the last round
+  AskedScores asked = {};                                   // over the test samples
+  // Before evaluate.tune-steps, of a client in training; with the shared model, of one that never
+  // took part, when all of the above is of its own model.
+  std::optional<TestScores> before = std::nullopt;
+  // With evaluate.on = both, of a client in training: on its validation samples.
+  std::optional<TestScores> validation = std::nullopt;
+  int64_t client = 0;  // its number
+
+  TestScores test_scores() const { return {samples, loss, accuracy, auroc, asked}; }
+};
+
+// Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
+// counted half. By the rank sum, (R_1 - n_1 (n_1 + 1) / 2) / (n_1 n_0), R_1 the sum of the ranks of
+// class 1, equal scores sharing their mean rank (Hanley and McNeil 1982). NaN when a class is
+// missing or a score is NaN. Cost O(n log n).
+double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
+
+// The samples that ClientEvaluation is of, and have they been kept out of the client's training?
+SampleRange evaluated_samples(const Federation& federation, int64_t client, EvaluateOn on);
+bool evaluated_apart(const Federation& federation, int64_t client, EvaluateOn on);
+
+// Whom to evaluate, and on which of each one's own samples.
+enum class Split { kTest, kBoth };
+struct EvaluationRequest {
+  std::vector<int64_t> clients;
+  Split split = Split::kBoth;
+  AskedMetrics asked = {};
+};
+
+// Whom an evaluation behind so many rounds is of, ascending: all, or `asked.clients` of those in
+// training, of those for validation and of those held out for tests, each a uniform choice of the
+// seed and the round. Cost: O(clients).
+std::vector<int64_t> evaluated_clients(const Federation& federation, const AskedMetrics& asked,
+                                       int64_t round);
+
+// In the request's order; with kTest the fields of training are NaN, its samples 0.
+// `model_of` gives the model of the request's i-th client. Adds the clients in training to
+// `counts`, where classes are asked for. Cost: one forward pass over the samples.
+std::vector<ClientEvaluation> evaluate(const Federation& federation,
+                                       const EvaluationRequest& request,
+                                       const std::function<Evaluator&(std::size_t i)>& model_of,
+                                       ClassCounts* counts = nullptr);
+
+// All that were evaluated in order on rank 0, those held out of training behind the others, empty
+// elsewhere. Each rank brings its own, and what they are called. Collective.
+std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
+                                                 std::span<const int64_t> clients,
+                                                 std::span<const ClientEvaluation> found);
+
+// This rank's share of these clients, when any rank may evaluate any of them: the shares have about
+// equally many samples.
+std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
+                                      std::span<const int64_t> clients);
+
+// A number for a CSV field, nothing for NaN.
+std::string number_or_nothing(double value);
+
+// Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
+// `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
+// participants, and `train_loss_fell`, over all; clients of which it is NaN are left out of both,
+// which are NaN when it is empty. Accuracies are
+// left out for regression (classes = 0), `auroc` and its spread unless there are two classes, other
+// metrics unless they are asked for. Clients that have no such number are left out of them, and
+// counted; without any the metric is NaN.
+Metrics summarize(std::span<const ClientEvaluation> clients,
+                  std::span<const double> previous_train_loss, int64_t classes,
+                  const AskedMetrics& asked = {});
+
+// The same without what is of training, each name behind `prefix`.
+Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
+                        int64_t classes, const AskedMetrics& asked = {});
+
+// Those of clients in order that are not held out of training.
+std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
+                                                  const Federation& federation);
+
+// Of all clients that were evaluated, in order, those that `federation` trains in front:
+// summarize(), and by summarize_tests()
+//   held_out_*           of the clients held out of training: those for tests, or those for
+//                        validation with evaluate.on = validation
+//   held_out_before_*    what these had before their own training
+//   before_*             what those in training had before evaluate.tune-steps
+//   validation_*         with evaluate.on = both, on the validation samples, and
+//   validation_held_out_*  of the clients for validation.
+//   clients_evaluated    where they are drawn: how many of those in training
+// Protocols that evaluate no clients held out bring none.
+Metrics summarize_all(std::span<const ClientEvaluation> clients,
+                      std::span<const double> previous_train_loss, const Federation& federation,
+                      const AskedMetrics& asked = {});
+
+// Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of
+// a sample: n - 1).
+void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const double> values);
+
+}  // namespace hanse

@@ -1,0 +1,63 @@
+#include "adapter.hpp"
+
+#include <algorithm>
+
+#include "kernels/layer_kernels.hpp"
+
+namespace hanse {
+
+void AdapterPlace::expand(const float* w0, const float* trained, float* w) const {
+  constexpr int64_t kBlockFloats = 64 << 10;  // that stay in the cache between copy and product
+  const int64_t block = std::max<int64_t>(1, kBlockFloats / in);
+  for (int64_t o = 0; o < out; o += block) {
+    const int64_t n = std::min(block, out - o);
+    std::copy_n(w0 + o * in, n * in, w + o * in);
+    multiply(n, in, rank, 1.0F, {trained + b + o * rank, rank}, {trained + a, in}, 1.0F, w + o * in,
+             in);
+  }
+}
+
+void AdapterGradient::start(const AdapterPlace& place, const float* trained) {
+  place_ = place;
+  a_ = trained + place.a;
+  b_ = trained + place.b;
+  da_.assign(static_cast<std::size_t>(place.rank * place.in), 0.0F);
+  db_.assign(static_cast<std::size_t>(place.out * place.rank), 0.0F);
+}
+
+// Whole rows of dW together, and the ends of rows apart.
+void AdapterGradient::add(int64_t first, const float* dw, int64_t size) {
+  const int64_t in = place_.in;
+  for (const int64_t end = first + size; first < end;) {
+    const int64_t o = first / in, i = first % in;
+    const bool whole = i == 0 && end - first >= in;
+    const int64_t n_out = whole ? (end - first) / in : 1;
+    const int64_t n_in = std::min(in - i, end - first);
+    add_block(o, n_out, i, n_in, dw);
+    dw += n_out * n_in;
+    first += n_out * n_in;
+  }
+}
+
+// dw [n_out, n_in] at (o, i) of dW.
+void AdapterGradient::add_block(int64_t o, int64_t n_out, int64_t i, int64_t n_in,
+                                const float* dw) {
+  const int64_t in = place_.in, rank = place_.rank;
+  multiply(n_out, rank, n_in, 1.0F, {dw, n_in}, {a_ + i, in, CblasTrans}, 1.0F,
+           db_.data() + o * rank, rank);
+  multiply(rank, n_in, n_out, 1.0F, {b_ + o * rank, rank, CblasTrans}, {dw, n_in}, 1.0F,
+           da_.data() + i, in);
+}
+
+void AdapterGradient::add(const WeightGradient& dw) {
+  const int64_t in = place_.in, out = place_.out, rank = place_.rank;
+  float* product = grow(by_samples_, dw.samples * rank);
+  multiply(dw.samples, rank, in, 1.0F, {dw.inputs, in}, {a_, in, CblasTrans}, 0.0F, product, rank);
+  multiply(out, rank, dw.samples, 1.0F, {dw.deltas, out, CblasTrans}, {product, rank}, 1.0F,
+           db_.data(), rank);
+  multiply(dw.samples, rank, out, 1.0F, {dw.deltas, out}, {b_, rank}, 0.0F, product, rank);
+  multiply(rank, in, dw.samples, 1.0F, {product, rank, CblasTrans}, {dw.inputs, in}, 1.0F,
+           da_.data(), in);
+}
+
+}  // namespace hanse

@@ -1,0 +1,362 @@
+#include "convolution.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/channels_last.hpp"
+#include "kernels/layer_kernels.hpp"
+#include "kernels/shares.hpp"
+
+namespace hanse {
+
+namespace {
+
+// sum [channels] += the pixels of an image.
+void add_pixels(ConstImage image, int64_t height, int64_t width, int64_t channels,
+                float* __restrict sum) {
+  for (int64_t r = 0; r < height; ++r) {
+    const float* pixel = image.data + r * image.row;
+    for (int64_t c = 0; c < width; ++c, pixel += image.pixel) {
+      for (int64_t v = 0; v < channels; ++v) sum[v] += pixel[v];
+    }
+  }
+}
+
+}  // namespace
+
+ConvolutionStack::Images& ConvolutionStack::Images::hold(int64_t images) {
+  grow(values, images * size() + kReadAhead);
+  return *this;
+}
+
+Image ConvolutionStack::Images::whole(int64_t image) {
+  return {values.data() + image * size(), channels, row()};
+}
+
+Image ConvolutionStack::Images::inside(int64_t image) {
+  const Image all = whole(image);
+  return {all.data + border * (all.row + all.pixel), all.pixel, all.row};
+}
+
+ConvolutionStack::ConvolutionStack(ParameterLayout& layout,
+                                   const std::vector<ConvolutionStage>& stages,
+                                   const std::vector<int64_t>& sample_shape,
+                                   const ConvolutionKernels& kernels)
+    : sample_shape_(sample_shape), kernels_(kernels) {
+  int64_t channels = sample_shape[0], height = sample_shape[1], width = sample_shape[2];
+  for (const ConvolutionStage& of : stages) {
+    Stage stage = make_stage(of, channels, height, width);
+    const std::string name = "conv" + std::to_string(stages_.size() + 1);
+    const int64_t fan_in = channels * of.kernel * of.kernel;
+    stage.weight =
+        layout.add(name + ".weight", {of.channels, channels, of.kernel, of.kernel}, fan_in);
+    stage.bias = layout.add(name + ".bias", {of.channels}, fan_in);
+    channels = of.channels;
+    height = stage.height;
+    width = stage.width;
+    stages_.push_back(std::move(stage));
+  }
+}
+
+ConvolutionStack::Stage ConvolutionStack::make_stage(const ConvolutionStage& of, int64_t channels,
+                                                     int64_t height, int64_t width) {
+  Stage stage{};
+  stage.pool = of.pool;
+  stage.forward = {.height = height - of.kernel + 1 + 2 * of.padding,
+                   .width = width - of.kernel + 1 + 2 * of.padding,
+                   .kernel = of.kernel,
+                   .inputs = channels,
+                   .outputs = of.channels,
+                   .margin = of.padding};
+  stage.backward = {.height = height,
+                    .width = width,
+                    .kernel = of.kernel,
+                    .inputs = of.channels,
+                    .outputs = channels,
+                    .margin = of.kernel - 1 - of.padding};
+  stage.input = {height, width, channels, of.padding, {}};
+  stage.tangent = stage.input;
+  stage.height = stage.forward.height / (of.pool ? 2 : 1);
+  stage.width = stage.forward.width / (of.pool ? 2 : 1);
+  return stage;
+}
+
+ConvolutionStack::Workspace ConvolutionStack::make_workspace() const {
+  Workspace work;
+  for (const Stage& stage : stages_) {
+    const Convolution& c = stage.forward;
+    const int64_t border = work.empty() ? 0 : stage.backward.margin;  // the samples get no delta
+    Scratch scratch;
+    scratch.output = {stage.height, stage.width, c.outputs, 0, {}};
+    scratch.convolved = {c.height, c.width, c.outputs, 0, {}};
+    scratch.delta = {c.height, c.width, c.outputs, border, {}};
+    scratch.output_tangent = scratch.output;
+    scratch.delta_tangent = scratch.delta;
+    work.push_back(std::move(scratch));
+  }
+  return work;
+}
+
+std::vector<int64_t> ConvolutionStack::products() const {
+  std::vector<int64_t> found;
+  for (const Stage& stage : stages_) {
+    const Convolution& c = stage.forward;
+    found.push_back(c.height * c.width * c.outputs * c.inputs * c.kernel * c.kernel);
+  }
+  return found;
+}
+
+// [i][j][v][o] of the row's [o][v][i][j].
+void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to) {
+  const Convolution& c = stage.forward;
+  const int64_t places = c.kernel * c.kernel, line = c.line();
+  float* weights = grow(to.weights, c.weights());
+  for (int64_t place = 0; place < places; ++place) {
+    for (int64_t v = 0; v < c.inputs; ++v, weights += line) {
+      const float* from = row + stage.weight + v * places + place;
+      for (int64_t o = 0; o < c.outputs; ++o) weights[o] = from[o * c.inputs * places];
+    }
+  }
+  std::copy_n(row + stage.bias, c.outputs, grow(to.bias, line));
+}
+
+// [k - 1 - i][k - 1 - j][o][v]
+void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) {
+  const Convolution& c = stage.backward;
+  const int64_t places = c.kernel * c.kernel, line = c.line();
+  float* flipped = grow(to.flipped, c.weights());
+  for (int64_t place = places; place-- > 0;) {
+    for (int64_t o = 0; o < c.inputs; ++o, flipped += line) {
+      const float* from = row + stage.weight + o * c.outputs * places + place;
+      for (int64_t v = 0; v < c.outputs; ++v) flipped[v] = from[v * places];
+    }
+  }
+}
+
+template <class F>
+void ConvolutionStack::for_each_image(F f) {
+  while (std::ssize(workspaces_) < number_of_shares(rows_)) workspaces_.push_back(make_workspace());
+  in_shares(rows_, [&](int64_t share, int64_t first, int64_t end) {
+    Workspace& work = workspaces_[static_cast<std::size_t>(share)];
+    for (int64_t image = first; image < end; ++image) f(work, image);
+  });
+}
+
+Image ConvolutionStack::behind(std::size_t s, int64_t image, Images& output) {
+  return s + 1 < stages_.size() ? stages_[s + 1].input.inside(image) : output.hold(1).inside();
+}
+
+void ConvolutionStack::run_stage(Workspace& work, std::size_t s, int64_t image) {
+  Stage& stage = stages_[s];
+  const Convolution& c = stage.forward;
+  const Image from = stage.input.whole(image), to = behind(s, image, work[s].output);
+  const float* weights = stage.own.weights.data();
+  const Finish finish{.bias = stage.own.bias.data(), .rectify = s + 1 < stages_.size()};
+  if (!stage.pool) return kernels_.convolve(c, from, weights, to, finish);
+  const Image convolved = work[s].convolved.hold(1).inside();
+  kernels_.convolve(c, from, weights, convolved, {.bias = finish.bias});
+  kernels_.pool(stage.height, stage.width, c.outputs, convolved, to, finish.rectify,
+                stage.which_of(image));
+}
+
+const float* ConvolutionStack::forward(const float* row, const float* samples, int64_t rows) {
+  rows_ = rows;
+  for (Stage& stage : stages_) {
+    load(stage, row, stage.own);
+    stage.input.hold(rows);
+    if (stage.pool) grow(stage.which, rows * stage.output_size() + kReadAhead);
+  }
+  const Stage& last = stages_.back();
+  float* features = grow(features_, rows * last.output_size());
+  for_each_image([&](Workspace& work, int64_t image) {
+    to_channels_last(samples + image * size_of(sample_shape_), sample_shape_[0], sample_shape_[1],
+                     sample_shape_[2], stages_[0].input.inside(image));
+    for (std::size_t s = 0; s < stages_.size(); ++s) run_stage(work, s, image);
+    transpose(work.back().output.values.data(), last.forward.outputs, last.height * last.width,
+              last.forward.outputs, features + image * last.output_size(),
+              last.height * last.width);
+  });
+  return features;
+}
+
+Image ConvolutionStack::delta_of(const Stage& stage, Images& output, Images& delta) {
+  return stage.pool ? output.hold(1).inside() : delta.hold(1).inside();
+}
+
+void ConvolutionStack::take_features(const float* delta, Image to) const {
+  const Stage& last = stages_.back();
+  to_channels_last(delta, last.forward.outputs, last.height, last.width, to);
+}
+
+void ConvolutionStack::unpool(Stage& stage, int64_t image, Images& output, Images& delta) {
+  if (!stage.pool) return;
+  kernels_.unpool(stage.height, stage.width, stage.forward.outputs, output.values.data(),
+                  stage.which_of(image), delta.hold(1).inside());
+}
+
+// The deltas of a pooled output have the sum of its convolution's, and are fewer.
+void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& output, Images& delta,
+                                    Scratch& sums) {
+  kernels_.add_weight_gradient(stage.forward, input, delta.inside(), sums.gradient.data());
+  add_pixels(delta_of(stage, output, delta), stage.height, stage.width, stage.forward.outputs,
+             sums.bias_gradient.data());
+}
+
+void ConvolutionStack::clear_gradients() {
+  for (Workspace& work : workspaces_) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const Convolution& c = stages_[s].forward;
+      work[s].gradient.assign(static_cast<std::size_t>(c.weights()), 0.0F);
+      work[s].bias_gradient.assign(static_cast<std::size_t>(c.line()), 0.0F);
+    }
+  }
+}
+
+const float* ConvolutionStack::weight_gradient(std::size_t s) {
+  const Convolution& c = stages_[s].forward;
+  const int64_t places = c.kernel * c.kernel, line = c.line();
+  const float* from = workspaces_[0][s].gradient.data();
+  float* to = grow(unpacked_, c.outputs * c.inputs * places);
+  for (int64_t o = 0; o < c.outputs; ++o) {
+    for (int64_t v = 0; v < c.inputs; ++v) {
+      for (int64_t place = 0; place < places; ++place) {
+        *to++ = from[(place * c.inputs + v) * line + o];
+      }
+    }
+  }
+  return unpacked_.data();
+}
+
+void ConvolutionStack::hand_over(const GradientTarget& target, std::size_t first) {
+  for (std::size_t s = first; s < stages_.size(); ++s) {
+    Scratch& sum = workspaces_[0][s];
+    for (std::size_t thread = 1; thread < workspaces_.size(); ++thread) {
+      const Scratch& part = workspaces_[thread][s];
+      for (std::size_t i = 0; i < sum.gradient.size(); ++i) sum.gradient[i] += part.gradient[i];
+      for (std::size_t i = 0; i < sum.bias_gradient.size(); ++i) {
+        sum.bias_gradient[i] += part.bias_gradient[i];
+      }
+    }
+    const Stage& stage = stages_[s];
+    const Convolution& c = stage.forward;
+    if (target.wants(stage.weight)) {
+      target.add(stage.weight, weight_gradient(s), c.outputs * c.inputs * c.kernel * c.kernel);
+    }
+    if (target.wants(stage.bias)) target.add(stage.bias, sum.bias_gradient.data(), c.outputs);
+  }
+}
+
+void ConvolutionStack::backward(const float* row, const float* delta,
+                                const GradientTarget& target) {
+  std::size_t first = 0;  // below it nobody uses a gradient
+  const auto wanted = [&](const Stage& s) {
+    return target.wants(s.weight) || target.wants(s.bias);
+  };
+  while (first < stages_.size() && !wanted(stages_[first])) ++first;
+  if (first == stages_.size()) return;
+  clear_gradients();
+  for (std::size_t s = first + 1; s < stages_.size(); ++s) {
+    load_flipped(stages_[s], row, stages_[s].own);
+  }
+  for_each_image([&](Workspace& work, int64_t image) {
+    const Stage& last = stages_.back();
+    take_features(delta + image * last.output_size(),
+                  delta_of(last, work.back().output, work.back().delta));
+    for (std::size_t s = stages_.size(); s-- > first;) {
+      Stage& stage = stages_[s];
+      Scratch& scratch = work[s];
+      unpool(stage, image, scratch.output, scratch.delta);
+      add_gradient(stage, stage.input.whole(image), scratch.output, scratch.delta, scratch);
+      if (s == first) break;
+      kernels_.convolve(stage.backward, scratch.delta.whole(), stage.own.flipped.data(),
+                        delta_of(stages_[s - 1], work[s - 1].output, work[s - 1].delta),
+                        {.gate = stage.input.inside(image)});
+    }
+  });
+  hand_over(target, first);
+}
+
+// Below, d stands for the derivative along v, in which W, b move by V, c.
+
+// dy = V * x + c + W * dx, of the pixels that the pooling has chosen, where their ReLU is linear.
+void ConvolutionStack::tangent_of_stage(Workspace& work, std::size_t s, int64_t image) {
+  Stage& stage = stages_[s];
+  const Convolution& c = stage.forward;
+  const Image y = work[s].convolved.hold(1).inside();
+  kernels_.convolve(c, stage.input.whole(image), stage.direction.weights.data(), y,
+                    {.bias = stage.direction.bias.data()});
+  if (s > 0) {
+    kernels_.convolve(c, stage.tangent.whole(image), stage.own.weights.data(), y, {.add = true});
+  }
+  const bool last = s + 1 == stages_.size();
+  const Image to =
+      last ? work[s].output_tangent.hold(1).inside() : stages_[s + 1].tangent.inside(image);
+  const Image active = behind(s, image, work[s].output);
+  const int64_t step = stage.pool ? 2 : 1;
+  const int32_t* which = stage.pool ? stage.which_of(image) : nullptr;
+  for (int64_t r = 0; r < stage.height; ++r) {
+    for (int64_t column = 0; column < stage.width; ++column) {
+      const float* from = y.data + step * (r * y.row + column * y.pixel);
+      for (int64_t v = 0; v < c.outputs; ++v) {
+        const int64_t at = stage.pool ? *which++ : 0;
+        const bool linear = last || active.data[r * active.row + column * active.pixel + v] > 0;
+        to.data[r * to.row + column * to.pixel + v] =
+            linear ? from[at / 2 * y.row + at % 2 * y.pixel + v] : 0;
+      }
+    }
+  }
+}
+
+const float* ConvolutionStack::forward_tangent(const float* row, const float* v) {
+  for (Stage& stage : stages_) {
+    load(stage, v, stage.direction);
+    load_flipped(stage, v, stage.direction);
+    load_flipped(stage, row, stage.own);
+    stage.tangent.hold(rows_);
+  }
+  const Stage& last = stages_.back();
+  float* features = grow(features_tangent_, rows_ * last.output_size());
+  for_each_image([&](Workspace& work, int64_t image) {
+    for (std::size_t s = 0; s < stages_.size(); ++s) tangent_of_stage(work, s, image);
+    transpose(work.back().output_tangent.values.data(), last.forward.outputs,
+              last.height * last.width, last.forward.outputs, features + image * last.output_size(),
+              last.height * last.width);
+  });
+  return features;
+}
+
+// d(delta * x) = ddelta * x + delta * dx, and below it d(delta * W) = ddelta * W + delta * V
+void ConvolutionStack::backward_tangent(const float* delta, const float* tangent, float* out) {
+  clear_gradients();
+  for_each_image([&](Workspace& work, int64_t image) {
+    const Stage& last = stages_.back();
+    Scratch& top = work.back();
+    const int64_t at = image * last.output_size();
+    take_features(delta + at, delta_of(last, top.output, top.delta));
+    take_features(tangent + at, delta_of(last, top.output_tangent, top.delta_tangent));
+    for (std::size_t s = stages_.size(); s-- > 0;) {
+      Stage& stage = stages_[s];
+      Scratch& own = work[s];
+      unpool(stage, image, own.output, own.delta);
+      unpool(stage, image, own.output_tangent, own.delta_tangent);
+      add_gradient(stage, stage.input.whole(image), own.output_tangent, own.delta_tangent, own);
+      if (s == 0) break;
+      kernels_.add_weight_gradient(stage.forward, stage.tangent.whole(image), own.delta.inside(),
+                                   own.gradient.data());
+      const Stage& next = stages_[s - 1];
+      Scratch& below = work[s - 1];
+      const auto take_back = [&](Images& from, const Parameters& by, Image to, bool add) {
+        kernels_.convolve(stage.backward, from.whole(), by.flipped.data(), to,
+                          {.add = add, .gate = stage.input.inside(image)});
+      };
+      const Image to = delta_of(next, below.output_tangent, below.delta_tangent);
+      take_back(own.delta_tangent, stage.own, to, false);
+      take_back(own.delta, stage.direction, to, true);
+      take_back(own.delta, stage.own, delta_of(next, below.output, below.delta), false);
+    }
+  });
+  hand_over({.update = {.row = out}}, 0);
+}
+
+}  // namespace hanse

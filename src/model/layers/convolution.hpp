@@ -1,0 +1,122 @@
+// Convolutions with ReLU between them, gradient in closed form.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/convolution_kernels.hpp"
+#include "gradient_target.hpp"
+#include "hanse/base/aligned.hpp"
+#include "hanse/model/layout.hpp"
+#include "network_spec.hpp"
+
+namespace hanse {
+
+// Stages of a convolution, 2x2 max pooling where the stage has it, and ReLU: since it stands behind
+// the pooling, max(relu(x)) = relu(max(x)), it works on a quarter of the values. The last stage's
+// ReLU is left to what follows.
+//
+// Inside, images lie in channels-last, each in a border of as many zeros as its convolution pads,
+// and one sample goes through all stages while it is in the cache. Cost of a training step: 6 flops
+// a product (4 in the first stage) and some passes over the activations. Memory: of all rows each
+// stage's input and the places of the maxima, and for each thread all else of one sample. Threads,
+// as many as OpenBLAS has, share the rows.
+class ConvolutionStack {
+ public:
+  // Appends "conv1.weight" [out, in, kernel, kernel], "conv1.bias", ... to `layout`, for samples
+  // {channels, height, width} that are large enough for the stages.
+  ConvolutionStack(ParameterLayout& layout, const std::vector<ConvolutionStage>& stages,
+                   const std::vector<int64_t>& sample_shape,
+                   const ConvolutionKernels& kernels = convolution_kernels());
+
+  // Multiply-adds of each stage, a sample.
+  std::vector<int64_t> products() const;
+
+  // Features [rows, channels, height, width] of samples of that order, before their ReLU. They live
+  // until the next call.
+  const float* forward(const float* row, const float* samples, int64_t rows);
+
+  // Hands the gradient to `target`, which may be the row of forward() itself; `delta` is that of
+  // the features. REQUIRES: the stages' part of the row is as the last forward() found it.
+  void backward(const float* row, const float* delta, const GradientTarget& target);
+
+  // Derivatives along v [P], which lies as the row does (Pearlmutter 1994), after forward() of the
+  // row: that of the features, and then, from their delta and its derivative `tangent`, that of the
+  // gradient which backward() would hand over, to the stages' part of `out`.
+  const float* forward_tangent(const float* row, const float* v);
+  void backward_tangent(const float* delta, const float* tangent, float* out);
+
+ private:
+  // Images one after another, each in a border of zeros that nobody writes to.
+  struct Images {
+    int64_t height = 0, width = 0, channels = 0, border = 0;
+    AlignedFloats values;
+
+    Images& hold(int64_t images);
+    Image whole(int64_t image = 0);   // with its border
+    Image inside(int64_t image = 0);  // without
+    int64_t row() const { return (width + 2 * border) * channels; }
+    int64_t size() const { return (height + 2 * border) * row(); }
+  };
+
+  // A stage's parameters as the kernels read them.
+  struct Parameters {
+    AlignedFloats weights, bias;
+    AlignedFloats flipped;  // weights of the convolution that takes deltas back
+  };
+
+  struct Stage {
+    int64_t weight, bias;  // offsets in the row
+    bool pool;
+    Convolution forward, backward;
+    Images input, tangent;       // of all rows; the latter is the former's derivative
+    std::vector<int32_t> which;  // of all rows, where the largest of each 2x2 stands
+    Parameters own, direction;
+    int64_t height, width;  // of the output
+
+    int64_t output_size() const { return height * width * forward.outputs; }
+    int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
+  };
+
+  // What a thread needs of a stage beside, for one image: the output of the stage or the delta of
+  // it, that of its convolution, and their derivatives.
+  struct Scratch {
+    Images output, convolved, delta;
+    Images output_tangent, delta_tangent;
+    AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
+  };
+  using Workspace = std::vector<Scratch>;  // a stage
+
+  static Stage make_stage(const ConvolutionStage& of, int64_t channels, int64_t height,
+                          int64_t width);
+  Workspace make_workspace() const;
+  static void load(const Stage& stage, const float* row, Parameters& to);
+  static void load_flipped(const Stage& stage, const float* row, Parameters& to);
+
+  // Calls f(workspace, image) for all images.
+  template <class F>
+  void for_each_image(F f);
+  // Where a stage's output goes: to the next one's input, from the last one to `output`.
+  Image behind(std::size_t s, int64_t image, Images& output);
+  void run_stage(Workspace& work, std::size_t s, int64_t image);
+  void tangent_of_stage(Workspace& work, std::size_t s, int64_t image);
+  // Where the delta of a stage's output stands: with pooling in `output`, else in `delta`, that of
+  // its convolution.
+  static Image delta_of(const Stage& stage, Images& output, Images& delta);
+  void take_features(const float* delta, Image to) const;
+  void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
+  void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
+  void clear_gradients();
+  const float* weight_gradient(std::size_t s);                      // in the row's order
+  void hand_over(const GradientTarget& target, std::size_t first);  // from that stage on
+
+  std::vector<int64_t> sample_shape_;
+  std::vector<Stage> stages_;
+  const ConvolutionKernels& kernels_;
+  std::vector<Workspace> workspaces_;          // a thread
+  AlignedFloats features_, features_tangent_;  // [rows, features]
+  AlignedFloats unpacked_;                     // a weight's gradient
+  int64_t rows_ = 0;
+};
+
+}  // namespace hanse

@@ -1,0 +1,85 @@
+// The protocols' objects, each with what it needs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hanse/client/batch_trial.hpp"
+#include "hanse/client/local_update.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/protocol/bandit.hpp"
+#include "hanse/protocol/federated.hpp"
+#include "hanse/protocol/online.hpp"
+#include "hanse/protocol/update_stage.hpp"
+#include "hanse/run/assembly.hpp"
+#include "online_engine.hpp"
+
+namespace hanse {
+
+// Collective. Each throws AgreedError.
+std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm);
+std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm);
+std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm);
+
+// The objects of a federated job, or of a bound, which is one of a special kind.
+struct FederatedAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *trainer; }
+  std::function<void()> round_writer(const KeyedJob& job, const std::string& from,
+                                     int64_t completed) override;
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  Job trained;  // the job as its clients train: that of bound_job() for a bound
+  std::unique_ptr<LocalUpdate> update;
+  std::unique_ptr<LocalUpdate> tuner;  // null: models are evaluated as they are
+  std::vector<std::unique_ptr<UpdateStage>> update_stages;  // in their order
+  Stages stages() const;                                    // those, borrowed
+  int64_t state_width() const;                              // of a client, the rule's aside
+  std::unique_ptr<ClientSampler> sampler;                   // rank 0
+  double participation = 1;                                 // share of clients in a round
+  std::unique_ptr<Aggregator> aggregator;
+  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
+  std::unique_ptr<FederatedTrainer> trainer;
+  std::optional<Refusal> off_gpus;  // why GPUs would not train it
+};
+
+// The objects of an online job.
+struct OnlineAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *online; }
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  std::unique_ptr<ExpertRule> experts;
+  OnlineEngine engine;
+  std::unique_ptr<OnlineTrainer> online;
+};
+
+// The objects of a job of bandits.
+struct BanditAssembly final : Assembly {
+  using Assembly::Assembly;
+  Protocol& protocol() override { return *bandit; }
+  void plan(const PlanCase& plan, PlanSheet& sheet) override;
+
+  std::unique_ptr<BanditProtocol> bandit;
+};
+
+// For protocols that train models. Sets the ranks' threads, and fills federation, model,
+// files and greeting. Collective. Throws AgreedError.
+void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
+
+// Loads LibTorch where the job uses it, which takes time and memory. Throws InvalidArgument.
+void load_libraries(const Job& job);
+
+// Tries the batches that the job will have, each on one rank. For models from a file: those of the
+// program take any number of samples. Collective. Throws AgreedError.
+void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
+
+// What of a model is frozen, in one line; empty when all of it is trained.
+std::string frozen_text(const Assembly& assembly);
+
+// What becomes of a model's buffers, in one line; empty when it has none.
+std::string buffers_text(const ParameterLayout& layout);
+
+}  // namespace hanse

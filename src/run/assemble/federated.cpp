@@ -1,0 +1,303 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "hanse/base/digest.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/own_rules.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/model/part_model.hpp"
+#include "hanse/protocol/checked_rules.hpp"
+#include "hanse/protocol/compression.hpp"
+#include "hanse/run/engine.hpp"
+#include "protocols.hpp"
+#include "results/part_facts.hpp"
+#include "simulation.hpp"
+#include "trace.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Clients that send gradients, and rules that mix after the training, know nothing of buffers.
+void check_buffers(const Job& job, const ParameterLayout& layout, bool gradients_count) {
+  if (!gradients_count || layout.n_trainable() == layout.n_params()) return;
+  throw InvalidArgument(
+      fmt::format("{} works on gradients, and the model has buffers", job.aggregator.kind),
+      "aggregator.kind", "group norm has no buffers; other aggregators average them");
+}
+
+FederatedTrainer::Settings trainer_settings(const Job& job, int64_t max_participants) {
+  return {.seed = seed_of(job, job.client.seed),
+          .model_seed = seed_of(job, job.model.seed),
+          .sampler_seed = seed_of(job, job.sampler.seed),
+          .max_participants = max_participants,
+          .server = job.server,
+          .comm = job.comm,
+          .round_seconds = job.run.round_seconds,
+          .loss_batches = loss_batches(job.aggregator.loss),
+          .equal_importance = job.aggregator.weights == ClientWeights::kUniform,
+          .regret = job.evaluate.regret,
+          .trace = job.run.trace,
+          .asked = asked_of(job),
+          .own_models = evaluates_own_models(job),
+          .state_bytes = job.client.state_memory << 20,
+          .state_folder = job.run.out};
+}
+
+// A round with a time limit reports nothing of those it leaves out.
+void check_time_limit(const Job& job, const LocalUpdate& update, const AggregatorNeeds& needs,
+                      const ParameterLayout& layout) {
+  if (job.run.round_seconds == 0) return;
+  const auto refuse = [](const std::string& who, const std::string& key, const std::string& hint) {
+    throw InvalidArgument(who + " needs every participant's update", key,
+                          hint + ", or run.round-seconds = 0");
+  };
+  if (!sampler_traits(job.sampler).blind) {
+    refuse(job.sampler.kind, "sampler.kind", "use uniform, full, weighted or lipschitz");
+  }
+  if (needs.norms || needs.after_training() || needs.rates || needs.trials > 0) {
+    refuse(job.aggregator.kind, "aggregator.kind", "use a rule that weighs before training");
+  }
+  if (update.state_width() > 0 || update.sends_direction()) {
+    refuse(job.client.kind, "client.update", "use sgd or prox");
+  }
+  if (job.run.trace) refuse("a trace", "run.trace", "use run.trace = false");
+  // The scaled sum weighs them as a mean on average alone: a variance could turn negative.
+  if (layout.n_trainable() < layout.n_params()) {
+    refuse("a model with buffers", "model.kind", "group norm has no buffers");
+  }
+}
+
+void check_view(const Job& job, const LocalUpdate& update) {
+  if (!evaluates_own_models(job) || !update.sends_direction()) return;
+  throw InvalidArgument("clients of this job send directions and have no models of their own",
+                        "evaluate.view", "use evaluate.view = global");
+}
+
+// Another loss for training than model.loss.
+void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  const std::string& path = job.client.objective;
+  if (own_loss_key(job.client).empty()) return;
+  Model& network = parts.part != nullptr ? parts.part->network() : *parts.model;
+  if (path.empty()) {
+    return agree_on(comm, [&] { smooth_labels(network, job.client.label_smoothing); });
+  }
+  agree_on(comm, [&] {
+    if (job.client.label_smoothing == 0) return;
+    throw InvalidArgument("a loss of your own smooths labels itself", "client.label-smoothing",
+                          "leave it at 0");
+  });
+  agree_on(comm, [&] {
+    if (job.client.augmentation.mixup == 0) return;
+    throw InvalidArgument("a loss of your own has one label a sample", "client.mixup",
+                          "leave it at 0");
+  });
+  agree_on(comm, [&] { train_for(network, path, parts.federation.label_form()); });
+  note_file("client.objective", path, comm, parts);
+}
+
+// Sampler and optimizer, of rank 0, and aggregator, each as the job says or beside another one that
+// proves it pure.
+class RuleFactory {
+ public:
+  RuleFactory(const Job& job, const Federation& federation)
+      : job_(job), federation_(federation), round_(std::make_shared<int64_t>(0)) {}
+
+  std::unique_ptr<ClientSampler> sampler() const {
+    if (job_.evaluate.regret && is_own_rule(job_.sampler.kind)) {
+      throw InvalidArgument("the probabilities of a sampler of one's own are not known",
+                            "evaluate.regret", "leave it false");
+    }
+    auto make = sampler_maker(job_, federation_);
+    if (!job_.run.check_rules) return make();
+    return checked_sampler("sampler.kind = " + job_.sampler.kind, std::move(make), round_);
+  }
+  std::unique_ptr<ServerOptimizer> optimizer(int64_t n_params) const {
+    auto make = [&job = job_, clients = federation_.clients(), n_params] {
+      return make_optimizer(job, clients, n_params);
+    };
+    if (!job_.run.check_rules) return make();
+    return checked_optimizer("server.optimizer = " + job_.server.optimizer, std::move(make),
+                             n_params, round_);
+  }
+  std::unique_ptr<Aggregator> aggregator(double participation) const {
+    auto make = [&job = job_, clients = federation_.clients(), participation] {
+      return make_aggregator(job, clients, participation);
+    };
+    if (!job_.run.check_rules) return make();
+    return checked_aggregator("aggregator.kind = " + job_.aggregator.kind, std::move(make), round_);
+  }
+
+ private:
+  const Job& job_;
+  const Federation& federation_;
+  std::shared_ptr<int64_t> round_;  // that the rules decide on
+};
+
+// Rank 0's rule; the other ranks get one that knows what it needs. Collective.
+AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
+                                 FederatedAssembly& parts) {
+  AggregatorNeeds needs;
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    parts.aggregator = rules.aggregator(parts.participation);
+    needs = parts.aggregator->needs();
+  });
+  comm.bcast(std::as_writable_bytes(std::span(&needs, 1)), 0);
+  if (comm.rank() != 0) parts.aggregator = make_rule(needs, nullptr);
+  return needs;
+}
+
+// The sizes of batches that a network or a loss from a file will get: it may refuse some.
+void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
+  if (!parts.files.contains("model.path") && !parts.files.contains("client.objective")) return;
+  // To be evaluated, those held out may train models of their own.
+  const bool held_out_train = evaluates_own_models(job) || job.evaluate.tune_steps > 0;
+  const int64_t trained =
+      parts.federation.clients() + (held_out_train ? parts.federation.held_out() : 0);
+  const int64_t batches = parts.aggregator->needs().losses ? loss_batches(job.aggregator.loss) : 0;
+  try_batches(batch_trials(job.client, parts.federation, *parts.model, trained, batches), comm,
+              parts);
+}
+
+// What rules and samplers see of compressed updates.
+void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
+  if (parts.update_stages.empty()) return;
+  const auto say = [&](const std::string& kind) {
+    parts.greeting.push_back(
+        fmt::format("updates are compressed: {} sees what clients send of them", kind));
+  };
+  if (needs.norms || needs.after_training() || needs.rates) say(parts.trained.aggregator.kind);
+  if (!sampler_traits(parts.trained.sampler).blind) say(parts.trained.sampler.kind);
+}
+
+// Without replacement no more clients are drawn than there are.
+void greet_all_clients(FederatedAssembly& parts) {
+  const SamplerOptions& sampler = parts.trained.sampler;
+  const int64_t draws = parts.sampler->per_round();
+  if (sampler_traits(sampler).everyone || draws >= sampler.per_round) return;
+  parts.greeting.push_back(fmt::format(
+      "sampler.per-round = {} is above the number of clients: {}", sampler.per_round,
+      is_own_rule(sampler.kind) ? fmt::format("a round has {} draws at most", draws)
+                                : fmt::format("all {} take part in every round", draws)));
+}
+
+RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& settings,
+                       const FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  const ParameterLayout& layout = parts.model->layout();
+  return {.update = *parts.update,
+          .rule = rule,
+          .settings = settings,
+          .client = job.client,
+          .compress = job.compression.compress,
+          .tunes = parts.tuner != nullptr,
+          .off_gpus = kind_off_gpus(job),
+          .update_kind = job.client.kind,
+          .rule_kind = job.aggregator.kind,
+          .labels = parts.federation.label_form(),
+          .moves_all = layout.n_trainable() == layout.n_params()};
+}
+
+// By parts.trained.
+void build(Communicator& comm, FederatedAssembly& parts) {
+  const Job& job = parts.trained;
+  Availability availability;
+  int64_t max_participants = 0;
+  const Federation& federation = parts.federation;
+  Model& model = *parts.model;
+  take_objective(job, comm, parts);
+  const RuleFactory rules(job, federation);
+  agree_on(comm, [&] {
+    if (comm.rank() != 0) return;
+    parts.sampler = rules.sampler();
+    const std::string& there = job.sampler.availability;
+    availability = make_availability(there, federation.clients());
+    if (is_schedule(there)) parts.files["sampler.availability"] = file_digest_hex(there, 0);
+    parts.optimizer = rules.optimizer(model.layout().n_trainable());
+    max_participants = std::min(parts.sampler->per_round(), federation.clients());
+    greet_all_clients(parts);
+  });
+  comm.bcast(std::span(&max_participants, 1), 0);
+  parts.participation =
+      static_cast<double>(max_participants) / static_cast<double>(federation.clients());
+  const AggregatorNeeds rule_needs = make_server_rule(rules, comm, parts);
+  agree_on(comm, [&] {
+    parts.update =
+        as_simulated(make_update(job, federation, model, rule_needs), job, federation, comm.size());
+    parts.tuner = make_tuner(job, federation, model);
+    check_view(job, *parts.update);
+    parts.update_stages.push_back(make_compression(job.compression, model.layout()));
+    std::erase(parts.update_stages, nullptr);
+    require_state_room(parts.state_width(), federation.clients(), comm.size(),
+                       job.client.state_memory << 20, job.run.out);
+    check_time_limit(job, *parts.update, rule_needs, model.layout());
+    check_buffers(job, model.layout(),
+                  rule_needs.after_training() || parts.update->sends_direction());
+  });
+  try_sizes(job, comm, parts);
+  greet_compression(rule_needs, parts);
+  auto settings = trainer_settings(job, max_participants);
+  plan_as_simulated(job, settings);
+  ChosenRunner chosen = make_runner(
+      job, round_needs(rule_needs, settings, parts),
+      {comm, federation, model, *parts.update, rule_needs, parts.stages(), parts.tuner.get()},
+      *parts.host);
+  parts.trained_on = chosen.trains_on;
+  parts.off_gpus = std::move(chosen.off_gpus);
+  parts.trainer = std::make_unique<FederatedTrainer>(
+      FederatedTrainer::Parts{.comm = comm,
+                              .host = *parts.host,
+                              .federation = federation,
+                              .model = model,
+                              .update = *parts.update,
+                              .sampler = parts.sampler.get(),
+                              .aggregator = *parts.aggregator,
+                              .optimizer = parts.optimizer.get(),
+                              .availability = std::move(availability),
+                              .runner = std::move(chosen.runner),
+                              .stages = parts.stages(),
+                              .tuner = parts.tuner.get()},
+      settings);
+}
+
+}  // namespace
+
+int64_t FederatedAssembly::state_width() const {
+  return update->state_width() + width_of(stages().state_blocks());
+}
+
+Stages FederatedAssembly::stages() const {
+  Stages all;
+  for (const auto& stage : update_stages) all.updates.push_back(stage.get());
+  return all;
+}
+
+std::function<void()> FederatedAssembly::round_writer(const KeyedJob& job, const std::string& from,
+                                                      int64_t completed) {
+  if (!job.run.trace || protocol_kind(job).bound) return nullptr;
+  return trace_rounds(job, *this, from, completed);
+}
+
+std::unique_ptr<Assembly> assemble_federated(const Job& job, Communicator& comm) {
+  auto assembly = std::make_unique<FederatedAssembly>(comm);
+  load_samples_and_model(job, comm, *assembly);
+  const auto bound = protocol_kind(job).bound;
+  agree_on(comm,
+           [&] { assembly->trained = bound ? bound_job(job, assembly->federation, *bound) : job; });
+  build(comm, *assembly);
+  for (const std::string& notice :
+       {aggregator_notice(assembly->trained), simulation_notice(job, comm.size())}) {
+    if (!notice.empty()) assembly->greeting.push_back(notice);
+  }
+  return assembly;
+}
+
+}  // namespace hanse

@@ -1,0 +1,113 @@
+#include "protocols.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/bandits.hpp"
+#include "hanse/kinds/experts.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/run/catalog.hpp"
+
+namespace hanse {
+
+namespace {
+
+// Combinations that have no meaning for a bound.
+void check_bound(const Job& job) {
+  const std::string& protocol = job.run.protocol;
+  const bool keeps_own = protocol_kind(job).bound == Bound::kLocal;
+  const EvaluateView view = job.evaluate.view;
+  const bool own = view == EvaluateView::kAuto ? keeps_own : view == EvaluateView::kPersonalised;
+  if (own != keeps_own) {
+    throw InvalidArgument(fmt::format("a {} run has {}", protocol,
+                                      own ? "one model for all" : "no shared model to evaluate"),
+                          "evaluate.view", "leave it at auto");
+  }
+  if (job.compression.compress != Compress::kNone) {
+    throw InvalidArgument(fmt::format("a {} run sends no updates", protocol), "comm.compress",
+                          "only run.protocol = federated has it");
+  }
+  if (job.evaluate.regret) {
+    throw InvalidArgument(fmt::format("a {} run estimates nothing from a sample", protocol),
+                          "evaluate.regret", "only run.protocol = federated has it");
+  }
+}
+
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const Reading kBoundReading{.sections = {"run", "data", "federation", "model", "client", "comm",
+                                         "evaluate", "checkpoint", "report"},
+                            .keys = {"server.role", "sampler.kind", "sampler.per-round",
+                                     "sampler.availability", "sampler.seed"},
+                            .except = {"client.update", "client.personal"}};
+
+const Family<ProtocolKind> kProtocols{
+    "protocols",
+    "run.protocol",
+    "how ranks work together",
+    chosen_by<&Job::run, &RunOptions::protocol>,
+    {{{"federated", "rounds: draw, train, mix, step"},
+      {{"run", "data", "federation", "model", "client", "sampler", "aggregator", "server", "comm",
+        "evaluate", "checkpoint", "report", "simulate"}},
+      {.holds_out = true, .has_shared_model = true},
+      std::nullopt,
+      assemble_federated},
+     {{"online", "every node its own model on a stream of batches", {}, check_online},
+      {.sections = {"run", "data", "federation", "model", "online", "evaluate", "checkpoint",
+                    "report"},
+       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.start"}},
+      {},
+      std::nullopt,
+      assemble_online},
+     {{"centralized",
+       "a bound: one model on everybody's samples, as many a round",
+       {},
+       check_bound},
+      kBoundReading,
+      {.has_shared_model = true},
+      Bound::kCentralized,
+      assemble_federated},
+     {{"local", "a bound: every client alone, nothing is mixed", {}, check_bound},
+      kBoundReading,
+      {},
+      Bound::kLocal,
+      assemble_federated},
+     {{"bandit", "clients pull arms and synchronize what they know", {}, check_bandit, kCpusAlone},
+      {.sections = {"run", "data", "federation", "bandit", "evaluate", "checkpoint", "report"},
+       .except = {"evaluate.view", "evaluate.tune-steps", "evaluate.metrics", "evaluate.start",
+                  "evaluate.best", "run.patience", "run.target", "data.seed", "evaluate.on",
+                  "evaluate.clients", "evaluate.history", "data.validation-fraction",
+                  "data.normalize", "federation.validation-clients"}},
+      {},
+      std::nullopt,
+      assemble_bandit}}};
+
+}  // namespace
+
+bool Reading::reads(const std::string& key) const {
+  if (holds(keys, key)) return true;
+  return holds(sections, key.substr(0, key.find('.'))) && !holds(except, key);
+}
+
+const ProtocolKind& protocol_kind(const Job& job) { return kProtocols.find(job.run.protocol); }
+
+const std::vector<KindFamily>& catalog() {
+  static const std::vector<KindFamily> families = [] {
+    auto all = kind_families();
+    all.push_back(listed(kProtocols));
+    return all;
+  }();
+  return families;
+}
+
+std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm) {
+  return protocol_kind(job).assemble(job, comm);
+}
+
+}  // namespace hanse

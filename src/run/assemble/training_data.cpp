@@ -1,0 +1,224 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "assemble.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/options.hpp"
+#include "hanse/base/phase.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
+#include "hanse/model/part_model.hpp"
+#include "hanse/model/threads.hpp"
+#include "hanse/model/torch_library.hpp"
+#include "hanse/run/evaluated_on.hpp"
+#include "protocols.hpp"
+#include "results/part_facts.hpp"
+#include "warm_start.hpp"
+
+namespace hanse {
+
+namespace {
+
+// All samples of the client are tokens that a model of this vocabulary knows.
+void check_tokens(const Federation& federation, int64_t client, int64_t vocabulary) {
+  constexpr int64_t kSamples = 256;  // at once
+  std::vector<float> values;
+  for (const SampleRange range :
+       {federation.train(client), federation.validation(client), federation.test(client)}) {
+    for (int64_t begin = range.begin; begin < range.end; begin += kSamples) {
+      const SampleRange part{begin, std::min(begin + kSamples, range.end)};
+      values.resize(static_cast<std::size_t>(part.size() * federation.sample_values()));
+      federation.copy(part, values.data());
+      for (const float value : values) {
+        if (is_token(value, vocabulary)) continue;
+        throw InvalidArgument(
+            fmt::format("{} has the value {}, no token: the model knows the whole "
+                        "numbers from 0 to {}",
+                        client_label(federation, client), value, vocabulary - 1),
+            "model.vocabulary", "it must be above the largest token of the data");
+      }
+    }
+  }
+}
+
+// Where clients train a part of the model, which may be all of it.
+void take_part(const Job& job, Assembly& assembly) {
+  if (!protocol_kind(job).reading.reads("client.train")) return;
+  const TrainedPart part{.train = split_list(job.client.train),
+                         .rank = job.client.lora,
+                         .layers = split_list(job.client.lora_layers)};
+  if (!PartModel::is_needed(part, assembly.model->layout())) return;
+  auto model = std::make_unique<PartModel>(std::move(assembly.model), part);
+  assembly.part = model.get();
+  assembly.model = std::move(model);
+}
+
+// One rank of a host starts a model that is held once a host.
+void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  PartModel* part = assembly.part;
+  if (!job.model.start.empty()) {
+    agree_on(comm, [&] {
+      if (part != nullptr && assembly.host->rank() != 0) return;
+      auto start =
+          warm_start(job.model, part != nullptr ? part->all_tensors() : assembly.model->layout());
+      if (!start.differs.empty()) assembly.greeting.push_back(start.differs);
+      if (part == nullptr) return assembly.model->start_from(std::move(start.parts));
+      part->start_whole_from(std::move(start.parts));
+    });
+    note_file("model.start", job.model.start, comm, assembly);
+  }
+  if (part == nullptr) return;
+  agree_on(comm, [&] {
+    part->hold(*assembly.host, seed_of(job, job.model.seed));
+    assembly.files[kFrozenParameters] = part->start_digest();
+  });
+}
+
+void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  agree_on(comm, [&] {
+    assembly.model = make_model(job.model, federation.sample_shape(), federation.label_form());
+    take_part(job, assembly);
+  });
+  note_file("model.path", model_file(job.model), comm, assembly);
+  start_model(job, comm, assembly);
+  const int64_t vocabulary = assembly.model->vocabulary();
+  if (vocabulary == 0) return;
+  agree_on(comm, [&] {
+    const int64_t all = federation.clients() + federation.held_out();
+    for (int64_t id = comm.rank(); id < all; id += comm.size()) {
+      check_tokens(federation, id, vocabulary);
+    }
+  });
+}
+
+// Nobody learns a class that no client trains on; the first of these, by their names.
+std::string untrained_classes(const Federation& federation) {
+  if (federation.classes() == 0) return "";
+  constexpr std::size_t kShown = 5;
+  std::vector<char> seen(static_cast<std::size_t>(federation.classes()), 0);
+  std::vector<char> trained = seen;
+  const auto mark = [&](SampleRange range, std::vector<char>& marks) {
+    for (const int32_t label : labels_of(federation, range)) {
+      if (label >= 0) marks[static_cast<std::size_t>(label)] = 1;
+    }
+  };
+  for (int64_t c = 0; c < federation.clients() + federation.held_out(); ++c) {
+    if (c < federation.clients()) mark(federation.train(c), trained);
+    if (federation.has_test(c)) mark(federation.test(c), seen);
+  }
+  mark(federation.common_test(), seen);
+  std::vector<std::string> names;
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < seen.size(); ++k) {
+    if (!seen[k] || trained[k]) continue;
+    const std::string_view name = federation.class_names().at(static_cast<int64_t>(k));
+    if (++count <= kShown) names.push_back(name.empty() ? std::to_string(k) : std::string(name));
+  }
+  if (count == 0) return "";
+  return fmt::format("{} of {} classes have test samples alone, and no client trains on them: {}{}",
+                     count, seen.size(), join(names, ", "), count > kShown ? ", ..." : "");
+}
+
+// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
+void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
+  const Federation& federation = assembly.federation;
+  const int64_t held_out = federation.held_out();
+  const ParameterLayout& layout = assembly.model->layout();
+  assembly.greeting.push_back(fmt::format(
+      "{}: {} with {} parameters, {} clients with {} training samples{}, {} rank{}", job.run.name,
+      job.model.kind, layout.n_trainable(), federation.clients(), federation.train_samples(),
+      held_out > 0 ? fmt::format(", {} clients held out", held_out) : "", comm.size(),
+      comm.size() == 1 ? "" : "s"));
+  if (const int64_t samples = federation.validation_samples(); samples > 0) {
+    assembly.greeting.push_back(
+        fmt::format("{} more of their samples are for validation", samples));
+  }
+  if (const int64_t common = federation.common_test().size(); common > 0) {
+    assembly.greeting.push_back(
+        fmt::format("{} test samples of no client evaluate the shared model", common));
+  }
+  for (const std::string& line : {frozen_text(assembly), buffers_text(layout)}) {
+    if (!line.empty()) assembly.greeting.push_back(line);
+  }
+  const EvaluatedOn on = clients_evaluated_on(federation, asked_of(job).on);
+  if (on.training > 0) {
+    assembly.greeting.push_back(fmt::format(
+        "{} of {} clients have no {} samples: they are evaluated on those they train on",
+        on.training, federation.clients(), on.validation ? "validation" : "test"));
+  }
+  const std::string untrained = comm.rank() == 0 ? untrained_classes(federation) : "";
+  if (!untrained.empty()) assembly.greeting.push_back(untrained);
+}
+
+}  // namespace
+
+void load_libraries(const Job& job) {
+  const bool has_objective =
+      !job.client.objective.empty() && protocol_kind(job).reading.reads("client.objective");
+  if (needs_torch(job.model.kind) || job.run.state_dict || has_objective) torch_library();
+}
+
+void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly) {
+  agree_on(comm, [&] { require_model_threads(job.run.threads); });
+  set_model_threads(job.run.threads);
+  agree_on(comm, [&] { load_libraries(job); });
+  require_same(comm, "kernels", kernel_family(),
+               "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
+  agree_on(comm, [&] {  // a file may be damaged on one host alone
+    const InPhase phase(Phase::kReading);
+    assembly.federation =
+        Federation::load(job.data, job.federation, seed_of(job, job.data.seed), *assembly.host);
+  });
+  require_same(comm, "data", fmt::format("{:016x}", assembly.federation.digest()),
+               "every host needs the same files");
+  agree_on(comm, [&] {
+    const Federation& federation = assembly.federation;
+    check_asked(asked_of(job), federation.label_form());
+    if (job.evaluate.on != EvaluateOn::kTest &&
+        federation.validation_samples() + federation.validation_clients() == 0) {
+      throw InvalidArgument("there are no validation samples", "evaluate.on",
+                            "data.validation-fraction=0.1, or federation.validation-clients");
+    }
+  });
+  build_model(job, comm, assembly);
+  greet(job, comm, assembly);
+}
+
+void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly) {
+  agree_on(comm, [&] {
+    for (auto i = static_cast<std::size_t>(comm.rank()); i < trials.size();
+         i += static_cast<std::size_t>(comm.size())) {
+      try_batch(trials[i], assembly.federation, *assembly.model);
+    }
+  });
+}
+
+std::string frozen_text(const Assembly& assembly) {
+  if (assembly.part == nullptr) return "";
+  std::string text = fmt::format("{} frozen parameters, which a host holds once and nobody sends",
+                                 assembly.part->all_tensors().n_frozen());
+  if (const int64_t adapters = assembly.part->adapters(); adapters > 0) {
+    text += fmt::format("; adapters of rank {} on {} {}", assembly.part->rank(), adapters,
+                        adapters == 1 ? "matrix" : "matrices");
+  }
+  return text;
+}
+
+std::string buffers_text(const ParameterLayout& layout) {
+  std::vector<std::string> parts;
+  if (const int64_t values = layout.n_params() - layout.n_trainable(); values > 0) {
+    parts.push_back(fmt::format(
+        "{} values in {} buffers are averaged like parameters, without the server's optimizer",
+        values,
+        std::count_if(layout.slots().begin(), layout.slots().end(),
+                      [](const ParameterSlot& slot) { return !slot.trainable; })));
+  }
+  if (!layout.carried().empty()) {
+    parts.push_back(fmt::format("{} integer buffers stay as they are", layout.carried().size()));
+  }
+  return join(parts, "; ");
+}
+
+}  // namespace hanse

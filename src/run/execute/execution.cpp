@@ -1,0 +1,394 @@
+#include "execution.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "results/data_facts.hpp"
+#include "hanse/base/clock.hpp"
+#include "hanse/base/index.hpp"
+#include "hanse/base/log.hpp"
+#include "hanse/base/phase.hpp"
+#include "hanse/base/progress.hpp"
+#include "hanse/base/text.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "hanse/job/asked.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/own_rules.hpp"
+#include "hanse/run/accounts.hpp"
+#include "hanse/run/assembly.hpp"
+#include "hanse/run/load_job.hpp"
+#include "hanse/run/stop_request.hpp"
+#include "hanse/run/summary.hpp"
+#include "hanse/store/checkpoint.hpp"
+#include "hanse/store/run_directory.hpp"
+#include "results/last_evaluation.hpp"
+#include "results/model_output.hpp"
+#include "results/part_facts.hpp"
+#include "assemble/protocols.hpp"
+#include "run_failure.hpp"
+#include "assemble/simulation.hpp"
+#include "timeline.hpp"
+#include "assemble/warm_start.hpp"
+#include "watch.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr const char* kRules = "aggregator.kind";  // read by the protocols that have rules
+
+// What the ranks do after a round; rank 0 decides.
+enum class Verdict : int64_t { kGoOn, kStop, kFail };
+
+// One rank's part of a run: rounds, evaluations, checkpoints and results, whatever the protocol.
+// All methods are collective.
+class Execution {
+ public:
+  Execution(KeyedJob& job, Communicator& comm, double start_s, std::optional<ResumePoint> resume,
+            std::string repeats)
+      : job_(job),
+        comm_(comm),
+        start_s_(start_s),
+        resume_(std::move(resume)),
+        repeats_(std::move(repeats)),
+        parts_(assemble(job, comm)) {
+    agree_on(comm, [&] {
+      if (is_server() && !job.evaluate.metric.path.empty()) {
+        last_.own_metric = make_own_metric(job.evaluate.metric.path);
+      }
+    });
+    for (const auto& [key, file] : rule_files(job, reads(kRules)))
+      parts_->files[key] = file->digest;
+    // Data with clients of their own say how many there are, and the written job says the same.
+    const Federation& federation = parts_->federation;
+    const int64_t clients = federation.clients();
+    const int64_t all = clients + federation.held_out();
+    if (clients > 0) job.federation.clients = all;
+    if (is_simulated(job_)) return;
+    const EvaluateOn on = asked_of(job).on;
+    last_.clients_on = clients_evaluated_on(federation, on);
+    last_.held_out_on = held_out_evaluated_on(federation, on);
+    if (on == EvaluateOn::kBoth) {
+      last_.validation_on = clients_evaluated_on(federation, EvaluateOn::kValidation);
+    }
+  }
+
+  RunEnd run() {
+    try {
+      return run_to_end();
+    } catch (...) {  // what rank 0 alone has met
+      std::rethrow_exception(with_way_on(std::current_exception(), way_on_));
+    }
+  }
+
+ private:
+  RunEnd run_to_end() {
+    agree_on(comm_, [&] {
+      if (!is_server()) return;
+      watch_.emplace(job_, reads("evaluate.best"), parts_->federation);
+      protocol().columns().add_to_summary([this] { return watch_->results(*directory_); });
+    });
+    open();
+    greet();
+    Progress progress(stderr, completed(), is_server());
+    setup_s_ = run_seconds() - start_s_;
+    if (job_.run.timeline) {
+      timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
+    }
+    const InPhase phase(Phase::kRest);
+    const bool starts = job_.evaluate.start && reads("evaluate.start");
+    if (starts && !resume_) evaluate();
+    catch_stop_signals();
+    Verdict verdict = Verdict::kGoOn;
+    while (completed() < job_.run.rounds && verdict == Verdict::kGoOn && end_.empty()) {
+      comm_.enter_phase("training", completed() + 1);
+      RoundRecord record = protocol().round(stop_requested());
+      verdict = decide(record);
+      if (verdict == Verdict::kFail) {
+        agree_running(comm_, named_failure(protocol().failure(), parts_->federation));
+      }
+      after_round(record, verdict, progress);
+    }
+    const bool is_done = completed() == job_.run.rounds || !end_.empty();
+    if (!end_.empty()) notice(fmt::format("ended after round {}: {}", completed(), end_));
+    const std::string table = is_done ? finish() : "";
+    if (timeline_) timeline_->close();
+    return {is_done ? ExitStatus::kDone : ExitStatus::kStopped, completed(), table};
+  }
+
+  bool reads(const std::string& key) const { return protocol_kind(job_).reading.reads(key); }
+  bool watches() const { return !job_.evaluate.best.empty() || !job_.run.target.empty(); }
+  bool is_server() const { return comm_.rank() == 0; }
+  int64_t completed() const { return parts_->protocol().completed_rounds(); }
+  Protocol& protocol() { return parts_->protocol(); }
+  // Rank 0's part of what only it does, where a rule of the user's own may fail.
+  void on_server(const std::function<void()>& work) {
+    std::exception_ptr failure;
+    try {
+      if (is_server()) work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    agree_running(comm_, with_way_on(failure, way_on_));
+  }
+  // There is a checkpoint of the round in the folder, or (-1) none yet.
+  void note_checkpoint(const std::string& folder, int64_t round) {
+    way_on_ = repeats_.empty() ? way_on_text(folder, round)
+                               : fmt::format("`hanse resume {}` goes on", shell_word(repeats_));
+    comm_.set_timeout(job_.comm.timeout_seconds, way_on_);
+  }
+  bool due(int64_t every) const {
+    return completed() == job_.run.rounds || (every > 0 && completed() % every == 0);
+  }
+
+  void open() {
+    if (resume_) {
+      load_checkpoint();
+    } else {
+      protocol().initialize_model();
+    }
+    agree_on(comm_, [&] {
+      if (!is_server()) return;
+      require_finite_start(job_, protocol(), resume_ ? resume_->file : "");
+      const std::string text = job_text(job_);
+      const Metrics columns = protocol().columns().of_round(0);
+      directory_ = std::make_unique<RunDirectory>(
+          resume_
+              ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
+              : RunDirectory::create(job_.run.out, text, columns));
+      if (job_.report.tensorboard) directory_->write_events(completed());
+      directory_->write_partition(parts_->federation);
+      if (job_.evaluate.history && reads("evaluate.history")) {
+        const Federation& federation = parts_->federation;
+        last_.history.emplace(directory_->file(ClientHistory::kFile), resume_ ? resume_->round : -1,
+                              federation.clients() + federation.held_out(), federation.classes(),
+                              asked_of(job_));
+      }
+      write_round_ =
+          parts_->round_writer(job_, resume_ ? resume_->folder : job_.run.out, completed());
+    });
+    note_checkpoint(resume_ ? resume_->folder : job_.run.out, resume_ ? completed() : -1);
+  }
+
+  void greet() const {
+    for (const std::string& line : parts_->greeting) notice(line);
+    const auto ignored = unused_keys(job_);
+    // A resumed run's job.cfg gives every key.
+    if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
+  }
+
+  Verdict decide(const RoundRecord& record) {
+    auto verdict = Verdict::kGoOn;
+    const bool out_of_time =
+        job_.run.max_seconds > 0 && monotonic_seconds() - start_s_ >= job_.run.max_seconds;
+    if (record.stop_requested || out_of_time) verdict = Verdict::kStop;
+    if (record.failed) verdict = Verdict::kFail;
+    int64_t code[] = {static_cast<int64_t>(verdict), timeline_ && timeline_->is_due()};
+    comm_.bcast(std::span(code), 0);
+    if (code[1]) timeline_->flush();
+    return static_cast<Verdict>(code[0]);
+  }
+
+  void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
+    const InPhase phase(Phase::kOutput);
+    if (write_round_) write_round_();
+    if (due(job_.evaluate.every)) {
+      const InPhase evaluation(Phase::kEvaluation, record.evaluate_s);
+      evaluate();
+    }
+    if (is_server()) directory_->append_round(record);
+    trained_ += record.participants;
+    rounds_s_ += record.seconds;
+    for (const auto& table : protocol().take_lines()) directory_->append_lines(table);
+    const bool stops = verdict == Verdict::kStop && completed() < job_.run.rounds;
+    if (stops || due(job_.checkpoint.every)) checkpoint(stops);
+    if (!is_server()) return;
+    ProgressStatus status = last_.progress();
+    status.round = completed();
+    status.rounds = job_.run.rounds;
+    status.loss = record.loss;
+    if (monotonic_seconds() - flushed_s_ > 1) {
+      directory_->flush();
+      flushed_s_ = monotonic_seconds();
+    }
+    if (completed() == job_.run.rounds || verdict == Verdict::kStop || !end_.empty()) {
+      progress.finish(status);
+    } else {
+      progress.update(status);
+    }
+  }
+
+  void evaluate() {
+    if (is_simulated(job_)) return;  // nothing has been learnt
+    comm_.enter_phase("evaluation", completed());
+    auto found = protocol().evaluate();
+    last_.round = completed();
+    int64_t is_best = 0;
+    on_server([&] {
+      last_.take(std::move(found), job_, parts_->federation, protocol(), *directory_);
+      is_best = watch_->observe(completed(), last_.metrics);
+    });
+    share_end();
+    if (watches()) comm_.bcast(std::span(&is_best, 1), 0);
+    if (!is_best) return;
+    protocol().collect();
+    on_server([&] { write_present_model(job_, *parts_, directory_->file("best.h5")); });
+  }
+
+  void share_end() {
+    if (!watches()) return;
+    if (is_server()) end_ = watch_->end();
+    end_ = bcast_text(comm_, end_, 0);
+  }
+
+  // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
+  // `required` one, on which a stopped run relies, is an error in any case.
+  void checkpoint(bool required) {
+    comm_.enter_phase("checkpoint", completed());
+    const InPhase phase(Phase::kCheckpoint);
+    protocol().collect();
+    State state;
+    on_server([&] {
+      State training, watched;
+      protocol().save(training);
+      state.put_part("training", std::move(training));
+      watch_->save(watched);
+      state.put_part("watch", std::move(watched));
+      state.put("train_losses", std::span(last_.train_losses));
+      state.put_text("job", job_text(job_));
+      state.put_part("files", part_facts(*parts_));
+      state.put_part("data", data_facts(parts_->federation));
+      directory_->sync();  // a checkpoint promises the lines before it
+      if (last_.history) last_.history->sync();
+    });
+    const std::string folder = job_.run.out + "/checkpoints";
+    try {
+      write_checkpoint(folder, completed(), state, protocol().client_states(), comm_);
+    } catch (const IoError& error) {
+      if (required || job_.checkpoint.on_error == OnError::kStop) {
+        throw AgreedError(with_hint(error.what(), way_on_), ExitStatus::kFailed);
+      }
+      warning(
+          fmt::format("no checkpoint of round {}: {}; the run goes on", completed(), error.what()));
+      return;
+    }
+    note_checkpoint(job_.run.out, completed());
+    if (is_server()) prune_checkpoints(folder, job_.checkpoint.keep, completed());
+  }
+
+  void load_checkpoint() {
+    State state;
+    agree_on(comm_, [&] {
+      if (is_server()) {
+        state = read_checkpoint_state(resume_->file);
+        require_same_parts(*parts_, state);
+        if (const State facts = state.part("data"); !facts.arrays().empty()) {
+          require_same_data(parts_->federation, facts, job_.data.path);
+        }
+      }
+      if (protocol().client_states()) {
+        read_checkpoint_clients(
+            resume_->file, [&](int64_t client) { return protocol().keeps_state_of(client); },
+            *protocol().client_states());
+      }
+    });
+    if (is_server()) {
+      last_.train_losses = state.get<double>("train_losses");
+      if (state.contains("watch/seen")) watch_->load(state.part("watch"));
+    }
+    share_end();
+    protocol().load(state.part("training"));
+  }
+
+  // Rank 0: what training has come to.
+  void write_results() {
+    directory_->write_clients(last_.clients, parts_->federation, asked_of(job_),
+                              protocol().columns());
+    if (const std::string& table = protocol().confusion(); !table.empty()) {
+      write_file(directory_->file("confusion.csv"), table);
+    }
+    write_final_models(job_, *parts_);
+  }
+
+  // The table for the terminal, on rank 0.
+  std::string finish() {
+    const InPhase phase(Phase::kOutput);
+    if (last_.round != completed()) {
+      const InPhase evaluation(Phase::kEvaluation);
+      evaluate();
+    }
+    comm_.enter_phase("results", completed());
+    protocol().collect();
+    const double peak = comm_.allreduce_one(peak_memory_bytes(), ReduceOp::kMax);
+    Accounts accounts = gather_accounts(comm_, *parts_->host, energy_);
+    accounts.participants = trained_;
+    accounts.rounds_s = rounds_s_;
+    const double mine = parts_->model ? parts_->model->flops() : 0;
+    accounts.flops = comm_.allreduce_one(mine, ReduceOp::kSum);
+    std::string table;
+    on_server([&] {
+      directory_->flush();
+      if (!is_simulated(job_)) write_results();
+      for (auto& number : protocol().columns().of_run()) last_.metrics.push_back(std::move(number));
+      const Summary summary{.name = job_.run.name,
+                            .seed = job_.run.seed,
+                            .rounds = completed(),
+                            .ranks = comm_.size(),
+                            .trained_on = parts_->trained_on,
+                            .simulated = is_simulated(job_),
+                            .row = protocol().model_row(),
+                            .data_digest = data_digest(parts_->federation),
+                            .setup_seconds = setup_s_,
+                            .seconds = directory_->seconds(),
+                            .seconds_per_round_median = directory_->round_seconds_median(),
+                            .bytes_per_round = directory_->bytes_per_round(),
+                            .peak_memory_bytes = peak,
+                            .clients = last_.clients_on,
+                            .held_out = last_.held_out_on,
+                            .rules = rule_files(job_, reads(kRules)),
+                            .metrics = last_.metrics,
+                            .accounts = std::move(accounts),
+                            .returned = protocol().returned()};
+      directory_->write_summary(summary_json(summary));
+      table = summary_table(summary, job_.run.out);
+    });
+    return table;
+  }
+
+  KeyedJob& job_;
+  Communicator& comm_;
+  double start_s_;
+  double setup_s_ = 0;
+  EnergyMeter energy_;
+  int64_t trained_ = 0;  // rank 0: participants since the start, in
+  double rounds_s_ = 0;  // so many seconds of rounds
+  std::optional<ResumePoint> resume_;
+  std::string repeats_;  // the folder of those that the run is one of; empty: it is alone
+  std::string way_on_;   // for the hint of an error; empty: nothing is there to go on with
+  std::unique_ptr<Assembly> parts_;
+  std::optional<Timeline> timeline_;
+  std::unique_ptr<RunDirectory> directory_;  // rank 0
+  std::function<void()> write_round_;        // rank 0; null: the protocol has nothing to write
+  LastEvaluation last_;
+  double flushed_s_ = 0;
+  std::optional<Watch> watch_;  // rank 0
+  std::string end_;             // why the run ends before its last round; empty: it does not
+};
+
+}  // namespace
+
+RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
+               const std::optional<ResumePoint>& resume, const std::string& repeats) {
+  agree_on(comm, [&] {
+    if (comm.rank() == 0) digest_rule_files(job, protocol_kind(job).reading.reads(kRules));
+  });
+  std::optional<SimulatedRanks> simulated;
+  if (is_simulated(job)) simulated.emplace(job, comm);
+  return Execution(job, simulated ? simulated->comm() : comm, start_s, resume, repeats).run();
+}
+
+}  // namespace hanse

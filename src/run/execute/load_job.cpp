@@ -1,0 +1,122 @@
+#include "hanse/job/asked.hpp"
+#include "hanse/run/load_job.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "hanse/base/error.hpp"
+#include "hanse/data/kinds.hpp"
+#include "hanse/job/keyed_job.hpp"
+#include "hanse/kinds/availability.hpp"
+#include "hanse/kinds/samplers.hpp"
+#include "hanse/kinds/updates.hpp"
+#include "hanse/run/catalog.hpp"
+#include "hanse/run/engine.hpp"
+#include "assemble/protocols.hpp"
+#include "assemble/simulation.hpp"
+
+namespace hanse {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Jobs are kept beside their data, jobs/heart.cfg beside data/heart, in a folder that is not always
+// the current one: what is missing here may be in the job's folder or beside it.
+std::string found_near(const std::string& job_file, const std::string& path) {
+  std::error_code error;
+  if (path.empty() || fs::path(path).is_absolute() || fs::exists(path, error)) return path;
+  const fs::path folder = fs::path(job_file).parent_path();
+  for (const fs::path& near : {folder / path, folder / ".." / path}) {
+    if (fs::exists(near, error)) return fs::canonical(near).string();
+  }
+  return path;
+}
+
+}  // namespace
+
+void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job) {
+  read_job(path, overrides, job);
+  job.data.path = found_near(path, job.data.path);
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
+  const auto is_read = [&](const std::string& key) {
+    return reading.reads(key) && job.table.is_used(job.table.at(key));
+  };
+  if (job.run.name.empty()) job.run.name = fs::path(path).stem().string();
+  if (job.run.out.empty()) job.run.out = "runs/" + job.run.name;
+  if (job.evaluate.view == EvaluateView::kAuto && reading.reads("evaluate.view")) {
+    const bool own = protocol.bound ? *protocol.bound == Bound::kLocal : evaluates_own_models(job);
+    job.evaluate.view = own ? EvaluateView::kPersonalised : EvaluateView::kGlobal;
+  }
+  for (auto [key, horizon] : {std::pair{"sampler.horizon", &job.sampler.learning.horizon},
+                              {"client.schedule-length", &job.client.schedule.length},
+                              {"bandit.horizon", &job.bandit.horizon},
+                              {"online.horizon", &job.online.horizon}}) {
+    if (*horizon == 0 && is_read(key)) *horizon = job.run.rounds;
+  }
+  require_writable(job);
+}
+
+namespace {
+
+// The kinds that are chosen, of those families that the protocol reads.
+void check_kinds(const Job& job, const Reading& reading) {
+  Job chosen = job;
+  for (const KindFamily& family : catalog()) {
+    if (!reading.reads(family.key)) continue;
+    if (const auto& check = family.find(family.choice(chosen)).check) check(job);
+  }
+}
+
+}  // namespace
+
+void check_job(const Job& job) {
+  check_engine(job);
+  check_simulation(job);
+  const ProtocolKind& protocol = protocol_kind(job);
+  const Reading& reading = protocol.reading;
+  if (!reading.reads("model.kind")) return check_kinds(job, reading);
+  check_data(job.data, job.federation);
+  for (const auto& [key, wanted] :
+       {std::pair{"federation.held-out", job.federation.held_out},
+        {"federation.validation-clients", job.federation.validation_clients}}) {
+    if (wanted == 0 || protocol.traits.holds_out) continue;
+    throw InvalidArgument(fmt::format("a {} run trains every client", job.run.protocol), key,
+                          "leave it 0");
+  }
+  if (job.data.test == OwnTests::kCommon && !protocol.traits.has_shared_model) {
+    throw InvalidArgument(fmt::format("a {} run has no shared model to evaluate", job.run.protocol),
+                          "evaluate.test", "use own");
+  }
+  if (job.comm.reduction == Reduction::kFast && job.comm.dispatch == AskedDispatch::kShared) {
+    throw InvalidArgument("a float32 sum needs a planned schedule", "comm.dispatch",
+                          "use comm.dispatch=planned or comm.reduction=exact");
+  }
+  if (job.run.merge_adapters && job.client.lora == 0) {
+    throw InvalidArgument("there are no adapters", "run.merge-adapters",
+                          "client.lora = 8, for example, makes some");
+  }
+  asked_of(job);
+  loss_batches(job.aggregator.loss);
+  given_bound(job.sampler.a_max);
+  check_availability(job.sampler.availability);
+  check_kinds(job, reading);
+}
+
+std::vector<std::string> unused_keys(const KeyedJob& job) {
+  const Reading& reading = protocol_kind(job).reading;
+  const auto reads = [&](const std::string& key) { return reading.reads(key); };
+  std::vector<std::string> keys;
+  for (const Option& option : job.table.options()) {
+    if (option.given && !reads(option.key) && !option.is_default()) keys.push_back(option.key);
+  }
+  for (const std::string& key : job.table.ignored(reads)) {
+    // "client.mu (client.update=sgd)"
+    if (reads(key.substr(0, key.find(' ')))) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace hanse

@@ -1,0 +1,52 @@
+// What online nodes need.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "assemble/assemble.hpp"
+#include "hanse/base/error.hpp"
+#include "hanse/base/progress.hpp"
+#include "hanse/comm/agreement.hpp"
+#include "measure.hpp"
+
+namespace hanse {
+
+namespace {
+
+constexpr double kRounds_s = 5;
+
+}  // namespace
+
+// The second round is timed, for the first warms caches; the planned ranks share its work.
+void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
+  const int64_t nodes = federation.clients();
+  const int64_t ranks = plan.planned.ranks;
+  agree_on(plan.comm, [&] {
+    if (plan.options.gpu_tflops == 0) return;
+    throw InvalidArgument("rounds of online nodes are not estimated for GPUs", "run.protocol",
+                          "plan without --gpu-tflops");
+  });
+  online->initialize_model();
+  const RoundMeans means =
+      time_rounds(*online, kRounds_s, std::min<int64_t>(2, plan.job.online.horizon), plan.comm);
+  const double round_s = shared_s(plan.planned, means.train_s * plan.comm.size(), nodes, ranks);
+  const RoundFootprint footprint = online->footprint(ranks);
+  sheet.add("parameters", "parameters of a model", model->n_params());
+  sheet.add("nodes", "nodes", nodes);
+  sheet.add("train_samples", "training samples", federation.train_samples());
+  sheet.add("batches", "batches a stream", plan.job.online.horizon);
+  sheet.line("ranks, of which host nodes", fmt::format("{}, {}", ranks, std::min(ranks, nodes)));
+  sheet.field("ranks", ranks);
+  sheet.add("data_bytes", "data a host, shared", number(federation.bytes()));
+  sheet.add("rows_bytes", "model rows a rank", footprint.memory_bytes_of("model rows"));
+  if (const double ridge = footprint.memory_bytes_of("ridge regressions"); ridge > 0) {
+    sheet.add("ridge_bytes", "ridge regressions a rank", ridge);
+  }
+  sheet.add("sent_bytes", "sent a round", footprint.bytes_sent());
+  sheet.add("messages", "messages a round", int64_t{std::llround(footprint.messages())});
+  sheet.add("train_seconds", "a round's work, estimated", round_s);
+  sheet.line("the run's work, estimated", duration_text(round_s * number(plan.job.run.rounds)));
+}
+
+}  // namespace hanse

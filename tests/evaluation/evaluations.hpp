@@ -1,0 +1,23 @@
+// Evaluations of one model, for tests.
+#pragma once
+
+#include "hanse/evaluation/evaluation.hpp"
+
+namespace hanse {
+
+// Of all clients in order on rank 0, each evaluated on one of the ranks.
+inline std::vector<ClientEvaluation> evaluate_all(Communicator& comm, const Federation& federation,
+                                                  Evaluator& model) {
+  const EvaluationRequest request{
+      .clients = evaluation_share(comm, federation, evaluated_clients(federation, {}, 0))};
+  const auto found =
+      evaluate(federation, request, [&](std::size_t) -> Evaluator& { return model; });
+  return gather_evaluations(comm, request.clients, found);
+}
+
+inline ClientEvaluation evaluate_one(const Federation& federation, Evaluator& model,
+                                     int64_t client) {
+  return evaluate(federation, {{client}}, [&](std::size_t) -> Evaluator& { return model; }).front();
+}
+
+}  // namespace hanse
