@@ -80,16 +80,17 @@ State State::part(const std::string& name) const {
 }
 
 void StateFields::part(const std::string& name, State& arrays) {
-  if (read_) arrays = read_->part(name);
-  if (written_) written_->put_part(name, State(arrays));
+  if (read_) arrays = read_->part(prefix_ + name);
+  if (written_) written_->put_part(prefix_ + name, State(arrays));
 }
 
 void StateFields::part(const std::string& name, Stateful& component) {
-  if (read_) return component.load(read_->part(name));
-  State own;
-  component.save(own);
-  written_->put_part(name, std::move(own));
+  StateFields fields = *this;
+  fields.prefix_ += name + "/";
+  component.visit(fields);
 }
+
+void StateFields::same(Stateful& component) { component.visit(*this); }
 
 void Stateful::save(State& state) const {
   StateFields fields(state);

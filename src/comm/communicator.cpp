@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "hanse/base/aligned.hpp"
-#include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/sum_elements.hpp"
 
 namespace hanse {
@@ -13,12 +13,12 @@ ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<fl
                                           const ExchangeStep& step) {
   ExchangeTimes times;
   {
-    const PhaseTimer timer(times.reduce_s);
+    const Scope timer(times.reduce_s);
     if (size() > 1) reduce_impl(data, ReduceOp::kSum, 0);
   }
   const auto* first = static_cast<const std::byte*>(data.data);
   if (rank() == 0) {
-    const PhaseTimer timer(times.step_s);
+    const Scope timer(times.step_s);
     const int64_t width = element_bytes(data.type), most = kPieceBytes / width;
     std::vector<float> part(static_cast<std::size_t>(std::min(most, data.count)));
     for (int64_t begin = 0; begin < data.count; begin += most) {
@@ -28,7 +28,7 @@ ExchangeTimes Communicator::exchange_impl(Buffer data, double unit, std::span<fl
     }
   }
   {
-    const PhaseTimer timer(times.broadcast_s);
+    const Scope timer(times.broadcast_s);
     bcast(result, 0);
   }
   return times;
@@ -39,7 +39,7 @@ std::shared_ptr<std::byte> Communicator::allocate_row(ElementType type, int64_t 
 }
 
 void Communicator::wait_until(const std::function<bool()>& done) {
-  const PhaseTimer timer(seconds_);
+  const Scope timer(seconds_);
   while (!done()) std::this_thread::yield();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "pipeline.hpp"
 
@@ -24,7 +25,7 @@ ExchangeTimes step_between(Up& up, Down& down, const Chunks& there, Take take,
     const bool came = up.advance();
     for (; step != nullptr && stepped < up.ready(); ++stepped) {
       all_there_s = monotonic_seconds();
-      const PhaseTimer timer(times.step_s);
+      const Scope timer(times.step_s);
       const auto length = static_cast<std::size_t>(there.length(stepped));
       (*step)(stepped * there.chunk, {take(stepped), length});
       down.release(stepped + 1);

@@ -6,9 +6,8 @@
 #include <mpi.h>
 
 #include "exchange.hpp"
-#include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/span.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/comm/common_memory.hpp"
 #include "hanse/comm/mpi_environment.hpp"
@@ -109,9 +108,8 @@ class MpiCommunicator final : public Communicator {
   // One collective operation: its time counts, and the watchdog looks at it.
   struct Operation {
     Operation(MpiCommunicator& comm, const char* name, int64_t bytes)
-        : span(name, -1, bytes), timer(comm.seconds_), waiting(*comm.watchdog_) {}
-    InSpan span;
-    PhaseTimer timer;
+        : scope(name, -1, bytes, &comm.seconds_), waiting(*comm.watchdog_) {}
+    Scope scope;
     Watchdog::Waiting waiting;
   };
 

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/simulated_time.hpp"
-#include "hanse/base/span.hpp"
 #include "hanse/comm/forwarding_communicator.hpp"
 
 namespace hanse {
@@ -57,8 +56,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
   // What `work` really does takes no time. It returns when it would be done.
   template <class Work>
   void communicate(const char* name, int64_t bytes, Work work) {
-    const InSpan span(name, -1, bytes);
-    const PhaseTimer timer(seconds_);
+    const Scope scope(name, -1, bytes, &seconds_);
     const DeclaredTime still;
     wait_until_simulated(work());
   }
@@ -121,7 +119,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     ExchangeTimes times;
     const auto timed_step = [&](int64_t begin, std::span<float> sum) {
       const OwnWork work;
-      const PhaseTimer timer(times.step_s);
+      const Scope timer(times.step_s);
       step(begin, sum);
     };
     together("exchange", static_cast<int64_t>(up + down), [&] {

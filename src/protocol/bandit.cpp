@@ -8,7 +8,7 @@
 #include "attempt.hpp"
 #include "bandit_run.hpp"
 #include "hanse/base/clock.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
 
 namespace hanse {
@@ -82,7 +82,7 @@ RoundRecord BanditProtocol::round(bool stop_requested) {
   const double comm_before_s = comm_.seconds();
   const int64_t bytes_before = comm_.bytes_moved();
   for (auto& run : runs_) {
-    const InPhase phase(Phase::kTraining);
+    const Scope phase(Phase::kTraining);
     run->play_round();
     if (!failure_) failure_ = run->failure();
   }
@@ -200,19 +200,9 @@ ParameterLayout BanditProtocol::model_layout() const {
   return layout;
 }
 
-void BanditProtocol::save(State& state) const {
-  state.put("round", completed_);
-  for (std::size_t r = 0; r < runs_.size(); ++r) {
-    State part;
-    runs_[r]->save(part);
-    state.put_part(part_name(r), std::move(part));
-  }
-}
-
-void BanditProtocol::load(const State& state) {
-  if (comm_.rank() == 0) completed_ = state.get_one<int64_t>("round");
-  comm_.bcast(std::span(&completed_, 1), 0);
-  for (std::size_t r = 0; r < runs_.size(); ++r) runs_[r]->load(state.part(part_name(r)));
+void BanditProtocol::visit(StateFields& fields) {
+  fields.one("round", completed_);
+  for (std::size_t r = 0; r < runs_.size(); ++r) fields.part(part_name(r), *runs_[r]);
 }
 
 }  // namespace hanse

@@ -278,57 +278,22 @@ std::vector<double> BanditRun::model() const {
   return model;
 }
 
-// Arrays of a checkpoint: visit(name, values).
-template <class Run, class Visit>
-void BanditRun::for_saved(Run& run, const Visit& visit) {
-  visit("w0", run.w0_);
-  visit("own_counts", run.own_.counts);
-  visit("own_arms", run.own_.pulls.arms);
-  visit("own_rewards", run.own_.pulls.rewards);
-  visit("own_history", run.own_.history);
-  visit("total", run.total_);
-  visit("dictionary", run.dictionary_);
-  visit("regret_of", run.numbers_.regret_of);
-  visit("best_of", run.numbers_.best_of);
-  visit("pulls_of", run.numbers_.pulls_of);
-}
-
-void BanditRun::save(State& state) const {
-  for_saved(*this,
-            [&](const char* name, const auto& values) { state.put(name, std::span(values)); });
-  const double regrets[] = {numbers_.explore_regret, numbers_.regret, numbers_.round_regret,
-                            numbers_.fit_loss, numbers_.scalars};
-  const int64_t counts[] = {round_, numbers_.syncs, numbers_.replayed, numbers_.bytes};
-  state.put("regrets", std::span(regrets));
-  state.put("counts", std::span(counts));
-}
-
-void BanditRun::load(const State& state) {
-  std::vector<double> regrets;
-  std::vector<int64_t> counts;
-  if (is_server()) {
-    regrets = state.get<double>("regrets");
-    counts = state.get<int64_t>("counts");
-  }
-  for_saved(*this, [&]<class T>(const char* name, std::vector<T>& values) {
-    if (is_server()) values = state.get<T>(name);
-    bcast_vector(comm_, values);
-  });
-  bcast_vector(comm_, regrets);
-  bcast_vector(comm_, counts);
-  round_ = counts.at(0);
-  numbers_ = {.explore_regret = regrets.at(0),
-              .regret = regrets.at(1),
-              .round_regret = regrets.at(2),
-              .fit_loss = regrets.at(3),
-              .scalars = regrets.at(4),
-              .syncs = counts.at(1),
-              .replayed = counts.at(2),
-              .bytes = counts.at(3),
-              .regret_of = std::move(numbers_.regret_of),
-              .best_of = std::move(numbers_.best_of),
-              .pulls_of = std::move(numbers_.pulls_of)};
-  restore_clients();
+void BanditRun::visit(StateFields& fields) {
+  fields.all("w0", w0_);
+  fields.all("own_counts", own_.counts);
+  fields.all("own_arms", own_.pulls.arms);
+  fields.all("own_rewards", own_.pulls.rewards);
+  fields.all("own_history", own_.history);
+  fields.all("total", total_);
+  fields.all("dictionary", dictionary_);
+  BanditNumbers& n = numbers_;
+  fields.all("regret_of", n.regret_of);
+  fields.all("best_of", n.best_of);
+  fields.all("pulls_of", n.pulls_of);
+  fields.numbers("regrets",
+                 {&n.explore_regret, &n.regret, &n.round_regret, &n.fit_loss, &n.scalars});
+  fields.numbers("counts", {&round_, &n.syncs, &n.replayed, &n.bytes});
+  if (fields.loads()) restore_clients();
 }
 
 // From w0_, total_, dictionary_ and own_.

@@ -41,7 +41,7 @@ struct OwnPulls {
 // First client of a rank: rank r has those c with floor(c ranks / N) = r.
 int64_t first_client(int64_t rank, int64_t ranks, int64_t clients);
 
-class BanditRun {
+class BanditRun : public Stateful {
  public:
   BanditRun(BanditSetup setup, Communicator& comm);
 
@@ -68,8 +68,6 @@ class BanditRun {
   // The model: the centre w0 + Sigma^{-1} v of what all clients know together, of each client where
   // it has its own; of kernels the mean reward of each arm. Rank 0, after collect().
   std::vector<double> model() const;
-  void save(State& state) const;  // rank 0, after collect()
-  void load(const State& state);  // collective; `state` counts on rank 0
 
  private:
   bool is_server() const { return comm_.rank() == 0; }
@@ -87,8 +85,7 @@ class BanditRun {
   void draw_dictionary();
   void count_round();
   double regret(int64_t arm) const;
-  template <class Run, class Visit>
-  static void for_saved(Run& run, const Visit& visit);
+  void visit(StateFields& fields) override;  // every rank loads what rank 0 has collected
 
   BanditSetup setup_;
   Communicator& comm_;

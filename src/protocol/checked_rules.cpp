@@ -15,12 +15,6 @@ namespace {
 
 using Round = std::shared_ptr<int64_t>;
 
-// Lets a rule's fields stand among those of the one that holds it, under their own names: so the
-// state of a run is the same with the check and without it.
-struct Fields : Stateful {
-  static void visit_of(Stateful& rule, StateFields& fields) { (rule.*&Fields::visit)(fields); }
-};
-
 // A rule, and beside it one that begins each round with the state that the rule has saved.
 template <class Rule>
 class Pair {
@@ -150,7 +144,7 @@ class CheckedSampler final : public ClientSampler {
 
  private:
   void visit(StateFields& fields) override {
-    Fields::visit_of(pair_.rule(), fields);
+    fields.same(pair_.rule());
     between_rounds_ = between_rounds_ || fields.loads();
   }
 
@@ -205,7 +199,7 @@ class CheckedAggregator final : public Aggregator {
   }
 
  private:
-  void visit(StateFields& fields) override { Fields::visit_of(pair_.rule(), fields); }
+  void visit(StateFields& fields) override { fields.same(pair_.rule()); }
 
   Pair<Aggregator> pair_;
 };
@@ -234,7 +228,7 @@ class CheckedOptimizer final : public ServerOptimizer {
 
  private:
   void visit(StateFields& fields) override {
-    Fields::visit_of(pair_.rule(), fields);
+    fields.same(pair_.rule());
     if (fields.loads()) left_ = 0;
   }
 

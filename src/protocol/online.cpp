@@ -9,7 +9,7 @@
 #include "attempt.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/client/evaluator.hpp"
 #include "hanse/rules/experts/experts.hpp"
@@ -24,7 +24,7 @@ namespace {
 // Work with models: adds its time to `seconds`, keeps what it throws in `failure`.
 template <class Work>
 void compute(double& seconds, std::exception_ptr& failure, Work work) {
-  const InPhase phase(Phase::kTraining, seconds);
+  const Scope phase(Phase::kTraining, seconds);
   const FlushSubnormals flush;
   attempt(failure, work);
 }
@@ -162,7 +162,7 @@ void OnlineTrainer::train() {
   compute(train_s_, failure_, [&] { parts_.fit.fit_all(begin_, views, keys, rows); });
   if (parts_.rule.exchange() == Exchange::kNone) return;
   {
-    const InPhase phase(Phase::kWait, wait_s_);
+    const Scope phase(Phase::kWait, wait_s_);
     parts_.comm.barrier();
   }
   parts_.comm.allgatherv(std::span(gamma_),
@@ -170,7 +170,7 @@ void OnlineTrainer::train() {
 }
 
 void OnlineTrainer::mix() {
-  const InPhase phase(Phase::kTraining, train_s_);
+  const Scope phase(Phase::kTraining, train_s_);
   RandomStream stream(settings_.seed, Purpose::kSampling, static_cast<uint64_t>(round_number()));
   mixture_->weigh(sample_peers(nodes_, settings_.peers, stream));
   mixture_->mix(gamma_, theta_);
@@ -360,26 +360,16 @@ ParameterLayout OnlineTrainer::model_layout() const {
   return layout;
 }
 
-void OnlineTrainer::save(State& state) const {
-  state.put("rounds", completed_);
-  state.put("theta", std::span(theta_));
-  if (keeps_estimates()) state.put("gamma", std::span(gamma_));
-  mixture_->save(state);
-  scores_->save(state);
+void OnlineTrainer::visit(StateFields& fields) {
+  fields.one("rounds", completed_);
+  fields.fixed("theta", theta_);
+  if (keeps_estimates()) fields.fixed("gamma", gamma_);
+  fields.same(*mixture_);
+  fields.same(*scores_);
 }
 
-void OnlineTrainer::load(const State& state) {
-  if (parts_.comm.rank() == 0) {
-    completed_ = state.get_one<int64_t>("rounds");
-    state.get_into<float>("theta", theta_);
-    if (keeps_estimates()) state.get_into<float>("gamma", gamma_);
-    mixture_->load(state);
-    scores_->load(state);
-  }
-  parts_.comm.bcast(std::span(&completed_, 1), 0);
-  parts_.comm.bcast(std::span(theta_), 0);
-  if (keeps_estimates()) parts_.comm.bcast(std::span(gamma_), 0);
-  mixture_->share(parts_.comm);
+void OnlineTrainer::resume(const State& state) {
+  load_everywhere(*this, state, parts_.comm);
   if (parts_.fit.remembers()) replay_stream();
 }
 

@@ -75,10 +75,4 @@ void PeerMixture::visit(StateFields& fields) {
   fields.fixed("mixes", mixes_);
 }
 
-void PeerMixture::share(Communicator& comm) {
-  comm.bcast(std::span(rule_.memory()), 0);
-  comm.bcast(std::span(weights_), 0);
-  comm.bcast(std::span(mixes_), 0);
-}
-
 }  // namespace hanse

@@ -34,9 +34,6 @@ class PeerMixture : public Stateful {
 
   void observe(std::span<const double> losses) { rule_.observe(losses); }
 
-  // Brings what rank 0 has loaded to the others.
-  void share(Communicator& comm);
-
  private:
   void visit(StateFields& fields) override;
 

@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
 
-#include "hanse/base/phase.hpp"
-#include "hanse/base/span.hpp"
+#include "hanse/base/scope.hpp"
 
 namespace {
 
@@ -49,11 +48,11 @@ namespace {
 TEST(NvtxRanges, AreThePhasesClientsAndMessages) {
   InitializeInjectionNvtx2_fnptr = inject;  // before the first range
   {
-    const InPhase training(Phase::kTraining);
-    const InSpan client("client", 7);
-    const InSpan message("bcast", -1, 4096);
+    const Scope training(Phase::kTraining);
+    const Scope client("client", 7);
+    const Scope message("bcast", -1, 4096);
   }
-  const InSpan wait("wait");
+  const Scope wait("wait");
   EXPECT_EQ(seen, (std::vector<std::string>{"domain hanse", "training", "client 7", "bcast 4096",
                                             "end", "end", "end", "wait"}));
 }

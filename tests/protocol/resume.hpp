@@ -47,7 +47,7 @@ std::vector<float> go_on(int ranks, const Job& job, const Kept& kept, int64_t ro
   std::vector<float> result;
   run_threads(ranks, [&](Communicator& comm) {
     Training training(comm, job);
-    training.trainer->load(comm.rank() == 0 ? kept.server : State());
+    training.trainer->resume(comm.rank() == 0 ? kept.server : State());
     for (const auto& [client, row] : kept.clients) {
       if (!training.trainer->keeps_state_of(client)) continue;
       std::copy(row.begin(), row.end(), training.trainer->client_states()->row(client).begin());

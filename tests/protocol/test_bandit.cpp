@@ -107,7 +107,7 @@ TEST(Bandit, GoesOnFromItsStateOnOtherRanks) {
     });
     run_threads(2, [&](Communicator& comm) {
       BanditProtocol protocol({setup, setup}, comm);
-      protocol.load(comm.rank() == 0 ? state : State());
+      protocol.resume(comm.rank() == 0 ? state : State());
       EXPECT_EQ(protocol.completed_rounds(), 5);
       play_on(protocol, 9, comm, parts);
     });

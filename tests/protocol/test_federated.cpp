@@ -152,7 +152,7 @@ TEST(FederatedTrainer, AllRanksGetTheSharedModel) {
   run_threads(3, [&](Communicator& comm) {
     TinyTraining training(comm, {});
     for (int i = 0; i < 2; ++i) training.trainer->round(false);
-    training.trainer->share_model();
+    training.trainer->evaluate();
     const auto row = training.trainer->model_row();
     EXPECT_EQ(std::vector<float>(row.begin(), row.end()), expected);
     EXPECT_EQ(training.trainer->completed_rounds(), 2);

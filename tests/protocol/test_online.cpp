@@ -305,7 +305,7 @@ TEST(Online, GoesOnInMidStreamOnOtherRanks) {
     });
     run_threads(2, [&](Communicator& comm) {
       OnlineRun run(c, comm);
-      run.trainer->load(comm.rank() == 0 ? state : State());
+      run.trainer->resume(comm.rank() == 0 ? state : State());
       EXPECT_EQ(run.trainer->completed_rounds(), 4);
       OnlineOutcome mine;
       if (comm.rank() == 0) mine = parts;

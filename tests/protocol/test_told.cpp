@@ -140,7 +140,7 @@ TEST(Told, RulesAndSamplersAddColumns) {
   for (int64_t round = 1; round <= 2; ++round) play(first, round);
   State state;
   first.trainer->save(state);
-  second.trainer->load(state);
+  second.trainer->resume(state);
   for (int64_t round = 3; round <= 4; ++round) play(second, round);
 }
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "hanse/base/clock.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/base/scope.hpp"
 
 namespace hanse {
 
@@ -136,7 +136,7 @@ class ThreadCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return meeting_->ranks(); }
   void barrier() override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     meeting_->wait(rank_);
   }
 
@@ -185,7 +185,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void bcast_impl(Buffer buffer, int root) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     show(buffer.data, buffer.bytes());
     if (rank_ != root && buffer.bytes() > 0) {
       std::memcpy(buffer.data, meeting_->shown(root).data,
@@ -196,7 +196,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void reduce_impl(Buffer buffer, ReduceOp op, int root) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     show(buffer.data, buffer.bytes());
     if (rank_ == root) {
       for (int other = 0; other < size(); ++other) {
@@ -210,7 +210,7 @@ class ThreadCommunicator final : public Communicator {
 
   std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                       std::vector<int64_t>& bytes_of) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     show(data.data(), static_cast<int64_t>(data.size()));
     std::vector<std::byte> all;
     bytes_of.clear();
@@ -228,7 +228,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     show(buffer.data, buffer.bytes());
     const int64_t width = element_bytes(buffer.type);
     int64_t begin = 0;
@@ -249,7 +249,7 @@ class ThreadCommunicator final : public Communicator {
   void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                       std::span<std::byte> in, std::span<const int64_t> receives,
                       std::size_t width) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     const std::pair shown{out, sends};
     show(&shown, 0);
     std::byte* next = in.data();
@@ -273,13 +273,13 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void send_impl(std::span<const std::byte> data, int to) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     meeting_->post(rank_, to, data);
     bytes_moved_ += static_cast<int64_t>(data.size());
   }
 
   int recv_impl(std::span<std::byte> data, int from) override {
-    const PhaseTimer timer(seconds_);
+    const Scope timer(seconds_);
     return meeting_->collect(from, rank_, data);
   }
 

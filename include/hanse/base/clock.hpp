@@ -1,4 +1,4 @@
-// Time in seconds, and a stopwatch that adds up phases.
+// Time in seconds.
 #pragma once
 
 #include <chrono>
@@ -23,18 +23,5 @@ class Clock {
 
 // That of run_seconds().
 extern const Clock& kRunClock;
-
-// Adds the lifetime of the object, in seconds of run_seconds(), to `total_s`.
-class PhaseTimer {
- public:
-  explicit PhaseTimer(double& total_s) : total_s_(total_s), start_s_(run_seconds()) {}
-  ~PhaseTimer() { total_s_ += run_seconds() - start_s_; }
-  PhaseTimer(const PhaseTimer&) = delete;
-  PhaseTimer& operator=(const PhaseTimer&) = delete;
-
- private:
-  double& total_s_;
-  double start_s_;
-};
 
 }  // namespace hanse

@@ -1,11 +1,11 @@
 // Named arrays: what a component must keep to go on bit for bit after a resume.
 //
-// A component writes its fields with put() and reads the same names with get(), or it is Stateful
-// and names them once; put_part() nests components. The checkpoint stores the whole map as HDF5
-// datasets of the same names.
+// A component is Stateful: it names its fields once, for writing and for reading. The checkpoint
+// stores the whole map as HDF5 datasets of the same names.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
@@ -59,41 +59,60 @@ class State {
 
 class Stateful;
 
-// Names the fields of a component, to write them to a state or to read them from it.
+// Names the fields of a component, to write them to a state or to read them from it. Cost: each
+// array is copied once, however deep its component lies.
 class StateFields {
  public:
   explicit StateFields(State& written) : written_(&written) {}
   explicit StateFields(const State& read) : read_(&read) {}
 
   bool loads() const { return read_ != nullptr; }
+  // False where an older version has written the state that is read, without this field.
+  bool has(const std::string& name) const { return !read_ || read_->contains(prefix_ + name); }
 
   // A number; bool is kept as an int64_t.
   template <class T>
   void one(const std::string& name, T& value) {
     using Kept = std::conditional_t<std::is_same_v<T, bool>, int64_t, T>;
-    if (read_) value = static_cast<T>(read_->get_one<Kept>(name));
-    if (written_) written_->put(name, static_cast<Kept>(value));
+    if (read_) value = static_cast<T>(read_->get_one<Kept>(prefix_ + name));
+    if (written_) written_->put(prefix_ + name, static_cast<Kept>(value));
+  }
+  // Several numbers in one array. Throws IoError when the state has more or fewer.
+  template <class T>
+  void numbers(const std::string& name, std::initializer_list<T*> values) {
+    std::vector<T> kept;
+    for (const T* value : values) kept.push_back(*value);
+    fixed(name, kept);
+    auto next = kept.begin();
+    for (T* value : values) *value = *next++;
   }
   // An array of any length.
   template <class T>
   void all(const std::string& name, std::vector<T>& values) {
-    if (read_) values = read_->get<T>(name);
-    if (written_) written_->put(name, std::span<const T>(values));
+    if (read_) values = read_->get<T>(prefix_ + name);
+    if (written_) written_->put(prefix_ + name, std::span<const T>(values));
   }
   // An array of the length that it has. Throws IoError when the state has another one.
   template <class T>
-  void fixed(const std::string& name, std::vector<T>& values) {
-    if (read_) read_->get_into<T>(name, values);
-    if (written_) written_->put(name, std::span<const T>(values));
+  void fixed(const std::string& name, std::span<T> values) {
+    if (read_) read_->get_into<T>(prefix_ + name, values);
+    if (written_) written_->put(prefix_ + name, std::span<const T>(values));
+  }
+  template <class T, class Allocator>
+  void fixed(const std::string& name, std::vector<T, Allocator>& values) {
+    fixed(name, std::span(values));
   }
   // Arrays that the component does not know by name.
   void part(const std::string& name, State& arrays);
-  // A component within this one.
+  // A component within this one: its fields are called "NAME/its name".
   void part(const std::string& name, Stateful& component);
+  // A component whose fields stand among this one's, under their own names.
+  void same(Stateful& component);
 
  private:
   State* written_ = nullptr;
   const State* read_ = nullptr;
+  std::string prefix_;  // "participation/sampler/"
 };
 
 // A component that goes on bit for bit from the state that it saved.
@@ -107,6 +126,9 @@ class Stateful {
  protected:
   // Names every field that is kept. What follows from them is computed anew if fields.loads().
   virtual void visit(StateFields&) {}
+
+ private:
+  friend class StateFields;
 };
 
 }  // namespace hanse

@@ -163,7 +163,7 @@ class Communicator {
   // all-to-all or by send. Integers that are packed on the way count whole. Not collective.
   int64_t bytes_moved() const { return bytes_moved_; }
   // Seconds this rank spent in collectives so far.
-  double seconds() const { return seconds_; }
+  const double& seconds() const { return seconds_; }
 
  protected:
   struct Buffer {

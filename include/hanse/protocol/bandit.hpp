@@ -55,8 +55,7 @@ class BanditProtocol final : public Protocol {
   std::span<const float> model_row() const override { return row_; }
   ParameterLayout model_layout() const override;
 
-  void save(State& state) const override;
-  void load(const State& state) override;
+  void resume(const State& state) override { load_everywhere(*this, state, comm_); }
 
   int64_t arms() const;
   int64_t clients() const;
@@ -68,6 +67,8 @@ class BanditProtocol final : public Protocol {
  private:
   // What the ranks report after a round; a maximum merges it.
   enum Finding { kCommSeconds, kWorkSeconds, kStop, kFailed, kFindings };
+
+  void visit(StateFields& fields) override;
 
   Communicator& comm_;
   std::vector<std::unique_ptr<BanditRun>> runs_;

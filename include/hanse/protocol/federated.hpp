@@ -91,8 +91,6 @@ class FederatedTrainer final : public Protocol {
   std::vector<double> decision() const override;
   std::vector<TableLines> take_lines() override;
 
-  // Brings rank 0's model to all ranks, before an evaluation. Collective.
-  void share_model();
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override { return parts_.model.layout(); }
   std::span<const float> averaged_row() const override { return average_; }
@@ -101,12 +99,13 @@ class FederatedTrainer final : public Protocol {
   const RoundTrace& trace() const;
 
   void collect() override;
-  void save(State& state) const override;
-  void load(const State& state) override;
+  void resume(const State& state) override;
   ClientStateStore* client_states() override;
   bool keeps_state_of(int64_t client) const override;
 
  private:
+  void visit(StateFields& fields) override;
+  void share_model();
   void draw();
   void take_draw();
   void measure_losses();

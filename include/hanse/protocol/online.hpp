@@ -100,8 +100,7 @@ class OnlineTrainer final : public Protocol {
   std::span<const float> model_row() const override { return theta_; }
   ParameterLayout model_layout() const override;
 
-  void save(State& state) const override;
-  void load(const State& state) override;
+  void resume(const State& state) override;
 
  private:
   // What a rank reports to rank 0 after a round.
@@ -112,6 +111,7 @@ class OnlineTrainer final : public Protocol {
   // What a node sends to all others beside N losses: of its own model, and of Fed-Exp's test.
   enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
 
+  void visit(StateFields& fields) override;
   void train();
   void mix();
   void descend();

@@ -11,6 +11,7 @@
 #include "hanse/base/columns.hpp"
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
+#include "hanse/comm/communicator.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/evaluation/evaluation.hpp"
 
@@ -48,10 +49,8 @@ struct ReturnedArm {
 };
 
 // All ranks build the same object and call its methods together; only the const ones are local.
-class Protocol {
+class Protocol : public Stateful {
  public:
-  virtual ~Protocol() = default;
-
   virtual void initialize_model() = 0;
   // One round. `stop_requested` is this rank's flag. A failure of this rank's work does not throw:
   // it is reported, and failure() has it.
@@ -75,7 +74,7 @@ class Protocol {
   // Of the last evaluation, the content of confusion.csv on rank 0; empty: it is not asked for.
   const std::string& confusion() const { return confusion_; }
 
-  // Brings to rank 0 what model_row() and save() need there.
+  // Brings to rank 0 what model_row() and save(), which only rank 0 calls, need there.
   virtual void collect() {}
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
   virtual std::span<const float> model_row() const = 0;
@@ -83,9 +82,9 @@ class Protocol {
   // The mean of the models behind all rounds, on rank 0 after collect(); empty: none is kept.
   virtual std::span<const float> averaged_row() const { return {}; }
 
-  // Rank 0's state after collect(). load() on every rank; `state` counts on rank 0.
-  virtual void save(State& state) const = 0;
-  virtual void load(const State& state) = 0;
+  // Every rank goes on from `state`, which counts on rank 0. Collective; an IoError of load() is
+  // the same on all ranks.
+  virtual void resume(const State& state) = 0;
   // States of clients that lie on the ranks, or null; and is this rank the one that keeps them?
   virtual ClientStateStore* client_states() { return nullptr; }
   virtual bool keeps_state_of(int64_t /*client*/) const { return false; }
@@ -104,5 +103,9 @@ class Protocol {
   int64_t completed_ = 0;  // rounds
   std::exception_ptr failure_;
 };
+
+// Calls protocol.load() with rank 0's state on every rank: for protocols whose ranks all keep what
+// the checkpoint has. Collective. Throws AgreedError. Cost: the state's bytes on every rank.
+void load_everywhere(Protocol& protocol, const State& state, Communicator& comm);
 
 }  // namespace hanse

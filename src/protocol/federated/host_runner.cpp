@@ -13,8 +13,8 @@
 #include "federated/round_plan.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/simulated_time.hpp"
-#include "hanse/base/span.hpp"
 #include "hanse/base/subnormals.hpp"
 #include "hanse/protocol/update_stage.hpp"
 
@@ -114,7 +114,7 @@ class HostRunner final : public ClientRunner {
   void train(const RoundContext& round, std::size_t entry, Deadline& deadline,
              const TakenNote& note) {
     const Assignment& mine = round.plan.entries()[entry];
-    const InSpan span("client", mine.client);
+    const Scope span("client", mine.client);
     const DeclaredTime turn;
     const double start_s = settings_.clock->now_s();
     HostSink& sink = this->sink(round.sink);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 
 namespace hanse {
 
@@ -48,11 +48,11 @@ ExchangeReport HostSink::hand_over(std::span<float> model, const SumStep& step) 
     return done;
   }
   {
-    const PhaseTimer timer(done.times.reduce_s);
+    const Scope timer(done.times.reduce_s);
     apply(&SumStage::on_rank);
     sum_.reduce(comm_, 0);
   }
-  const PhaseTimer timer(done.times.step_s);
+  const Scope timer(done.times.step_s);
   if (comm_.rank() == 0) apply(&SumStage::on_server);
   round_ = 0;
   if (!step.part) {

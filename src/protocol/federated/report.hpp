@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hanse/base/clock.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/rules/aggregation/aggregator.hpp"
@@ -59,22 +59,6 @@ class RoundAccount {
   double comm_before_s_ = 0;
   int64_t before_bytes_ = 0;
   int64_t others_bytes_ = 0;  // what the other ranks count of the round
-};
-
-// A phase whose own time counts in `total_s`, without what it spends on communication.
-class OwnTime {
- public:
-  OwnTime(Phase phase, double& total_s, const Communicator& comm)
-      : total_s_(total_s), comm_(comm), comm_before_s_(comm.seconds()), phase_(phase, total_s) {}
-  ~OwnTime() { total_s_ -= comm_.seconds() - comm_before_s_; }
-  OwnTime(const OwnTime&) = delete;
-  OwnTime& operator=(const OwnTime&) = delete;
-
- private:
-  double& total_s_;
-  const Communicator& comm_;
-  double comm_before_s_;
-  InPhase phase_;
 };
 
 // What the rounds of a rule that works on inner products did.

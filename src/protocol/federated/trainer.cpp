@@ -12,8 +12,8 @@
 #include "federated/server.hpp"
 #include "federated/weighing.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/base/phase.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/evaluation/common_test.hpp"
 #include "hanse/evaluation/evaluation.hpp"
@@ -109,7 +109,7 @@ RoundContext FederatedTrainer::context() {
 // Who takes part, sent to all ranks; before that, when the sampler must know what every client
 // would report, that they find it out.
 void FederatedTrainer::draw() {
-  const OwnTime phase(Phase::kDraw, account_->draw_s, parts_.comm);
+  const Scope phase(Phase::kDraw, account_->draw_s, parts_.comm.seconds());
   plan_->clear();
   auto message = PlanMessage::kParticipants;
   if (server_) {
@@ -141,7 +141,7 @@ void FederatedTrainer::take_draw() {
 }
 
 void FederatedTrainer::share_model() {
-  const InPhase phase(Phase::kBroadcast, account_->broadcast_s);
+  const Scope phase(Phase::kBroadcast, account_->broadcast_s);
   const int64_t before = runner().bytes_moved();
   if (!model_is_shared_) runner().receive(theta_);
   model_is_shared_ = true;
@@ -150,7 +150,7 @@ void FederatedTrainer::share_model() {
 }
 
 void FederatedTrainer::measure_losses() {
-  const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
+  const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
   weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
 }
 
@@ -158,17 +158,17 @@ void FederatedTrainer::measure_losses() {
 void FederatedTrainer::train(Findings& findings) {
   {
     const bool trains = plan_->worker() >= 0;
-    const InPhase phase(trains ? Phase::kTraining : Phase::kWait,
-                        trains ? account_->training_s : account_->wait_s);
+    const Scope phase(trains ? Phase::kTraining : Phase::kWait,
+                      trains ? account_->training_s : account_->wait_s);
     runner().run(context(), findings);
   }
-  const InPhase phase(Phase::kWait, account_->wait_s);
+  const Scope phase(Phase::kWait, account_->wait_s);
   parts_.comm.barrier();
 }
 
 void FederatedTrainer::weigh(const Findings& findings) {
   if (plan_->empty()) return;
-  const OwnTime phase(Phase::kProducts, account_->products_s, parts_.comm);
+  const Scope phase(Phase::kProducts, account_->products_s, parts_.comm.seconds());
   weighing_->trained(findings, context());
 }
 
@@ -182,7 +182,7 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   findings.rank(Findings::kStop) = stop_requested;
   findings.rank(Findings::kFailed) = failure_ != nullptr;
   {
-    const InPhase phase(Phase::kReduce);
+    const Scope phase(Phase::kReduce);
     account_->set_others_bytes(
         bring(parts_.comm, findings.table(), account_->own_bytes(runner().bytes_moved())));
   }
@@ -201,14 +201,14 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
 void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::span<const float> second_row;
   {
-    const InPhase phase(Phase::kReduce, account_->reduce_s);
+    const Scope phase(Phase::kReduce, account_->reduce_s);
     const int64_t before = runner().bytes_moved();
     second_row = runner().sink().second_row().reduce(parts_.comm);
     account_->reduce_bytes += runner().bytes_moved() - before;
   }
   SumStep sum_step;
   if (server_ && !record.failed) {
-    const InPhase stepping(Phase::kStep, account_->step_s);
+    const Scope stepping(Phase::kStep, account_->step_s);
     plan_->observe(findings);
     attempt(failure_, [&] {
       record.loss = server_->observe(*plan_, findings);
@@ -217,13 +217,13 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     if (!failure_ && !plan_->empty()) {
       sum_step = server_->by_entry();
       sum_step.part = [this](int64_t begin, std::span<float> update) {
-        const InPhase part(Phase::kStep);
+        const Scope part(Phase::kStep);
         const auto theta = theta_.subspan(static_cast<std::size_t>(begin));
         attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
       };
     }
   }
-  const InPhase phase(Phase::kReduce);
+  const Scope phase(Phase::kReduce);
   const ExchangeReport done = runner().sink().hand_over(theta_, sum_step);
   record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
@@ -246,7 +246,7 @@ void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
   parts_.comm.bcast(std::span(&over, 1), 0);
   for (int64_t trial = 0; !over; ++trial) {
     share_model();
-    const OwnTime phase(Phase::kLosses, account_->losses_s, parts_.comm);
+    const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
     const auto after = participants_losses(parts_, settings_, context(), *account_);
     over = server_ && server_->accepts(after);
     parts_.comm.bcast(std::span(&over, 1), 0);
@@ -322,24 +322,20 @@ void FederatedTrainer::collect() {
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
-void FederatedTrainer::save(State& state) const {
-  state.put("model", theta_);
-  state.put("rounds", completed_);
-  if (!control_.empty()) state.put("control", std::span(control_));
-  if (!average_.empty()) state.put("average", std::span<const float>(average_));
-  server_->save(state);
+// Rank 0's.
+void FederatedTrainer::visit(StateFields& fields) {
+  fields.fixed("model", theta_);
+  fields.one("rounds", completed_);
+  if (!control_.empty()) fields.fixed("control", control_);
+  if (!average_.empty()) fields.fixed("average", average_);
+  fields.same(*server_);
 }
 
-void FederatedTrainer::load(const State& state) {
+void FederatedTrainer::resume(const State& state) {
   model_is_shared_ = false;
   runner().forget_server();
   agree_on(parts_.comm, [&] {
-    if (!server_) return;
-    state.get_into<float>("model", theta_);
-    completed_ = state.get_one<int64_t>("rounds");
-    if (!control_.empty()) state.get_into<float>("control", control_);
-    if (!average_.empty()) state.get_into<float>("average", average_);
-    server_->load(state);
+    if (server_) load(state);
   });
   parts_.comm.bcast(std::span(&completed_, 1), 0);
 }

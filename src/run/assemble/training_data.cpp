@@ -5,7 +5,7 @@
 #include "assemble.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/options.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/model/part_model.hpp"
@@ -167,7 +167,7 @@ void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assemb
   require_same(comm, "kernels", kernel_family(),
                "set HANSE_KERNELS to the oldest of them on every host, e.g. HANSE_KERNELS=Haswell");
   agree_on(comm, [&] {  // a file may be damaged on one host alone
-    const InPhase phase(Phase::kReading);
+    const Scope phase(Phase::kReading);
     assembly.federation =
         Federation::load(job.data, job.federation, seed_of(job, job.data.seed), *assembly.host);
   });

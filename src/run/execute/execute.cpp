@@ -8,7 +8,7 @@
 #include "execution.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/log.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/keyed_job.hpp"

@@ -11,8 +11,8 @@
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
-#include "hanse/base/phase.hpp"
 #include "hanse/base/progress.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/text.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
@@ -99,7 +99,7 @@ class Execution {
     if (job_.run.timeline) {
       timeline_.emplace(job_.run.out + "/timeline.json", job_.run.name, comm_, parts_->federation);
     }
-    const InPhase phase(Phase::kRest);
+    const Scope phase(Phase::kRest);
     const bool starts = job_.evaluate.start && reads("evaluate.start");
     if (starts && !resume_) evaluate();
     catch_stop_signals();
@@ -194,10 +194,10 @@ class Execution {
   }
 
   void after_round(RoundRecord& record, Verdict verdict, Progress& progress) {
-    const InPhase phase(Phase::kOutput);
+    const Scope phase(Phase::kOutput);
     if (write_round_) write_round_();
     if (due(job_.evaluate.every)) {
-      const InPhase evaluation(Phase::kEvaluation, record.evaluate_s);
+      const Scope evaluation(Phase::kEvaluation, record.evaluate_s);
       evaluate();
     }
     if (is_server()) directory_->append_round(record);
@@ -249,16 +249,13 @@ class Execution {
   // `required` one, on which a stopped run relies, is an error in any case.
   void checkpoint(bool required) {
     comm_.enter_phase("checkpoint", completed());
-    const InPhase phase(Phase::kCheckpoint);
+    const Scope phase(Phase::kCheckpoint);
     protocol().collect();
     State state;
     on_server([&] {
-      State training, watched;
-      protocol().save(training);
-      state.put_part("training", std::move(training));
-      watch_->save(watched);
-      state.put_part("watch", std::move(watched));
-      state.put("train_losses", std::span(last_.train_losses));
+      StateFields fields(state);
+      fields.part("training", protocol());
+      visit(fields);
       state.put_text("job", job_text(job_));
       state.put_part("files", part_facts(*parts_));
       state.put_part("data", data_facts(parts_->federation));
@@ -297,11 +294,17 @@ class Execution {
       }
     });
     if (is_server()) {
-      last_.train_losses = state.get<double>("train_losses");
-      if (state.contains("watch/seen")) watch_->load(state.part("watch"));
+      StateFields fields(std::as_const(state));
+      visit(fields);
     }
     share_end();
-    protocol().load(state.part("training"));
+    protocol().resume(state.part("training"));
+  }
+
+  // Rank 0: what a checkpoint has of the run beside its training.
+  void visit(StateFields& fields) {
+    fields.all("train_losses", last_.train_losses);
+    if (fields.has("watch/seen")) fields.part("watch", *watch_);
   }
 
   // Rank 0: what training has come to.
@@ -316,9 +319,9 @@ class Execution {
 
   // The table for the terminal, on rank 0.
   std::string finish() {
-    const InPhase phase(Phase::kOutput);
+    const Scope phase(Phase::kOutput);
     if (last_.round != completed()) {
-      const InPhase evaluation(Phase::kEvaluation);
+      const Scope evaluation(Phase::kEvaluation);
       evaluate();
     }
     comm_.enter_phase("results", completed());

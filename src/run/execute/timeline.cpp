@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/simulated_time.hpp"
-#include "hanse/base/span.hpp"
 #include "hanse/comm/agreement.hpp"
 #include "json_text.hpp"
 

@@ -128,9 +128,8 @@ double latency_seconds(Cluster unit, Communicator& comm) {
 
 double checkpoint_bytes(const Protocol& protocol) {
   const double before = resident_bytes();
-  State training, state;
-  protocol.save(training);
-  state.put_part("training", std::move(training));
+  State state;
+  protocol.save(state);
   return std::max(0.0, resident_bytes() - before);
 }
 

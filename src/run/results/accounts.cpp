@@ -4,7 +4,7 @@
 
 #include <sys/resource.h>
 
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 
 namespace hanse {
 

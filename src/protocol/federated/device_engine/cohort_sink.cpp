@@ -1,6 +1,6 @@
 #include "federated/device_engine/cohort_sink.hpp"
 
-#include "hanse/base/clock.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/model/layout.hpp"
 #include "hanse/model/torch_library.hpp"
 
@@ -48,7 +48,7 @@ ExchangeReport CohortSink::hand_over(std::span<float> model, const SumStep& step
   done.shares_model = step_on_devices(model, step, done.times.reduce_s);
   if (done.shares_model) return done;
   {
-    const PhaseTimer timer(done.times.reduce_s);
+    const Scope timer(done.times.reduce_s);
     sum_->reduce(devices_, 0);
     if (step.part) {
       sum_->take(step_);
@@ -56,7 +56,7 @@ ExchangeReport CohortSink::hand_over(std::span<float> model, const SumStep& step
       sum_->clear();
     }
   }
-  const PhaseTimer timer(done.times.step_s);
+  const Scope timer(done.times.step_s);
   if (step.part) step.part(0, step_);
   return done;
 }
@@ -70,7 +70,7 @@ bool CohortSink::step_on_devices(std::span<float> model, const SumStep& step, do
   } message{step.by_entry.has_value(), step.by_entry.value_or(EntryStep())};
   comm_.bcast(std::as_writable_bytes(std::span(&message, 1)), 0);
   if (!message.is_by_entry) return false;
-  const PhaseTimer timer(seconds);
+  const Scope timer(seconds);
   model_.at(model);
   Cohort& cohort = cohorts_.cohort();
   server_->step(message.step, step.states, *sum_, cohort.theta());

@@ -9,9 +9,8 @@
 
 #include "hanse/base/clock.hpp"
 #include "hanse/base/energy.hpp"
-#include "hanse/base/phase.hpp"
+#include "hanse/base/scope.hpp"
 #include "hanse/base/simulated_time.hpp"
-#include "hanse/base/span.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace hanse {
@@ -29,10 +28,10 @@ TEST(Phases, EveryMomentBelongsToTheInnermost) {
   const auto now = [](Phase phase) { return phase_totals()[static_cast<std::size_t>(phase)]; };
   double inclusive_s = 0;
   {
-    const InPhase reduce(Phase::kReduce, inclusive_s);
+    const Scope reduce(Phase::kReduce, inclusive_s);
     spend(0.002);
     for (int i = 0; i < 2; ++i) {
-      const InPhase step(Phase::kStep);
+      const Scope step(Phase::kStep);
       spend(0.003);
     }
   }
@@ -93,7 +92,7 @@ TEST(SimulatedTime, StandsStillButForWhatIsDeclared) {
   double inclusive_s = 0;
   begin_phases(run_seconds());
   {
-    const InPhase phase(Phase::kTraining, inclusive_s);
+    const Scope phase(Phase::kTraining, inclusive_s);
     const DeclaredTime declared;
     const double start_s = simulated_seconds();
     work_for(0.02);
@@ -124,10 +123,10 @@ TEST(SimulatedTime, RecordsNoSpansOfWhatIsDeclared) {
   record_spans(true);
   {
     const SimulatedTime time;
-    const InSpan client("client", 3);
+    const Scope client("client", 3);
     const DeclaredTime turn;
     pass_time(5);
-    const InSpan message("bcast");
+    const Scope message("bcast");
   }
   const std::vector<Span> spans = take_spans();
   record_spans(false);

@@ -1,0 +1,88 @@
+// Where the time of a rank goes: phases, spans of a timeline, ranges of a profiler, totals.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hanse {
+
+// Every moment of a rank belongs to one phase, the innermost that is open.
+enum class Phase : std::size_t {
+  kSetUp,
+  kReading,
+  kDraw,
+  kBroadcast,
+  kLosses,
+  kTraining,
+  kWait,
+  kProducts,
+  kReduce,
+  kStep,
+  kEvaluation,
+  kCheckpoint,
+  kOutput,
+  kRest,
+};
+constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::kRest) + 1;
+
+// "set-up", "training", ...; the key of summary.json.
+const char* phase_name(Phase phase);
+
+struct PhaseTotal {
+  double seconds = 0;
+  int64_t calls = 0;
+};
+using PhaseTotals = std::array<PhaseTotal, kPhases>;
+
+// Counts the time of this thread anew, since `start_s` of run_seconds(), which is in set-up.
+void begin_phases(double start_s);
+
+// The totals of this thread up to this moment: their seconds sum to the time since begin_phases().
+PhaseTotals phase_totals();
+
+// What a rank did when: a phase, a client or a message, recorded for run.timeline.
+struct Span {
+  const char* name;       // a literal
+  double start_s, end_s;  // of run_seconds()
+  int64_t client = -1;
+  int64_t bytes = -1;  // of a message, on this rank
+};
+
+// Does this thread record from now on? At first it does not.
+void record_spans(bool record);
+// What the thread has recorded since the last call, in the order in which it ended.
+std::vector<Span> take_spans();
+
+// Measures its own lifetime. A phase counts in phase_totals(); a phase and what has a name are
+// spans, and in builds with CUDA ranges of NVIDIA's profilers; `total_s` gets the seconds of
+// run_seconds() added. While time is declared (simulated_time.hpp), names are not recorded.
+// Cost: two looks at the clock; none for a name alone where no span is recorded.
+class Scope {
+ public:
+  explicit Scope(Phase phase, double* total_s = nullptr);
+  Scope(Phase phase, double& total_s) : Scope(phase, &total_s) {}
+  // Adds to `total_s` only what `apart_s` does not grow by meanwhile: Communicator::seconds().
+  Scope(Phase phase, double& total_s, const double& apart_s);
+  // `name`: a literal. `client` or `bytes` stands beside it; below 0: none.
+  explicit Scope(const char* name, int64_t client = -1, int64_t bytes = -1,
+                 double* total_s = nullptr);
+  // A total alone.
+  explicit Scope(double& total_s);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  enum class Kind { kPhase, kName, kTotal };
+
+  Kind kind_;
+  Phase outer_ = Phase::kRest;  // which goes on behind this one
+  Span span_;                   // no name: it is not recorded
+  double* total_s_;
+  const double* apart_s_ = nullptr;
+  double apart_before_s_ = 0;
+};
+
+}  // namespace hanse
