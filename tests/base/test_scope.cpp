@@ -54,6 +54,30 @@ TEST(Phases, EveryMomentBelongsToTheInnermost) {
   EXPECT_EQ(now(Phase::kStep).calls, 0);
 }
 
+TEST(Scope, CountsInATotalWhatDoesNotCountElsewhere) {
+  const SimulatedTime time;
+  double draw_s = 0, comm_s = 3, message_s = 0;
+  record_spans(true);
+  {
+    const Scope draw(Phase::kDraw, draw_s, comm_s);
+    pass_time(5);
+    const Scope message("bcast", -1, 64, &comm_s);
+    const Scope total(message_s);
+    pass_time(2);
+  }
+  const std::vector<Span> spans = take_spans();
+  record_spans(false);
+  EXPECT_NEAR(draw_s, 5, 0.02);
+  EXPECT_NEAR(comm_s, 3 + 2, 0.02);
+  EXPECT_NEAR(message_s, 2, 0.02);
+  ASSERT_EQ(spans.size(), 2U);  // a total has no name
+  EXPECT_STREQ(spans[0].name, "bcast");
+  EXPECT_EQ(spans[0].bytes, 64);
+  EXPECT_NEAR(spans[0].end_s - spans[0].start_s, 2, 0.02);
+  EXPECT_STREQ(spans[1].name, "draw");
+  EXPECT_NEAR(spans[1].end_s - spans[1].start_s, 7, 0.02);
+}
+
 void work_for(double seconds) {
   const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
   while (std::clock() < end) {

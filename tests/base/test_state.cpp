@@ -74,5 +74,80 @@ TEST(State, PartsNestAndComeOutAgain) {
   EXPECT_TRUE(state.part("absent").arrays().empty());
 }
 
+struct Inner : Stateful {
+  int64_t n = 0;
+  std::vector<float> row = {0, 0};
+
+ private:
+  void visit(StateFields& fields) override {
+    fields.one("n", n);
+    fields.fixed("row", row);
+  }
+};
+
+struct Outer : Stateful {
+  Inner deep, beside;
+  double first = 0, second = 0;
+  bool late = false;  // that an older version has not written
+
+ private:
+  void visit(StateFields& fields) override {
+    fields.part("deep", deep);
+    fields.same(beside);
+    fields.numbers("two", {&first, &second});
+    if (fields.has("late")) fields.one("late", late);
+  }
+};
+
+struct Outermost : Stateful {
+  Outer outer;
+
+ private:
+  void visit(StateFields& fields) override { fields.part("outer", outer); }
+};
+
+TEST(StateFields, NameComponentsWithinComponentsOnceForBothDirections) {
+  Outermost kept;
+  kept.outer.deep.n = 3;
+  kept.outer.deep.row = {1, 2};
+  kept.outer.beside.n = 4;
+  kept.outer.first = 0.5;
+  kept.outer.second = -1;
+  kept.outer.late = true;
+  State state;
+  kept.save(state);
+  std::vector<std::string> names;
+  for (const auto& [name, array] : state.arrays()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"outer/deep/n", "outer/deep/row", "outer/late",
+                                             "outer/n", "outer/row", "outer/two"}));
+  EXPECT_EQ(state.get<double>("outer/two"), (std::vector<double>{0.5, -1}));
+  Outermost read;
+  read.load(state);
+  EXPECT_EQ(read.outer.deep.n, 3);
+  EXPECT_EQ(read.outer.deep.row, (std::vector<float>{1, 2}));
+  EXPECT_EQ(read.outer.beside.n, 4);
+  EXPECT_EQ(read.outer.first, 0.5);
+  EXPECT_EQ(read.outer.second, -1);
+  EXPECT_TRUE(read.outer.late);
+}
+
+TEST(StateFields, SayWhichFieldOfWhichComponentIsMissing) {
+  State state;
+  Outermost kept;
+  kept.save(state);
+  State older, broken, longer;
+  for (const auto& [name, array] : state.arrays()) {
+    if (name != "outer/late") older.insert(name, array);
+    if (name != "outer/deep/n") broken.insert(name, array);
+    longer.insert(name, array);
+  }
+  kept.outer.late = true;
+  kept.load(older);
+  EXPECT_TRUE(kept.outer.late);
+  expect_error<IoError>([&] { kept.load(broken); }, {"'outer/deep/n' is missing"});
+  longer.put("outer/two", std::vector<double>{1, 2, 3});
+  expect_error<IoError>([&] { kept.load(longer); }, {"'outer/two' has 3 values, expected 2"});
+}
+
 }  // namespace
 }  // namespace hanse

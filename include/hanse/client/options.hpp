@@ -1,4 +1,5 @@
-// Options of what a participant does: a struct for each part that reads them.
+// Options of what a participant does: a struct for each part that reads them. `hanse list` says the
+// range and the use of each key; a member that the job sets by another key says which.
 #pragma once
 
 #include <array>

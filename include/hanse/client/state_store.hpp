@@ -45,12 +45,13 @@ class ClientStateStore {
 
   int64_t width() const { return width_; }
 
-  // The client's row [width], zeros at first; stays where it is until dropped. Throws IoError when
-  // the file cannot grow (disk full).
+  // The client's row [width], zeros when it is created; stays where it is until drop(), whatever
+  // other clients come and go. Throws IoError when the file cannot grow (disk full).
   std::span<float> row(int64_t client);
   // The row of a client that has one. REQUIRES: contains(client).
   std::span<const float> existing_row(int64_t client) const;
-  // Forgets the client's row, whose room the next client gets. REQUIRES: contains(client).
+  // Forgets the client's row, whose memory the next new client gets: nobody may use a span of it
+  // any more. REQUIRES: contains(client). Cost: constant; no memory goes back to the system.
   void drop(int64_t client);
   bool contains(int64_t client) const { return index_.count(client) != 0; }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hanse/comm/element.hpp"
@@ -24,19 +25,18 @@ namespace hanse {
 // which it may overwrite.
 using ExchangeStep = std::function<void(int64_t begin, std::span<float> sum)>;
 
-// Of an exchange, on rank 0: until all is there, less the steps; in the steps; after that.
+// Seconds that rank 0 spends in exchange().
 struct ExchangeTimes {
-  double reduce_s = 0;
-  double step_s = 0;
-  double broadcast_s = 0;
+  double reduce_s = 0;     // until all of the sum is there, less the steps
+  double step_s = 0;       // in the steps
+  double broadcast_s = 0;  // after that
 };
 
 class Communicator {
  public:
   // Long messages travel in pieces of so many bytes: a rank passes one on while the next comes.
-  // Short enough for MPI to send it at once over TCP (below 64 KiB): a longer one waits for word
-  // from the receiver, which a link busy in both directions delays (1 Gbit/s, 256 KiB: 240 ms for
-  // 180).
+  // Over TCP, MPI sends less than 64 KiB at once; a longer piece waits for word from the receiver,
+  // which a link busy in both directions delays (1 Gbit/s, 256 KiB: 240 ms for 180).
   static constexpr int64_t kPieceBytes = int64_t{48} << 10;
 
   virtual ~Communicator() = default;
@@ -88,16 +88,14 @@ class Communicator {
     const auto raw = gatherv_impl(std::as_bytes(data), root, bytes_of);
     std::vector<T> all(raw.size() / sizeof(T));
     if (!raw.empty()) std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(all.data()));
-    if (counts) {
-      counts->clear();
-      for (const int64_t b : bytes_of) counts->push_back(b / static_cast<int64_t>(sizeof(T)));
-    }
+    for (int64_t& bytes : bytes_of) bytes /= static_cast<int64_t>(sizeof(T));
+    if (counts) *counts = std::move(bytes_of);
     return all;
   }
 
   // Every rank's elements on all ranks: `data` holds one rank's after another, `counts[r]` of rank
   // r, and on entry only those of this rank, in their place. REQUIRES: the same counts on every
-  // rank.
+  // rank. Cost: each rank receives what the others have.
   template <class T, std::size_t N>
   void allgatherv(std::span<T, N> data, std::span<const int64_t> counts) {
     if (size() > 1) allgatherv_impl({data.data(), std::ssize(data), element_type_of<T>()}, counts);
@@ -105,7 +103,8 @@ class Communicator {
 
   // Elements for every rank from every rank: `out` holds those for rank 0, then for rank 1, ...,
   // `sends[r]` of them for rank r; `in` gets those of rank 0, then of rank 1, ..., `receives[r]` of
-  // rank r. REQUIRES: a sender and its receiver agree on the number.
+  // rank r. REQUIRES: a sender and its receiver agree on the number. Cost: a message to each other
+  // rank, all under way at once.
   template <class T>
   void alltoallv(std::span<const T> out, std::span<const int64_t> sends, std::span<T> in,
                  std::span<const int64_t> receives) {

@@ -27,7 +27,9 @@ inline bool is_token(float value, int64_t vocabulary) {
          value == static_cast<float>(static_cast<int64_t>(value));
 }
 
-// Models keep work buffers: one object a thread.
+// A model keeps work buffers and what its last gradient left, so that not even evaluate() may run
+// beside another of its methods: each thread has an object of its own. A method that is not const
+// keeps nothing of its arguments unless it says so.
 class Model {
  public:
   virtual ~Model() = default;
@@ -56,7 +58,8 @@ class Model {
 
   // Writes into the row's buffers what the last loss_and_gradient() made of them (batch norm's
   // running means). Whoever steps by a gradient calls it after the step, which may have done to
-  // buffers what it likes.
+  // buffers what it likes. REQUIRES: no other gradient and no evaluation of this object between the
+  // two.
   virtual void move_buffers(std::span<float> /*row*/) const {}
 
   // One step of plain SGD: row <- (1 - lr * weight_decay) row - lr * gradient, and buffers moved;

@@ -37,6 +37,7 @@ class RoundPlan;
 class Server;
 class Weighing;
 struct RoundContext;
+struct SumStep;
 
 // What the rules were given in a round; rank 0, in the draw's order.
 struct RoundTrace {
@@ -58,6 +59,8 @@ struct RoundTrace {
 
 class FederatedTrainer final : public Protocol {
  public:
+  // What the trainer works with. All but `runner` and `times`, which it owns, must outlive it. The
+  // trainer alone calls them while it lives; over `comm` and `host` no other call may be under way.
   struct Parts {
     Communicator& comm;
     Communicator& host;  // comm.split(kByHost)
@@ -76,10 +79,12 @@ class FederatedTrainer final : public Protocol {
   };
   using Settings = FederatedSettings;
 
-  // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Rounds
-  // leave out what depends on training: states that move, steps that are tried again.
+  // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Local.
+  // Rounds leave out what depends on training: states that move, steps that are tried again.
   static RoundFootprint footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
 
+  // Collective over parts.comm. Memory: the model's row, a second with settings.server.average, and
+  // what the runner takes.
   FederatedTrainer(Parts parts, Settings settings);
   ~FederatedTrainer() override;
 
@@ -113,6 +118,9 @@ class FederatedTrainer final : public Protocol {
   void weigh(const Findings& findings);
   RoundRecord report(Findings& findings, bool stop_requested);
   void step(const Findings& findings, RoundRecord& record);
+  SumStep prepare_step(const Findings& findings, std::span<const float> second_row,
+                       RoundRecord& record);
+  void step_part(int64_t begin, std::span<float> update);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
   ClientRunner& runner() { return *parts_.runner; }

@@ -50,24 +50,27 @@ class ClientRunner {
   virtual void open_sinks(int64_t count) = 0;
   virtual UpdateSink& sink(int64_t number = 0) = 0;
 
-  // Rank 0's model to all ranks and to where they train. Collective.
+  // Brings rank 0's model to all ranks and to where they train. Collective. Cost: a broadcast of P
+  // floats.
   virtual void receive(std::span<float> model) = 0;
-  // Of the model in `row` [P]; and of a client's view of the model that round.model is. Valid until
-  // the next call. A client held out of training makes its own model of the samples that it has, as
-  // if this were its first round.
+  // An evaluator of the model in `row` [P], which must stay, or of a client's view of round.model.
+  // Valid until the next call. A client held out of training makes its own model of the samples
+  // that it has, as if this were its first round. Cost: nothing, or for a view that trains its
+  // steps.
   virtual Evaluator& evaluator(std::span<const float> row) = 0;
   virtual Evaluator& view(const RoundContext& round, int64_t client, View view) = 0;
 
   // Trains those of round.plan that fall to this rank, each from where it starts, and hands each
   // finished update to the round's sink, which the runs since its last hand_over() share. What went
-  // wrong is in round.failure. A cohort has one start.
+  // wrong is in round.failure. A cohort has one start. Cost: the steps of those clients; messages
+  // only where the plan leaves open who trains whom.
   virtual void run(const RoundContext& round, Findings& findings) = 0;
   // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round, in
   // `squared` [M] where this rank finds it out; leaves no trace. As run().
   virtual void find_squared_steps(const RoundContext& round, std::span<double> squared) = 0;
 
-  // Brings the rows of the server's optimizer that the ranks step by to rank 0's memory.
-  // Collective. And says that these have changed there.
+  // collect() brings the rows of the server's optimizer that the ranks step by to rank 0's memory.
+  // Collective. forget_server() says that these have changed there.
   virtual void collect(const EntryStates& /*states*/) {}
   virtual void forget_server() {}
 

@@ -25,10 +25,10 @@ int64_t bring(Communicator& comm, std::vector<double>& numbers, int64_t own_byte
 // each rank says of itself.
 class Findings {
  public:
-  // Of a participant: the mean loss of its mini-batches; |theta_i - theta|^2; what the rule weighs
-  // it by beside these, its rate or what its sink found; and the seconds that it took.
+  // What a participant reports: the mean loss of its mini-batches; |theta_i - theta|^2; what the
+  // rule weighs it by beside these, its rate or what its sink found; and the seconds that it took.
   enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields };
-  // Of a rank: seconds of the round, and whether it was asked to stop or has failed.
+  // What a rank reports: seconds of the round, and 1 where it was asked to stop or has failed.
   enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };
 
   explicit Findings(std::size_t participants)

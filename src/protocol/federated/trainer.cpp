@@ -207,22 +207,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
     account_->reduce_bytes += runner().bytes_moved() - before;
   }
   SumStep sum_step;
-  if (server_ && !record.failed) {
-    const Scope stepping(Phase::kStep, account_->step_s);
-    plan_->observe(findings);
-    attempt(failure_, [&] {
-      record.loss = server_->observe(*plan_, findings);
-      if (!plan_->empty()) server_->prepare_step(control_, second_row);
-    });
-    if (!failure_ && !plan_->empty()) {
-      sum_step = server_->by_entry();
-      sum_step.part = [this](int64_t begin, std::span<float> update) {
-        const Scope part(Phase::kStep);
-        const auto theta = theta_.subspan(static_cast<std::size_t>(begin));
-        attempt(failure_, [&] { server_->step(begin, theta.first(update.size()), update); });
-      };
-    }
-  }
+  if (server_ && !record.failed) sum_step = prepare_step(findings, second_row, record);
   const Scope phase(Phase::kReduce);
   const ExchangeReport done = runner().sink().hand_over(theta_, sum_step);
   record.failed = record.failed || failure_;
@@ -239,25 +224,48 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
+// Rank 0. The rules learn from the round first; no step where that fails, or without participants.
+SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
+                                       RoundRecord& record) {
+  const Scope phase(Phase::kStep, account_->step_s);
+  plan_->observe(findings);
+  attempt(failure_, [&] {
+    record.loss = server_->observe(*plan_, findings);
+    if (!plan_->empty()) server_->prepare_step(control_, second_row);
+  });
+  if (failure_ || plan_->empty()) return {};
+  SumStep step = server_->by_entry();
+  step.part = [this](int64_t begin, std::span<float> update) { step_part(begin, update); };
+  return step;
+}
+
+// Entries from `begin` on of the model.
+void FederatedTrainer::step_part(int64_t begin, std::span<float> update) {
+  const Scope phase(Phase::kStep);
+  const auto theta = theta_.subspan(static_cast<std::size_t>(begin), update.size());
+  attempt(failure_, [&] { server_->step(begin, theta, update); });
+}
+
 // Halves the step until the rule accepts the participants' losses behind it; when it never does,
 // the model stays as it was. `before` is rank 0's model before the step.
 void FederatedTrainer::backtrack(std::span<const float> before, bool failed) {
-  int64_t over = failed || plan_->empty();
-  parts_.comm.bcast(std::span(&over, 1), 0);
-  for (int64_t trial = 0; !over; ++trial) {
+  const auto decided = [&](bool by_rank_0) {
+    int64_t answer = by_rank_0;
+    parts_.comm.bcast(std::span(&answer, 1), 0);
+    return answer != 0;
+  };
+  if (decided(failed || plan_->empty())) return;
+  for (int64_t trial = 0; trial <= needs_.trials; ++trial) {
     share_model();
     const Scope phase(Phase::kLosses, account_->losses_s, parts_.comm.seconds());
     const auto after = participants_losses(parts_, settings_, context(), *account_);
-    over = server_ && server_->accepts(after);
-    parts_.comm.bcast(std::span(&over, 1), 0);
-    if (over) return;
+    if (decided(server_ && server_->accepts(after))) return;
     const float share = trial < needs_.trials ? 0.5F : 0.0F;
     for (std::size_t i = 0; i < before.size(); ++i) {
       theta_[i] = before[i] + share * (theta_[i] - before[i]);
     }
     model_is_shared_ = false;
     if (server_) server_->shorten(static_cast<double>(share));
-    over = trial == needs_.trials;
   }
 }
 

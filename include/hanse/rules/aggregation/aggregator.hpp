@@ -92,7 +92,8 @@ class Aggregator : public Stateful {
   // Adds what the rule itself has to say to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
 
-  // The weights p over all clients after the round, for rules that keep such; else empty. O(K).
+  // The weights p over all clients after the round, for rules that keep such: [M], which sum to 1;
+  // else empty. Cost: O(M).
   virtual std::vector<double> decision() const { return {}; }
 };
 

@@ -56,10 +56,12 @@ class ClientSampler : public Stateful {
   virtual Draw draw(int64_t round, int64_t n, RandomStream& stream) = 0;
 
   // The draw of n that chose these clients in this order, repeats where the sampler draws with
-  // replacement: for replays. Throws InvalidArgument when the sampler cannot have drawn them.
+  // replacement: for replays. Throws InvalidArgument when the sampler cannot have drawn them:
+  // another number than draw() gives, a client that is away, or one twice without replacement.
   virtual Draw impose(int64_t n, std::span<const int64_t> draws) = 0;
 
-  // Probability that the next draw (the first of the round's) is this client, were all available.
+  // Probability that the next draw (the first of the round's) is this client, were all available:
+  // toggle() does not change it.
   virtual double probability(int64_t client) const = 0;
 
   // Is every client as likely as any other, in every round? Also of samplers that cannot say.
