@@ -14,6 +14,7 @@
 #include "hanse/base/log.hpp"
 #include "hanse/base/mapped_file.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "kinds.hpp"
 #include "normalize.hpp"
@@ -139,10 +140,7 @@ std::vector<ChannelScale> share_scales(const std::string& text, const Federation
       }
     });
   });
-  auto count = std::ssize(scales);
-  host.bcast(std::span(&count, 1), 0);
-  scales.resize(static_cast<std::size_t>(count));
-  host.bcast(std::as_writable_bytes(std::span(scales)), 0);
+  bcast_list(host, scales);
   return scales;
 }
 

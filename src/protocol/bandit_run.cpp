@@ -6,19 +6,12 @@
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/comm/single_communicator.hpp"
 
 namespace hanse {
 
 namespace {
-
-template <class T>
-void bcast_vector(Communicator& comm, std::vector<T>& values) {
-  auto size = static_cast<int64_t>(values.size());
-  comm.bcast(std::span(&size, 1), 0);
-  values.resize(to_index(size));
-  comm.bcast(std::span(values), 0);
-}
 
 // Of clients from `begin` on, one after another: w0 and the client's part of the mean squared
 // error.
@@ -94,7 +87,7 @@ void BanditRun::fit_networks(const std::vector<Exploration>& seen) {
   std::vector<double> mine;
   agree_on(comm_, [&] { mine = fit_own_networks(setup_, begin_, seen); });
   auto all = comm_.gatherv(std::span<const double>(mine), 0);  // w0 and loss of each client
-  bcast_vector(comm_, all);
+  bcast_list(comm_, all);
   const auto d = to_index(dimension());
   for (std::size_t at = 0; at < all.size(); at += d + 1) {
     const auto one = all.begin() + static_cast<int64_t>(at);

@@ -12,6 +12,7 @@
 #include "checkpoint_format.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/comm/agreement.hpp"
+#include "hanse/comm/bcast_list.hpp"
 #include "hanse/data/hdf5_file.hpp"
 #include "hanse/store/atomic_file.hpp"
 
@@ -68,10 +69,7 @@ Directory gather_directory(const ClientStateStore* clients, Communicator& comm) 
   agree_on(comm, [&] {
     if (comm.rank() == 0) merge(all, counts, directory);
   });
-  int64_t rows = directory.rows();
-  comm.bcast(std::span(&rows, 1), 0);
-  directory.ids.resize(static_cast<std::size_t>(rows));
-  comm.bcast(std::span(directory.ids), 0);
+  bcast_list(comm, directory.ids);
   return directory;
 }
 

@@ -115,12 +115,10 @@ class FederatedTrainer final : public Protocol {
   void take_draw();
   void measure_losses();
   void train(Findings& findings);
-  void weigh(const Findings& findings);
   RoundRecord report(Findings& findings, bool stop_requested);
   void step(const Findings& findings, RoundRecord& record);
   SumStep prepare_step(const Findings& findings, std::span<const float> second_row,
                        RoundRecord& record);
-  void step_part(int64_t begin, std::span<float> update);
   void backtrack(std::span<const float> before, bool failed);
   RoundContext context();
   ClientRunner& runner() { return *parts_.runner; }

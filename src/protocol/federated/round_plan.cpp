@@ -9,6 +9,7 @@
 #include "attempt.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/random.hpp"
+#include "hanse/comm/bcast_list.hpp"
 
 namespace hanse {
 
@@ -28,10 +29,7 @@ void StateHomes::learn() {
   known_ = true;
   const auto mine = store_->clients();
   auto all = comm_.gatherv(std::span<const int64_t>(mine), 0);
-  auto count = static_cast<int64_t>(all.size());
-  comm_.bcast(std::span(&count, 1), 0);
-  all.resize(to_index(count));
-  comm_.bcast(std::span(all), 0);
+  bcast_list(comm_, all);
   for (const int64_t client : all) homes_[client] = client % workers_;
 }
 

@@ -83,7 +83,10 @@ RoundRecord FederatedTrainer::round(bool stop_requested) {
 
   Findings findings(plan_->size());
   train(findings);
-  if (needs_.after_training()) weigh(findings);
+  if (needs_.after_training() && !plan_->empty()) {
+    const Scope phase(Phase::kProducts, account_->products_s, parts_.comm.seconds());
+    weighing_->trained(findings, context());
+  }
   RoundRecord record = report(findings, stop_requested);
 
   AlignedFloats before;
@@ -166,12 +169,6 @@ void FederatedTrainer::train(Findings& findings) {
   parts_.comm.barrier();
 }
 
-void FederatedTrainer::weigh(const Findings& findings) {
-  if (plan_->empty()) return;
-  const Scope phase(Phase::kProducts, account_->products_s, parts_.comm.seconds());
-  weighing_->trained(findings, context());
-}
-
 // What all ranks found, on rank 0.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
@@ -235,15 +232,12 @@ SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const
   });
   if (failure_ || plan_->empty()) return {};
   SumStep step = server_->by_entry();
-  step.part = [this](int64_t begin, std::span<float> update) { step_part(begin, update); };
+  step.part = [this](int64_t begin, std::span<float> update) {
+    const Scope part(Phase::kStep);
+    const auto theta = theta_.subspan(static_cast<std::size_t>(begin), update.size());
+    attempt(failure_, [&] { server_->step(begin, theta, update); });
+  };
   return step;
-}
-
-// Entries from `begin` on of the model.
-void FederatedTrainer::step_part(int64_t begin, std::span<float> update) {
-  const Scope phase(Phase::kStep);
-  const auto theta = theta_.subspan(static_cast<std::size_t>(begin), update.size());
-  attempt(failure_, [&] { server_->step(begin, theta, update); });
 }
 
 // Halves the step until the rule accepts the participants' losses behind it; when it never does,

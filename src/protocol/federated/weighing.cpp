@@ -5,20 +5,9 @@
 
 #include "attempt.hpp"
 #include "hanse/base/error.hpp"
+#include "hanse/comm/bcast_list.hpp"
 
 namespace hanse {
-
-namespace {
-
-// Rank 0's list, on all ranks. Collective.
-void share_list(Communicator& comm, std::vector<int64_t>& list) {
-  auto count = static_cast<int64_t>(list.size());
-  comm.bcast(std::span(&count, 1), 0);
-  list.resize(static_cast<std::size_t>(count));
-  comm.bcast(std::span(list), 0);
-}
-
-}  // namespace
 
 void Weighing::drawn() {
   if (!needs_.losses && !needs_.after_training()) plan_.weigh(server_->mix({}));
@@ -50,7 +39,7 @@ void Weighing::trained(const Findings& findings, const RoundContext& round) {
   }
   std::vector<int64_t> absent;
   if (server_) absent = server_->absent();
-  if (needs_.last_updates) share_list(comm_, absent);
+  if (needs_.last_updates) bcast_list(comm_, absent);
   const std::size_t updates = size + absent.size();
   std::vector<double> gram;
   if (needs_.gram) {
