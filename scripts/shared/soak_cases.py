@@ -64,7 +64,6 @@ def make_plan(seed, cases):
     options["run.seed"] = draw.randint(0, 10 ** 6)
     options["checkpoint.every"] = draw.choice([0, 1, 2, 5, 20])
     options["checkpoint.keep"] = draw.choice([0, 1, 2])
-    options["report.tensorboard"] = draw.choice(["false", "true"])
     disturbances = [Disturbance(draw.randint(1, MOST_RANKS), draw.choice(["kill", "stop"]),
                                 draw.choice([draw.uniform(0, 1), draw.uniform(1, 2)]))
                     for _ in range(draw.randint(1, 3))]

@@ -213,9 +213,8 @@ void bind_checkpoint(OptionTable& table, CheckpointOptions& checkpoint) {
 }
 
 void bind_report(OptionTable& table, ReportOptions& report) {
-  may_change(
-      table.add("report.tensorboard", report.tensorboard,
-                "also write rounds and evaluations as TensorBoard's event files, in tensorboard/"));
+  may_change(table.add("report.tensorboard", report.tensorboard,
+                       "ignored: scripts/log-to writes TensorBoard's event files of a run"));
 }
 
 void bind_simulate(OptionTable& table, SimulateOptions& simulate) {

@@ -26,34 +26,15 @@ namespace {
 
 // The files of every protocol; those of one alone stay among them. The first are tables, which a
 // resume cuts behind its round.
-constexpr const char* kResults[] = {"rounds.csv",
-                                    "sampling.csv",
-                                    "evaluations.csv",
-                                    "decisions.csv",
-                                    "online.csv",
-                                    "weights.csv",
-                                    "bandit.csv",
-                                    "directions.csv",
-                                    "classes.csv",
-                                    "metrics.jsonl",
-                                    "clients.csv",
-                                    "confusion.csv",
-                                    ClientHistory::kFile,
-                                    "best.h5",
-                                    "tensorboard",
-                                    "job.cfg",
-                                    "partition.csv",
-                                    "summary.json",
-                                    "model.h5",
-                                    "averaged.h5",
-                                    "state_dict.pt",
-                                    "checkpoints",
-                                    "plots",
-                                    "timeline.json",
-                                    "repeats"};
+constexpr const char* kResults[] = {
+    "rounds.csv",    "sampling.csv",  "evaluations.csv",    "decisions.csv", "online.csv",
+    "weights.csv",   "bandit.csv",    "directions.csv",     "classes.csv",   "metrics.jsonl",
+    "clients.csv",   "confusion.csv", ClientHistory::kFile, "best.h5",       "job.cfg",
+    "partition.csv", "summary.json",  "model.h5",           "averaged.h5",   "state_dict.pt",
+    "checkpoints",   "plots",         "tensorboard",        "timeline.json", "repeats"};
 constexpr auto kTables = std::span(kResults).first<10>();
 // What a resume takes along.
-constexpr auto kCarried = std::span(kResults).first<15>();
+constexpr auto kCarried = std::span(kResults).first<14>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
 constexpr int64_t kMostPartitionClients = 1000;
@@ -96,19 +77,10 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-Metrics round_scalars(const RoundRecord& record) {
-  Metrics scalars{{"clients", static_cast<double>(record.participants)},
-                  {"seconds", record.seconds},
-                  {"seconds_train", record.train_s},
-                  {"seconds_comm", record.comm_s},
-                  {"seconds_wait", record.wait_s},
-                  {"bytes_sent", static_cast<double>(record.bytes_sent)},
-                  {"loss", record.loss},
-                  {"mixed_loss", record.mixed_loss},
-                  {"seconds_evaluate", record.evaluate_s}};
-  scalars.insert(scalars.end(), record.more.begin(), record.more.end());
-  return scalars;
-}
+// The columns of rounds.csv in every run; those of a protocol follow.
+constexpr const char* kRoundHeader =
+    "round,clients,seconds,seconds_train,seconds_comm,seconds_wait,bytes_sent,loss,mixed_loss,"
+    "seconds_evaluate";
 
 // "round,loss,accuracy"
 std::string header_of(const Metrics& columns, std::string header = "round") {
@@ -204,10 +176,9 @@ RunDirectory RunDirectory::reopen(const std::string& path, const std::string& fr
                                   const Metrics& round_columns) {
   fs::create_directories(path);
   if (!fs::equivalent(path, from)) {
-    fs::remove_all(fs::path(path) / "tensorboard");
     for (const char* name : kCarried) {
       const auto source = fs::path(from) / name;
-      constexpr auto kHow = fs::copy_options::overwrite_existing | fs::copy_options::recursive;
+      constexpr auto kHow = fs::copy_options::overwrite_existing;
       if (fs::exists(source)) fs::copy(source, fs::path(path) / name, kHow);
     }
   }
@@ -229,7 +200,7 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
   }
   const auto evaluations = lines_of(file("evaluations.csv"));
   if (!evaluations.empty()) last_evaluation_ = round_of(evaluations.back());
-  table("rounds.csv", header_of(round_scalars({.more = round_columns})));
+  table("rounds.csv", header_of(round_columns, kRoundHeader));
   GrowingFile(file("evaluations.csv"), "ae");  // there from the start, without columns
   flush();
 }
@@ -245,10 +216,6 @@ GrowingFile& RunDirectory::table(const std::string& name, const std::string& hea
   return table;
 }
 
-void RunDirectory::write_events(int64_t completed) {
-  events_.emplace(file("tensorboard"), completed);
-}
-
 void RunDirectory::append_round(const RoundRecord& record) {
   std::string line = fmt::format("{},{},{:.6g},{:.6g},{:.6g},{:.6g},{},{},{},{:.6g}", record.round,
                                  record.participants, record.seconds, record.train_s, record.comm_s,
@@ -258,7 +225,6 @@ void RunDirectory::append_round(const RoundRecord& record) {
   table("rounds.csv").append(line + "\n");
   round_seconds_.push_back(static_cast<float>(record.seconds));
   bytes_ += static_cast<double>(record.bytes_sent);
-  if (events_) events_->append(record.round, "round", round_scalars(record));
 }
 
 void RunDirectory::append_evaluation(
@@ -281,7 +247,6 @@ void RunDirectory::append_evaluation(
   table("evaluations.csv", header_of(metrics, header)).append(line + "\n");
   tables_.try_emplace("metrics.jsonl", file("metrics.jsonl"), "ae")
       .first->second.append(json + "}\n");
-  if (events_) events_->append(round, "evaluation", metrics);
   flush();
 }
 
@@ -370,12 +335,10 @@ void RunDirectory::write_summary(const std::string& json) {
 
 void RunDirectory::flush() {
   for (auto& [name, table] : tables_) table.flush();
-  if (events_) events_->flush();
 }
 
 void RunDirectory::sync() {
   for (auto& [name, table] : tables_) table.sync();
-  if (events_) events_->sync();
 }
 
 double RunDirectory::round_seconds_median() const {

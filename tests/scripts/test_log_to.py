@@ -1,6 +1,7 @@
 """scripts/log-to, with a package of the test's in MLflow's place."""
 import json
 import os
+import pathlib
 import unittest
 
 from support import ScriptTest
@@ -17,6 +18,25 @@ def __getattr__(name):
     return lambda *words, **named: _call(name, *words, named)
 def active_run():
     return types.SimpleNamespace(info=types.SimpleNamespace(run_id="r-1"))
+'''
+
+# TensorBoard's three modules in one: an event is written as its step and its values.
+EVENTS = '''
+import json, os
+def EventFileWriter(folder):
+    return Events()
+class Events:
+    def add_event(self, event):
+        with open(os.environ["CALLS"], "a") as file:
+            file.write(json.dumps(event) + "\\n")
+    def close(self):
+        pass
+def Event(wall_time, step, summary):
+    return [step, summary]
+class Summary(list):
+    def __init__(self, value):
+        super().__init__(value)
+    Value = staticmethod(lambda tag, simple_value: [tag, simple_value])
 '''
 
 
@@ -90,6 +110,25 @@ class LogTo(ScriptTest):
                          ["made: osmd, seed 1", "made: osmd, seed 2", "made: uniform, seed 1",
                           "made: uniform, seed 2"])
         self.assertIn(["set_tags", {"hanse.group": "uniform"}, {}], calls)
+
+    def test_event_files_have_the_rounds_too(self):
+        """Those until the last evaluation, each once."""
+        for name in ("summary.writer.event_file_writer", "compat.proto.event_pb2",
+                     "compat.proto.summary_pb2"):
+            path = pathlib.Path("tensorboard", *name.split("."))
+            self.write(f"{path}.py", EVENTS)
+        self.evaluated(2)
+        self.write("run/rounds.csv", "round,seconds,loss\n1,0.5,\n2,0.25,3\n3,0.125,2\n")
+        round_2 = [["round/seconds", 0.25], ["round/loss", 3.0]]
+        self.assertEqual(self.log_to("tensorboard", self.run_dir),
+                         [[1, [["round/seconds", 0.5]]], [2, round_2],
+                          [2, [["evaluation/loss_mean", 0.5]]]])
+        self.evaluated(2, 3)
+        calls = self.log_to("tensorboard", self.run_dir)
+        self.assertEqual([call[0] for call in calls], [3, 3])
+        (self.run_dir / "log-to.log").unlink()
+        self.write("run/tensorboard/events.out.tfevents.0001", "")
+        self.assert_one_line_error(self.start("tensorboard", self.run_dir), "event files", "hint")
 
     def test_what_cannot_be_sent(self):
         self.assert_one_line_error(self.start("mlflow", self.folder / "none"), "no run directory")

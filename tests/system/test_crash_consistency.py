@@ -24,7 +24,7 @@ EVERY_CALL = bool(os.environ.get("HANSE_EVERY_CALL"))
 # kind of file.
 JOB = {"run.rounds": 3, "data.shape": "1,16,16", "client.update": "scaffold", "evaluate.every": 2,
        "checkpoint.every": 1, "checkpoint.keep": 2, "federation.clients": 9, "sampler.per-round": 4,
-       "run.state-dict": "true", "report.tensorboard": "true"}
+       "run.state-dict": "true"}
 WAYS = ("kill", "EIO", "ENOSPC", "torn", "short")
 WRITES = ("write", "pwrite", "pwrite64", "writev", "pwritev", "pwritev64")
 NEED_ROOM = (*WRITES, "open", "fallocate", "fallocate64", "mkdir")

@@ -290,6 +290,18 @@ class Resume(hanse.Case):
         self.assertEqual(hanse.column(run, "evaluations.csv", "round"), ["5", "10", "12"])
         self.assertEqual(self.checkpoints(run), [f"round-{n:06d}.h5" for n in (8, 10, 12)])
 
+    def test_event_files_are_not_written(self):
+        """A job of an older version may ask for them: one notice names the key."""
+        run = self.path("run")
+        asks = ("--report.tensorboard=true", f"--run.out={run}")
+        for process in (self.hanse("run", self.job(), *asks),
+                        self.hanse("resume", run, "--run.rounds=13", ranks=2)):
+            told = [line for line in process.lines() if "report.tensorboard" in line]
+            self.assertEqual(len(told), 1, process.describe())
+            self.assertIn("log-to tensorboard", told[0])
+        self.assertFalse(os.path.exists(os.path.join(run, "tensorboard")))
+        self.assertEqual(self.rounds(run), list(range(1, 14)))
+
     def test_hints_can_be_typed(self):
         """What is said of a run without a checkpoint leads to one that has them."""
         job = self.job({"run.out": "my runs/first", "run.max-seconds": 1e-3})

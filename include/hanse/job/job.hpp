@@ -83,7 +83,7 @@ struct CheckpointOptions {
 };
 
 struct ReportOptions {
-  bool tensorboard = false;
+  bool tensorboard = false;  // ignored; jobs of older versions have it
 };
 
 struct Job {

@@ -1,19 +1,16 @@
 // The files of a run: job.cfg, rounds.csv, evaluations.csv, metrics.jsonl, decisions.csv, the
 // protocol's own tables (sampling.csv, directions.csv, online.csv, weights.csv, bandit.csv),
-// partition.csv, clients.csv, summary.json, model.h5, checkpoints/, tensorboard/, repeats/. Written
-// by rank 0.
+// partition.csv, clients.csv, summary.json, model.h5, checkpoints/, repeats/. Written by rank 0.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/store/atomic_file.hpp"
-#include "hanse/store/event_file.hpp"
 #include "hanse/store/run_lock.hpp"
 
 namespace hanse {
@@ -36,9 +33,6 @@ class RunDirectory {
   static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
                              const std::string& job_text, const Metrics& round_columns = {});
 
-  // From now on what is appended of rounds and evaluations goes to tensorboard/ too; `completed`
-  // rounds are behind the run.
-  void write_events(int64_t completed);
   void append_round(const RoundRecord& record);
   // A line of evaluations.csv, and the same as JSON in metrics.jsonl, without what is not finite.
   // `splits`, columns before the metrics, say which samples were evaluated: test, train or mixed.
@@ -81,7 +75,6 @@ class RunDirectory {
 
   std::string path_;
   std::map<std::string, GrowingFile> tables_;  // by name
-  std::optional<EventFile> events_;
   int64_t last_evaluation_ = -1;
   std::vector<float> round_seconds_;
   double bytes_ = 0;

@@ -160,7 +160,6 @@ class Execution {
           resume_
               ? RunDirectory::reopen(job_.run.out, resume_->folder, resume_->round, text, columns)
               : RunDirectory::create(job_.run.out, text, columns));
-      if (job_.report.tensorboard) directory_->write_events(completed());
       directory_->write_partition(parts_->federation);
       if (job_.evaluate.history && reads("evaluate.history")) {
         const Federation& federation = parts_->federation;
@@ -176,6 +175,9 @@ class Execution {
 
   void greet() const {
     for (const std::string& line : parts_->greeting) notice(line);
+    if (job_.report.tensorboard) {
+      notice("report.tensorboard is ignored: scripts/log-to tensorboard writes its files");
+    }
     const auto ignored = unused_keys(job_);
     // A resumed run's job.cfg gives every key.
     if (!ignored.empty() && !resume_) notice("not used by this job: " + join(ignored, ", "));
