@@ -5,7 +5,6 @@
 
 #include "hanse/base/aligned.hpp"
 #include "hanse/base/scope.hpp"
-#include "hanse/comm/bcast_list.hpp"
 #include "hanse/comm/sum_elements.hpp"
 
 namespace hanse {
@@ -45,8 +44,11 @@ void Communicator::wait_until(const std::function<bool()>& done) {
 }
 
 std::string bcast_text(Communicator& comm, const std::string& text, int root) {
+  auto length = static_cast<int64_t>(text.size());
+  comm.bcast(std::span(&length, 1), root);
   std::string result = text;
-  bcast_list(comm, result, root);
+  result.resize(static_cast<std::size_t>(length));
+  comm.bcast(std::as_writable_bytes(std::span(result)), root);
   return result;
 }
 
