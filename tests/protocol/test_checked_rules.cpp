@@ -210,23 +210,12 @@ TEST(CheckedRules, AnErrorBehindTheTrainingFailsTheRound) {
   for (const int ranks : {1, 3}) {
     run_threads(ranks, [](Communicator& comm) {
       TinyTraining t(comm, {.apart = true});
-      Tiring optimizer;
-      FederatedTrainer trainer({comm,
-                                *t.host,
-                                t.federation,
-                                t.model,
-                                t.update,
-                                t.sampler.get(),
-                                *t.aggregator,
-                                &optimizer,
-                                {},
-                                nullptr},
-                               {.max_participants = 4});
-      trainer.initialize_model();
-      EXPECT_FALSE(trainer.round(false).failed);
-      const bool failed = trainer.round(false).failed;
+      t.optimizer = std::make_unique<Tiring>();
+      t.start();
+      EXPECT_FALSE(t.trainer->round(false).failed);
+      const bool failed = t.trainer->round(false).failed;
       EXPECT_EQ(failed, comm.rank() == 0);  // the run tells the others
-      EXPECT_EQ(trainer.failure() != nullptr, comm.rank() == 0);
+      EXPECT_EQ(t.trainer->failure() != nullptr, comm.rank() == 0);
     });
   }
 }

@@ -13,13 +13,12 @@
 #include "hanse/client/updates.hpp"
 #include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/evaluation/evaluation.hpp"
-#include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "model/script_file.hpp"
 #include "protocol/resume.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "support/devices.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
@@ -193,24 +192,16 @@ std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Fed
   return make_personal(std::move(update), personal_parts(model.layout(), {options.personal}));
 }
 
-// One rank's objects.
-struct CohortRun {
-  CohortRun(Communicator& comm, const CohortJob& job)
-      : host(comm.split(kByHost)),
-        federation(unequal_federation(*host)),
-        model(make_model(model_options(job), federation.sample_shape(), 3)),
-        aggregator(make_rule(job.rule, federation.clients())),
-        update(make_update(job.client, federation, *model, aggregator->needs())) {
-    if (comm.rank() == 0) {
-      const int64_t clients = job.client.pooled ? 1 : federation.clients();
-      const int64_t drawn = std::min<int64_t>(clients, 7);
-      sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
-                                         : make_uniform_sampler(clients, drawn);
-      optimizer = job.client.kind == "feddyn"
-                      ? make_dyn_optimizer(model->n_params())
-                      : make_server_optimizer(job.server, model->n_params());
-    }
-    FederatedTrainer::Settings settings;
+struct CohortRun : TrainerFixture<> {
+  CohortRun(Communicator& all, const CohortJob& job) : TrainerFixture(all, unequal_federation) {
+    model = make_model(model_options(job), federation.sample_shape(), 3);
+    aggregator = make_rule(job.rule, federation.clients());
+    update = make_update(job.client, federation, *model, aggregator->needs());
+    const int64_t clients = job.client.pooled ? 1 : federation.clients();
+    const int64_t drawn = std::min<int64_t>(clients, 7);
+    sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
+                                       : make_uniform_sampler(clients, drawn);
+    if (job.client.kind == "feddyn") optimizer = make_dyn_optimizer(model->n_params());
     settings.seed = kSeed;
     settings.max_participants = 7;
     settings.server = job.server;
@@ -221,36 +212,15 @@ struct CohortRun {
     settings.round_seconds = job.round_seconds;
     static const LookedAt clock;
     if (job.round_seconds > 0) settings.clock = &clock;
-    RunnerPtr runner;
     if (job.cohort > 0) {
-      auto cohorts = std::make_unique<CohortTraining>(job.client, federation, model_options(job),
-                                                      job.device, job.cohort, job.sample_bytes);
-      runner =
-          make_cohort_runner({comm, federation, *model, *update, aggregator->needs()}, settings,
-                             std::move(cohorts), torch_library().make_staged_communicator(comm));
+      runner = make_cohort_runner(
+          {comm, federation, *model, *update, aggregator->needs()}, settings,
+          std::make_unique<CohortTraining>(job.client, federation, model_options(job), job.device,
+                                           job.cohort, job.sample_bytes),
+          torch_library().make_staged_communicator(comm));
     }
-    trainer =
-        std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{.comm = comm,
-                                                                   .host = *host,
-                                                                   .federation = federation,
-                                                                   .model = *model,
-                                                                   .update = *update,
-                                                                   .sampler = sampler.get(),
-                                                                   .aggregator = *aggregator,
-                                                                   .optimizer = optimizer.get(),
-                                                                   .runner = std::move(runner)},
-                                           settings);
-    trainer->initialize_model();
+    start();
   }
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<ClientSampler> sampler;      // rank 0
-  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
-  std::unique_ptr<FederatedTrainer> trainer;
 };
 
 struct Result {

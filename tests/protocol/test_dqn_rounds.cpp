@@ -11,11 +11,10 @@
 
 #include "client/regression.hpp"
 #include "hanse/client/updates.hpp"
-#include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/aggregation/multi_objective.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
 #include "hanse/rules/sampling/basic.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "rules/aggregation/simplex.hpp"
 #include "support/errors.hpp"
 
@@ -51,39 +50,19 @@ struct Rule {
   double server_lr = 1;
 };
 
-struct Silos {
-  Silos(Communicator& comm, const Rule& rule, double lr)
-      : host(comm.split(kByHost)),
-        federation(make_federation(*host, silos())),
-        model(make_model(
-            {.kind = "linear", .loss = "squared-error", .init = ModelInit::kZeros, .bias = false},
-            federation.sample_shape(), 0)) {
+struct Silos : TrainerFixture<> {
+  Silos(Communicator& all, const Rule& rule, double lr)
+      : TrainerFixture(all, [](Communicator& local) { return make_federation(local, silos()); }) {
+    model = make_model(
+        {.kind = "linear", .loss = "squared-error", .init = ModelInit::kZeros, .bias = false},
+        federation.sample_shape(), 0);
     const ClientOptions client{{.batch = 0}, {.lr = lr}};
-    settings.server.lr = rule.server_lr;
-    settings.max_participants = 4;
-    update = rule.quasi_newton ? make_quasi_newton(client, federation, *model)
-                               : make_sgd(client, federation, *model);
+    update = (rule.quasi_newton ? make_quasi_newton : make_sgd)(client, federation, *model);
     aggregator = rule.aggregator();
-    if (comm.rank() == 0) {
-      sampler = make_full_sampler(4);
-      optimizer = make_server_optimizer(settings.server, kParameters);
-    }
-    trainer = std::make_unique<FederatedTrainer>(
-        FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
-                                *aggregator, optimizer.get()},
-        settings);
-    trainer->initialize_model();
+    sampler = make_full_sampler(4);
+    settings.server.lr = rule.server_lr;
+    start();
   }
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  std::unique_ptr<Model> model;
-  FederatedTrainer::Settings settings;
-  std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ClientSampler> sampler;
-  std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<FederatedTrainer> trainer;
 };
 
 RoundRecord round_of(Silos& silos) {
@@ -232,28 +211,27 @@ TEST(DqnRounds, ArriveSoonerThanFirstOrderRules) {
 // A client whose update is not a number, on a rank that may not be the server's.
 class OneFails final : public LocalUpdate {
  public:
-  explicit OneFails(LocalUpdate& inner) : LocalUpdate(inner.state_blocks()), inner_(inner) {}
+  explicit OneFails(std::unique_ptr<LocalUpdate> inner)
+      : LocalUpdate(inner->state_blocks()), inner_(std::move(inner)) {}
   ClientOutcome train(const ClientTask& task) override {
-    const ClientOutcome outcome = inner_.train(task);
+    const ClientOutcome outcome = inner_->train(task);
     if (task.client == 2 && task.round == 2) task.row[1] = NAN;
     return outcome;
   }
-  bool sends_direction() const override { return inner_.sends_direction(); }
+  bool sends_direction() const override { return inner_->sends_direction(); }
 
  private:
-  LocalUpdate& inner_;
+  std::unique_ptr<LocalUpdate> inner_;
 };
 
 TEST(DqnRounds, ANanOfOneClientEndsTheRunByItsName) {
   for (int ranks = 1; ranks <= 3; ++ranks) {
     run_threads(ranks, [&](Communicator& comm) {
       Silos silos(comm, kDqn, 0.1);
-      OneFails update(*silos.update);
-      FederatedTrainer trainer(
-          FederatedTrainer::Parts{comm, *silos.host, silos.federation, *silos.model, update,
-                                  silos.sampler.get(), *silos.aggregator, silos.optimizer.get()},
-          silos.settings);
-      trainer.initialize_model();
+      auto inner = std::move(silos.update);
+      silos.update = std::make_unique<OneFails>(std::move(inner));
+      silos.start();
+      FederatedTrainer& trainer = *silos.trainer;
       const RoundRecord first = trainer.round(false);
       EXPECT_FALSE(first.failed);
       EXPECT_TRUE(std::isnan(first.mixed_loss));  // directions weigh no losses

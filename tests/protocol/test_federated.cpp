@@ -167,7 +167,7 @@ TEST(FederatedTrainer, RowsStartOnACacheLine) {
   const auto is_aligned = [](const float* row) {
     return reinterpret_cast<std::uintptr_t>(row) % 64 == 0;
   };
-  tiny.update.spoil = [&](const ClientTask& task, ClientOutcome&) {
+  tiny.update->spoil = [&](const ClientTask& task, ClientOutcome&) {
     EXPECT_TRUE(is_aligned(task.row.data()));
     ++trained;
   };

@@ -7,12 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "hanse/comm/single_communicator.hpp"
-#include "hanse/protocol/federated.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/bandit_ranks.hpp"
 #include "protocol/small_online.hpp"
 #include "protocol/tiny_training.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -102,14 +101,15 @@ std::vector<FootprintCase> footprint_cases() {
       {.name = "trials, controls", .needs = {.losses = true, .trials = 1}, .has_controls = true}};
 }
 
-// One rank's objects.
-struct Measured {
-  Measured(Communicator& comm, const FootprintCase& c, int64_t participants)
-      : host(c.apart ? make_single_communicator() : comm.split(kByHost)),
-        federation(tiny_federation(*host)),
-        update(c.has_states, c.has_controls, c.control_returns),
-        aggregator(c.needs) {
-    FederatedTrainer::Settings settings;
+struct Measured : TrainerFixture<TinyModel, WideUpdate, MeanOf> {
+  Measured(Communicator& all, const FootprintCase& c, int64_t participants)
+      : TrainerFixture(
+            all, [](Communicator& local) { return tiny_federation(local); }, c.apart) {
+    model = std::make_unique<TinyModel>();
+    update = std::make_unique<WideUpdate>(c.has_states, c.has_controls, c.control_returns);
+    aggregator = std::make_unique<MeanOf>(c.needs);
+    sampler =
+        c.everyone ? make_full_sampler(kClients) : make_uniform_sampler(kClients, participants);
     settings.seed = kSeed;
     settings.max_participants = participants;
     settings.server.role = c.role;
@@ -117,26 +117,8 @@ struct Measured {
     settings.regret = c.regret;
     static const UnmovedClock clock;
     settings.clock = &clock;
-    if (comm.rank() == 0) {
-      sampler = c.everyone ? make_full_sampler(federation.clients())
-                           : make_uniform_sampler(federation.clients(), participants);
-      optimizer = make_server_optimizer(settings.server, kParams);
-    }
-    trainer = std::make_unique<FederatedTrainer>(
-        FederatedTrainer::Parts{comm, *host, federation, model, update, sampler.get(), aggregator,
-                                optimizer.get()},
-        settings);
-    trainer->initialize_model();
+    start();
   }
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  TinyModel model;
-  WideUpdate update;
-  MeanOf aggregator;
-  std::unique_ptr<ClientSampler> sampler;
-  std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<FederatedTrainer> trainer;
 };
 
 FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t participants) {
@@ -147,11 +129,11 @@ FederatedFacts facts_of(const FootprintCase& c, const Measured& one, int64_t par
           .planned = c.comm.dispatch == AskedDispatch::kPlanned,
           .all_clients_first = c.regret,
           .needs = c.needs,
-          .parts = row_parts(one.model.layout(), c.needs.layers),
+          .parts = row_parts(one.model->layout(), c.needs.layers),
           .n_params = kParams,
           .state_width =
-              one.update.state_width() + width_of(rule_state_blocks(c.needs, one.model.layout())),
-          .control_width = one.update.control_width(),
+              one.update->state_width() + width_of(rule_state_blocks(c.needs, one.model->layout())),
+          .control_width = one.update->control_width(),
           .control_returns = c.has_controls && c.control_returns};
 }
 

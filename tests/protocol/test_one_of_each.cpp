@@ -9,8 +9,8 @@
 
 #include "federated/host_sink.hpp"
 #include "hanse/client/passes.hpp"
-#include "hanse/protocol/federated.hpp"
 #include "protocol/tiny_training.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -126,30 +126,18 @@ std::unique_ptr<HostSink> make_sign_sink(const RunnerParts& parts,
   return std::make_unique<SignSink>(parts, settings, second, rows);
 }
 
-struct OwnTraining {
-  explicit OwnTraining(Communicator& comm)
-      : host(comm.split(kByHost)), federation(tiny_federation(*host)), update(federation, model) {
-    FederatedTrainer::Settings settings;
+struct OwnTraining : TrainerFixture<MeanModel, Sinking, ByNumber> {
+  explicit OwnTraining(Communicator& all)
+      : TrainerFixture(all, [](Communicator& local) { return tiny_federation(local); }) {
+    model = std::make_unique<MeanModel>();
+    update = std::make_unique<Sinking>(federation, *model);
+    aggregator = std::make_unique<ByNumber>();
+    sampler = std::make_unique<Alternating>(kClients);
     settings.seed = kSeed;
-    settings.max_participants = kClients;
-    if (comm.rank() == 0) {
-      sampler = std::make_unique<Alternating>(kClients);
-      optimizer = make_server_optimizer({}, model.n_params());
-    }
-    auto runner = make_host_runner(
-        {comm, federation, model, update, rule.needs(), {}, nullptr, make_sign_sink}, settings);
-    trainer = std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{comm,
-                                                                         *host,
-                                                                         federation,
-                                                                         model,
-                                                                         update,
-                                                                         sampler.get(),
-                                                                         rule,
-                                                                         optimizer.get(),
-                                                                         {},
-                                                                         std::move(runner)},
-                                                 settings);
-    trainer->initialize_model();
+    runner = make_host_runner(
+        {comm, federation, *model, *update, aggregator->needs(), {}, nullptr, make_sign_sink},
+        settings);
+    start();
   }
 
   // theta + sum_i (i + 1) / (1 + F_i(theta)) sign(step of i), from the samples alone.
@@ -172,15 +160,6 @@ struct OwnTraining {
     }
     return next;
   }
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  MeanModel model;
-  Sinking update;
-  std::unique_ptr<ClientSampler> sampler;
-  ByNumber rule;
-  std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<FederatedTrainer> trainer;
 };
 
 TEST(OneOfEach, TrainsRoundsByItsFormulasOnAnyRanks) {

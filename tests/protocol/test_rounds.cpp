@@ -131,20 +131,16 @@ TEST(RoundRecord, SamplerObservesFeedbackAndLossesInDrawOrder) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
     run_threads(ranks, [&](Communicator& comm) {
       TinyTraining training(comm, {});
-      RecordingSampler sampler;
-      FederatedTrainer::Settings settings;
-      settings.seed = kSeed;
-      settings.max_participants = 5;
-      FederatedTrainer trainer(
-          {comm, *training.host, training.federation, training.model, training.update,
-           comm.rank() == 0 ? &sampler : nullptr, *training.aggregator, training.optimizer.get()},
-          settings);
-      trainer.initialize_model();
+      training.settings.max_participants = 5;
+      training.sampler = std::make_unique<RecordingSampler>();
+      training.start();
+      FederatedTrainer& trainer = *training.trainer;
       for (int64_t round = 1; round <= 3; ++round) {  // later rounds: planned by measured cost
         const auto model = trainer.model_row();
         const std::vector<float> before(model.begin(), model.end());
         const RoundRecord record = trainer.round(false);
         if (comm.rank() != 0) continue;
+        const auto& sampler = dynamic_cast<RecordingSampler&>(*training.sampler);
         double mean = 0;
         for (std::size_t k = 0; k < 5; ++k) {
           std::vector<float> row = before;
@@ -178,17 +174,17 @@ TEST(Subnormals, AreZeroToTrainingAndEvaluation) {
   const auto comm = make_single_communicator();
   TinyTraining training(*comm, {});
   int trained = 0, evaluated = 0;
-  training.update.spoil = [&](const ClientTask&, ClientOutcome&) {
+  training.update->spoil = [&](const ClientTask&, ClientOutcome&) {
     EXPECT_FALSE(kept());
     ++trained;
   };
-  training.model.at_evaluation = [&] {
+  training.model->at_evaluation = [&] {
     EXPECT_FALSE(kept());
     ++evaluated;
   };
   EXPECT_FALSE(training.trainer->round(false).failed);
   EXPECT_TRUE(kept());
-  RowEvaluator evaluator(training.federation, training.model);
+  RowEvaluator evaluator(training.federation, *training.model);
   evaluator.at(training.trainer->model_row()).range({0, 7});
   EXPECT_TRUE(kept());
   const std::vector<int32_t> order{2, 1};
@@ -215,7 +211,7 @@ TEST(SlowRank, HoldsARoundNoLongerThanItsOwnClient) {
       std::vector<int> trained(3);
       run_threads(3, [&](Communicator& comm) {
         TinyTraining training(comm, job);
-        training.update.spoil = [&](const ClientTask&, ClientOutcome&) {
+        training.update->spoil = [&](const ClientTask&, ClientOutcome&) {
           std::unique_lock lock(mutex);
           ++trained[static_cast<std::size_t>(comm.rank())];
           changed.notify_all();
@@ -258,7 +254,7 @@ TEST(SlowRank, GetsLessWhereTheScheduleIsPlanned) {
     run_threads(3, [&](Communicator& comm) {
       rank_s = 0;
       TinyTraining training(comm, job);
-      training.update.spoil = [&](const ClientTask& task, ClientOutcome&) {
+      training.update->spoil = [&](const ClientTask& task, ClientOutcome&) {
         const bool slow = comm.rank() == 2 && task.round <= kRounds / 2;
         rank_s += slow ? 0.2 : 0.01;
         if (comm.rank() == 2) ++had[static_cast<std::size_t>(task.round)];
@@ -291,7 +287,7 @@ TEST(Rounds, GoByTheClockThatTheyAreGiven) {
   for (const double limit_s : {0.0, 1.0}) {
     job.round_seconds = limit_s;
     TinyTraining training(*comm, job);
-    training.update.spoil = [&](const ClientTask&, ClientOutcome&) { ticks.now += 250'000; };
+    training.update->spoil = [&](const ClientTask&, ClientOutcome&) { ticks.now += 250'000; };
     ticks.now = 3'000'000;
     const RoundRecord record = training.trainer->round(false);
     // With the limit four clients start: at 0, 1/4, 1/2 and 3/4 of a second.
@@ -315,7 +311,7 @@ void expect_failure(const std::function<void(const ClientTask&, ClientOutcome&)>
       std::vector<std::exception_ptr> failures;
       run_threads(ranks, [&](Communicator& comm) {
         TinyTraining training(comm, job);
-        training.update.spoil = [&](const ClientTask& task, ClientOutcome& outcome) {
+        training.update->spoil = [&](const ClientTask& task, ClientOutcome& outcome) {
           if (task.client == 3 && task.round == 2) spoil(task, outcome);
         };
         EXPECT_FALSE(training.trainer->round(false).failed);
@@ -365,7 +361,7 @@ TEST(RoundFailure, ALossThatIsNotFiniteNamesClientAndRound) {
       const int64_t sample = training.federation.train(5).begin;
       std::vector<float> x(3);
       training.federation.copy({sample, sample + 1}, x.data());
-      training.model.broken_feature = x[0];
+      training.model->broken_feature = x[0];
       const RoundRecord record = training.trainer->round(false);
       if (comm.rank() == 0) {
         EXPECT_TRUE(record.failed);

@@ -211,11 +211,11 @@ std::vector<double> slow_a(TinyTraining& training, int64_t round) {
       const auto own = kept->existing_row(client);
       state.assign(own.begin(), own.end());
     }
-    training.update.train({.client = client,
-                           .round = round,
-                           .seed = kSeed,
-                           .row = row,
-                           .state = std::span(state).first(kept ? 3 : 0)});
+    training.update->train({.client = client,
+                            .round = round,
+                            .seed = kSeed,
+                            .row = row,
+                            .state = std::span(state).first(kept ? 3 : 0)});
     double squared = 0;
     for (std::size_t i = 0; i < row.size(); ++i) {
       squared += std::pow(static_cast<double>(row[i]) - static_cast<double>(model[i]), 2);
@@ -262,7 +262,7 @@ TEST(AllClientsFirst, AFailureNamesTheClientAndEndsTheRoundOnAllRanks) {
       std::vector<std::exception_ptr> failures;
       run_threads(ranks, [&](Communicator& comm) {
         TinyTraining training(comm, job);
-        training.update.spoil = [](const ClientTask& task, ClientOutcome&) {
+        training.update->spoil = [](const ClientTask& task, ClientOutcome&) {
           if (task.client == 3 && task.round == 2) {
             task.row[0] = std::numeric_limits<float>::quiet_NaN();
           }

@@ -8,12 +8,11 @@
 
 #include "client/support.hpp"
 #include "hanse/client/updates.hpp"
-#include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "hanse/rules/sampling/learning.hpp"
 #include "protocol/resume.hpp"
 #include "protocol/sampling_lines.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -39,45 +38,23 @@ std::unique_ptr<ClientSampler> make_sampler(const RivalJob& job) {
                            job.per_round);
 }
 
-// One rank's objects.
-struct RivalTraining {
-  RivalTraining(Communicator& comm, const RivalJob& job)
-      : host(comm.split(kByHost)),
-        federation(make_federation(*host, rivals(kSamples))),
-        model(make_model({.kind = "linear", .loss = "squared-error", .bias = false},
-                         federation.sample_shape(), 0)),
-        update(job.client.kind == "scaffold" ? make_scaffold(job.client, federation, *model)
-                                             : make_sgd(job.client, federation, *model)),
-        aggregator(make_fedavg(job.weights, Estimator::kNormalized, kRivals)) {
-    if (comm.rank() == 0) {
-      sampler = make_sampler(job);
-      optimizer = make_server_optimizer({}, model->n_params());
-      if (job.availability) availability = job.availability();
-    }
-    FederatedTrainer::Settings settings;
+struct RivalTraining : TrainerFixture<> {
+  RivalTraining(Communicator& all, const RivalJob& job)
+      : TrainerFixture(
+            all, [](Communicator& local) { return make_federation(local, rivals(kSamples)); }) {
+    model = make_model({.kind = "linear", .loss = "squared-error", .bias = false},
+                       federation.sample_shape(), 0);
+    update =
+        (job.client.kind == "scaffold" ? make_scaffold : make_sgd)(job.client, federation, *model);
+    aggregator = make_fedavg(job.weights, Estimator::kNormalized, kRivals);
+    sampler = make_sampler(job);
+    if (job.availability) availability = job.availability();
     settings.seed = kSeed;
-    settings.max_participants = kRivals;
     settings.equal_importance = job.weights == ClientWeights::kUniform;
     settings.trace = true;
     settings.regret = job.regret;
-    trainer = std::make_unique<FederatedTrainer>(
-        FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
-                                *aggregator, optimizer.get(), availability},
-        settings);
-    trainer->initialize_model();
+    start();
   }
-  RivalTraining(const RivalTraining&) = delete;
-  RivalTraining& operator=(const RivalTraining&) = delete;
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ClientSampler> sampler;
-  std::unique_ptr<ServerOptimizer> optimizer;
-  Availability availability;
-  std::unique_ptr<FederatedTrainer> trainer;
 };
 
 std::vector<double> importances(ClientWeights weights) {

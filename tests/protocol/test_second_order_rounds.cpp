@@ -11,11 +11,9 @@
 #include "client/support.hpp"
 #include "hanse/client/second_order.hpp"
 #include "hanse/client/updates.hpp"
-#include "hanse/protocol/federated.hpp"
-#include "hanse/protocol/server_optimizer.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "protocol/resume.hpp"
+#include "protocol/trainer_fixture.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace hanse {
@@ -53,42 +51,27 @@ std::unique_ptr<LocalUpdate> make_update(const NewtonJob& job, const Federation&
   return make_sgd(job.client, federation, model);
 }
 
-std::unique_ptr<ServerOptimizer> make_optimizer(const NewtonJob& job, int64_t n_params) {
-  if (job.client.kind != "fednl") return make_server_optimizer({}, n_params);
-  return make_newton_optimizer(job.client.second_order, n_params);
-}
-
-// One rank's objects.
-struct NewtonTraining {
-  NewtonTraining(Communicator& comm, const NewtonJob& job)
-      : host(comm.split(kByHost)),
-        federation(load(job, *host)),
-        model(make_model(model_options(job), federation.sample_shape(), federation.classes())),
-        update(make_update(job, federation, *model)),
-        aggregator(make_fedavg(job.weights, Estimator::kNormalized, federation.clients())),
+struct NewtonTraining : TrainerFixture<> {
+  NewtonTraining(Communicator& all, const NewtonJob& job)
+      : TrainerFixture(all, [&](Communicator& local) { return load(job, local); }),
         penalty(job.client.weight_decay) {
+    model = make_model(model_options(job), federation.sample_shape(), federation.classes());
+    update = make_update(job, federation, *model);
     const int64_t clients = federation.clients();
+    aggregator = make_fedavg(job.weights, Estimator::kNormalized, clients);
     for (int64_t c = 0; c < clients; ++c) {
       const auto n = static_cast<double>(federation.train(c).size());
       shares.push_back(job.weights == ClientWeights::kUniform
                            ? 1 / static_cast<double>(clients)
                            : n / static_cast<double>(federation.samples()));
     }
-    if (comm.rank() == 0) {
-      sampler = make_full_sampler(clients);
-      optimizer = make_optimizer(job, model->n_params());
+    sampler = make_full_sampler(clients);
+    if (job.client.kind == "fednl") {
+      optimizer = make_newton_optimizer(job.client.second_order, model->n_params());
     }
-    FederatedTrainer::Settings settings;
-    settings.max_participants = clients;
     settings.equal_importance = job.weights == ClientWeights::kUniform;
-    trainer = std::make_unique<FederatedTrainer>(
-        FederatedTrainer::Parts{comm, *host, federation, *model, *update, sampler.get(),
-                                *aggregator, optimizer.get()},
-        settings);
-    trainer->initialize_model();
+    start();
   }
-  NewtonTraining(const NewtonTraining&) = delete;
-  NewtonTraining& operator=(const NewtonTraining&) = delete;
 
   void rounds(int count) {
     for (int i = 0; i < count; ++i) trainer->round(false);
@@ -159,14 +142,6 @@ struct NewtonTraining {
     return w;
   }
 
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<LocalUpdate> update;
-  std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ClientSampler> sampler;
-  std::unique_ptr<ServerOptimizer> optimizer;
-  std::unique_ptr<FederatedTrainer> trainer;
   double penalty;
   std::vector<double> shares;  // w_i
 };

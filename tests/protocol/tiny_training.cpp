@@ -111,10 +111,12 @@ std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Feder
   return make_weighted_sampler(sample_shares(federation), job.per_round, job.replacement);
 }
 
-TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
-    : host(job.apart ? make_single_communicator() : comm.split(kByHost)),
-      federation(tiny_federation(*host, 0.25, job.held_out)),
-      update(job.stateful) {
+TinyTraining::TinyTraining(Communicator& all, const TinyJob& job)
+    : TrainerFixture(
+          all, [&](Communicator& local) { return tiny_federation(local, 0.25, job.held_out); },
+          job.apart) {
+  model = std::make_unique<TinyModel>();
+  update = std::make_unique<TinyUpdate>(job.stateful);
   if (job.own_rule) {
     aggregator = job.own_rule();
   } else if (job.by_losses) {
@@ -125,34 +127,18 @@ TinyTraining::TinyTraining(Communicator& comm, const TinyJob& job)
   if (comm.rank() == 0) {
     sampler = job.own_sampler ? job.own_sampler() : make_tiny_sampler(job, federation);
     if (job.availability) availability = job.availability();
-    optimizer = make_server_optimizer(job.server, kParams);
   }
   if (job.sum_stage) sum_stage = job.sum_stage(comm);
-  FederatedTrainer::Settings settings;
+  stages.updates = job.stages;
+  times = job.times;
   settings.seed = kSeed;
-  settings.max_participants = federation.clients();
   settings.server = job.server;
   settings.comm = job.comm;
   settings.regret = job.regret;
   settings.own_models = job.own_models;
   settings.clock = job.clock;
   settings.round_seconds = job.round_seconds;
-  trainer =
-      std::make_unique<FederatedTrainer>(FederatedTrainer::Parts{comm,
-                                                                 *host,
-                                                                 federation,
-                                                                 model,
-                                                                 update,
-                                                                 sampler.get(),
-                                                                 *aggregator,
-                                                                 optimizer.get(),
-                                                                 availability,
-                                                                 nullptr,
-                                                                 {job.stages, sum_stage.get()},
-                                                                 nullptr,
-                                                                 job.times},
-                                         settings);
-  trainer->initialize_model();
+  start();
 }
 
 std::vector<float> train_on(Communicator& comm, const TinyJob& job, int64_t rounds) {

@@ -8,12 +8,7 @@
 #include <vector>
 
 #include "hanse/client/local_update.hpp"
-#include "hanse/comm/communicator.hpp"
-#include "hanse/data/federation.hpp"
-#include "hanse/protocol/federated.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
-#include "hanse/rules/sampling/availability.hpp"
-#include "hanse/sums/sum_stage.hpp"
+#include "protocol/trainer_fixture.hpp"
 
 namespace hanse {
 
@@ -104,22 +99,8 @@ struct TinyJob {
 // The learning ones with rates that move the probabilities within a few rounds.
 std::unique_ptr<ClientSampler> make_tiny_sampler(const TinyJob& job, const Federation& federation);
 
-// One rank's objects.
-struct TinyTraining {
-  TinyTraining(Communicator& comm, const TinyJob& job);
-  TinyTraining(const TinyTraining&) = delete;
-  TinyTraining& operator=(const TinyTraining&) = delete;
-
-  std::unique_ptr<Communicator> host;
-  Federation federation;
-  TinyModel model;
-  TinyUpdate update;
-  std::unique_ptr<SumStage> sum_stage;
-  std::unique_ptr<ClientSampler> sampler;  // rank 0
-  Availability availability;               // rank 0
-  std::unique_ptr<Aggregator> aggregator;
-  std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
-  std::unique_ptr<FederatedTrainer> trainer;   // with an initialized model
+struct TinyTraining : TrainerFixture<TinyModel, TinyUpdate> {
+  TinyTraining(Communicator& all, const TinyJob& job);
 };
 
 // The model on rank 0 after so many rounds on `comm`; empty elsewhere. Collective.
