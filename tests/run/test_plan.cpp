@@ -7,7 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/run/engine.hpp"
+#include "hanse/run/device_choice.hpp"
 #include "run/plan/engine_times.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"

@@ -1,8 +1,8 @@
 // What a job asks of evaluations.
 #pragma once
 
-#include "hanse/job/job.hpp"
 #include "hanse/evaluation/asked_metrics.hpp"
+#include "hanse/job/job.hpp"
 
 namespace hanse {
 

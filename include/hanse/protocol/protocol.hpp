@@ -12,8 +12,8 @@
 #include "hanse/base/state.hpp"
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
-#include "hanse/model/layout.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/model/layout.hpp"
 
 namespace hanse {
 

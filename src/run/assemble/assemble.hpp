@@ -14,7 +14,7 @@
 #include "hanse/protocol/online.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
-#include "online_engine.hpp"
+#include "online_runner.hpp"
 
 namespace hanse {
 
@@ -52,7 +52,7 @@ struct OnlineAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<ExpertRule> experts;
-  OnlineEngine engine;
+  OnlineRunner runner;
   std::unique_ptr<OnlineTrainer> online;
 };
 

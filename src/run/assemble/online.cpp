@@ -11,7 +11,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/experts.hpp"
-#include "online_engine.hpp"
+#include "online_runner.hpp"
 
 namespace hanse {
 
@@ -39,18 +39,18 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
-  assembly->engine = choose_online_engine(job, comm, *assembly);
-  assembly->trained_on = assembly->engine.trained_on;
-  const OnlineEngine& engine = assembly->engine;
+  assembly->runner = choose_online_runner(job, comm, *assembly);
+  assembly->trained_on = assembly->runner.trained_on;
+  const OnlineRunner& runner = assembly->runner;
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);
     assembly->online = std::make_unique<OnlineTrainer>(
         OnlineTrainer::Parts{.comm = comm,
                              .federation = federation,
-                             .model = engine.model(*assembly->model),
+                             .model = runner.model(*assembly->model),
                              .rule = *assembly->experts,
-                             .fit = engine.fit(),
-                             .mix_rows = engine.mix_rows},
+                             .fit = runner.fit(),
+                             .mix_rows = runner.mix_rows},
         online_settings(job, federation.clients()));
   });
   if (assembly->files.contains("model.path")) {

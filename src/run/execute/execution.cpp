@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "results/data_facts.hpp"
+#include "assemble/protocols.hpp"
+#include "assemble/simulation.hpp"
+#include "assemble/warm_start.hpp"
 #include "hanse/base/clock.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/base/log.hpp"
@@ -25,14 +27,12 @@
 #include "hanse/run/summary.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "hanse/store/run_directory.hpp"
+#include "results/data_facts.hpp"
 #include "results/last_evaluation.hpp"
 #include "results/model_output.hpp"
 #include "results/part_facts.hpp"
-#include "assemble/protocols.hpp"
 #include "run_failure.hpp"
-#include "assemble/simulation.hpp"
 #include "timeline.hpp"
-#include "assemble/warm_start.hpp"
 #include "watch.hpp"
 
 namespace hanse {

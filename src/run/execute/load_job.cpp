@@ -1,20 +1,20 @@
-#include "hanse/job/asked.hpp"
 #include "hanse/run/load_job.hpp"
 
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "assemble/protocols.hpp"
+#include "assemble/simulation.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/data/kinds.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/kinds/availability.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/engine.hpp"
-#include "assemble/protocols.hpp"
-#include "assemble/simulation.hpp"
+#include "hanse/run/device_choice.hpp"
 
 namespace hanse {
 
@@ -73,7 +73,7 @@ void check_kinds(const Job& job, const Reading& reading) {
 }  // namespace
 
 void check_job(const Job& job) {
-  check_engine(job);
+  check_device(job);
   check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;

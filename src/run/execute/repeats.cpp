@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "assemble/protocols.hpp"
 #include "hanse/base/error.hpp"
-#include "hanse/job/job.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/job/job.hpp"
 #include "hanse/run/summary.hpp"
 #include "hanse/store/atomic_file.hpp"
 #include "hanse/store/checkpoint.hpp"
 #include "json_text.hpp"
-#include "assemble/protocols.hpp"
 
 namespace hanse {
 

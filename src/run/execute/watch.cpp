@@ -7,12 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "assemble/possible_metrics.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/log.hpp"
 #include "hanse/base/options.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/store/run_directory.hpp"
-#include "assemble/possible_metrics.hpp"
 
 namespace hanse {
 

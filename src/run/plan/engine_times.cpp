@@ -6,7 +6,7 @@
 #include "hanse/client/cohort_training.hpp"
 #include "hanse/comm/balance.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/run/engine.hpp"
+#include "hanse/run/device_choice.hpp"
 
 namespace hanse {
 

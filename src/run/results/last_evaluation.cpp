@@ -1,4 +1,3 @@
-#include "hanse/job/asked.hpp"
 #include "last_evaluation.hpp"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/data/federation.hpp"
+#include "hanse/job/asked.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/protocol/protocol.hpp"
 #include "hanse/store/run_directory.hpp"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hanse/base/progress.hpp"
-#include "hanse/plugin/rules.hpp"
 #include "hanse/evaluation/evaluation.hpp"
+#include "hanse/plugin/rules.hpp"
 #include "hanse/run/evaluated_on.hpp"
 #include "hanse/store/client_history.hpp"
 

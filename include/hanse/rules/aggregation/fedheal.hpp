@@ -19,7 +19,7 @@ namespace hanse {
 // absent ones with their last distance; the sum of w is over the participants. Then, entry by
 // entry, theta <- theta + sum p_i m_i u_i / sum p_i m_i, and 0 where no m_i is 1.
 // Neither the clients' sizes nor the draws' weights enter. Where all distances are 0, delta_i
-// shrinks alone. mix() gives p; the division by entries is the engine's. Known weakness: w_i grows
+// shrinks alone. mix() gives p; the division by entries is the sink's. Known weakness: w_i grows
 // without end, so that late rounds change p little. REQUIRES: clients >= 1, 0 <= threshold < 1, 0
 // <= beta <= 1. Cost a round: O(M).
 std::unique_ptr<Aggregator> make_fedheal(double threshold, double beta, int64_t clients);

@@ -43,7 +43,7 @@ std::unique_ptr<Aggregator> make_fedmgda(double epsilon, ClientWeights weights);
 // P, or the length of the step. All vectors of a layer are then scaled to the layer's mean length
 // in the paper's form, too, for old updates may be far longer than those of the day: P's gradient
 // as it is, in the reference form summed from the scaled updates. Joined layers are scaled anew.
-// State: the last round of each client; the engine keeps the updates.
+// State: the last round of each client; the sink keeps the updates.
 //
 // Cost a round: O(L (m + a)^3) beside the L Gram matrices, a the absent ones.
 struct FedLfForm {

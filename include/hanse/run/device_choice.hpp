@@ -7,7 +7,7 @@
 #include <string>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/protocol/engines.hpp"
+#include "hanse/protocol/runners.hpp"
 
 namespace hanse {
 
@@ -19,7 +19,7 @@ constexpr double kGpuStep_s = 0.3e-3;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
-void check_engine(const Job& job);
+void check_device(const Job& job);
 
 // The first kind that the job chooses and that GPUs do not train, by its row; none: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);

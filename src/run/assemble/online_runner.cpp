@@ -1,4 +1,4 @@
-#include "online_engine.hpp"
+#include "online_runner.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include "hanse/kinds/experts.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/stream.hpp"
-#include "hanse/run/engine.hpp"
+#include "hanse/run/device_choice.hpp"
 
 namespace hanse {
 
@@ -32,22 +32,22 @@ std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) 
 
 }  // namespace
 
-OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly) {
+OnlineRunner choose_online_runner(const Job& job, Communicator& comm, const Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
   std::optional<Refusal> refusal;
   agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
   const RankDevice device =
       choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
-  OnlineEngine engine;
-  engine.trained_on = device.kind;
+  OnlineRunner runner;
+  runner.trained_on = device.kind;
   const int64_t nodes = federation.clients(), ranks = comm.size();
   agree_on(comm, [&] {
     if (device.name.empty()) {
-      engine.on_host = make_stream_fit(job, federation, *assembly.model);
+      runner.on_host = make_stream_fit(job, federation, *assembly.model);
       return;
     }
-    engine.on_device = std::make_unique<CohortNodes>(
+    runner.on_device = std::make_unique<CohortNodes>(
         *assembly.model, federation, job.model,
         CohortNodesSettings{.device = device.name,
                             .clients = side_by_side(job, nodes),
@@ -57,11 +57,11 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
                             .lr = job.online.lr,
                             .step = {.rows = job.online.batch},
                             .graphs = job.run.device_graphs == DeviceGraphs::kAuto});
-    engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
+    runner.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };
   });
-  return engine;
+  return runner;
 }
 
 }  // namespace hanse

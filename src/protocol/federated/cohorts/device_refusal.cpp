@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "hanse/protocol/engines.hpp"
+#include "hanse/protocol/runners.hpp"
 
 namespace hanse {
 
