@@ -6,6 +6,8 @@ import re
 
 from hanse.several import mean_and_deviation
 
+from shared.sweeping import markdown_table
+
 STYLE = pathlib.Path(__file__).resolve().parent / "report.css"
 OWN_STYLE = """
 body { max-width: 1600px; } p { max-width: 64rem; } .table table { width: auto; }
@@ -57,13 +59,6 @@ def verdict_of(cell):
     """The verdict that a cell ends with, or nothing."""
     last = str(cell).rpartition(" ")[2]
     return last if last in VERDICTS else ""
-
-
-def markdown_table(head, rows, texts=1):
-    """The first `texts` columns hold words, the others numbers."""
-    lines = [head, ["---" if i < texts else "---:" for i in range(len(head))], *rows]
-    return "".join("| " + " | ".join(str(c).replace("|", r"\|") for c in line) + " |\n"
-                   for line in lines)
 
 
 def html_table(head, rows, kind="table"):

@@ -268,6 +268,13 @@ def lock(file):
     return True
 
 
+def program_of(path):
+    """The program of that path, whole. Raises Refused where there is none."""
+    if not os.access(path, os.X_OK):
+        raise Refused(f"{path}: no such program; hint: scripts/build hanse")
+    return path.resolve()
+
+
 def require_positive(options, *names):
     for name in names:
         value = getattr(options, name)
@@ -314,13 +321,18 @@ def text_table(head, rows):
     return "\n".join(lines)
 
 
+def markdown_table(head, rows, texts=1):
+    """The first `texts` columns hold words, the others numbers."""
+    lines = [head, ["---" if i < texts else "---:" for i in range(len(head))], *rows]
+    return "".join("| " + " | ".join(str(c).replace("|", r"\|") for c in line) + " |\n"
+                   for line in lines)
+
+
 def write_table(out, head, rows):
     """table.csv and table.md."""
     with open(out / "table.csv", "w", newline="") as file:
         csv.writer(file).writerows([head, *rows])
-    lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
-    (out / "table.md").write_text("".join(
-        "| " + " | ".join(str(c).replace("|", r"\|") for c in line) + " |\n" for line in lines))
+    (out / "table.md").write_text(markdown_table(head, rows))
 
 
 def write_runs(sweep):
