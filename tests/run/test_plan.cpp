@@ -8,7 +8,6 @@
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/run/device_choice.hpp"
-#include "run/plan/engine_times.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
 #include "support/errors.hpp"
@@ -207,45 +206,6 @@ TEST(PlanRound, WhatComesBeforeTraining) {
   eight.job.evaluate.regret = true;
   const Workload all(eight.job, eight.federation, false);
   EXPECT_EQ(all.training_s(cluster(4, 1), {.train_sample_s = 1}), 40);
-}
-
-// Cohorts of three: 3, 3 and 2 clients, each of two steps (of batches of 6 and 4), on a GPU with a
-// thousand operations a second or, where bytes take longer, with ten bytes a second.
-TEST(PlanGpus, CohortsStepTogetherAndGpusShareThem) {
-  EightClients eight;
-  eight.job.client.batch = 6;
-  eight.job.run.device_cohort = 3;
-  const auto model =
-      make_model(eight.job.model, eight.federation.sample_shape(), eight.federation.classes());
-  const Workload workload(eight.job, eight.federation, false);
-  CohortShape cohort = cohort_shape(eight.job, eight.federation, *model, workload);
-  EXPECT_EQ(cohort.clients, 3);
-  EXPECT_EQ(cohort.batch, 6);
-  EXPECT_EQ(cohort.n_params, 6);  // linear, two values to two classes
-  EXPECT_EQ(cohort.sample_values, 2);
-  EXPECT_EQ(cohort.gradient_flops, 16);  // four a weight, for nobody needs the samples' gradient
-  const GpuSpeeds counts{.flops = 1e3, .bytes = 1e99};
-  const double step_s = kGpuStep_s + 3 * 6 * 16 / 1e3;
-  const auto trained = [&](int64_t ranks) {
-    return estimate_gpus(counts, cohort, workload, cluster(ranks, 1)).train_s;
-  };
-  EXPECT_DOUBLE_EQ(estimate_gpus(counts, cohort, workload, cluster(1, 1)).step_s, step_s);
-  EXPECT_DOUBLE_EQ(trained(1), 3 * 2 * step_s);
-  EXPECT_DOUBLE_EQ(trained(2), 2 * 2 * step_s);
-  EXPECT_DOUBLE_EQ(trained(9), 2 * step_s);
-  // Ten passes over the rows, and the samples twice; the fold of every client's update.
-  const GpuSpeeds moves{.flops = 1e99, .bytes = 10};
-  const double slow_s = kGpuStep_s + 4.0 * (10 * 3 * 6 + 2 * 3 * 6 * 2) / 10;
-  const GpuTimes slow = estimate_gpus(moves, cohort, workload, cluster(1, 1));
-  EXPECT_DOUBLE_EQ(slow.step_s, slow_s);
-  EXPECT_NEAR(slow.train_s, 3 * 2 * slow_s + 8 * 200 * 6 / 10.0, 1e-6);
-  // Eighty samples forwards, a third of a gradient, in one batch; divided among two GPUs.
-  EXPECT_NEAR(estimate_gpus(counts, cohort, workload, cluster(2, 1)).evaluation_s,
-              (kGpuStep_s / 3 + 80 * 16 / 3e3) / 2, 1e-9);
-  // What a rule asks for of each client's ten samples.
-  const Workload losses(eight.job, eight.federation, true);
-  EXPECT_NEAR(estimate_gpus(counts, cohort, losses, cluster(1, 1)).train_s,
-              3 * 2 * step_s + 8 * (kGpuStep_s / 3 + 10 * 16 / 3e3), 1e-9);
 }
 
 // Over the link that was found, the exchange takes as long as it did.

@@ -125,37 +125,13 @@ class Machines(Plan):
                             "[federation]\nclients = 3\n")
         self.assertGreater(self.plan(bandit, "--ranks=2")["synchronization_bytes"], 0)
 
-    def test_gpus_are_estimated_beside_the_cpus(self):
-        """By the numbers given; whatever run.device says, and in a build without CUDA."""
-        job = self.job({**BIG, "client.steps": 20, "run.device": "cuda"})
-        process = self.hanse("plan", job, "--gpu-tflops=10", "--gpu-gbs=1000", "--ranks=2")
-        self.assertRegex(process.stdout(), "(?m)^on GPUs, not measured +an estimate for 2 ")
-        slow, fast = [self.plan(job, f"--gpu-tflops={speed}", "--gpu-gbs=1000", "--ranks=2")
-                      for speed in (0.01, 10)]
-        self.assertGreater(slow["gpu_step_seconds"], 10 * fast["gpu_step_seconds"])
-        self.assertGreater(fast["gpu_round_seconds"], fast["gpu_train_seconds"])
-        self.assertGreater(fast["train_seconds"], fast["gpu_train_seconds"])
-        self.assertGreater(fast["gpu_run_seconds"], 3 * fast["gpu_round_seconds"])
-
-    def test_bad_gpus(self):
-        gpu = ("--gpu-tflops=10", "--gpu-gbs=1000")
-        bandit = self.write("bandit.cfg", "[run]\nprotocol = bandit\nrounds = 20\n"
-                            "[federation]\nclients = 3\n")
-        job = self.job()
-        for name, options, words in (
-                (job, gpu[:1], ["--gpu-gbs", "both"]), (job, gpu[1:], ["--gpu-tflops", "both"]),
-                (job, ("--run.device=cuda",), ["run.device", "--gpu-tflops"]),
-                (job, (*gpu, "--client.update=fednew"), ["client.update", "without --gpu-tflops"]),
-                (bandit, gpu, ["run.protocol", "bandit"])):
-            process = self.hanse("plan", name, *options, expect=None)
-            self.assert_one_error(process, 2, *words)
-
     def test_bad_machines(self):
         job = self.job()
         for option, words in (("--hosts=4", ["4 hosts", "--ranks=4"]),
                               ("--cores=0", ["cores", "out of range"]),
                               ("--link-gbit=fast", ["link-gbit", "'fast'"]),
-                              ("--latency=3", ["latency"])):
+                              ("--latency=3", ["latency"]),
+                              ("--run.device=cuda", ["run.device", "--run.device=cpu"])):
             process = self.hanse("plan", job, option, ranks=2, expect=None)
             self.assert_one_error(process, 2, *words)
 

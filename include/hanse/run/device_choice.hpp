@@ -13,10 +13,6 @@ namespace hanse {
 
 struct Job;
 
-// Whatever its size, a step of a cohort costs a GPU about so much of launches: an estimate, no GPU
-// was measured.
-constexpr double kGpuStep_s = 0.3e-3;
-
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
 void check_device(const Job& job);
@@ -60,12 +56,10 @@ bool is_worth_a_gpu(const Job& job, const StepCost& work);
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host);
 
-// A runner, what it computes on, RankDevice::kind, and why GPUs could not train the job:
-// device_refusal().
+// A runner, and what it computes on, RankDevice::kind.
 struct ChosenRunner {
   RunnerPtr runner;
   std::string trains_on;
-  std::optional<Refusal> off_gpus;
 };
 
 // The runner of run.device; its GPUs talk as comm.devices says. Collective. Throws AgreedError.

@@ -15,24 +15,20 @@ struct PlanOptions {
   double cores = 0;        // of a host, for ranks; 0: those that the started ranks may use
   double link_gbit = 0;    // Gbit/s of a host's link, each way; 0: measured between hosts, or 10
   double latency_us = -1;  // of a message between hosts; negative: measured, or 20
-  double gpu_tflops = 0;   // of a rank's GPU, in float32; 0: no GPUs are planned
-  double gpu_gbs = 0;      // GB/s of its memory; both or none
   bool json = false;       // one JSON object in the place of lines
 };
 
-// Names "ranks", "hosts", "cores", "link-gbit", "latency-us", "gpu-tflops" and "gpu-gbs"; `options`
-// must outlive the table.
+// Names "ranks", "hosts", "cores", "link-gbit" and "latency-us"; `options` must outlive the table.
 void bind_plan(OptionTable& table, PlanOptions& options);
 
 // Memory a rank, bytes and messages a round, and the times of a round and of the run. Bytes and
 // memory are the protocol's own footprint. Times come from a protocol assembled as for the run,
 // which makes rounds on the started ranks for two seconds, and are scaled to the given machines by
 // what they have to do; where a round is too long, from some clients alone. All of it takes about
-// five seconds and a run's memory; what was trained is dropped, and nothing is written. With the
-// speeds of a GPU the rounds on GPUs are estimated beside them, by operations and bytes.
+// five seconds and a run's memory; what was trained is dropped, and nothing is written.
 // Collective; the text is rank 0's.
-// Throws AgreedError: what hanse run would refuse before its first round, more hosts than ranks,
-// and what GPUs do not train where GPUs are planned.
+// Throws AgreedError: what hanse run would refuse before its first round, run.device = cuda, and
+// more hosts than ranks.
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm);
 

@@ -42,7 +42,6 @@ struct FederatedAssembly final : Assembly {
   std::unique_ptr<Aggregator> aggregator;
   std::unique_ptr<ServerOptimizer> optimizer;  // rank 0
   std::unique_ptr<FederatedTrainer> trainer;
-  std::optional<Refusal> off_gpus;  // why GPUs would not train it
 };
 
 // The objects of an online job.

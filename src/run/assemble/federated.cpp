@@ -251,7 +251,6 @@ void build(Communicator& comm, FederatedAssembly& parts) {
       {comm, federation, model, *parts.update, rule_needs, parts.stages(), parts.tuner.get()},
       *parts.host);
   parts.trained_on = chosen.trains_on;
-  parts.off_gpus = std::move(chosen.off_gpus);
   parts.trainer = std::make_unique<FederatedTrainer>(
       FederatedTrainer::Parts{.comm = comm,
                               .host = *parts.host,

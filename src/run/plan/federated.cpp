@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "assemble/assemble.hpp"
-#include "engine_times.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
 #include "hanse/comm/agreement.hpp"
@@ -86,43 +85,17 @@ void describe_memory(const FederatedAssembly& parts, const Rates& rates, const W
             std::max(plan.load_bytes, rank + touched));
 }
 
-// Throws InvalidArgument when the job cannot be estimated for GPUs.
-void require_gpus(const FederatedAssembly& parts) {
-  const auto& off = parts.off_gpus;
-  if (off) throw InvalidArgument(off->what, off->key, off->hint + kWithoutGpus);
-}
-
-// All rounds and evaluations; returns the seconds.
-double describe_run(const Job& job, const std::string& where, double round_s, double evaluation_s,
-                    PlanSheet& sheet) {
+// All rounds and evaluations.
+void describe_run(const Job& job, double round_s, double evaluation_s, PlanSheet& sheet) {
   const int64_t every = job.evaluate.every;
   const int64_t evaluations = every > 0 ? (job.run.rounds + every - 1) / every : 1;
   const double run_s = number(job.run.rounds) * round_s + number(evaluations) * evaluation_s;
-  sheet.line(where.empty() ? "the run" : "  the run",
-             fmt::format("{} ({} rounds, {} evaluations)", duration_text(run_s), job.run.rounds,
-                         evaluations));
-  sheet.field(where + "run_seconds", run_s);
-  return run_s;
-}
-
-// The server's step and the transfers are those of CPUs: one after the other, for the sum comes
-// from the GPUs as a whole.
-void describe_gpus(const FederatedAssembly& parts, const Workload& workload,
-                   const RoundTimes& times, const Rates& rates, const PlanCase& plan,
-                   PlanSheet& sheet) {
-  const GpuSpeeds speeds{1e12 * plan.options.gpu_tflops, 1e9 * plan.options.gpu_gbs};
-  const CohortShape cohort = cohort_shape(parts.trained, parts.federation, *parts.model, workload);
-  const GpuTimes gpus = estimate_gpus(speeds, cohort, workload, plan.planned);
-  const double rest_s = times.down_s + times.up_s + rates.means.server_s + times.small_s;
-  const double round_s = gpus.train_s + times.products_s + rest_s;
-  sheet.line("on GPUs, not measured",
-             fmt::format("an estimate for {} with {:g} TFLOP/s and {:g} GB/s, one a rank",
-                         plan.planned.ranks, plan.options.gpu_tflops, plan.options.gpu_gbs));
-  sheet.add("gpu_step_seconds", fmt::format("  a step of {} clients", cohort.clients), gpus.step_s);
-  sheet.add("gpu_train_seconds", "  a round's training", gpus.train_s);
-  sheet.add("gpu_round_seconds", "  a round", round_s);
-  sheet.add("gpu_evaluation_seconds", "  an evaluation", gpus.evaluation_s);
-  describe_run(parts.trained, "gpu_", round_s, gpus.evaluation_s, sheet);
+  sheet.line("the run", fmt::format("{} ({} rounds, {} evaluations)", duration_text(run_s),
+                                    job.run.rounds, evaluations));
+  sheet.field("run_seconds", run_s);
+  if (job.run.repeats == 1) return;
+  sheet.line(fmt::format("its {} repeats", job.run.repeats),
+             duration_text(number(job.run.repeats) * run_s));
 }
 
 void describe_round(const Job& job, const Workload& workload, const RoundFootprint& footprint,
@@ -148,19 +121,14 @@ void describe_round(const Job& job, const Workload& workload, const RoundFootpri
   sheet.add("small_seconds", "short messages and waits", times.small_s);
   sheet.add("round_seconds", "a round", times.round_s());
   sheet.add("evaluation_seconds", "an evaluation", times.evaluation_s);
-  const double run_s = describe_run(job, "", times.round_s(), times.evaluation_s, sheet);
-  if (job.run.repeats == 1) return;
-  sheet.line(fmt::format("its {} repeats", job.run.repeats),
-             duration_text(number(job.run.repeats) * run_s));
+  describe_run(job, times.round_s(), times.evaluation_s, sheet);
 }
 
 }  // namespace
 
 void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   std::unique_ptr<Workload> workload;
-  const bool has_gpus = plan.options.gpu_tflops > 0;
   agree_on(plan.comm, [&] {
-    if (has_gpus) require_gpus(*this);
     workload = std::make_unique<Workload>(trained, federation, aggregator->needs().losses);
   });
   const bool personal = evaluates_own_models(trained);
@@ -190,7 +158,6 @@ void FederatedAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   describe(planned, source, sheet);
   describe_memory(*this, rates, *workload, footprint, plan, sheet);
   describe_round(trained, *workload, footprint, times, rates, sheet);
-  if (has_gpus) describe_gpus(*this, *workload, times, rates, plan, sheet);
 }
 
 }  // namespace hanse

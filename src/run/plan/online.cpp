@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include "assemble/assemble.hpp"
-#include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
-#include "hanse/comm/agreement.hpp"
 #include "measure.hpp"
 
 namespace hanse {
@@ -22,11 +20,6 @@ constexpr double kRounds_s = 5;
 void OnlineAssembly::plan(const PlanCase& plan, PlanSheet& sheet) {
   const int64_t nodes = federation.clients();
   const int64_t ranks = plan.planned.ranks;
-  agree_on(plan.comm, [&] {
-    if (plan.options.gpu_tflops == 0) return;
-    throw InvalidArgument("rounds of online nodes are not estimated for GPUs", "run.protocol",
-                          "plan without --gpu-tflops");
-  });
   online->initialize_model();
   const RoundMeans means =
       time_rounds(*online, kRounds_s, std::min<int64_t>(2, plan.job.online.horizon), plan.comm);

@@ -4,7 +4,6 @@
 
 #include "assemble/assemble.hpp"
 #include "assemble/protocols.hpp"
-#include "engine_times.hpp"
 #include "execute/watch.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/progress.hpp"
@@ -31,22 +30,6 @@ std::string seconds_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
 }
 
-// Rounds are measured on CPUs; those on GPUs are estimated by the speeds given.
-void check_gpus(const PlanOptions& options, const Job& job) {
-  const bool flops = options.gpu_tflops > 0, bytes = options.gpu_gbs > 0;
-  const auto off = kind_off_gpus(job);
-  if (flops && bytes && off) throw InvalidArgument(off->what, off->key, off->hint + kWithoutGpus);
-  if (flops && bytes) return;
-  if (flops || bytes) {
-    throw InvalidArgument("an estimate for GPUs needs operations and bytes a second",
-                          flops ? "--gpu-gbs" : "--gpu-tflops", "give both of them, or none");
-  }
-  if (job.run.device != RunDevice::kCuda) return;
-  throw InvalidArgument(
-      "a plan is measured on CPUs", "run.device",
-      "--run.device=cpu plans for them; --gpu-tflops and --gpu-gbs estimate GPUs");
-}
-
 }  // namespace
 
 void PlanSheet::line(const std::string& label, const std::string& value) {
@@ -69,8 +52,6 @@ void bind_plan(OptionTable& table, PlanOptions& options) {
   table.add("cores", options.cores, above(0), "cores of a host");
   table.add("link-gbit", options.link_gbit, above(0), "Gbit/s of a host's link, each way");
   table.add("latency-us", options.latency_us, at_least(0), "us of a message between hosts");
-  table.add("gpu-tflops", options.gpu_tflops, above(0), "TFLOP/s of a rank's GPU, in float32");
-  table.add("gpu-gbs", options.gpu_gbs, above(0), "GB/s of its memory");
 }
 
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
@@ -78,7 +59,10 @@ std::string plan_job(const std::string& job_file, const Overrides& overrides,
   KeyedJob job(catalog());
   agree_on(comm, [&] {
     load_job(job_file, overrides, job);
-    check_gpus(options, job);
+    if (job.run.device == RunDevice::kCuda) {
+      throw InvalidArgument("a plan is measured on CPUs", "run.device",
+                            "--run.device=cpu plans for them");
+    }
     job.run.device = RunDevice::kCpu;
     check_job(job);
     load_libraries(job);
