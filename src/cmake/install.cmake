@@ -20,7 +20,11 @@ install(CODE "
     endif()
   endforeach()")
 
-install(TARGETS hanse hanse-program hanse_torch RUNTIME DESTINATION bin
+set(programs hanse hanse-program)
+if(TARGET hanse_torch)
+  list(APPEND programs hanse_torch)
+endif()
+install(TARGETS ${programs} RUNTIME DESTINATION bin
         LIBRARY DESTINATION ${library_folder})
 install(PROGRAMS ${HANSE_MPIRUN} DESTINATION ${library_folder})
 install(DIRECTORY ${PROJECT_BINARY_DIR}/lib/ DESTINATION ${library_folder}

@@ -51,10 +51,19 @@ class QuickstartTest(RepositoryTest):
         result = self.script(*self.command("quickstart"))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("accuracy, mean of clients", result.stdout)
-        self.assertIn("built hanse\n", result.stdout)
-        last = result.stdout.splitlines()[-3:]
+        self.assertIn("built --program\n", result.stdout)
+        lines = result.stdout.splitlines()
+        self.assertIn("scripts/build adds them", lines[-1])
+        last = lines[-5:-2]
         self.assertEqual(last, [f"runs/fashion-mnist/plots/{name}.png"
                                 for name in ("learning", "clients", "time")])
+
+    def test_says_nothing_of_libtorch_where_it_is_built(self):
+        self.make_run("made")
+        self.write("build/lib/hanse-torch.so", "")
+        result = self.script(*self.command("quickstart"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("scripts/build", result.stdout)
 
     def start_sleeping(self):
         process = subprocess.Popen(self.command("quickstart", "--test.sleep=1"), text=True,
@@ -123,20 +132,20 @@ class TestTest(RepositoryTest):
 class SetupTest(RepositoryTest):
     """setup with an apt that only remembers what it was asked for."""
 
-    def setup_with(self, *installed):
+    def setup_with(self, *installed, option=()):
         known = "".join(f"echo installed {package}\n" for package in installed)
         self.write("bin/dpkg-query", f"#!/bin/sh\n{known}exit 1\n").chmod(0o755)
         for name, last in [("apt-get", ""), ("sudo", 'exec "$@"\n')]:
             record = f'#!/bin/sh\necho {name} "$@" >> "{self.folder}/asked"\n{last}'
             self.write(f"bin/{name}", record).chmod(0o755)
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        result = self.script(*self.command("setup"), env={**os.environ, "PATH": path})
+        result = self.script(*self.command("setup", *option), env={**os.environ, "PATH": path})
         asked = self.folder / "asked"
         return result, asked.read_text() if asked.exists() else ""
 
-    def packages(self):
+    def packages(self, *option):
         """Everything that setup wants, learnt from a machine that has nothing."""
-        result, _ = self.setup_with()
+        result, _ = self.setup_with(option=option)
         (self.folder / "asked").unlink()
         return result.stdout.splitlines()[0].removeprefix("setup: installing ").split()
 
@@ -148,6 +157,14 @@ class SetupTest(RepositoryTest):
         self.assertIn("setup: installing g++ cmake\n", result.stdout)
         install = [line for line in asked.splitlines() if "apt-get install" in line]
         self.assertTrue(install[0].endswith(" g++ cmake"), asked)
+
+    def test_the_program_alone_needs_a_part_of_it(self):
+        program = self.packages("--program")
+        self.assertLess(set(program), set(self.packages()))
+        for package in ("libtorch-dev", "python3-torch", "python3-dev", "libgtest-dev"):
+            self.assertNotIn(package, program)
+        result, asked = self.setup_with(*program, option=("--program",))
+        self.assertEqual((result.returncode, result.stdout, asked), (0, "", ""))
 
     def test_asks_for_nothing_when_all_is_there(self):
         result, asked = self.setup_with(*self.packages())

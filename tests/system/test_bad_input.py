@@ -60,7 +60,7 @@ class NoLibTorch(BadInput):
         self.own_program = self.path("hanse")
 
     def test_what_needs_it_is_refused_and_all_else_runs(self):
-        missing = ("LibTorch cannot be loaded", "hanse-torch.so", "linear, mlp")
+        missing = ("LibTorch cannot be loaded", "hanse-torch.so", "scripts/build", "linear, mlp")
         images = {"data.shape": "1,28,28"}
         self.refuse(*missing, changes={"model.kind": "transformer", "data.shape": "9",
                                        "data.tokens": 11})
