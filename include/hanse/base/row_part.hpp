@@ -1,3 +1,4 @@
+// A part of a row of parameters: a layer, a tensor, a piece of work.
 #pragma once
 
 #include <cstdint>
