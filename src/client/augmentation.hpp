@@ -25,7 +25,7 @@ class Augmentation {
   // Throws InvalidArgument: samples that are no images {channels, height, width}, or too small.
   Augmentation(const AugmentationOptions& options, const Federation& federation);
 
-  // Of one participation.
+  // Begins one participation.
   void start(const ClientTask& task);
   // Changes the gathered samples; `view` is what a model gets to see of them.
   void apply(GatheredBatch& batch, Batch& view);

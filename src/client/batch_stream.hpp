@@ -49,12 +49,12 @@ class BatchStream {
     return outcome;
   }
 
-  // The same step by step: the task's samples, the steps of its round, and as many batches. The
-  // last batch of a pass may be smaller, unless the options leave it out.
+  // run() step by step: start() takes the task's samples and its round's steps, for as many
+  // batches. The last batch of a pass may be smaller, unless the options leave it out.
   void start(const ClientTask& task);
   int64_t steps() const { return steps_; }
   Batch next();
-  // The same without a copy, as they are.
+  // The samples of the next batch as they are, without a copy.
   ListedSamples next_samples();
 
  private:
@@ -63,7 +63,7 @@ class BatchStream {
     uint64_t seed = 0;
     bool operator==(const Participation&) const = default;
   };
-  // Its samples in the order of a pass.
+  // A client's samples in the order of a pass.
   struct Pass {
     Participation of;
     RandomStream shuffle{0, Purpose::kShuffle};
@@ -71,11 +71,11 @@ class BatchStream {
     std::vector<int32_t> order;  // from there
     int64_t samples() const { return static_cast<int64_t>(order.size()); }
   };
-  // The first pass of that participation; nothing is done when it is there already.
+  // Makes the first pass of that participation, unless it is there already.
   void prepare(Pass& pass, const Participation& of) const;
   void list_samples(Pass& pass) const;
   std::span<const int32_t> batch_at(const Pass& pass, int64_t first) const;
-  // What comes behind the samples handed out: of this pass, or of the client that trains next.
+  // The samples after those handed out: of this pass, or of the client that trains next.
   ListedSamples upcoming();
 
   LocalWork work_;

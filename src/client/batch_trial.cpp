@@ -13,7 +13,7 @@ namespace hanse {
 
 namespace {
 
-// By training and rows.
+// The trials by training and rows.
 using Trials = std::map<std::pair<bool, int64_t>, BatchTrial>;
 
 void add(Trials& trials, const BatchTrial& trial) {
@@ -26,7 +26,7 @@ std::vector<BatchTrial> listed(const Trials& trials) {
   return list;
 }
 
-// Where a client has `samples`, whole batches and what is left of them at the end of a pass.
+// Adds whole batches of a client with `samples`, and what is left of them at the end of a pass.
 void add_training(Trials& trials, const LocalWork& work, int64_t client, int64_t samples) {
   if (samples == 0) return;
   const int64_t batch = work.batch > 0 ? std::min(work.batch, samples) : samples;

@@ -32,7 +32,7 @@ std::vector<float> listed_weights(const std::string& text, int64_t classes) {
                         "give a weight for each class, in the order of the labels");
 }
 
-// Of a sequence those of all positions that have one.
+// Counts the labels of samples; of sequences, those of all positions that have one.
 void count_labels(const Federation& federation, SampleRange range, std::span<int64_t> counts) {
   for (const int32_t label : labels_of(federation, range)) {
     if (label >= 0) ++counts[static_cast<std::size_t>(label)];

@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-// Steps of whose samples the device is told at once: the host shuffles more while it makes them.
+// Steps whose samples are uploaded at once: the host shuffles more while the device makes them.
 constexpr int64_t kStepsAtOnce = 32;
 
 Cohort::Settings cohort_settings(const ClientOptions& options, const std::string& device,
@@ -32,7 +32,7 @@ Cohort::Settings cohort_settings(const ClientOptions& options, const std::string
   };
 }
 
-// Of dropout_stream().
+// The key of dropout_stream().
 Cohort::NoiseKey dropout_key(const ClientTask& task) {
   return {task.seed, static_cast<uint64_t>(task.round), static_cast<uint64_t>(task.client)};
 }

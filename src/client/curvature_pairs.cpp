@@ -68,7 +68,7 @@ std::optional<double> RoundPairs::rate(const GradientRecord& gradient) {
 
 std::optional<double> rate_of_pairs(std::span<const PairTerms> pairs,
                                     std::span<const double> gram) {
-  // Of s_1, y_1, ..., g: what each is made of.
+  // Row by row, how s_1, y_1, ..., g are made of the gradients.
   const auto n = static_cast<Index>(pairs.size());
   const auto size = static_cast<Index>(std::lround(std::sqrt(gram.size())));
   Matrix terms = Matrix::Zero(2 * n + 1, size);
@@ -254,7 +254,7 @@ double KeptPairs::rate_of(const Products& products) const {
 std::optional<double> KeptPairs::rate(const GradientRecord& gradient) {
   if (pairs_.empty() && fresh_.empty()) return std::nullopt;
   Products products = measure(gradient.row(), true);
-  // Then older pairs stay in their place, whose products were not made.
+  // Older pairs then stay, whose products were not made.
   if (drop_without_curvature()) products = measure(gradient.row(), false);
   keep(newest());
   return pairs_.empty() ? std::nullopt : std::optional(rate_of(products));

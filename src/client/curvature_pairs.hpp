@@ -38,11 +38,11 @@ class RoundPairs {
 
   // A pair of s = factor step. REQUIRES: less than m pairs.
   FreshPair begin(float factor);
-  // The same with factor 1 and a row for s, which is no gradient then.
+  // As begin(1), but with a row for s, which is no gradient then.
   FreshPair begin_with_row();
 
-  // Ends the pair that was begun first of those that have no end. REQUIRES: there is one. The
-  // gradient must stay until rate(); it may be the step of another pair.
+  // Ends the oldest pair without an end. REQUIRES: there is one. The gradient must stay until
+  // rate(); it may be the step of another pair.
   void end(const GradientRecord& gradient) { pairs_[ended_++].gradient = &gradient; }
 
   // lbfgs_rate of `gradient` with the pairs that have curvature (has_curvature), nothing when there
@@ -74,14 +74,14 @@ class RoundPairs {
 // ones have shown curvature.
 class KeptPairs {
  public:
-  // Floats that have room for so many pairs of P values.
+  // Floats that hold so many pairs of P values.
   static int64_t width(int64_t n_params, int64_t slots);
 
   // REQUIRES: state of width(n_params, slots) floats; slots >= most, which is m, and as many pairs
   // a round. Best on a line.
   KeptPairs(std::span<float> state, int64_t n_params, int64_t most, int64_t slots);
 
-  // As of RoundPairs; all gradients are rows. REQUIRES: a slot without a pair, old or fresh.
+  // As RoundPairs::begin; all gradients are rows. REQUIRES: a slot without a pair, old or fresh.
   FreshPair begin(float factor);
   FreshPair begin_with_row() { return begin(1); }
   void end(const GradientRecord& gradient) { fresh_[ended_++].gradient = gradient.row().data(); }
@@ -96,7 +96,7 @@ class KeptPairs {
     std::size_t slot;
     const float* gradient = nullptr;  // [P] where it ended
   };
-  // Of the gradient with s_1, y_1, ..., and itself.
+  // Inner products of the gradient with s_1, y_1, ..., and with itself.
   struct Products {
     std::vector<double> steps, changes;  // [pairs]
     double self = 0;

@@ -13,7 +13,7 @@ namespace {
 // Is the row where the steps start needed behind them?
 bool keeps_start(const Pass& pass) { return pass.keeps_start || (pass.mu && !pass.to_received); }
 
-// The same of the received row, where no start is the same one.
+// Is the received row needed behind the steps, where no start is the same row?
 bool keeps_received(const std::vector<Pass>& passes) {
   const Pass& first = passes.front();
   return passes.size() > 1 || first.moves_start || (first.looks_back && !keeps_start(first));

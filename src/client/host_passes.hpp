@@ -23,7 +23,7 @@ class HostPasses {
   void make_room(const std::vector<Pass>& passes);
   ClientOutcome run(PassUpdate& update, const ClientTask& task);
 
-  // Of the moments that clients keep.
+  // The moments that clients keep.
   std::vector<StateBlock> state_blocks() const { return optimizer_.state_blocks(); }
   // Are the steps those that a cohort makes?
   bool cohorts_can() const;

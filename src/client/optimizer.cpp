@@ -14,7 +14,7 @@ namespace hanse {
 
 namespace {
 
-// The direction that a value goes against, of its gradient; moments are overwritten.
+// The direction that a value goes against, from its gradient; overwrites the moments.
 using Direction = float (*)(const StepSizes& s, float g, float& first, float& second);
 
 inline float sgd(const StepSizes&, float g, float&, float&) { return g; }

@@ -60,13 +60,13 @@ class ClientOptimizer final : public RowStep {
     return moments_ == 0 && rows_.anchor == nullptr && rows_.pull == nullptr;
   }
 
-  // Of a participation: the row that moves, the client's state, and the forces, in rows that lie
-  // alike. They must outlive its steps.
+  // Starts a participation: the row that moves, the client's state, and the forces, in rows that
+  // lie alike. They must outlive its steps.
   void start(std::span<float> row, std::span<float> state, const StepForces& forces = {});
-  // Of a step, in front of its parts: its size, and a factor on the gradient.
+  // Starts a step, before its parts: its learning rate, and a factor on the gradient.
   void next(double lr, double scale);
   void apply(int64_t offset, const float* gradient, int64_t size) override;
-  // Of a participation.
+  // Ends a participation.
   void finish(std::span<float> state) const;
 
  private:

@@ -30,8 +30,7 @@ class QuasiNewtonRule {
   QuasiNewtonMemory memory_of(std::span<float> state) const;
   KeptPairs kept_pairs(const QuasiNewtonMemory& memory) const;
 
-  // Steps of a client in a round, and m, 0: no pairs; the most pairs that a client makes in a
-  // round.
+  // A client's steps in a round; m, 0: no pairs; the most pairs that a client makes in a round.
   int64_t steps(int64_t client) const;
   int64_t most() const { return most_; }
   int64_t fresh() const { return std::min(longest_, most_); }
@@ -40,7 +39,7 @@ class QuasiNewtonRule {
   bool makes_pair(int64_t step, int64_t steps) const {
     return step <= steps && step > steps - most_;
   }
-  // The first step's begins at the model of the last participation.
+  // Does one end with the first step's? It begins at the model of the last participation.
   bool pairs_arrival(const QuasiNewtonMemory& memory, int64_t steps) const {
     return makes_pair(1, steps) && memory.known != nullptr && *memory.known != 0;
   }
@@ -57,7 +56,7 @@ class QuasiNewtonRule {
   bool rate_is_of_loss() const { return options_.rate == LoweringRate::kLoss; }
   double loss_rate(double loss) const;
   double gain(std::optional<double> by_pairs, double lr, double square, double loss) const;
-  // The same of what is sent; its square norm takes a pass, and is only for those without pairs.
+  // gain() of what is sent; takes its square norm, a pass, only where there are no pairs.
   double rate_of(const GradientRecord& sent, std::optional<double> by_pairs, double lr,
                  double loss) const;
 

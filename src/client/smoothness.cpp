@@ -23,7 +23,7 @@ double loss_curvature(const std::string& loss) {
   return loss == "binary-logistic" ? 0.25 : 0.5;
 }
 
-// In eight sums, so that the loop vectorizes; the order is fixed.
+// Adds in eight sums, so that the loop vectorizes; the order is fixed.
 double dot(std::span<const float> x, const double* v) {
   constexpr std::size_t kLanes = 8;
   std::array<double, kLanes> sums{};
@@ -65,8 +65,8 @@ void apply_moment(std::span<const float> samples, std::size_t d, std::span<const
   for (double& value : out) value *= inverse;
 }
 
-// Of S, from below; with a bias it has a row more. |S v| of the normalized iterates grows towards
-// the eigenvalue, in the end by a geometric series whose rest is gain * ratio / (1 - ratio).
+// S's largest eigenvalue, from below; with a bias S has a row more. |S v| of normalized v grows to
+// it, in the end by a geometric series whose rest is gain * ratio / (1 - ratio).
 double largest_eigenvalue(std::span<const float> samples, std::size_t d, bool bias) {
   // Normal numbers: no structure of the data is orthogonal to them, unlike to a simple pattern.
   RandomStream random(0, Purpose::kInitialize);

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kSlabBytes = int64_t{4} << 20;
 
-// From a row to the next. Every row starts on a line: kernels that peel up to an aligned address
-// then see the same alignment, and give the same bits, wherever a client's row lies.
+// Bytes from a row to the next. Every row starts on a line: kernels that peel up to an aligned
+// address then see the same alignment, and give the same bits, wherever a client's row lies.
 int64_t stride_bytes(int64_t width) {
   return whole_lines(width) * static_cast<int64_t>(sizeof(float));
 }
@@ -33,7 +33,7 @@ int64_t whole_pages(int64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// Zeros: of `file` from `offset` on, or without a file (-1) in anonymous memory.
+// Maps zeros: of `file` from `offset` on, or without a file (-1) in anonymous memory.
 std::shared_ptr<std::byte> map_zeros(int64_t bytes, int file, int64_t offset) {
   const auto length = static_cast<std::size_t>(bytes);
   const bool in_file = file >= 0;
@@ -42,7 +42,7 @@ std::shared_ptr<std::byte> map_zeros(int64_t bytes, int file, int64_t offset) {
   if (start == MAP_FAILED) {
     throw IoError(fmt::format("cannot map {} bytes for client states: {}", bytes, errno_text()));
   }
-  // A request: fewer pages to make, and to look up in passes over long rows.
+  // Asks for huge pages: fewer to make, and to look up in passes over long rows.
   if (!in_file) madvise(start, length, MADV_HUGEPAGE);
   return {static_cast<std::byte*>(start), [length](std::byte* p) { munmap(p, length); }};
 }

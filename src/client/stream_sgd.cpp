@@ -32,7 +32,7 @@ class SgdFit final : public StreamFit {
   StepBatch step_;
 };
 
-// Of several nodes at once, on a device.
+// Trains several nodes at once, on a device.
 class CohortFit final : public StreamFit {
  public:
   CohortFit(Cohort& cohort, const CohortNodesSettings& settings, int64_t n_params)
@@ -64,7 +64,7 @@ class CohortFit final : public StreamFit {
   }
 
  private:
-  // Of nodes that stand from `place` on; the others rest.
+  // Trains the nodes that stand from `place` on; the others rest.
   void fit_cohort(std::size_t place, std::span<const Batch> batches,
                   std::span<const Cohort::NoiseKey> keys, std::span<float> rows) {
     std::fill(rows_.begin(), rows_.end(), 0.0F);

@@ -74,8 +74,8 @@ class LinearModel final : public DenseModel {
   }
 
  private:
-  // losses[j] of the rows j in [first, first + models). The weight stands at offset 0 of a row, the
-  // bias, if there is one, behind it.
+  // Writes losses[j] of the rows j in [first, first + models). The weight stands at offset 0 of a
+  // row, then the bias if there is one.
   void block_losses(std::span<const float> rows, int64_t first, int64_t models, const Batch& batch,
                     double* losses) {
     constexpr int64_t kProductLimit = 1000000;  // multiplications

@@ -53,7 +53,7 @@ void GradientRecord::add_to(std::span<float> row, float scale, float keep) const
   }
 }
 
-// g.r with D^T X for a weight: the sum of (X R^T) times D, entry by entry.
+// With D^T X as a weight's gradient, g.r is the sum over all entries of (X R^T) times D.
 double GradientRecord::product_with(std::span<const float> row) const {
   double sum = 0;
   AlignedFloats outputs;
@@ -70,7 +70,7 @@ double GradientRecord::product_with(std::span<const float> row) const {
   return sum;
 }
 
-// Those of one layer's factors, to the lower triangle.
+// Adds the products of one layer's factors to the lower triangle.
 void GradientRecord::add_products(Records gradients, std::size_t part, std::span<double> gram) {
   std::vector<const float*> deltas, inputs;  // of all samples of all gradients
   std::vector<std::size_t> owner;

@@ -30,7 +30,7 @@ struct GradientTarget {
     }
   }
 
-  // Applies a weight's, and dx [samples, in] <- deltas w, of w before it changes; null: nothing.
+  // Applies a weight's gradient; before w changes, dx [samples, in] <- deltas w unless dx is null.
   void add(const WeightGradient& g, const float* w, float* dx) const {
     if (dx == nullptr) return add(g);
     add(g, [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {
@@ -38,7 +38,7 @@ struct GradientTarget {
     });
   }
 
-  // Applies a weight's; `before` as in RowUpdate.
+  // Applies a weight's gradient; `before` as in RowUpdate.
   template <class... Before>
   void add(const WeightGradient& g, Before... before) const {
     if (step != nullptr) return add_to_step(g, before...);

@@ -117,7 +117,7 @@ class CrossEntropy final : public Loss {
     return loss;
   }
 
-  // Of one sequence: runs of labelled positions, the deltas of others are 0.
+  // Sums the losses of one sequence by runs of labelled positions; the deltas of others are 0.
   double sum_labelled(const int32_t* labels, float share, float* logits) const {
     double loss = 0;
     for (int64_t p = 0; p < positions();) {
@@ -178,7 +178,7 @@ class BinaryLogistic final : public Loss {
   }
 
  private:
-  // Class 1 of two, or one of several labels.
+  // Is it class 1 of two, or one of several labels?
   static bool is_of_class(const Batch& batch, int64_t i) {
     return batch.labels ? batch.labels[i] == 1 : batch.targets[i] == 1.0f;
   }
@@ -218,7 +218,7 @@ double Loss::count_correct(const Batch&, const float*) const { return 0; }
 
 namespace {
 
-// Of one sample with several logits.
+// How many of one sample's logits rank before the label's.
 int32_t rank_of(std::span<const float> z, int32_t label) {
   const auto own = static_cast<std::size_t>(label);
   int32_t rank = 0;
@@ -227,7 +227,7 @@ int32_t rank_of(std::span<const float> z, int32_t label) {
   return rank;
 }
 
-// Not the label.
+// The class of the largest logit but the label's.
 int32_t class_of(std::span<const float> z, int32_t label) {
   std::size_t best = label == 0 ? 1 : 0;
   for (std::size_t k = best + 1; k < z.size(); ++k) {

@@ -17,33 +17,33 @@
 namespace hanse {
 
 // What a model is trained for. Another loss is another class, with a line in make_loss(). Cohorts
-// and networks' Hessians have those alone that have a rule.
+// and networks' Hessians work only with losses that have a rule.
 class Loss {
  public:
   explicit Loss(int64_t outputs, int64_t positions = 1)
       : outputs_(outputs), positions_(positions) {}
   virtual ~Loss() = default;
 
-  virtual std::string name() const = 0;  // of ModelOptions::loss
+  virtual std::string name() const = 0;  // as in ModelOptions::loss
   // What networks/tensor_loss.cpp and device/loss_work.hpp know it by; none: they do not have it.
   virtual std::optional<LossRule> rule() const { return std::nullopt; }
   int64_t outputs() const { return outputs_; }  // values that the last layer has
-  // Of a sequence, each with outputs and a label; else 1. What is said of [rows, outputs] is of
-  // [rows, positions, outputs].
+  // Positions of a sequence, each with outputs and a label; else 1. For sequences [rows, outputs]
+  // reads [rows, positions, outputs].
   int64_t positions() const { return positions_; }
   int64_t logits() const { return outputs_ * positions_; }  // of a sample
 
-  // Overwrites logits [rows, outputs] with d(mean loss)/d(logits); returns the sum of the losses.
-  // A logit that is NaN makes the result NaN. REQUIRES: labels in [0, classes); of a sequence -1
-  // for positions without a label, which take no part, and another one.
+  // Overwrites logits [rows, outputs] with d(mean loss)/d(logits); returns the sum of the losses. A
+  // logit that is NaN makes the result NaN. REQUIRES: labels in [0, classes); in a sequence -1 for
+  // positions without a label, which take no part, and some position with one.
   virtual double loss_and_delta(const Batch& batch, float* logits) const = 0;
 
   // Overwrites the derivative [rows, outputs] of the logits along some direction with that of the
   // deltas which loss_and_delta() left.
   virtual void delta_tangent(const Batch& batch, const float* delta, float* tangent) const = 0;
 
-  // Sums for evaluation. Overwrites the logits. Correct is the largest logit, the first of equals
-  // (binary-logistic: class 1 when z > 0); of a sequence its share.
+  // Sums for evaluation. Overwrites the logits. A prediction is the largest logit, the first of
+  // equals (binary-logistic: class 1 when z > 0); a sequence counts its share of correct ones.
   EvaluationSums evaluate(const Batch& batch, float* logits, SampleResults results = {}) const;
 
  private:
@@ -54,8 +54,8 @@ class Loss {
 
 using LossPtr = std::shared_ptr<const Loss>;
 
-// A name of ModelOptions::loss, for data with such labels. Throws InvalidArgument when they do not
-// fit together.
+// Makes the loss of this name (ModelOptions::loss) for data with such labels. Throws
+// InvalidArgument when they do not fit together.
 LossPtr make_loss(const std::string& name, const LabelForm& labels);
 
 }  // namespace hanse

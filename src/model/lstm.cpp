@@ -63,9 +63,9 @@ class LstmLayer {
     return hidden_.data();
   }
 
-  // From delta [length, rows, units], the loss's gradient by h, which is lost. Hands the gradient
-  // to `target`, which may be the row of forward() itself. Returns that by x [length, rows,
-  // inputs].
+  // Takes delta [length, rows, units], the loss's gradient by h, and overwrites it. Hands the
+  // gradient to `target`, which may be the row of forward() itself. Returns the gradient by x
+  // [length, rows, inputs].
   float* backward(float* delta, const GradientTarget& target) {
     const int64_t width = 4 * units_, samples = length_ * rows_;
     by_input_.load(row_ + weight_ih_, width, inputs_);
@@ -98,7 +98,7 @@ class LstmLayer {
   }
 
  private:
-  // Of `rows` samples from `first`, as the following.
+  // advance() and retreat() take `rows` samples from `first` through a step, and back.
   void advance(int64_t step, int64_t first, int64_t rows) {
     const int64_t at = (step * rows_ + first) * units_, before = at - rows_ * units_;
     float* gates = gates_.data() + 4 * at;
@@ -137,7 +137,7 @@ class LstmLayer {
   AlignedFloats cells_;                // [length, rows, units] c_t
   AlignedFloats tanhs_;                // [length, rows, units] tanh(c_t)
   AlignedFloats hidden_;               // [length, rows, units] h_t
-  AlignedFloats delta_cells_;          // [rows, units] what step t + 1 says of c_t
+  AlignedFloats delta_cells_;          // [rows, units] the gradient by c_t from step t + 1
   AlignedFloats delta_x_;              // [length, rows, inputs]
 };
 
@@ -271,14 +271,14 @@ class LstmModel final : public NetworkModel {
   std::vector<int64_t> ids_;                 // [rows, length]
   AlignedFloats embedded_;                   // [length, rows, embedding]
   AlignedFloats table_gradient_;             // [vocabulary, embedding]
-  std::vector<AlignedFloats> masks_;         // a layer: of its outputs, of the last one those read
-  std::vector<AlignedFloats> dropped_;       // outputs under the masks
-  const float* last_ = nullptr;              // [rows, steps, units] the head's input
-  AlignedFloats by_rows_;                    // what last_ is of where it has several steps ...
-  AlignedFloats delta_by_rows_;              // ... and its delta
-  AlignedFloats logits_;                     // [rows, steps, outputs], then their deltas
-  AlignedFloats delta_;                      // [length, rows, units] of a layer's outputs
-  AlignedFloats sum_;                        // [outputs] the gradient of the head's bias
+  std::vector<AlignedFloats> masks_;    // for each layer's outputs; in the last one for those read
+  std::vector<AlignedFloats> dropped_;  // outputs under the masks
+  const float* last_ = nullptr;         // [rows, steps, units] the head's input
+  AlignedFloats by_rows_;               // the memory of last_ where it has several steps ...
+  AlignedFloats delta_by_rows_;         // ... and its delta
+  AlignedFloats logits_;                // [rows, steps, outputs], then their deltas
+  AlignedFloats delta_;                 // [length, rows, units] of a layer's outputs
+  AlignedFloats sum_;                   // [outputs] the gradient of the head's bias
 };
 
 }  // namespace

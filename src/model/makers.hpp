@@ -38,9 +38,9 @@ std::unique_ptr<Model> make_convolutional(const ModelCase& c);
 // sample's own. Names are torchvision's. 11.2M parameters for 10 classes.
 std::unique_ptr<Model> make_resnet18(const ModelCase& c);
 
-// Of sequences: samples are {length} tokens, the output is one prediction a sequence (of the next
-// character), or one a position where each has a label: the dense layer is then on the output of
-// every step, and no position looks at those behind it.
+// Networks of sequences. Samples are {length} tokens; the output is one prediction a sequence (of
+// the next character), or one a position where each has a label: then the dense layer reads the
+// output of every step, and no position looks at later ones.
 //
 // Embedding, LSTM layers (Hochreiter and Schmidhuber 1997; gates in torch's order i, f, g, o), a
 // dense layer on the last output. The model of LEAF for Shakespeare (Caldas et al. 2018) with its

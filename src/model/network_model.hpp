@@ -77,9 +77,9 @@ class NetworkModel : public Model {
     gradient_flops_ += (reads_samples ? 4 : 6) * multiply_adds;
   }
 
-  // Logits [rows, outputs] of a batch, of sequences [rows, positions, outputs]; they live until the
-  // next call and may be overwritten. Dropout is drawn from `noise`; null: evaluation, behind which
-  // no backward() follows.
+  // Returns the logits [rows, outputs] of a batch, [rows, positions, outputs] of sequences; they
+  // live until the next call and may be overwritten. Dropout is drawn from `noise`; null:
+  // evaluation, and no backward() follows.
   virtual float* forward(const float* row, const Batch& batch, RandomStream* noise) = 0;
 
   // Hands the gradient to `target`, which may be the row of forward() itself. The deltas of the
@@ -98,7 +98,7 @@ class NetworkModel : public Model {
     return loss / static_cast<double>(batch.rows);
   }
 
-  // Loss and deltas by either labels of a mixture, in their shares; of other batches by their own.
+  // Takes loss and deltas by both labels of a mixture in their shares, else by the batch's own.
   template <class LossAndDelta>
   double of_mixture(const Batch& batch, float* logits, LossAndDelta loss_and_delta) {
     if (batch.mixed == nullptr) return loss_and_delta(batch, logits);

@@ -17,7 +17,7 @@ struct ConvolutionStage {
 
 // What the stages make of the side of an image; below 1: it is too small for them.
 int64_t output_side(const std::vector<ConvolutionStage>& stages, int64_t side);
-// Values a sample behind the stages, of images {channels, height, width}. REQUIRES: a stage.
+// Values that the stages leave of a sample {channels, height, width}. REQUIRES: a stage.
 int64_t output_values(const std::vector<ConvolutionStage>& stages,
                       const std::vector<int64_t>& sample_shape);
 
@@ -29,13 +29,13 @@ struct NetworkSpec {
   bool bias = true;  // of the dense layers
 };
 
-// What a network of these options is made of, for the kinds that are made of this alone: of linear
-// nothing, of mlp the hidden layers; cnn-leaf, cnn-cifar, lenet. zoo.cpp has the kinds. Its layout:
-// conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+// What a network of these options is made of, for kinds that are made of this alone: linear
+// (neither stages nor hidden layers), mlp (hidden layers), cnn-leaf, cnn-cifar and lenet. zoo.cpp
+// has the kinds. Its layout: conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
 std::optional<NetworkSpec> network_spec(const ModelOptions& options,
                                         const std::vector<int64_t>& sample_shape);
 
-// Those of the kinds.
+// The networks of these kinds.
 NetworkSpec linear_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec mlp_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);
 NetworkSpec leaf_spec(const ModelOptions& options, const std::vector<int64_t>& sample_shape);

@@ -17,7 +17,7 @@ struct ObjectiveStep {
                                     // needs_received_logits()
 };
 
-// In the place of Loss, whose evaluations stay as they are. One object a model.
+// Takes the place of Loss in training; evaluations stay with Loss. One object a model.
 class Objective {
  public:
   virtual ~Objective() = default;

@@ -77,14 +77,14 @@ class PartModel::Step final : public RowStep {
   }
 
  private:
-  // Of the whole row, [begin, end): a tensor that is trained, or one with an adapter.
+  // A tensor [begin, end) of the whole row that is trained, or that has an adapter.
   struct Piece {
     int64_t begin, end;
     int64_t own;               // where the tensor begins in the trained row
     AdapterGradient* adapter;  // null: it is trained itself
   };
 
-  // The first that ends behind `offset`.
+  // The first piece that ends behind `offset`.
   std::vector<Piece>::const_iterator from(int64_t offset) const {
     return std::ranges::upper_bound(pieces_, offset, {}, &Piece::end);
   }
@@ -111,14 +111,14 @@ bool holds(const Slots& slots, const ParameterSlot& slot) {
   return std::ranges::count(slots, slot.offset, &ParameterSlot::offset) > 0;
 }
 
-// What is trained itself.
+// The tensors that are trained themselves.
 Slots chosen_tensors(const TrainedPart& part, const ParameterLayout& layout) {
   const Slots slots = trainable(layout);
   if (part.train.empty()) return part.rank > 0 ? Slots() : slots;
   return matching(slots, part.train, "client.train");
 }
 
-// What has an adapter.
+// The matrices that have an adapter.
 Slots chosen_matrices(const TrainedPart& part, const ParameterLayout& layout,
                       const Slots& trained) {
   if (part.rank == 0) return {};
@@ -226,7 +226,7 @@ std::string PartModel::start_digest() const {
       std::as_bytes(std::span(start_.get(), static_cast<std::size_t>(whole_->n_params()))));
 }
 
-// The adapters' stream is another one than that of the model, whose first values A would have.
+// The adapters have a stream of their own: in the model's A would have the model's first values.
 void PartModel::draw(std::span<float> row, RandomStream& stream) const {
   for (const auto* tensors : {&trained_, &buffers_}) {
     for (const Tensor& tensor : *tensors) {
@@ -322,7 +322,7 @@ double PartModel::step_by(std::span<float> row, const Batch& batch, RandomStream
 
 void PartModel::receive(std::span<const float> row) { whole_->receive(expand(row)); }
 
-// The rows and columns of the trained tensors.
+// Multiplies with the Hessian's rows and columns of the trained tensors.
 void PartModel::hessian_vector(std::span<const float> row, const Batch& batch,
                                std::span<const float> v, std::span<float> out) {
   const auto whole = expand(row);

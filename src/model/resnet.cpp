@@ -49,7 +49,7 @@ struct ResidualBlock {
 // its weights, which are larger than the images in the later stages, are read once; but convolution
 // and norm follow each other on as many images as stay in the cache.
 //
-// Of a training step each convolution's input and output are kept, of an evaluation nothing.
+// A training step keeps each convolution's input and output, an evaluation nothing.
 class ResNet final : public NetworkModel {
  public:
   ResNet(const std::vector<int64_t>& sample_shape, int64_t channels, int64_t groups, LossPtr loss)
@@ -106,7 +106,7 @@ class ResNet final : public NetworkModel {
             {}};
   }
 
-  // Calls f(share, first, end) for some of the layer's images, in the cache together, of all rows.
+  // Calls f(share, first, end) for all rows, by as many of the layer's images as stay in the cache.
   template <class F>
   void for_each_part(const NormedConvolution& layer, F f) {
     const int64_t step = layer.convolution.images_at_once();
@@ -120,13 +120,13 @@ class ResNet final : public NetworkModel {
     });
   }
 
-  // Memory of `size` floats an image for what a layer leaves: its own in training, in evaluation
-  // that of all layers.
+  // Memory of `size` floats an image for what a layer leaves: in training its own, in evaluation
+  // one that all layers share.
   float* hold(AlignedFloats& own, AlignedFloats& common, int64_t size) {
     return grow(keeps_ ? own : common, rows_ * size + kReadAhead);
   }
 
-  // The convolution's output, and the statistics of it; then finish(image, output).
+  // Makes the convolution's output and its statistics; then calls finish(image, output).
   template <class F>
   void pass(const float* row, NormedConvolution& layer, const float* x, AlignedFloats& common,
             F finish) {
@@ -194,7 +194,7 @@ class ResNet final : public NetworkModel {
     return logits;
   }
 
-  // means_ [rows, features] <- those of x over the pixels.
+  // means_ [rows, features] <- the means of x over the pixels.
   void take_mean(const float* x) {
     const SameConvolution::Size& last = blocks_.back().second.convolution.size();
     const int64_t line = last.out_line(), pixels = last.out_pixels();
@@ -211,9 +211,9 @@ class ResNet final : public NetworkModel {
     for (int64_t c = 0; c < features_; ++c) mean[c] /= static_cast<float>(pixels);
   }
 
-  // From the delta d of the norm's output, with the ReLU's output y or null, through both layers:
-  // d <- 0 where y <= 0, dy <- the delta between them, dx += that of x, or <- where `clear`. Null:
-  // nobody needs it.
+  // Goes back through both layers from the delta d of the norm's output, with the ReLU's output y
+  // or null: d <- 0 where y <= 0, dy <- the delta between them, dx += that of x, or <- where
+  // `clear`, unless dx is null.
   void take_back(const float* row, NormedConvolution& layer, const float* x, const float* y,
                  float* d, float* dy, float* dx, bool clear, const GradientTarget& target) {
     const SameConvolution& convolution = layer.convolution;
@@ -239,7 +239,7 @@ class ResNet final : public NetworkModel {
     layer.norm.hand_over(target, rows_);
   }
 
-  // From the delta of the block's output, in delta_, to that of its input x, there, too.
+  // Turns delta_ from the delta of the block's output into that of its input x.
   void take_back(const float* row, ResidualBlock& block, const float* x, bool below_wanted,
                  const GradientTarget& target) {
     const int64_t in = rows_ * block.first.convolution.size().in_size();
@@ -298,7 +298,7 @@ class ResNet final : public NetworkModel {
     }
   }
 
-  // delta_ <- that of all pixels of the last block from that of their means.
+  // delta_ <- the delta of the last block's pixels, from that of their means.
   void spread(const float* of_means) {
     const SameConvolution::Size& last = blocks_.back().second.convolution.size();
     const int64_t line = last.out_line(), pixels = last.out_pixels();

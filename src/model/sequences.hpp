@@ -9,7 +9,7 @@ namespace hanse {
 
 struct SequenceSizes {
   int64_t vocabulary, length, embedding, units, layers, outputs;
-  bool every;  // position has outputs; else the sequence
+  bool every;  // every position has outputs; else the sequence has
   double dropout;
 };
 
@@ -18,10 +18,10 @@ struct SequenceSizes {
 SequenceSizes sequence_sizes(const ModelCase& c);
 inline int64_t given_or(int64_t value, int64_t preset) { return value > 0 ? value : preset; }
 
-// The same with the sizes of kind lstm.
+// As sequence_sizes(), with the sizes of kind lstm.
 SequenceSizes lstm_sizes(const ModelCase& c);
 
-// [rows, length]. Throws Error when a feature is no token.
+// The tokens [rows, length]. Throws Error when a feature is no token.
 std::vector<int64_t> token_ids(const Batch& batch, const SequenceSizes& sizes);
 
 }  // namespace hanse

@@ -76,9 +76,9 @@ class QuasiNewtonCohort final : public CohortUpdate {
     bool arrives = false;  // the first pair begins at the model of its last participation
   };
 
-  // Lines of the table. Of the gradients at the iterates those of the last f + 1 steps stay, step 0
-  // standing for what led to the received model; of the same batch's gradient an iterate before,
-  // the last f. A client that has finished leaves its lines as they are.
+  // Lines of the table: the gradients at the iterates of the last f + 1 steps, where step 0 is what
+  // led to the received model; and the last f gradients of a step's batch at the iterate before. A
+  // client that has finished leaves its lines as they are.
   int64_t gradient_line(int64_t step) const { return step % (rule_.fresh() + 1); }
   int64_t change_line(int64_t step) const {
     return rule_.fresh() + 1 + (rule_.fresh() > 0 ? step % rule_.fresh() : 0);
@@ -111,7 +111,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return arrivals_;
   }
 
-  // Of all clients that have this step. `arrives`: the rows stand where first pairs begin.
+  // Makes this step of all clients that have it. `arrives`: the rows stand where first pairs begin.
   void make_step(int64_t number, int64_t step, bool arrives) {
     const auto pairs = of_each([&](const Place& place) {
       return rule_.makes_pair(step, place.steps) && (step > 1 || place.arrives) ? 1.0F : 0.0F;
@@ -131,7 +131,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
                 sum_line());
   }
 
-  // The line of what ends with step 1 or later, where the step began.
+  // The line of the gradient, where the step began, of a pair that ends with step 1 or later.
   int64_t behind(int64_t step) const {
     return rule_.full_batches() && step > 1 ? gradient_line(step - 1) : change_line(step);
   }
@@ -139,7 +139,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return std::max<int64_t>(place.arrives ? 1 : 2, place.steps - rule_.most() + 1);
   }
 
-  // Of the round's own pairs. Their products come from the device.
+  // Takes the round's own pairs, whose products come from the device.
   double rate_on_device(std::size_t i, std::span<const float> received, double loss) {
     Place& place = places_[i];
     const auto client = static_cast<int64_t>(i);
@@ -162,7 +162,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     return rule_.gain(rate_of_pairs(pairs, gram), lr_, gram.front(), loss);
   }
 
-  // The way to the received model and, with full batches, the gradient behind it, to the device.
+  // Uploads the way to the received model and, with full batches, the gradient where it began.
   void arrive(int64_t client, Place& place, std::span<const float> received) {
     rule_.arrive(place.memory, received, place.arrives ? std::span(row_) : std::span<float>());
     if (place.arrives) {
@@ -178,7 +178,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
     }
   }
 
-  // Of old pairs, too: the round's own go to where the client keeps them.
+  // Takes old pairs, too: the round's own are first copied to where the client keeps them.
   double rate_on_host(std::size_t i, std::span<const float> received, double loss) {
     Place& place = places_[i];
     const auto client = static_cast<int64_t>(i);
@@ -304,13 +304,13 @@ class QuasiNewton final : public LocalUpdate {
     return outcome;
   }
 
-  // A gradient that no pair keeps; the last one may stand where the model was.
+  // The place of a gradient that no pair keeps; the last one may stand where the model was.
   GradientRecord place_of_loose(std::span<float> row, bool is_last) {
     if (in_factors_) return {};
     return GradientRecord(is_last && options_.weight_decay == 0 ? row : std::span(loose_));
   }
 
-  // Of the loss and the L2 penalty.
+  // The gradient of the loss and the L2 penalty.
   double gradient_at(std::span<const float> row, const Batch& batch, RandomStream& noise,
                      GradientRecord& gradient) {
     if (in_factors_) return model_.record_gradient(row, batch, noise, gradient);

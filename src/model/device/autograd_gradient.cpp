@@ -37,7 +37,7 @@ class AutogradGradient final : public StepGradient {
       at::Tensor& own = parts_.gradients[i];
       gradients[i].defined() ? own.copy_(gradients[i]) : own.zero_();
     }
-    // Where they count: 0 NaN is NaN, and nothing may come of the places behind a client's samples.
+    // Only losses that count: 0 NaN is NaN, and places behind a client's samples must add nothing.
     const at::Tensor used = at::where(weights > 0, losses, at::zeros({}, losses.options()));
     return at::sum(used.to(at::kDouble) * weights, {1});
   }
@@ -46,7 +46,7 @@ class AutogradGradient final : public StepGradient {
   int64_t clients() const { return parts_.clients; }
   int64_t batch() const { return parts_.batch; }
 
-  // [C, B] what a sample counts in its client's loss, of counts [C, 1].
+  // [C, B] what each sample counts in its client's loss, from the clients' counts [C, 1].
   at::Tensor weights_of(const at::Tensor& counts) const {
     return at::lt(within_, counts).to(at::kFloat) / counts.clamp_min(1).to(at::kFloat);
   }

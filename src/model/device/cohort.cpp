@@ -158,12 +158,12 @@ class NetworkCohort final : public Cohort {
   int64_t c() const { return settings_.clients; }
   int64_t rows_in(std::size_t floats) const { return static_cast<int64_t>(floats) / rows_.size(1); }
 
-  // [C, B] of logits [C, B, outputs].
+  // The losses [C, B] from logits [C, B, outputs].
   at::Tensor losses_of(const at::Tensor& z, const at::Tensor& targets) const {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
-  // [C, 1] of the clients' mean losses [C]: Cohort::Slope.
+  // Cohort::Slope [C, 1] at the clients' mean losses [C].
   at::Tensor slopes(const at::Tensor& means) const {
     const Slope& slope = settings_.slope;
     const at::Tensor room = slope.base - means;

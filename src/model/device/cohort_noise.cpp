@@ -45,7 +45,7 @@ std::vector<int64_t> CohortNoise::put_steps(std::span<const int64_t> counts) {
   return before;
 }
 
-// A number of each client's stream a step.
+// Draws a number from each client's stream for every step.
 void CohortNoise::put_seeds() {
   seeds_.assign(counts_.size(), 0);
   for (std::size_t i = 0; i < counts_.size(); ++i) {

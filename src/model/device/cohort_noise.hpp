@@ -21,13 +21,13 @@ class CohortNoise {
   CohortNoise(const std::vector<CohortForward::Dropout>& dropouts, int64_t clients, int64_t batch,
               const at::TensorOptions& on_device);
 
-  // The clients' streams from their beginnings; [n] of the first ones, the others never draw.
+  // Starts the streams of the first clients, which have these keys; the others never draw.
   void start(std::span<const Cohort::NoiseKey> keys);
 
-  // The next steps, with so many samples [steps, C]. Returns StepTable::drawn() of all of them.
+  // Prepares the next steps, with so many samples [steps, C]. Returns StepTable::drawn() of them.
   std::vector<int64_t> put_steps(std::span<const int64_t> counts);
 
-  // The masks of the table's step.
+  // Draws the masks of the table's step.
   void draw(const StepTable& table);
 
   // [C, B, width] for each dropout, in the order of Model's, a client's samples of one dropout
@@ -45,7 +45,7 @@ class CohortNoise {
   std::vector<int64_t> drawn_;         // [C] values drawn from them behind the steps put
   std::vector<RandomStream> streams_;  // [C] behind the steps put
   std::vector<at::Tensor> masks_;
-  // Of the steps put.
+  // For the steps put:
   std::vector<int64_t> counts_;  // [steps, C] samples
   std::vector<uint64_t> seeds_;  // [steps, C] CohortForward::StepOfClients
 };

@@ -11,14 +11,14 @@ namespace hanse {
 
 class Descent {
  public:
-  // Of rows [C, P].
+  // Steps move rows [C, P].
   Descent(const Cohort::Settings& settings, const at::Tensor& rows);
 
-  // From these rows, which stand there by now. Returns whether steps call other kernels than
-  // before, or give them other addresses.
+  // Starts from `rows`, which have their values by now. Returns whether steps call other kernels
+  // than before, or give them other addresses.
   bool start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
 
-  // `gradient` [C, P] is overwritten; rates [C].
+  // Moves `rows` with rates [C]; overwrites `gradient` [C, P].
   void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows) const;
 
  private:

@@ -88,7 +88,7 @@ class StagedCommunicator final : public DeviceCommunicator {
 
   std::size_t ranks() const { return static_cast<std::size_t>(comm_.size()); }
 
-  // [ranks, n] of every rank what it has for this one, of values [ranks * n] for all.
+  // [ranks, n]: what every rank's values [ranks * n] hold for this rank.
   template <class T>
   at::Tensor exchanged(const at::Tensor& values, int64_t n) {
     at::Tensor parts = at::empty({comm_.size(), n}, values.options());
@@ -99,7 +99,7 @@ class StagedCommunicator final : public DeviceCommunicator {
     return parts;
   }
 
-  // What is of the ranks before this one, of this one, and of those behind it.
+  // Splits values into the parts of the ranks before this one, of this one, and of those behind it.
   std::array<at::Tensor, 3> split(const at::Tensor& values, std::span<const int64_t> counts) const {
     const auto first = counts.begin() + comm_.rank();
     const int64_t before = std::accumulate(counts.begin(), first, int64_t{0});

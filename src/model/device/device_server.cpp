@@ -59,7 +59,7 @@ class ShardedServer final : public DeviceServer {
     return i < rows_.size() ? rows_[i].data_ptr<float>() : nullptr;
   }
 
-  // [length] of this rank, the same everywhere; behind the model's end there are zeros.
+  // This rank's part of the sum, of `length` values on every rank; zeros follow the model's end.
   at::Tensor sum_of_part(const at::Tensor& values) {
     at::Tensor all = values;
     if (padded_ > n_) all = at::constant_pad_nd(values, {0, padded_ - n_});

@@ -13,12 +13,12 @@ namespace hanse {
 
 namespace {
 
-// Of kept updates: a squared norm, and 1 when all of it is finite.
+// The facts of a kept update: its squared norm, and 1 when all of it is finite.
 at::Tensor facts(const at::Tensor& delta) {
   return at::stack({at::sum(delta * delta), delta.isfinite().all().to(at::kDouble)});
 }
 
-// Brings all of `parts`, and what comes along, to the host's memory at once: the parts' numbers.
+// Brings `parts` and what comes along to the host's memory at once; returns the parts' numbers.
 at::Tensor brought(std::vector<at::Tensor> parts, const Along& along) {
   if (along.from != nullptr) parts.push_back(*along.from);
   const at::Tensor all = downloaded(at::cat(parts));
@@ -108,7 +108,7 @@ class DeviceSumOfTensors final : public DeviceSum {
     return of_few;
   }
 
-  // Of the groups' sums, one behind the other.
+  // The results in the groups' sums, which stand one behind the other.
   static std::vector<FoldResult> results_of(const at::Tensor& sums, int64_t clients) {
     const int64_t few = sums.numel() / (2 * clients);
     const double* next = sums.data_ptr<double>();
@@ -206,7 +206,7 @@ class DeviceUpdatesOfTensors final : public DeviceUpdates {
   }
 
  private:
-  // Block first_block + r of all rows goes to rank r. Returns this rank's [K, L], one rank's rows
+  // Sends block first_block + r of all rows to rank r. Returns this rank's [K, L], one rank's rows
   // after another's; empty without a block.
   at::Tensor exchange(int64_t first_block) {
     const auto floats = at::TensorOptions(at::kFloat).device(device_);

@@ -1,4 +1,4 @@
-// From a device to the host's memory: the one way, which waits for the device and is counted.
+// The one way from a device to the host's memory: it waits for the device and is counted.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ inline at::Tensor downloaded(const at::Tensor& values) {
   return values.cpu();
 }
 
-// To memory for values.numel() values of its type.
+// Copies to memory for values.numel() values of its type.
 inline void download(const at::Tensor& values, void* to) {
   ++download_count();
   at::from_blob(to, values.sizes(), values.scalar_type()).copy_(values);

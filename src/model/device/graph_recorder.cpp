@@ -34,7 +34,7 @@ class CudaRecorder final : public GraphRecorder {
  public:
   CudaRecorder() : aside_(c10::cuda::getStreamFromPool()) {}
 
-  // On the stream that is recorded: libraries make some things once for each stream.
+  // Runs on the stream that is recorded: libraries make some things once for each stream.
   void warm_up(const Step& step) override {
     const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
     put_behind(current, aside_);

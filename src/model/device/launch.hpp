@@ -5,7 +5,7 @@
 
 namespace hanse {
 
-// A thread for each of `n` items on a stream (cudaStream_t). Returns what went wrong, else null.
+// Starts a thread for each of `n` items on a stream (cudaStream_t). Returns an error or null.
 const char* launch(const Work& work, int64_t n, void* stream);
 
 }  // namespace hanse

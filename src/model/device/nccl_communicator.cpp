@@ -112,9 +112,9 @@ class NcclCommunicator final : public DeviceCommunicator {
     return values.scalar_type() == at::kLong ? ncclInt64 : ncclFloat32;
   }
 
-  // On LibTorch's stream, so behind what the buffers are computed by, and to its end: a rank that
-  // waits in NCCL must not enter the next collective of MPI. Nothing of NCCL ends when a rank does
-  // not come, neither the call, which may connect ranks, nor the stream: so both are under the
+  // Runs on LibTorch's stream, so behind what computes the buffers, and waits for its end: a rank
+  // that waits in NCCL must not enter the next collective of MPI. Nothing of NCCL ends when a rank
+  // does not come, neither the call, which may connect ranks, nor the stream: so both are under the
   // communicator's timeout.
   template <class Collective>
   void finish(Collective collective) {
@@ -139,7 +139,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     if (rank_ == root) bytes_moved_ += bytes * (size_ - 1);
   }
 
-  // An error of a kernel before stays with the device, and NCCL would only say that it saw one.
+  // An earlier kernel's error stays with the device; NCCL would only say that it saw one.
   void check_device(cudaStream_t stream) {
     const cudaError_t code = cudaStreamQuery(stream);
     if (code == cudaSuccess || code == cudaErrorNotReady) return;

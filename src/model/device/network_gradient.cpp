@@ -27,7 +27,7 @@ std::vector<Patches> patches_of(const NetworkSpec& spec, const std::vector<int64
   return patches;
 }
 
-// Floats of the convolution that unrolls to most of them.
+// Floats of the convolution that unrolls to the most.
 int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts) {
   int64_t most = 0;
   for (const Patches& of : patches) {
@@ -36,7 +36,7 @@ int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts
   return most;
 }
 
-// Of a layer, on the memory of the rows and of their gradient.
+// A layer's tensors, on the memory of the rows and of their gradient.
 struct LayerTensors {
   at::Tensor weight, weight_gradient;  // [C, outputs, inputs]
   at::Tensor bias, bias_gradient;      // [C, outputs]; undefined: none
@@ -192,7 +192,7 @@ class NetworkGradient final : public StepGradient {
     stages_.push_back(std::move(layer));
   }
 
-  // On the last stage, the last dense layer or the samples.
+  // Adds a dense layer on the last stage, the last dense layer or the samples.
   void add_dense(LayerTensors own, const at::Tensor& mask) {
     const Activation* below = !dense_.empty()    ? &dense_.back().output
                               : !stages_.empty() ? &stages_.back().output
@@ -234,7 +234,7 @@ class NetworkGradient final : public StepGradient {
     means_work_ = {losses_.data_ptr<double>(), means_.data_ptr<double>(), batch_, 1};
   }
 
-  // Up to the logits, without their bias.
+  // Goes up to the logits, without their bias.
   void forward() {
     for (ConvolutionLayer& stage : stages_) {
       on_device(stage.unroll);
@@ -251,7 +251,7 @@ class NetworkGradient final : public StepGradient {
     }
   }
 
-  // From the gradient of the logits, which stands in their place.
+  // Goes back from the gradient of the logits, which stands in their place.
   void backward() {
     at::Tensor delta = dense_.back().output.values;
     for (auto layer = dense_.rbegin(); layer != dense_.rend(); ++layer) {

@@ -80,7 +80,7 @@ struct ImagesWork {
 };
 
 // What stands behind a convolution: bias, pooling of `window` x `window`, ReLU and dropout, and
-// where the gradient goes. Of equal values the first has it, and NaN is the largest, as in
+// where the gradient goes. The first of equal values has it, and NaN is the largest, as in
 // at::max_pool2d.
 struct Pooling {
   static constexpr uint8_t kNone = 255;  // chosen by no pixel: the ReLU is shut

@@ -16,8 +16,8 @@
 
 namespace hanse {
 
-// What a cohort's steps compute with: of the table's step and its masks. All must outlive who
-// computes it, and stay where it is.
+// What a cohort's steps compute with: the table's step, its masks, samples and rows. All must
+// outlive the StepGradient and stay where they are.
 struct StepParts {
   const StepTable& table;
   const CohortNoise& noise;
@@ -31,23 +31,23 @@ struct StepParts {
 class StepGradient {
  public:
   virtual ~StepGradient() = default;
-  // Overwrites the gradient. Returns the clients' mean losses [C] float64; where a client has no
-  // sample, 0, and its gradient may be anything.
+  // Overwrites the gradient. Returns the clients' mean losses [C] float64; a client without samples
+  // has loss 0 and any gradient.
   virtual at::Tensor find() = 0;
 };
 
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].
 std::vector<at::Tensor> tensors_of(const at::Tensor& rows, const ParameterLayout& layout);
 
-// Of any network.
+// For any network.
 std::unique_ptr<StepGradient> make_autograd_gradient(StepParts parts, CohortForward& network);
 
-// Of a network of network_spec(): its layers and the way back written out, as one batched product
-// of all clients each and kernels of our own, in memory that is allocated once. Null when the loss
-// is none of LossWork's or the largest convolution would unroll to more than kMostColumns floats.
+// For a network of network_spec(): its layers and the way back written out, as one batched product
+// of all clients each and our own kernels, in memory that is allocated once. Null when LossWork
+// lacks the loss or the largest convolution unrolls to more than kMostColumns floats.
 //
-// Memory: an activation and its gradient for each value, and of the convolution that needs most
-// C inputs kernel^2 B pixels floats. Cost: twice the unrolling of all convolutions but the last.
+// Memory: an activation and its gradient for each value, and C inputs kernel^2 B pixels floats of
+// the largest convolution. Cost: twice the unrolling of all convolutions but the last.
 inline constexpr int64_t kMostColumns = int64_t{1} << 29;
 std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, const NetworkSpec& spec,
                                                     const std::vector<int64_t>& sample_shape);

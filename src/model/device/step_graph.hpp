@@ -21,7 +21,7 @@ class GraphRecorder {
   virtual void replay() = 0;
 };
 
-// Of the device in use. Null: nothing is recorded there.
+// The recorder for the device in use; null: nothing is recorded there.
 std::unique_ptr<GraphRecorder> make_graph_recorder(bool is_cpu);
 
 // For steps whose kernels have the same shapes and addresses every time.

@@ -20,7 +20,7 @@ class StepTable {
   void put(const CohortSteps& steps, std::span<const int64_t> drawn);
   void choose(int64_t number);
 
-  // Of the chosen step, on the device.
+  // The chosen step, on the device:
   int64_t number() const { return number_; }
   const at::Tensor& places() const { return places_; }  // [C B] int64
   const at::Tensor& counts() const { return counts_; }  // [C] int64

@@ -1,4 +1,4 @@
-// From the host's memory to a device.
+// Copies from the host's memory to a device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,7 +14,7 @@ inline at::Tensor sent(const at::Tensor& staged, const at::Device& device) {
   return staged.to(device, staged.scalar_type(), /*non_blocking=*/true);
 }
 
-// To rows of a tensor from `begin` on; waits until they have been read.
+// Copies `values` to the rows of a tensor from `begin` on; waits until they have been read.
 inline void upload(at::Tensor& tensor, int64_t begin, int64_t rows, const void* values) {
   at::Tensor place = tensor.narrow(0, begin, rows);
   place.copy_(at::from_blob(const_cast<void*>(values), place.sizes(), tensor.scalar_type()));

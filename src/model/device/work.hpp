@@ -121,10 +121,10 @@ struct DropWork {
   const int64_t* drawn;    // [C] values of 64 bits that were drawn before
   float* mask;             // [C, B, width], zero where a client has no sample
 
-  // Values of 64 bits of which `samples` take their masks.
+  // How many values of 64 bits the masks of `samples` take.
   static int64_t draws(int64_t samples, int64_t width) { return (samples * width + 3) / 4; }
 
-  // Of a client, at most; they may begin and end within one.
+  // The most blocks of a client; its values may begin and end within one.
   HANSE_BOTH_SIDES int64_t blocks() const { return batch * width / 16 + 2; }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
@@ -145,7 +145,7 @@ struct DropWork {
     }
   }
 
-  // In the client's [samples, steps, width / steps] of what is drawn [steps, samples, ...].
+  // The value's place in [samples, steps, width / steps]; they are drawn [steps, samples, ...].
   HANSE_BOTH_SIDES int64_t place_of(int64_t value, int64_t samples) const {
     const int64_t one = width / steps;
     const int64_t step = value / (samples * one), sample = value / one % samples;

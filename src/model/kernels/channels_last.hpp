@@ -8,7 +8,7 @@
 
 namespace hanse {
 
-// An image in channels-last of one [channels, height, width].
+// Copies an image [channels, height, width] to channels-last.
 inline void to_channels_last(const float* from, int64_t channels, int64_t height, int64_t width,
                              Image to) {
   for (int64_t r = 0; r < height; ++r) {

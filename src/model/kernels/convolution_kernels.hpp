@@ -27,12 +27,12 @@ struct Convolution {
   int64_t kernel;           // side of w; x is larger by kernel - 1
   int64_t inputs, outputs;  // channels of x and y
   int64_t margin;           // rows of zeros at the top and the bottom of x, which are left out
-  // Of w and of a bias, floats a line: zeros from `outputs` on.
+  // Floats in a line of w or of a bias: `outputs`, then zeros.
   int64_t line() const { return whole_lines(outputs); }
   int64_t weights() const { return kernel * kernel * inputs * line(); }
 };
 
-// What becomes of a sum before it is y.
+// How a sum begins and what is done to it before it is y.
 struct Finish {
   const float* bias = nullptr;  // [line()], what the sum starts with; null: zeros
   bool add = false;             // y is what it starts with
@@ -51,12 +51,12 @@ struct ConvolutionKernels {
   // gradient [kernel][kernel][inputs][line()] += that of w, from the gradient d of y.
   void (*add_weight_gradient)(const Convolution& c, ConstImage x, ConstImage d, float* gradient);
 
-  // y <- the largest of each 2x2 of x, NaN the largest of all; `which` [height, width, channels] is
-  // the place of it, 0 to 3, of equal values the first. Height and width are those of y.
+  // y <- the largest of each 2x2 of x, where NaN is the largest and the first of equals counts;
+  // `which` [height, width, channels] <- its place, 0 to 3. Height and width are those of y.
   void (*pool)(int64_t height, int64_t width, int64_t channels, ConstImage x, Image y, bool rectify,
                int32_t* which);
 
-  // The gradient of the same: d of y to the places of the largest, zeros to the others.
+  // The gradient of pool(): d of y goes to the places of the largest, zeros to the others.
   void (*unpool)(int64_t height, int64_t width, int64_t channels, const float* d,
                  const int32_t* which, Image x);
 };

@@ -28,8 +28,8 @@ struct DenseKernels {
   void (*add_product)(int64_t rows, int64_t out, int64_t in, const float* x, const float* w,
                       float* y);
 
-  // dx [samples, in] <- deltas w of the tile with the first output, += of the others.
-  // REQUIRES, as the next: at most kStreamedTile.outputs.
+  // dx [samples, in] <- deltas w for a tile with the first output, += for later tiles. REQUIRES, as
+  // multiply_tile(): at most kStreamedTile.outputs.
   void (*take_back)(const WeightGradient& g, const float* w, const WeightTile& tile, float* dx);
 
   // c [outputs, c_line] <- keep c + scale times the tile of the gradient; keep 0: the old values
@@ -40,7 +40,7 @@ struct DenseKernels {
 
 const DenseKernels& dense_kernels(Family family = fastest_family());
 
-// Are they faster than OpenBLAS here? They take one thread.
+// Are these kernels, which take one thread, faster than OpenBLAS here?
 bool is_streamed(int64_t rows, int64_t out, int64_t in);
 
 }  // namespace hanse

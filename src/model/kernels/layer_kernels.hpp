@@ -15,8 +15,8 @@
 
 namespace hanse {
 
-// Working memory of a model grows with the batches and keeps its size: at least `size` values.
-// Returns the first. What stood there stays or not.
+// Grows working memory of a model to at least `size` values and returns the first; it never
+// shrinks. Old values may be lost.
 template <class Values>
 auto* grow(Values& buffer, int64_t size) {
   if (static_cast<int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
@@ -120,8 +120,7 @@ inline void multiply_tile(const WeightGradient& g, int64_t o, int64_t n_out, int
            keep, c, c_stride);
 }
 
-// dx [samples, in] <- deltas w, w [out, in], for all tiles with the first output; then += of
-// others.
+// dx [samples, in] <- deltas w [out, in] for tiles with the first output, += for later ones.
 inline void take_back_tile(const WeightGradient& g, const float* w, int64_t o, int64_t n_out,
                            int64_t i, int64_t n_in, float* dx) {
   if (is_streamed(g.samples, g.out, g.in)) {
@@ -137,7 +136,7 @@ struct RowUpdate {
   float keep = 0;        // 0: the old values are never read
   float scale = 1;
 
-  // Of the `size` values from `offset`. `gradient` may be that part of the row itself.
+  // Applies the gradient of the `size` values from `offset`; it may be that part of the row itself.
   void add(int64_t offset, const float* gradient, int64_t size) const {
     float* to = row + offset;
     if (keep == 0.0f) {
@@ -147,8 +146,8 @@ struct RowUpdate {
     }
   }
 
-  // Of a weight. `before(first output, outputs, first input, inputs)` is called for every tile of
-  // the row before it changes; without a row nothing else is done.
+  // Applies a weight's gradient. `before(first output, outputs, first input, inputs)` is called for
+  // every tile of the row before it changes; without a row nothing else is done.
   template <class Before>
   void add(const WeightGradient& g, Before before) const {
     const auto visit = [&](int64_t o, int64_t n_out, int64_t i, int64_t n_in) {

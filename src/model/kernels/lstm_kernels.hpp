@@ -20,14 +20,14 @@ struct LstmStep {
   float* hidden;        // [rows, units] h_t
 };
 
-// Its gradient, of what the step has left.
+// The step's gradient, from what the step has left.
 struct LstmStepBack {
   int64_t rows, units;
   float* gates;         // [rows, 4 units] the gates, then the loss's gradient by their sums
   const float* before;  // [rows, units] c_{t-1}; null: zeros
   const float* tanhs;   // [rows, units] tanh(c_t)
   const float* delta;   // [rows, units] the loss's gradient by h_t
-  float* delta_cells;   // [rows, units] what step t + 1 says of c_t, then what this says of c_{t-1}
+  float* delta_cells;   // [rows, units] the gradient by c_t from step t + 1, then that by c_{t-1}
 };
 
 // The kernels of one family of processors. Each operation is rounded once and in one order, so that

@@ -6,7 +6,7 @@
 
 namespace hanse {
 
-// Calls f(first column, columns, the panel, its line) for each; fills what is left of its lines.
+// Calls f(first column, columns, panel, its line) for each panel; fills the rest of its lines.
 template <class F>
 void PackedMatrix::fill(int64_t k, int64_t n, F f) {
   k_ = k;

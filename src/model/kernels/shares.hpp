@@ -10,7 +10,7 @@
 
 namespace hanse {
 
-// As many as OpenBLAS may use threads, and at most `count`.
+// The number of threads that OpenBLAS may use, at most `count`.
 inline int64_t number_of_shares(int64_t count) {
   return std::max<int64_t>(1, std::min<int64_t>(count, openblas_get_num_threads()));
 }

@@ -38,10 +38,10 @@ namespace hanse {
 
 enum class Family { kPlain, kAvx2, kAvx512 };
 
-// That this processor can run, the fastest first.
+// The families that this processor can run, the fastest first.
 std::vector<Family> families();
 
-// The first of them; with HANSE_KERNELS=Haswell that of AVX2.
+// The first of families(), but AVX2 with HANSE_KERNELS=Haswell.
 Family fastest_family();
 
 const char* name_of(Family family);  // "AVX-512"
@@ -60,7 +60,7 @@ HANSE_FAMILY HANSE_INLINE Vector load_first(const float* from, int64_t n) {
                             _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), lanes));
 }
 HANSE_FAMILY HANSE_INLINE void store(float* to, Vector v) { _mm256_storeu_ps(to, v); }
-// By 4, 2 and 1: a masked store takes tens of operations on many processors without AVX-512.
+// Stores by 4, 2 and 1: a masked store takes tens of operations on many processors without AVX-512.
 HANSE_FAMILY HANSE_INLINE void store_first(float* to, Vector v, int64_t n) {
   __m128 rest = _mm256_castps256_ps128(v);
   if ((n & 4) != 0) {
@@ -118,7 +118,7 @@ HANSE_FAMILY HANSE_INLINE Vector unless_gated(Vector v, Vector gate) {
 
 #endif
 
-// For other processors, and to compare with.
+// The plain family serves other processors and comparisons.
 namespace plain {
 #define HANSE_FAMILY
 constexpr int64_t kLanes = 4;

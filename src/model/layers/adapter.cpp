@@ -25,7 +25,7 @@ void AdapterGradient::start(const AdapterPlace& place, const float* trained) {
   db_.assign(static_cast<std::size_t>(place.out * place.rank), 0.0F);
 }
 
-// Whole rows of dW together, and the ends of rows apart.
+// Adds whole rows of dW together, and the ends of rows on their own.
 void AdapterGradient::add(int64_t first, const float* dw, int64_t size) {
   const int64_t in = place_.in;
   for (const int64_t end = first + size; first < end;) {
@@ -39,7 +39,7 @@ void AdapterGradient::add(int64_t first, const float* dw, int64_t size) {
   }
 }
 
-// dw [n_out, n_in] at (o, i) of dW.
+// Adds dw [n_out, n_in], the block at (o, i) of dW.
 void AdapterGradient::add_block(int64_t o, int64_t n_out, int64_t i, int64_t n_in,
                                 const float* dw) {
   const int64_t in = place_.in, rank = place_.rank;

@@ -23,11 +23,11 @@ struct AdapterPlace {
 //   dA = B^T dW,  dB = dW A^T
 class AdapterGradient {
  public:
-  // Of a step at these A and B, which must not change until its end.
+  // Starts a step at these A and B, which must not change until its end.
   void start(const AdapterPlace& place, const float* trained);
-  // dW of `size` values from the first-th.
+  // Adds `size` values of dW from the first-th.
   void add(int64_t first, const float* dw, int64_t size);
-  // dW = D^T X, which is not computed: dA = (D B)^T X, dB = D^T (X A^T).
+  // Adds dW = D^T X without computing it: dA = (D B)^T X, dB = D^T (X A^T).
   void add(const WeightGradient& dw);
 
   const float* a() const { return da_.data(); }  // [rank, in]

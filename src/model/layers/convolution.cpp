@@ -107,7 +107,7 @@ std::vector<int64_t> ConvolutionStack::products() const {
   return found;
 }
 
-// [i][j][v][o] of the row's [o][v][i][j].
+// Loads the weights as [i][j][v][o] from the row's [o][v][i][j].
 void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to) {
   const Convolution& c = stage.forward;
   const int64_t places = c.kernel * c.kernel, line = c.line();
@@ -121,7 +121,7 @@ void ConvolutionStack::load(const Stage& stage, const float* row, Parameters& to
   std::copy_n(row + stage.bias, c.outputs, grow(to.bias, line));
 }
 
-// [k - 1 - i][k - 1 - j][o][v]
+// Loads the weights as [k - 1 - i][k - 1 - j][o][v].
 void ConvolutionStack::load_flipped(const Stage& stage, const float* row, Parameters& to) {
   const Convolution& c = stage.backward;
   const int64_t places = c.kernel * c.kernel, line = c.line();
@@ -195,7 +195,7 @@ void ConvolutionStack::unpool(Stage& stage, int64_t image, Images& output, Image
                   stage.which_of(image), delta.hold(1).inside());
 }
 
-// The deltas of a pooled output have the sum of its convolution's, and are fewer.
+// The bias sums the deltas of a pooled output: the same sum, of fewer terms.
 void ConvolutionStack::add_gradient(const Stage& stage, Image input, Images& output, Images& delta,
                                     Scratch& sums) {
   kernels_.add_weight_gradient(stage.forward, input, delta.inside(), sums.gradient.data());
@@ -279,7 +279,7 @@ void ConvolutionStack::backward(const float* row, const float* delta,
 
 // Below, d stands for the derivative along v, in which W, b move by V, c.
 
-// dy = V * x + c + W * dx, of the pixels that the pooling has chosen, where their ReLU is linear.
+// dy = V * x + c + W * dx, at the pixels that the pooling has chosen, where their ReLU is linear.
 void ConvolutionStack::tangent_of_stage(Workspace& work, std::size_t s, int64_t image) {
   Stage& stage = stages_[s];
   const Convolution& c = stage.forward;

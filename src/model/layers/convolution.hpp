@@ -40,9 +40,9 @@ class ConvolutionStack {
   // the features. REQUIRES: the stages' part of the row is as the last forward() found it.
   void backward(const float* row, const float* delta, const GradientTarget& target);
 
-  // Derivatives along v [P], which lies as the row does (Pearlmutter 1994), after forward() of the
-  // row: that of the features, and then, from their delta and its derivative `tangent`, that of the
-  // gradient which backward() would hand over, to the stages' part of `out`.
+  // Derivatives along v [P], laid out as the row (Pearlmutter 1994), after forward() of the row.
+  // The first returns that of the features; the second takes their delta and its derivative
+  // `tangent`, and writes that of backward()'s gradient to the stages' part of `out`.
   const float* forward_tangent(const float* row, const float* v);
   void backward_tangent(const float* delta, const float* tangent, float* out);
 
@@ -54,7 +54,7 @@ class ConvolutionStack {
 
     Images& hold(int64_t images);
     Image whole(int64_t image = 0);   // with its border
-    Image inside(int64_t image = 0);  // without
+    Image inside(int64_t image = 0);  // without its border
     int64_t row() const { return (width + 2 * border) * channels; }
     int64_t size() const { return (height + 2 * border) * row(); }
   };
@@ -78,14 +78,14 @@ class ConvolutionStack {
     int32_t* which_of(int64_t image) { return which.data() + image * output_size(); }
   };
 
-  // What a thread needs of a stage beside, for one image: the output of the stage or the delta of
-  // it, that of its convolution, and their derivatives.
+  // What a thread holds of a stage for one image: the output or the delta of the stage and of its
+  // convolution, and their derivatives.
   struct Scratch {
     Images output, convolved, delta;
     Images output_tangent, delta_tangent;
     AlignedFloats gradient, bias_gradient;  // of all of its images, as the kernels add them up
   };
-  using Workspace = std::vector<Scratch>;  // a stage
+  using Workspace = std::vector<Scratch>;  // for each stage
 
   static Stage make_stage(const ConvolutionStage& of, int64_t channels, int64_t height,
                           int64_t width);
@@ -96,24 +96,23 @@ class ConvolutionStack {
   // Calls f(workspace, image) for all images.
   template <class F>
   void for_each_image(F f);
-  // Where a stage's output goes: to the next one's input, from the last one to `output`.
+  // Where a stage's output goes: into the next stage's input; the last stage's into `output`.
   Image behind(std::size_t s, int64_t image, Images& output);
   void run_stage(Workspace& work, std::size_t s, int64_t image);
   void tangent_of_stage(Workspace& work, std::size_t s, int64_t image);
-  // Where the delta of a stage's output stands: with pooling in `output`, else in `delta`, that of
-  // its convolution.
+  // Where the delta of a stage's output stands: with pooling in `output`, else in `delta`.
   static Image delta_of(const Stage& stage, Images& output, Images& delta);
   void take_features(const float* delta, Image to) const;
   void unpool(Stage& stage, int64_t image, Images& output, Images& delta);
   void add_gradient(const Stage& stage, Image input, Images& output, Images& delta, Scratch& sums);
   void clear_gradients();
   const float* weight_gradient(std::size_t s);                      // in the row's order
-  void hand_over(const GradientTarget& target, std::size_t first);  // from that stage on
+  void hand_over(const GradientTarget& target, std::size_t first);  // from stage `first` on
 
   std::vector<int64_t> sample_shape_;
   std::vector<Stage> stages_;
   const ConvolutionKernels& kernels_;
-  std::vector<Workspace> workspaces_;          // a thread
+  std::vector<Workspace> workspaces_;          // for each thread
   AlignedFloats features_, features_tangent_;  // [rows, features]
   AlignedFloats unpacked_;                     // a weight's gradient
   int64_t rows_ = 0;

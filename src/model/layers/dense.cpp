@@ -12,7 +12,7 @@ namespace hanse {
 
 namespace {
 
-// Of ReLU and dropout together: an output above zero was kept, so no mask needs to be stored.
+// The gradient through ReLU and dropout: an output above zero was kept, so no mask is stored.
 void activation_backward(const float* output, int64_t size, float scale, float* delta) {
   for (int64_t i = 0; i < size; ++i) delta[i] = output[i] > 0.0f ? delta[i] * scale : 0.0f;
 }
@@ -72,8 +72,8 @@ float* DenseStack::forward(const float* row, const float* input, int64_t rows,
   return layers_.back().output.data();
 }
 
-// Of every layer: dx [B, in] <- dy W, then W <- keep W + scale dy^T x and
-// b <- keep b + scale sum_r dy_r.
+// In every layer dx [B, in] <- dy W, then W <- keep W + scale dy^T x and b <- keep b + scale sum_r
+// dy_r.
 float* DenseStack::backward(const float* row, const GradientTarget& target) {
   float* delta = layers_.back().output.data();
   for (std::size_t l = layers_.size(); l-- > 0;) {

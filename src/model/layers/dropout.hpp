@@ -22,7 +22,7 @@ struct DropoutRule {
   float scale;
 };
 
-// Each value 0 with probability `share`, else what keeps the mean 1.
+// Makes each value 0 with probability `share`, else what keeps the mean 1.
 inline void draw_mask(double share, RandomStream& noise, std::span<float> mask) {
   const DropoutRule rule(share);
   std::vector<uint16_t> bits(mask.size());

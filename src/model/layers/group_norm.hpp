@@ -10,7 +10,7 @@
 
 namespace hanse {
 
-// Of layer norms and group norms, torch's default.
+// The epsilon of layer and group norms, torch's default.
 inline constexpr double kNormEpsilon = 1e-5;
 
 // Wu and He, "Group Normalization" (2018), equations 1 to 7, on images in channels-last whose
@@ -32,15 +32,15 @@ class GroupNorm {
   GroupNorm(int64_t gamma, int64_t beta, int64_t channels, int64_t groups, int64_t pixels,
             Family family = fastest_family());
 
-  // Memory for so many images.
+  // Takes memory for so many images.
   void hold(int64_t rows);
 
-  // Takes the statistics of image `image`, x [pixels, line]. What is normalized follows from them
-  // by one scale and shift a channel.
+  // Takes the statistics of image `image`, x [pixels, line]: one scale and one shift a channel, by
+  // which it is normalized.
   void measure(const float* row, const float* x, int64_t image);
-  // y <- relu(norm(x) + other), `other` none where null.
+  // y <- relu(norm(x) + other), without `other` where it is null.
   void normalize(const float* x, int64_t image, const float* other, float* y) const;
-  // y <- relu(norm(x) + norm of `other` by another), which has measured the image, too.
+  // y <- relu(norm(x) + other_norm(other)), where other_norm has measured the image, too.
   void normalize(const float* x, int64_t image, const float* other, const GroupNorm& other_norm,
                  float* y);
 
@@ -48,19 +48,19 @@ class GroupNorm {
   // dx <- the delta of x, which may be d.
   void backward(const float* row, const float* x, int64_t image, const float* y, float* d,
                 float* dx);
-  // Hands over the gradient of the images that backward() has seen, of so many.
+  // Hands over the gradient of the first `rows` images, which backward() has seen.
   void hand_over(const GradientTarget& target, int64_t rows);
   bool wanted(const GradientTarget& target) const {
     return target.wants(gamma_) || target.wants(beta_);
   }
 
  private:
-  // Of one image, [line] each.
+  // The statistics of one image, [line] each.
   float* mean(int64_t image) { return mean_.data() + image * line_; }
   float* inverse(int64_t image) { return inverse_.data() + image * line_; }
   const float* scale(int64_t image) const { return scale_.data() + image * line_; }
   const float* shift(int64_t image) const { return shift_.data() + image * line_; }
-  // The mean over a group's channels and pixels of sums [channels], first channel given.
+  // The mean of sums [channels] over the channels and pixels of the group that begins at `first`.
   double group_mean(const double* sums, int64_t first) const;
 
   int64_t gamma_, beta_, channels_, group_, pixels_, line_;  // group_: channels of one

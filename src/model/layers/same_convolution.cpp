@@ -31,8 +31,8 @@ void take_outputs(const float* weights, const SameConvolution::Size& size, int64
   }
 }
 
-// Of one output the weights of kWeightBlock inputs: block [kWeightBlock, kWeightBlock], of which
-// the first lines are [places, inputs].
+// The weights of one output and kWeightBlock inputs: the first lines of the block [kWeightBlock,
+// kWeightBlock] are [places, inputs].
 void take_inputs(const float* weights, const SameConvolution::Size& size, int64_t o, int64_t v,
                  const WinogradKernels& kernels, float* block) {
   const int64_t places = size.kernel * size.kernel;
@@ -77,7 +77,7 @@ void copy_square(const Square& s, const float* image, int64_t values, float* to)
   });
 }
 
-// The way back for the pixels inside: image <- from, and image += from.
+// The way back for the pixels inside: image <- from here, image += from in the next.
 void put_square(const Square& s, const float* from, int64_t values, float* image) {
   s.for_each([&](int64_t i, int64_t at) {
     if (at >= 0) std::copy_n(from + i * values, values, image + at);
@@ -96,7 +96,7 @@ ConstImage read_square(const Square& s, const float* image, float* patch) {
   return {patch, s.line, s.side * s.line};
 }
 
-// x [count, rows] w, of the panel of w that begins with `column`.
+// The product x [count, rows] w of the panel of w that begins with `column`, as a convolution.
 Convolution panel_product(const Panels& w, int64_t column, int64_t count) {
   return {
       .height = 1, .width = count, .kernel = 1, .inputs = w.rows, .outputs = w.width_at(column)};

@@ -31,7 +31,7 @@ struct Panels {
 
 // What all convolutions of a model use by turns.
 struct ConvolutionScratch {
-  // Of a thread, for some of the images.
+  // What one thread uses for some of the images.
   struct Share {
     AlignedFloats inputs, sums, inputs_delta;  // of the products
     AlignedFloats patch;                       // pixels at an image's edge
@@ -81,18 +81,18 @@ class SameConvolution {
   const Size& size() const { return size_; }
   int64_t weight() const { return weight_; }
 
-  // y [rows, out_size] <- the convolution of x [rows, in_size], of the images [first, end), by the
+  // y [rows, out_size] <- the convolution of x [rows, in_size], for the images [first, end), by the
   // weights that load() has left in `scratch`.
   void load(const float* row, ConvolutionScratch& scratch) const;
   void forward(const float* x, int64_t first, int64_t end, float* y, ConvolutionScratch& scratch,
                ConvolutionScratch::Share& share) const;
 
-  // Of so many images at a time forward() and backward() are as fast as of all.
+  // With so many images at a time forward() and backward() are as fast as with all.
   int64_t images_at_once() const { return (chunk_size() + units_ - 1) / units_; }
 
-  // From the delta dy [rows, out_size] of y: dx [rows, in_size] += that of x, unless dx is null,
-  // and the gradient of the weight to the share, unless it is not wanted. load_transposed() comes
-  // before it where dx is wanted, clear_gradient() where the gradient is.
+  // From the delta dy [rows, out_size] of y adds that of x to dx [rows, in_size], unless dx is
+  // null, and the weight's gradient to the share where it is wanted. REQUIRES: load_transposed()
+  // before it for dx, clear_gradient() for the gradient.
   void load_transposed(const float* row, ConvolutionScratch& scratch) const;
   void clear_gradient(ConvolutionScratch::Share& share) const;
   void backward(const float* x, const float* dy, int64_t first, int64_t end, float* dx,
@@ -115,7 +115,7 @@ class SameConvolution {
 
   float* patch_of(ConvolutionScratch::Share& share) const;
 
-  // Of `count` units from `first`: the products' factors from x, y from their sums, and back.
+  // For `count` units from `first`: the products' factors from x, y from their sums, and back.
   void lower(const float* x, int64_t first, int64_t count, ConvolutionScratch::Share& share) const;
   void raise(int64_t first, int64_t count, float* y, ConvolutionScratch::Share& share) const;
   void lower_delta(const float* dy, int64_t first, int64_t count,

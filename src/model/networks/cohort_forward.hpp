@@ -34,13 +34,13 @@ class CohortForward {
   // In the order in which a forward pass meets them; only those with a share above 0.
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
-  // [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the tensors of the layout,
+  // Logits [C, B, outputs] of input [C, B, values of a sample]. `leaves` are the layout's tensors,
   // each with a leading C; masks[d] [C, B, width] multiply what dropouts()[d] drops from; without
   // masks nothing is dropped.
   virtual at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                             std::span<const at::Tensor> masks) const = 0;
 
-  // The same in training, where a network may look at the clients one by one.
+  // The logits in training, where a network may look at the clients one by one.
   virtual at::Tensor training_logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                                      std::span<const at::Tensor> masks, const StepOfClients&) {
     return logits(leaves, input, masks);
@@ -53,11 +53,11 @@ class CohortForward {
   std::vector<Dropout> dropouts_;
 };
 
-// That of the model which make_model() builds, on a device as LibTorch names it. Throws
+// Makes that of the model which make_model() builds, on a device as LibTorch names it. Throws
 // InvalidArgument when a user's module does not run there.
 std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std::string& device);
 
-// Of single kinds.
+// The forward passes of single kinds.
 std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c);
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c);
 std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c);

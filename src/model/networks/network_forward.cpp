@@ -10,8 +10,8 @@ namespace hanse {
 
 namespace {
 
-// 2x2, of [..., height, width]. Of equal values the first has the gradient, and NaN is the largest,
-// as in at::max_pool2d.
+// Max pooling by 2x2 of [..., height, width]. The first of equal values has the gradient, and NaN
+// is the largest, as in at::max_pool2d.
 at::Tensor max_pool(const at::Tensor& x) {
   const int64_t height = x.size(-2) / 2 * 2, width = x.size(-1) / 2 * 2;
   const auto corner = [&](int64_t row, int64_t column) {

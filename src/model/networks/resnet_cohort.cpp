@@ -18,7 +18,7 @@ class ResNetPass {
   ResNetPass(std::span<const at::Tensor> leaves, int64_t groups)
       : leaves_(leaves), clients_(leaves[0].size(0)), groups_(groups) {}
 
-  // [C, B, outputs].
+  // Returns the logits [C, B, outputs].
   at::Tensor logits(at::Tensor x) {
     x = convolve(x, 1).relu_();
     for (int64_t stage = 0; stage < kStages; ++stage) {

@@ -72,7 +72,7 @@ std::vector<NamedTensor> read_state_dict(const std::string& path) {
       tensors.push_back(
           {entry.key().toStringRef(), tensor.sizes().vec(), {first, first + values.numel()}});
     }
-  } catch (const std::exception&) {  // of a dictionary with an order, for one
+  } catch (const std::exception&) {  // an ordered dictionary, for one
     throw InvalidArgument("no plain dictionary of tensors, by their names, is in the file", path,
                           "write it with torch.save(dict(model.state_dict()), path)");
   }

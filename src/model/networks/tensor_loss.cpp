@@ -78,7 +78,7 @@ at::Tensor classes_taken(const Loss& loss, const at::Tensor& z, const at::Tensor
   const at::Tensor others = z.nan_to_num(INFINITY, INFINITY, -INFINITY);
   const at::Tensor own = place.eq(label.unsqueeze(-1));
   const at::Tensor largest = others.masked_fill(own, -INFINITY).amax(-1, true);
-  // The first of the largest: of a NaN, which counts as infinite, and infinity too.
+  // The first of the largest, where NaN counts as infinity.
   const at::Tensor candidates = others.eq(largest).logical_and(own.logical_not());
   const at::Tensor other = at::where(candidates, place, z.size(-1)).amin(-1);
   return at::where(right, label, other).to(at::kInt);

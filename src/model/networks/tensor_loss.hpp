@@ -7,8 +7,8 @@
 
 namespace hanse {
 
-// Of logits z [..., outputs] and targets [...] (labels as int32): a loss for each sample, [samples]
-// in their order, with at::Reduction::None; their mean with at::Reduction::Mean.
+// The losses for logits z [..., outputs] and targets [...] (labels as int32): one a sample,
+// [samples] in their order, with at::Reduction::None; their mean with at::Reduction::Mean.
 at::Tensor tensor_losses(const Loss& loss, const at::Tensor& z, const at::Tensor& targets,
                          int64_t reduction);
 
@@ -19,7 +19,7 @@ at::Tensor guessed_right(const Loss& loss, const at::Tensor& z, const at::Tensor
 at::Tensor class_one_scores(const at::Tensor& z);
 // [...] int32: the ranks of SampleResults.
 at::Tensor ranks_of_labels(const Loss& loss, const at::Tensor& z, const at::Tensor& targets);
-// [...] int32: their classes.
+// [...] int32: the classes of SampleResults.
 at::Tensor classes_taken(const Loss& loss, const at::Tensor& z, const at::Tensor& targets);
 
 }  // namespace hanse

@@ -27,7 +27,7 @@ at::Tensor sinusoidal_positions(int64_t length, int64_t d) {
   return positions;
 }
 
-// [rows, length]
+// The tokens [rows, length].
 at::Tensor token_tensor(const Batch& batch, const SequenceSizes& sizes) {
   return at::tensor(token_ids(batch, sizes)).view({batch.rows, sizes.length});
 }
