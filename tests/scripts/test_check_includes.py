@@ -97,6 +97,10 @@ class CheckIncludesTest(ScriptTest):
         self.assert_found("src/data/parts.hpp:2", "include cycle: data/parts -> data/split -> "
                           "data/tools/order -> data/parts")
 
+    def test_comment_without_a_subject(self):
+        self.write("src/data/detail/bytes.hpp", "// Bytes. Of it, all.\n\n// Of a file.\n")
+        self.assert_found("src/data/detail/bytes.hpp:3", "begins with 'Of'")
+
     def test_cycle_of_folders(self):
         self.write("include/hanse/data/split.hpp", "\n")
         self.write("src/data/cut/split.cpp", '#include "hanse/data/split.hpp"\n')
