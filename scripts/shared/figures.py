@@ -1,21 +1,31 @@
-"""How the project's pictures look; shared by scripts/plot and scripts/bench-scaling."""
+"""How the project's pictures look, and how they become files; shared by scripts/plot,
+scripts/report and scripts/bench-scaling."""
+import io
+import re
+
 import matplotlib
 import matplotlib.pyplot as plt
 
 matplotlib.use("Agg")  # pictures go to files; nothing needs a screen
 
 # Okabe and Ito's colours: told apart by colour-blind readers too, and in print.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#404040"]
 DASHES = ["-", "--", "-.", ":"]
-GREY = "#5A5A5A"
+GREY, LIGHT_GREY, TEXT = "#5A5A5A", "#C4C4C4", "#1F2328"
 PHASE_COLOURS = ["#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442",
                  "#B8B8B8"]
+# What stands in a dark page in the place of a colour.
+DARK = {"#0072B2": "#58A9DD", "#D55E00": "#F08A4B", "#009E73": "#3CC79A", "#CC79A7": "#DC93C3",
+        "#E69F00": "#E6B450", "#56B4E9": "#8CCBF2", "#404040": "#C9CDD1", "#B8B8B8": "#6B737B",
+        GREY: "#98A1AA", LIGHT_GREY: "#4A5159", TEXT: "#DFE3E7", "#B0B0B0": "#565E66",
+        "#E6E6E6": "#30363C", "#FFFFFF": "#1B1F23"}
 STYLE = {
     "font.size": 11, "axes.titlesize": 12, "axes.titleweight": "bold", "axes.titlelocation": "left",
     "axes.labelcolor": GREY, "axes.edgecolor": "#B0B0B0", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "grid.color": "#E6E6E6",
     "grid.linewidth": 0.8, "xtick.color": GREY, "ytick.color": GREY, "lines.linewidth": 1.8,
     "legend.frameon": False, "legend.fontsize": 10, "figure.dpi": 100, "savefig.dpi": 120,
+    "text.color": TEXT, "pdf.fonttype": 42, "svg.fonttype": "none", "image.composite_image": False,
 }
 
 
@@ -55,7 +65,40 @@ def legend_below(figure, axes, title=None, columns=4):
     entries = {shorten(label, int(13 * width) - 6): handle for label, handle in entries.items()}
     columns = max(1, min(columns, int(13 * width / (max(map(len, entries)) + 6))))
     rows = -(-len(entries) // columns) + (title is not None)
+    # Many entries make the picture higher instead of its charts lower.
+    figure.set_figheight(figure.get_figheight() + 0.24 * max(0, rows - 2))
     share = (0.12 + 0.24 * rows) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
     figure.legend(entries.values(), entries.keys(), loc="lower center",
                   ncols=min(columns, len(entries)), title=title)
+
+
+def save(figure, path):
+    """As PNG, SVG or PDF, by the path's ending; the same figure makes the same bytes."""
+    if path.suffix == ".svg":
+        path.write_text(svg_of(figure, path.stem, style=True) + "\n")
+    else:
+        figure.savefig(path, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
+
+
+def svg_of(figure, name, style=False):
+    """The figure as an element <svg>, whose ids no figure of another name has. With `style` it can
+    be a file, and has dark_rules()."""
+    file = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(file, format="svg",
+                       metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]))
+    text = file.getvalue()
+    text = re.sub(r'<g id="[^"]*"', "<g", text[text.index("<svg"):].strip())
+    # Hundredths of a point are enough.
+    text = re.sub(r'\b(?:d|x|y)="[^"]*"', lambda part: re.sub(r"(\.\d\d)\d+", r"\1", part[0]), text)
+    if style:
+        return text.replace(">", f"><style>{dark_rules()}</style>", 1)
+    return re.sub(r' (?:xmlns(?::xlink)?|width|height)="[^"]*"', "", text, count=4)
+
+
+def dark_rules():
+    """A style sheet that gives SVGs other colours where the reader prefers a dark page."""
+    rules = "".join(f'svg [style*="{what}: {light.lower()}"]{{{what}:{dark}!important}}'
+                    for light, dark in DARK.items() for what in ("fill", "stroke"))
+    return f"@media (prefers-color-scheme:dark){{{rules}}}"

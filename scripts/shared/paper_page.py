@@ -15,7 +15,7 @@ body { max-width: 1600px; } p { max-width: 64rem; } .table table { width: auto; 
 .table td, .table th { text-align: right; white-space: nowrap; }
 .table td:first-child, .table th:first-child, .overview td, .overview th { text-align: left; }
 .overview td { white-space: normal; }
-td.agrees { color: var(--c2); } td.near { color: var(--c4); } td.differs { color: var(--c1); }
+td.agrees { color: var(--good); } td.near { color: var(--warning); } td.differs { color: var(--bad); }
 """
 VERDICTS = ["agrees", "near", "differs", "open"]
 EXPLAINED = ("Ours are mean (deviation over seeds). Behind the paper's number stands how far ours is from "

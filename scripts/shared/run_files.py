@@ -108,6 +108,8 @@ class Run:
         self.place = Place(self.folder, [self.folder])
         self.name = self.folder.resolve().name
         self.names = None  # of clients; read when one is asked for
+        self.tables = {}  # that have been read, by name
+        self.complaints = {}  # lines for the user on what could not be read
 
     def evaluations(self):
         return self._table("evaluations.csv", "round")
@@ -262,9 +264,10 @@ class Run:
 
     def _table(self, name, *columns):
         path = self.folder / name
-        table = read_table(path)
-        need(table, path, *columns)
-        return table
+        if name not in self.tables:
+            self.tables[name] = read_table(path)
+        need(self.tables[name], path, *columns)
+        return self.tables[name]
 
 
 class Runs(Run):
@@ -384,15 +387,6 @@ def smooth(values, window):
 def window_of(table):
     """Rounds to smooth over: a thirtieth, odd: the same number on both sides."""
     return len(table["round"]) // 30 | 1
-
-
-def evaluated_probabilities(run):
-    """The evaluations, when the sampler's probabilities are among them."""
-    try:
-        table = run.evaluations()
-    except BadFile:
-        return None
-    return table if has(table, "sampling_entropy") else None
 
 
 def phases(table):

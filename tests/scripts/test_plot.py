@@ -4,6 +4,7 @@ import pathlib
 import re
 import sys
 import unittest
+import xml.etree.ElementTree as ElementTree
 
 from support import EVALUATIONS, ROUNDS, SCRIPTS, ScriptTest
 
@@ -24,13 +25,14 @@ def height_of(picture):
 
 
 class PlotTest(ScriptTest):
-    def assert_pictures(self, result, folder, *names):
+    def assert_pictures(self, result, folder, names, beginning=""):
         """The script printed exactly these pictures, and each is a PNG file of some size."""
-        self.assertEqual(result.stdout.splitlines(), [str(folder / name) for name in names])
-        for name in names:
-            data = (folder / name).read_bytes()
-            self.assertTrue(data.startswith(PNG), name)
-            self.assertGreater(len(data), 5000, name)
+        paths = [folder / f"{beginning}{name}.png" for name in names.split()]
+        self.assertEqual(result.stdout.splitlines(), list(map(str, paths)))
+        for path in paths:
+            data = path.read_bytes()
+            self.assertTrue(data.startswith(PNG), path)
+            self.assertGreater(len(data), 5000, path)
 
     def make_sampling_run(self, name, measured):
         run = self.make_run(name)
@@ -50,7 +52,7 @@ class PlotTest(ScriptTest):
     def assert_drawn(self, run):
         result = self.script("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png")
+        self.assert_pictures(result, run / "plots", "learning clients time")
 
     def test_one_run(self):
         self.assert_drawn(self.make_run("alone"))
@@ -59,8 +61,7 @@ class PlotTest(ScriptTest):
         run = self.make_run("asked")
         self.add_metrics(run)
         result = self.script("plot", str(run))
-        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
-                             "metrics.png")
+        self.assert_pictures(result, run / "plots", "learning metrics clients time")
 
     def test_accuracy_and_bytes(self):
         plain, small = self.make_run("plain"), self.make_run("small")
@@ -68,8 +69,7 @@ class PlotTest(ScriptTest):
         self.add_bytes(small, "top-k", 80000)
         result = self.script("plot", str(small))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, small / "plots", "learning.png", "clients.png", "time.png",
-                             "bytes.png")
+        self.assert_pictures(result, small / "plots", "learning bytes clients time")
         result = self.script("plot", str(plain), str(small))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn(str(plain / "plots/with-small/compare-bytes.png"), result.stdout.splitlines())
@@ -79,8 +79,25 @@ class PlotTest(ScriptTest):
         self.add_history(run)
         result = self.script("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
-                             "history.png", "confusion.png")
+        self.assert_pictures(result, run / "plots", "learning confusion clients history time")
+
+    def test_formats(self):
+        """PNG, SVG and PDF, of the same bytes each time; ids and text of SVGs are their own."""
+        run = self.make_run("alone")
+        found = []
+        for place in ("first", "second"):
+            result = self.script("plot", run, "--format=svg,pdf,png", "--out", self.folder / place)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            found.append({path.name: path.read_bytes() for path in (self.folder / place).iterdir()})
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(len(found[0]), 9)
+        self.assertTrue(found[0]["learning.pdf"].startswith(b"%PDF"))
+        svg = ElementTree.fromstring(found[0]["learning.svg"])
+        self.assertIn("Loss over clients", [part.text for part in svg.iter() if part.text])
+        self.assertIn(b"prefers-color-scheme:dark", found[0]["learning.svg"])
+        result = self.script("plot", run, "--format=gif")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("'gif'; known: png, svg, pdf", result.stderr)
 
     def test_interrupted_run_with_torn_lines(self):
         run = self.make_run("torn", summary=False)
@@ -118,22 +135,20 @@ class PlotTest(ScriptTest):
                 run = self.make_online(f"online-{nodes}", nodes)
                 result = self.script("plot", str(run))
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
-                self.assert_pictures(result, run / "plots", "learning.png", "clients.png",
-                                     "time.png", "online.png", "weights.png")
+                self.assert_pictures(result, run / "plots", "online learning clients weights time")
 
     def test_several_online_runs(self):
         runs = [str(self.make_online(name)) for name in ("x", "y")]
         result = self.script("plot", *runs, "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
-                             "compare-clients.png", "compare-time.png", "compare-online.png")
+        self.assert_pictures(result, self.folder / "out",
+                             "online learning clients time", "compare-")
 
     def test_several_runs(self):
         runs = [str(self.make_run(name)) for name in ("a", "b", "deeper/b")]
         result = self.script("plot", *runs, "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
-                             "compare-clients.png", "compare-time.png")
+        self.assert_pictures(result, self.folder / "out", "learning clients time", "compare-")
 
     def test_each_pair_has_a_place_of_its_own(self):
         runs = {name: self.make_run(name) for name in ("a", "b", "deeper/b", "c" * 50)}
@@ -152,13 +167,13 @@ class PlotTest(ScriptTest):
         run = self.make_repeats("several", [0.25, 0.5, 0.75])
         result = self.script("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png")
+        self.assert_pictures(result, run / "plots", "learning clients time")
         for case in ("client.lr=0.1", "client.lr=0.2"):
             self.make_repeats(f"sweep/{case}", [0.2, 0.4], "seed-")
         result = self.script("plot", str(self.folder / "sweep"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, self.folder / "sweep/plots", "compare-learning.png",
-                             "compare-clients.png", "compare-time.png")
+        self.assert_pictures(result, self.folder / "sweep/plots",
+                             "learning clients time", "compare-")
 
     def make_bandit(self, name, repeats):
         run = self.make_run(name)
@@ -172,10 +187,10 @@ class PlotTest(ScriptTest):
         runs = [self.make_bandit("one", 1), self.make_bandit("three", 3)]
         result = self.script("plot", str(runs[1]))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, runs[1] / "plots", "regret.png", "clients.png", "time.png")
+        self.assert_pictures(result, runs[1] / "plots", "regret clients time")
         result = self.script("plot", *map(str, runs))
-        self.assert_pictures(result, runs[0] / "plots/with-three", "compare-regret.png",
-                             "compare-clients.png", "compare-time.png")
+        self.assert_pictures(result, runs[0] / "plots/with-three",
+                             "regret clients time", "compare-")
 
     def test_sampling(self):
         """As a sampler that learns writes it, with and without what evaluate.regret measures."""
@@ -184,15 +199,14 @@ class PlotTest(ScriptTest):
         for run in (learned, plain):
             result = self.script("plot", str(run))
             self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
-                                 "sampling.png")
+            self.assert_pictures(result, run / "plots", "learning clients sampling time")
         # Regret and probabilities are panels of their own.
         widths = [width_of(run / "plots" / "sampling.png") for run in (learned, plain)]
         self.assertEqual(widths[0], 4 * widths[1])
         result = self.script("plot", str(plain), str(learned), "--out", str(self.folder / "out"))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, self.folder / "out", "compare-learning.png",
-                             "compare-clients.png", "compare-time.png", "compare-sampling.png")
+        self.assert_pictures(result, self.folder / "out",
+                             "learning clients sampling time", "compare-")
 
     def test_partition(self):
         run = self.make_run("parted")
@@ -200,15 +214,14 @@ class PlotTest(ScriptTest):
                    "0,a,0,cat,5,1\n1,b,3,dog,2,0\n1,b,0,cat,1,1\n")
         result = self.script("plot", str(run))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assert_pictures(result, run / "plots", "learning.png", "clients.png", "time.png",
-                             "partition.png")
+        self.assert_pictures(result, run / "plots", "learning clients partition time")
 
     def test_missing_file_is_told_and_the_rest_drawn(self):
         run = self.make_run("part")
         (run / "clients.csv").unlink()
         result = self.script("plot", str(run))
         self.assert_one_line_error(result, "clients.csv", "hint")
-        self.assert_pictures(result, run / "plots", "learning.png", "time.png")
+        self.assert_pictures(result, run / "plots", "learning time")
 
     def test_empty_files(self):
         for name, text in [("rounds.csv", ROUNDS), ("rounds.csv", ""),

@@ -10,29 +10,33 @@ from support import SCRIPTS, ScriptTest
 sys.path.insert(0, str(SCRIPTS))
 import numpy as np  # noqa: E402
 
-from shared import svg_chart  # noqa: E402
+from shared import charting, charts, charts_of_rules, figures, run_files  # noqa: E402
 
 VOID = {"meta"}
 
 
 class Page(html.parser.HTMLParser):
-    """Headings, titles of charts, table rows and outer addresses of a page; tags must balance."""
+    """Headings, titles of charts, table rows and addresses of a page; tags must balance."""
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.titles, self.rows, self.addresses = [], [], [], []
+        self.open, self.titles, self.rows, self.addresses, self.ids = [], [], [], [], []
         self.feed(text)
         assert not self.open, self.open
 
     def handle_starttag(self, tag, attributes):
-        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        self.handle_startendtag(tag, attributes)
         if tag not in VOID:
             self.open.append(tag)
+        if tag == "figure":
+            self.titles.append(dict(attributes)["aria-label"])
         if tag == "tr":
             self.rows.append([])
 
     def handle_startendtag(self, tag, attributes):
-        self.addresses += [value for name, value in attributes if name in ("src", "href")]
+        self.addresses += [value for name, value in attributes
+                           if name in ("src", "href", "xlink:href")]
+        self.ids += [value for name, value in attributes if name == "id"]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, (tag, self.open)
@@ -52,8 +56,11 @@ class ReportTest(ScriptTest):
         self.assertEqual((result.returncode, result.stderr, result.stdout), (0, "", f"{out}\n"))
         text = out.read_text()
         page = Page(text)
-        self.assertEqual(page.addresses, [])
-        self.assertNotRegex(text, r"url\(|@import|https?:")
+        inner = "data:image/png;base64,"
+        used = {where[1:] for where in page.addresses if not where.startswith(inner)} | set(re.findall(r"url\(#(\w+)\)", text))
+        self.assertEqual(len(set(page.ids)), len(page.ids))
+        self.assertLessEqual(used, set(page.ids))
+        self.assertNotRegex(text, r"url\((?!#)|@import|https?:|<script")
         return page, text
 
     def test_metrics_that_were_asked_for(self):
@@ -78,14 +85,14 @@ class ReportTest(ScriptTest):
         self.add_history(run)
         page, text = self.report(run)
         self.assertIn("Gain of each client: 4 gained, 5 lost", page.titles)
-        self.assertIn("Label (row) and the class that samples are taken for (column)", page.titles)
-        self.assertIn("0 taken for 1: 3 samples, 37.5 %", text)
+        self.assertIn("What samples are taken for", page.titles)
+        self.assertIn(">38</text>", text)  # of 100 samples of class 0
 
     def test_one_run(self):
         run = self.make_run("alone")
         self.write("alone/job.cfg", "[run]\nprotocol = federated\nseed = 7\n[client]\nlr = <0.1>\n")
         page, text = self.report(run)
-        for title in ("alone", "Learning", "Test accuracy over clients", "Fairness", "Participation",
+        for title in ("alone", "Learning", "Test accuracy over clients", "Fairness",
                       "Where the time went", "Metrics", "Job file"):
             self.assertIn(title, page.titles)
         self.assertIn(["test accuracy, mean of clients", "50.00 %"], page.rows)
@@ -95,14 +102,6 @@ class ReportTest(ScriptTest):
         self.assertIn("seed 7", text)
         self.assertNotIn("Not finished", text)
         self.assertIn("prefers-color-scheme: dark", text)
-
-    def test_curves_are_those_of_the_files(self):
-        _, text = self.report(self.make_run("alone"))
-        data = [json.loads(html.unescape(found)) for found in
-                re.findall(r'aria-label="Test accuracy over clients" data-curves="([^"]*)"', text)]
-        curve = data[0]["curves"][0]
-        self.assertEqual(curve["at"], [str(i) for i in range(0, 41, 4)])
-        self.assertEqual([float(y) for y in curve["y"]], [float(i) for i in range(0, 41, 4)])
 
     def test_comparison(self):
         runs = [self.make_run(name) for name in ("a", "b")]
@@ -142,9 +141,6 @@ class ReportTest(ScriptTest):
         self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)"], page.rows)
         self.assertIn("a band is one standard deviation", text)
         self.assertIn("Each run of a mean has data of its own", text)
-        pattern = r'aria-label="Test accuracy over clients" data-curves="([^"]*)"'
-        (data,) = [json.loads(html.unescape(found)) for found in re.findall(pattern, text)]
-        self.assertEqual([float(y) for y in data["curves"][0]["y"]], [50.0 * i for i in range(11)])
         other = self.make_repeats("other", [0.1, 0.3, 0.5], job="[sampler]\nkind = uniform\n")
         page, text = self.report(run, other)
         self.assertIn(["test accuracy, mean of clients", "50.00 % (25.00)", "30.00 % (20.00)"],
@@ -189,7 +185,7 @@ class ReportTest(ScriptTest):
             f"8,{i},0.5,0.25,0.25\n" for i in range(3)))
         page, text = self.report(run)
         self.assertIn("Online", page.titles)
-        self.assertEqual(text.count('title="site, '), 9)
+        self.assertIn("Weights in round 8", page.titles)
         run = self.make_run("bandit")
         lines = [f"{t},{r},{t * (r + 1)},{100 * t}" for t in range(1, 9) for r in range(3)]
         self.write("bandit/bandit.csv", "\n".join(["round,repeat,regret,scalars_sent", *lines]))
@@ -205,11 +201,9 @@ class ReportTest(ScriptTest):
             f"{t}," + ",".join(map(str, weights)) + "\n" for t in (1, 2)))
         self.write("fair/trace-sampler.json", json.dumps(
             {"clients": 4, "rounds": [{"draws": [0, 0, 1]}, {"draws": [1, 3]}]}))
-        _, text = self.report(run)
-        self.assertIn("site, 0", text)
-        data = re.findall(r'aria-label="How often clients took part" data-curves="([^"]*)"', text)
-        self.assertEqual(json.loads(html.unescape(data[0]))["curves"][0]["y"],
-                         ["0", "1", "1", "2"])  # a client drawn twice took part once
+        page, text = self.report(run)
+        self.assertIn("site, 0: 0.62", text)
+        self.assertIn("How often clients took part", page.titles)
 
     def test_what_a_rule_tells_of_its_rounds(self):
         run = self.make_run("rule")
@@ -228,34 +222,67 @@ class ReportTest(ScriptTest):
         self.assert_one_line_error(result, "hint")
 
 
-class ChartTest(unittest.TestCase):
-    def test_ticks(self):
-        self.assertEqual(svg_chart.linear_ticks(0, 10), [0, 2, 4, 6, 8, 10])
-        np.testing.assert_allclose(svg_chart.linear_ticks(0.13, 0.31), [0.15, 0.2, 0.25, 0.3])
-        self.assertEqual(svg_chart.log_ticks(0.4, 20), [0.5, 1, 2, 5, 10, 20])
-        for low, high in ((0, 1e-9), (-5, 5), (1e8, 3e8), (99, 100)):
-            self.assertIn(len(svg_chart.linear_ticks(low, high)), range(2, 7))
+class DrawingTest(ScriptTest):
+    """The drawings of a page, and what they show."""
 
-    def test_numbers(self):
-        for value, text in [(0, "0"), (0.25, "0.25"), (9999, "9999"), (12345, "12.35k"),
-                            (-2.5e6, "-2.5M"), (3e9, "3G"), (1e-5, "1e-05")]:
-            self.assertEqual(svg_chart.number(value), text)
+    def figure(self, charts, *runs):
+        return charting.figure_of(charts, [run_files.Run(run) for run in runs])
 
-    def test_path_breaks_at_missing_values(self):
-        self.assertEqual(svg_chart.path([0, 1, 2, 3], [5, np.nan, 6, 7]),
-                         "M0.0 5.0M2.0 6.0L3.0 7.0")
+    def test_curves_are_those_of_the_files(self):
+        axis = self.figure([charts.accuracy], self.make_run("one")).axes[0]
+        self.assertEqual(axis.get_title("left"), "Test accuracy over clients")
+        np.testing.assert_allclose(axis.lines[0].get_data(), [range(0, 41, 4)] * 2)
+        runs = [self.make_run(name, rounds) for name, rounds in (("a", 40), ("b", 80))]
+        axis = self.figure([charts.accuracy], *runs).axes[0]
+        self.assertEqual([len(line.get_xdata()) for line in axis.lines], [11, 21])
+        self.assertEqual([line.get_label() for line in axis.lines], ["a", "b"])
+
+    def test_a_client_drawn_twice_took_part_once(self):
+        run = self.make_run("drawn")
+        self.write("drawn/trace-sampler.json", json.dumps(
+            {"clients": 4, "rounds": [{"draws": [0, 0, 1]}, {"draws": [1, 3]}]}))
+        axis = self.figure([charts_of_rules.times_drawn], run).axes[0]
+        self.assertEqual(list(axis.lines[0].get_ydata()), [0, 1, 1, 2])
 
     def test_constant_and_missing_curves(self):
-        for values in ([3.0, 3.0], [0.0, 0.0], [np.nan, np.nan]):
-            for log in (False, True):
-                chart = svg_chart.Chart("t", "x", "y", log_y=log)
-                chart.line(np.array([1.0, 2.0]), np.array(values), "v")
-                self.assertNotIn("nan", chart.svg().lower())
+        for values in ("3,3", "0,0", ",", "nan,nan"):
+            self.make_run("curve")
+            first, last = values.split(",")
+            self.write("curve/rounds.csv", f"round,seconds,x,y\n1,1,{first},1\n2,1,{last},2\n")
+            names = charts_of_rules.columns_of_rules([run_files.Run(self.folder / "curve")])
+            figure = self.figure(names, self.folder / "curve")
+            self.assertEqual([axis.get_ylabel() for axis in figure.axes], ["y"])
+            self.assertNotIn("nan", figures.svg_of(figure, "curve").lower())
+        self.write("curve/rounds.csv", "round,seconds\n1,1\n")
+        self.assertIsNone(self.figure([charts_of_rules.decisions], self.folder / "curve"))
 
-    def test_long_curves_are_thinned_and_keep_their_end(self):
-        x, y = svg_chart.thin(np.arange(5000), np.arange(5000) ** 2)
-        self.assertLessEqual(len(x), svg_chart.MOST_POINTS)
-        self.assertEqual((x[0], x[-1], y[-1]), (0, 4999, 4999 ** 2))
+    def test_every_colour_has_one_for_dark_pages(self):
+        run = self.make_run("colours")
+        self.add_history(run)
+        self.write("colours/decisions.csv", "round," + ",".join(f"p_{i}" for i in range(20)) + "\n"
+                   + "".join(f"{t}," + ",".join(["0.05"] * 20) + "\n" for t in (1, 2)))
+        known = {colour.lower() for colour in figures.DARK} | {"#fefefe"}  # on full colour
+        for picture, drawn in charts.pictures_of([run_files.Run(run)]):
+            if figure := self.figure(drawn, run):
+                svg = figures.svg_of(figure, picture.name)
+                shown = set(re.findall(r"(?:fill|stroke): (#\w+)", svg))
+                self.assertLessEqual(shown, known, picture.name)
+                self.assertIn("#1f2328", shown, picture.name)
+
+    def test_many_points_are_an_image(self):
+        """So that a page of many clients stays small, and shows all of them."""
+        self.make_run("large")
+        self.write("large/clients.csv", "client,samples,accuracy\n" + "".join(
+            f"{i},{i % 977},{i % 1009 / 1009}\n" for i in range(20000)))
+        figure = self.figure([charts.sizes], self.folder / "large")
+        svg = figures.svg_of(figure, "large")
+        self.assertIn("data:image/png", svg)
+        self.assertLess(len(svg), 300000)
+        head = "round," + ",".join(f"p_{i}" for i in range(1000))
+        self.write("large/decisions.csv", f"{head}\n" + "".join(
+            f"{t}," + ",".join(["0.001"] * 1000) + "\n" for t in range(40)))
+        figure = self.figure([charts_of_rules.decisions], self.folder / "large")
+        self.assertLess(len(figures.svg_of(figure, "large")), 300000)
 
 
 if __name__ == "__main__":

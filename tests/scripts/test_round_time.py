@@ -1,6 +1,4 @@
 """Pictures of a round's time: their parts sum to the round, whatever the ranks' maxima are."""
-import importlib.machinery
-import importlib.util
 import re
 import sys
 import unittest
@@ -10,17 +8,10 @@ from support import SCRIPTS, ScriptTest
 sys.path.insert(0, str(SCRIPTS))
 import numpy as np  # noqa: E402
 
-from shared import report_charts  # noqa: E402
+from shared import charting, charts  # noqa: E402
 from shared.run_files import PHASES, Run, median_phases, phases  # noqa: E402
 
 NAMES = [name for name, _ in PHASES]
-
-
-def load_plot():
-    loader = importlib.machinery.SourceFileLoader("plot", str(SCRIPTS / "plot"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("plot", loader))
-    loader.exec_module(module)
-    return module
 
 
 def columns(**values):
@@ -81,12 +72,8 @@ class Phases(unittest.TestCase):
 class Pictures(ScriptTest):
     """make_run(): rounds of 20 ms, of which 12 train, and the most communication is 1 to 40 ms."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.plot = load_plot()
-
     def test_of_one_run(self):
-        axis = self.plot.draw_time(Run(self.make_run("one"))).axes[0]
+        axis = charting.figure_of([charts.time], [Run(self.make_run("one"))]).axes[0]
         tops = [band.get_paths()[0].vertices[:, 1].max() for band in axis.collections]
         self.assertAlmostEqual(max(tops), 20)
         title = axis.figure.legends[0].get_title().get_text()
@@ -99,17 +86,11 @@ class Pictures(ScriptTest):
         return sum(float(re.search(r": ([\d.]+) ms", label)[1]) for label in labels)
 
     def test_of_several_runs(self):
-        axis = self.plot.compare_time([Run(self.make_run(name)) for name in "ab"]).axes[0]
+        runs = [Run(self.make_run(name)) for name in "ab"]
+        axis = charting.figure_of([charts.time], runs).axes[0]
         ends = [bar.get_x() + bar.get_width() for bar in axis.patches]
         self.assertAlmostEqual(max(ends), 20)
         self.assertEqual([text.get_text() for text in axis.texts], ["20 ms"] * 2)
-
-    def test_of_reports(self):
-        runs = [Run(self.make_run(name)) for name in "ab"]
-        chart = report_charts.stacked_time(runs[0])
-        self.assertAlmostEqual(self.labelled(label for _, label in chart.legend), 20)
-        self.assertEqual(re.findall(r'class="number">([^<]*)<', report_charts.time_bars(runs)[0]),
-                         ["20 ms"] * 2)
 
 
 if __name__ == "__main__":

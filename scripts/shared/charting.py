@@ -1,0 +1,129 @@
+"""What the charts of runs have in common: which runs have a table, how curves, means and bands are
+drawn, and the figure that charts stand in."""
+import textwrap
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from .figures import COLOURS, legend_below, line_style, marker_of
+from .run_files import BadFile, Run, alone, has
+
+NAMED = len(COLOURS)  # clients with a name and a colour in a chart of many
+MOST_POINTS = 500     # of a band; the library thins lines itself
+
+
+def tables_of(runs, read, file=None):
+    """[(index, run, read(run))] of the runs that can be read. The others' complaints say why; those
+    without an optional `file` are left out."""
+    found = []
+    for index, run in enumerate(runs):
+        if file and not run.has(file):
+            continue
+        try:
+            found.append((index, run, read(run)))
+        except BadFile as error:
+            run.complaints[str(error)] = None
+    return found
+
+
+def evaluations_of(runs):
+    return tables_of(runs, Run.evaluations, "evaluations.csv")
+
+
+def label_of(run, runs, of_one=None):
+    """A curve's label: the run's name among several."""
+    return of_one if alone(runs) else run.name
+
+
+def window_note(window):
+    return f", mean of {window} rounds" if window > 1 else ""
+
+
+def scale_for(values):
+    """A logarithmic axis where the numbers differ by much."""
+    seen = values[np.isfinite(values) & (values > 0)]
+    return "log" if seen.size and seen.max() > 50 * seen.min() else "linear"
+
+
+def start_at_zero(axis):
+    if axis.has_data():
+        axis.set_ylim(0, 1.06 * axis.dataLim.y1 if axis.dataLim.y1 > 0 else 1)
+
+
+def draw_line(axis, x, y, label=None, index=0, **style):
+    axis.plot(x, y, label=label, **{**line_style(index), **marker_of(x), **style})
+
+
+def draw_band(axis, x, low, high, label=None, index=0, alpha=0.15, **style):
+    kept = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).astype(int)) \
+        if len(x) > MOST_POINTS else slice(None)
+    axis.fill_between(x[kept], low[kept], high[kept], label=label, alpha=alpha, linewidth=0,
+                      **{"color": COLOURS[index % len(COLOURS)], **style})
+
+
+def draw_mean(axis, x, mean, deviation, label, index):
+    draw_line(axis, x, mean, label, index)
+    if np.any(deviation):
+        draw_band(axis, x, mean - deviation, mean + deviation, index=index)
+
+
+def draw_column(axis, runs, tables, column, factor=1, spread=(None, None, ""), mean=None):
+    """A curve for each run; of one run with the band between the columns of `spread`, of a mean of
+    runs with their deviation. `mean`: what the curve of one run is called."""
+    low, high, label = spread
+    for index, run, table in tables:
+        if not has(table, column):
+            continue
+        if alone(runs) and has(table, low) and has(table, high):
+            draw_band(axis, table["round"], factor * table[low], factor * table[high], label)
+        draw_mean(axis, table["round"], factor * table[column],
+                  factor * getattr(table, "deviation", {}).get(column, 0),
+                  label_of(run, runs, mean), index)
+    axis.set(xlabel="round")
+
+
+def draw_cumulative(axis, values, **style):
+    """Share of clients (y) with at most x."""
+    ordered = np.sort(values[np.isfinite(values)])
+    share = 100 * np.arange(1, len(ordered) + 1) / len(ordered)
+    axis.step(np.r_[ordered[:1], ordered], np.r_[0, share], where="post", **style)
+
+
+def draw_nodes(axis, run, runs, index, rounds, values):
+    """A line a node; of many nodes mean and range; of several runs the means. values [rounds,
+    nodes]."""
+    if not alone(runs):
+        draw_line(axis, rounds, np.nanmean(values, axis=1), run.name, index)
+    elif values.shape[1] <= NAMED:
+        for node in range(values.shape[1]):
+            draw_line(axis, rounds, values[:, node], run.label(node, "node"), node)
+    else:
+        draw_band(axis, rounds, values.min(axis=1), values.max(axis=1), "worst to best node")
+        draw_line(axis, rounds, values.mean(axis=1), "mean of nodes")
+
+
+def figure_of(charts, runs, width=5.4, height=4.2, most=4):
+    """The charts that have something to show beside each other, at most `most` in a row; None where
+    none has."""
+    figure, axes, titles = plt.figure(layout="constrained"), [], []
+    for chart in charts:
+        axis = figure.add_subplot()
+        title = chart(axis, runs)
+        if not axis.has_data():
+            axis.remove()
+            continue
+        axes.append(axis)
+        titles += [title] if title else []
+        axis.set_title(textwrap.fill(axis.get_title("left"), int(8 * width)))
+    if not axes:
+        plt.close(figure)
+        return None
+    columns = min(len(axes), most)
+    rows = -(-len(axes) // columns)
+    grid = figure.add_gridspec(rows, columns)
+    for place, axis in enumerate(axes):
+        axis.set_subplotspec(grid[divmod(place, columns)])
+    figure.set_size_inches(width * columns, height * rows)
+    figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)
+    legend_below(figure, axes, title=titles[0] if titles else None, columns=4 if columns < 3 else 6)
+    return figure
