@@ -340,6 +340,7 @@ class Picture:
     name: str
     section: str
     charts: list | Callable  # functions of an axis and the runs; or what makes them of the runs
+    file: str = ""  # without which no run has such a picture
 
 
 def each(chart, **choices):
@@ -349,23 +350,25 @@ def each(chart, **choices):
 
 
 PICTURES = [
-    Picture("online", "Online", each(nodes, column=["accuracy", "cumulative_loss", "regret"])),
-    Picture("regret", "Bandits", each(bandit, column=["regret", "scalars_sent"])),
+    Picture("online", "Online", each(nodes, column=["accuracy", "cumulative_loss", "regret"]),
+            "online.csv"),
+    Picture("regret", "Bandits", each(bandit, column=["regret", "scalars_sent"]), "bandit.csv"),
     Picture("learning", "Learning", [accuracy, worst_accuracy, loss]),
     Picture("metrics", "Learning", [common_accuracy, *each(asked_metric, column=SPREADS), classes]),
     Picture("bytes", "Learning", [quality_of_bytes]),
-    Picture("confusion", "Learning", [confusion]),
+    Picture("confusion", "Learning", [confusion], "confusion.csv"),
     Picture("clients", "Fairness", [clients, sizes, deviation_of_clients]),
-    Picture("history", "Fairness", [gains, quantiles]),
-    Picture("partition", "Data", [labels, samples]),
+    Picture("history", "Fairness", [gains, quantiles], "history.h5"),
+    Picture("partition", "Data", [labels, samples], "partition.csv"),
     Picture("participation", "Participation", [rules.participants, rules.times_drawn]),
     Picture("sampling", "Participation", [rules.variance, rules.regret, rules.probabilities,
                                           rules.entropy]),
-    Picture("decisions", "Decisions", [rules.decisions, rules.concentration]),
+    Picture("decisions", "Decisions", [rules.decisions, rules.concentration],
+            "decisions.csv"),
     Picture("weights", "Decisions", [rules.weights_over_time,
-                                     *each(rules.weight_matrix, part=[0, 1, 2, 3])]),
+                                     *each(rules.weight_matrix, part=[0, 1, 2, 3])], "weights.csv"),
     Picture("directions", "Decisions", [rules.angles, rules.step, rules.improved,
-                                        rules.uniformity]),
+                                        rules.uniformity], "directions.csv"),
     Picture("rule", "Decisions", rules.columns_of_rules),
     Picture("time", "Where the time went", [time, bytes_sent]),
 ]
@@ -376,4 +379,6 @@ def pictures_of(runs):
     common_prefix(runs)  # names the runs by what they are evaluated on, where that differs
     bandits = all(run.has("bandit.csv") for run in runs)
     return [(picture, picture.charts(runs) if callable(picture.charts) else picture.charts)
-            for picture in PICTURES if not bandits or picture.name != "learning"]
+            for picture in PICTURES
+            if not picture.file or any(run.has(picture.file) for run in runs)
+            if not bandits or picture.name != "learning"]
