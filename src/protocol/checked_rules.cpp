@@ -107,11 +107,13 @@ class CheckedSampler final : public ClientSampler {
     begin();
     RandomStream same = stream;
     Draw draw = pair_.rule().draw(round, n, stream);
-    const Draw other = pair_.twin([&](ClientSampler& twin) { return twin.draw(round, n, same); });
-    pair_.require_same("clients", draw.clients, other.clients);
-    pair_.require_same("counts", draw.counts, other.counts);
-    pair_.require_same("probabilities", draw.probabilities, other.probabilities);
-    pair_.require_same("weights", draw.weights, other.weights);
+    require_same(draw, pair_.twin([&](ClientSampler& twin) { return twin.draw(round, n, same); }));
+    return draw;
+  }
+  Draw impose(int64_t n, std::span<const int64_t> draws) override {
+    begin();
+    Draw draw = pair_.rule().impose(n, draws);
+    require_same(draw, pair_.twin([&](ClientSampler& twin) { return twin.impose(n, draws); }));
     return draw;
   }
   void observe(const Draw& draw, const Feedback& feedback) override {
@@ -132,9 +134,6 @@ class CheckedSampler final : public ClientSampler {
     pair_.twin([&](ClientSampler& twin) { twin.observe_all(a); });
   }
 
-  Draw impose(int64_t n, std::span<const int64_t> draws) override {
-    return pair_.rule().impose(n, draws);
-  }
   double probability(int64_t client) const override { return pair_.rule().probability(client); }
   bool even() const override { return pair_.rule().even(); }
   const ClientSet& available() const override { return pair_.rule().available(); }
@@ -146,6 +145,13 @@ class CheckedSampler final : public ClientSampler {
   void visit(StateFields& fields) override {
     fields.same(pair_.rule());
     between_rounds_ = between_rounds_ || fields.loads();
+  }
+
+  void require_same(const Draw& one, const Draw& other) const {
+    pair_.require_same("clients", one.clients, other.clients);
+    pair_.require_same("counts", one.counts, other.counts);
+    pair_.require_same("probabilities", one.probabilities, other.probabilities);
+    pair_.require_same("weights", one.weights, other.weights);
   }
 
   // A round's first call. All clients are there for a twin that has been loaded.
@@ -176,6 +182,7 @@ class CheckedAggregator final : public Aggregator {
   void add_columns(Columns& columns) const override { pair_.rule().add_columns(columns); }
 
   Mix mix(const RoundReport& report) override {
+    pair_.round() = report.round;
     pair_.renew();
     Mix mix = pair_.rule().mix(report);
     const Mix other = pair_.twin([&](Aggregator& twin) { return twin.mix(report); });

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "hanse/base/state.hpp"
 #include "hanse/rules/sampling/sampler.hpp"
 
 namespace hanse {
@@ -63,27 +61,16 @@ Json to_rows(std::span<const double> values, std::size_t n);
 // JSON with 17 significant digits a number: each double parses back to itself.
 std::string to_text(const nlohmann::ordered_json& value);
 
-// How a trace is played to find out whether its rule is pure.
-struct Playing {
-  bool draws = false;    // a sampler draws in every round, beside the draw that the trace has
-  bool reloads = false;  // every round is that of a fresh rule, with the state of the last one
-};
-
-// One family's replay: the trace with its rule, whose options are set in `job`.
-Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing);
-Json replay_rate(const Json& trace, const Job& job, const Playing& playing);
-Json replay_sampler(const Json& trace, const Job& job, const Playing& playing);
-Json replay_bandit(const Json& trace, const Job& job, const Playing& playing);
-Json replay_online(const Json& trace, const Job& job, const Playing& playing);
-
-// Another rule in the place of this one, with the state that it saves.
-template <class Rule, class Make>
-void reload(std::unique_ptr<Rule>& rule, Make make) {
-  State state;
-  rule->save(state);
-  rule = make();
-  rule->load(state);
-}
+// One family's replay: the trace with its rule, whose options are set in `job`. `checks`: a twin of
+// an aggregator or a sampler proves it pure (protocol/checked_rules.hpp), the sampler draws in
+// every round beside the draw that the trace has, and each round of an online rule is that of a
+// fresh one.
+Json replay_aggregator(const Json& trace, const Job& job, bool checks);
+Json replay_rate(const Json& trace, const Job& job, bool checks);
+Json replay_sampler(const Json& trace, const Job& job, bool checks);
+Json replay_bandit(const Json& trace, const Job& job, bool checks);
+Json replay_online(const Json& trace, const Job& job, bool checks);
+Json replay_optimizer(const Json& trace, const Job& job, bool checks);
 
 // "rounds[3].weights[0] is 0.25, but 0.26": the first number, or the like, in which two results
 // differ; nothing when they are the same, each number bit for bit.

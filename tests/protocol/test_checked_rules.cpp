@@ -92,7 +92,8 @@ class Turns final : public ClientSampler {
     return {{client}, {1}, {0.2}, {1.0}};
   }
   Draw impose(int64_t, std::span<const int64_t> draws) override {
-    return {{draws[0]}, {1}, {0.2}, {1.0}};
+    ++unsaved_;
+    return {{draws[0]}, {1}, {0.2}, {fault_ == Fault::kCounts ? unsaved_ / 4.0 : 1.0}};
   }
   double probability(int64_t) const override { return 0.2; }
   void observe(const Draw& draw, const Feedback& feedback) override {
@@ -131,6 +132,16 @@ TEST(CheckedRules, AnImpureSamplerIsCaught) {
   expect_error<Error>([] { draw_rounds(Fault::kCounts); },
                       {"the rule is not pure: in round ", "clients[0] is ",
                        " from its saved state (sampler.kind = turns)"});
+}
+
+TEST(CheckedRules, AnImposedDrawIsCompared) {
+  const auto sampler = checked_sampler(
+      "sampler.kind = turns", [] { return std::make_unique<Turns>(Fault::kCounts); },
+      std::make_shared<int64_t>(0));
+  const std::vector<int64_t> draws{3};
+  const std::vector<double> a{2};
+  sampler->observe(sampler->impose(1, draws), {.a = a, .losses = a});
+  expect_error<Error>([&] { sampler->impose(1, draws); }, {"weights[0] is 0.5, but 0.25"});
 }
 
 // A velocity that is not saved, or is.

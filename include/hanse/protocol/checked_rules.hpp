@@ -1,5 +1,5 @@
-// Rules that are proved pure while a run goes on: that what they decide follows from what they are
-// given and from the state that they save.
+// Rules that are proved pure beside a run or a replay: that what they decide follows from what they
+// are given and from the state that they save.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ using RuleMaker = std::function<std::unique_ptr<Rule>()>;
 // Each of these returns a rule that does what make()'s do, and in every round a fresh one, loaded
 // with the state that the first has saved, does the same beside it. Throws Error where they differ,
 // in the bits of a number that they decide or of the state that a round leaves behind; it names
-// `rule` ("sampler.kind = osmd"), the round, and the first number that differs. The sampler, which
-// is the first in a round, writes the round's number to `round`, and the others read it.
+// `rule` ("sampler.kind = osmd"), the round, and the first number that differs. The sampler's draw
+// and the aggregator's mix write the round's number to `round`, and the optimizer reads it.
 // Cost: every decision twice, and the state saved three times and loaded once a round.
 std::unique_ptr<ClientSampler> checked_sampler(const std::string& rule,
                                                RuleMaker<ClientSampler> make,

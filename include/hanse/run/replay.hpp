@@ -11,9 +11,10 @@ namespace hanse {
 // malformed array, an id out of range, a number that is not finite.
 std::string replay(const std::string& trace);
 
-// Plays it three times: twice, and once so that in every round a fresh rule goes on from the state
-// that the last one has saved (bandits and rates of clients have none and are played alike). A
-// sampler also draws in every round. Returns a line that says that all three have the same bits.
+// Plays it twice, the second time so that in every round a fresh rule goes on from the state that
+// the last one has saved, beside it or in its place (bandits and rates of clients have none and are
+// played alike). A sampler also draws in every round. Returns a line that says that all have the
+// same bits.
 // Throws as replay() does, and Error that names the round and the first number that differs.
 std::string check_replay(const std::string& trace);
 

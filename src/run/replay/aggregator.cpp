@@ -7,6 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 #include "json_fields.hpp"
 
 namespace hanse {
@@ -199,14 +200,16 @@ double participation_of(const Json& rule) {
 
 }  // namespace
 
-Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing) {
+Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
   const double participation = participation_of(trace.at("rule"));
   // Inner products show how many take part; nothing else depends on how many there are.
   const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
   const bool counts = !has_gram || job.aggregator.absent == AbsentClients::kWindow;
   const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;
   const auto make = [&] { return make_aggregator(job, clients, participation); };
-  auto rule = make();
+  const auto rule = checks ? checked_aggregator("aggregator.kind = " + job.aggregator.kind, make,
+                                                std::make_shared<int64_t>(0))
+                           : make();
   const bool by_samples = trace.contains("samples") && !rule->needs().gram;
   const Setting setting{
       .clients = clients,
@@ -215,7 +218,6 @@ Json replay_aggregator(const Json& trace, const Job& job, const Playing& playing
       .client = job.client};
   int64_t t = 0;
   return each_round(trace, [&](const Json& round, const std::string& where) {
-    if (playing.reloads) reload(rule, make);
     return replay_round(round, ++t, where, setting, *rule);
   });
 }

@@ -129,7 +129,7 @@ Json play(BanditPolicy& policy, BanditTrace& trace) {
 
 }  // namespace
 
-Json replay_bandit(const Json& trace, const Job& job, const Playing&) {
+Json replay_bandit(const Json& trace, const Job& job, bool) {
   if (job.bandit.ucb != UpperBound::kLinear) {
     throw InvalidArgument("a trace has no network, only features", "rule.bandit.ucb", "linear");
   }

@@ -42,7 +42,7 @@ std::vector<double> peer_losses(const Json& round, std::size_t n, double scale, 
 
 }  // namespace
 
-Json replay_online(const Json& trace, const Job& job, const Playing& playing) {
+Json replay_online(const Json& trace, const Job& job, bool checks) {
   const int64_t nodes = integer(field(trace, "nodes", "trace"), 1, kMostNodes + 1, "nodes");
   const auto n = static_cast<std::size_t>(nodes);
   const auto count = std::max<int64_t>(1, std::ssize(rounds_of(trace)));
@@ -50,7 +50,7 @@ Json replay_online(const Json& trace, const Job& job, const Playing& playing) {
   auto rule = make_experts(job.online, nodes, horizon);
   std::vector<double> weights(n * n);
   return each_round(trace, [&](const Json& round, const std::string& where) -> Json {
-    if (playing.reloads) {
+    if (checks) {
       auto memory = std::move(rule->memory());
       rule = make_experts(job.online, nodes, horizon);
       rule->memory() = std::move(memory);

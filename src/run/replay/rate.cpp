@@ -39,7 +39,7 @@ std::vector<std::vector<double>> usable_pairs(const Json& pairs, std::size_t wid
 
 // {"pairs": [[s, y], ...], oldest first, "gradient": g} -> {"rate": d}; {"loss": F} -> {"rate": d}
 // with client.rate = loss.
-Json replay_rate(const Json& trace, const Job& job, const Playing&) {
+Json replay_rate(const Json& trace, const Job& job, bool) {
   if (job.client.rate == LoweringRate::kLoss) {
     const double loss = number(field(trace, "loss", "trace"), "trace.loss");
     return {{"rate", std::pow(loss, job.client.rate_power)}};

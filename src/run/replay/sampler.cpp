@@ -10,6 +10,7 @@
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
+#include "hanse/protocol/checked_rules.hpp"
 #include "json_fields.hpp"
 
 namespace hanse {
@@ -74,38 +75,54 @@ std::vector<T> of_clients(const Draw& draw, const std::vector<std::size_t>& at,
   return values;
 }
 
-// What the sampler itself would draw in round t.
-Json own_draw(int64_t t, int64_t asked, ClientSampler& sampler) {
-  RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(t));
-  const Draw draw = sampler.draw(t, asked, stream);
-  return {{"clients", draw.clients}, {"counts", draw.counts}, {"weights", draw.weights}};
-}
-
-// One of the user's own draws as in the run that the trace is of, from the same stream.
-Draw draw_again(const Json& trace, int64_t t, int64_t asked, const std::vector<int64_t>& draws,
-                ClientSampler& sampler) {
+// What the sampler, one of the user's own, draws from the stream of the run's round.
+Draw draw_again(const Json& trace, int64_t t, int64_t asked, ClientSampler& sampler) {
   const int64_t seed = integer(field(trace, "seed", "trace"), 0, INT64_MAX, "seed");
   RandomStream stream(static_cast<uint64_t>(seed), Purpose::kSampling, static_cast<uint64_t>(t));
-  Draw draw = sampler.draw(t, asked, stream);
-  if (draw.clients == draws) return draw;
-  throw InvalidArgument(
-      fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
+  return sampler.draw(t, asked, stream);
 }
 
-// As replay_round() has it, of a sampler of the user's own.
+// The sampler observes what a round with these draws has of those that it has drawn by itself.
+void observe_known(const Draw& draw, const std::vector<int64_t>& draws,
+                   const std::vector<double>& feedback, const std::vector<double>& losses,
+                   ClientSampler& sampler) {
+  Draw known;
+  std::vector<double> a, f;
+  for (const int64_t client : draw.clients) {
+    const auto at = to_index(std::find(draws.begin(), draws.end(), client) - draws.begin());
+    if (at == draws.size()) continue;
+    known.clients.push_back(client);
+    a.push_back(feedback[at]);
+    f.push_back(losses[at]);
+  }
+  sampler.observe(known, {.a = a, .losses = f});
+}
+
+// As replay_round() has it, of a sampler of the user's own. It draws what the trace has, or with
+// "own_draws" what it likes, and observes then what the round has of those that it draws.
 Json replay_own(const Json& trace, const Json& round, int64_t t, const std::string& where,
                 ClientSampler& sampler) {
+  const bool own_draws = trace.contains("own_draws");
   set_available(round, where, sampler);
-  const auto draws = ids(field(round, "draws", where), sampler.clients(), false, where + ".draws");
+  const auto draws =
+      ids(field(round, "draws", where), sampler.clients(), own_draws, where + ".draws");
   const auto feedback = numbers(round, "feedback", draws.size(), -INFINITY, where);
   const auto losses = numbers(round, "losses", draws.size(), -INFINITY, where);
+  const WorkTimes times = times_in(round, draws.size(), where);
   try {
-    const Draw draw = draw_again(trace, t, asked_in(round, where, sampler), draws, sampler);
-    const WorkTimes times = times_in(round, draws.size(), where);
-    sampler.observe(draw, {.a = feedback,
-                           .losses = losses,
-                           .staleness = times.staleness,
-                           .durations = times.durations});
+    const Draw draw = draw_again(trace, t, asked_in(round, where, sampler), sampler);
+    if (!own_draws && draw.clients != draws) {
+      throw InvalidArgument(
+          fmt::format("the rule draws clients {}, and the trace has {}", draw.clients, draws));
+    }
+    if (own_draws) {
+      observe_known(draw, draws, feedback, losses, sampler);
+    } else {
+      sampler.observe(draw, {.a = feedback,
+                             .losses = losses,
+                             .staleness = times.staleness,
+                             .durations = times.durations});
+    }
     return {{"draws", draw.clients}, {"weights", draw.weights}};
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(where + ": " + error.what());
@@ -131,7 +148,10 @@ Json replay_round(const Json& round, const std::string& where, bool has_experts,
                           : feedback;
   Json result = {{"probabilities", probabilities(sampler)}};
   const int64_t asked = asked_in(round, where, sampler);
-  if (own > 0) result["draw"] = own_draw(own, asked, sampler);
+  if (own > 0) {
+    RandomStream stream(1, Purpose::kSampling, static_cast<uint64_t>(own));
+    sampler.draw(own, asked, stream);
+  }
   try {
     Draw recorded;
     recorded.clients = draws;
@@ -181,19 +201,20 @@ std::vector<double> initial_of(const Json& trace, const SamplerOptions& options,
 
 }  // namespace
 
-Json replay_sampler(const Json& trace, const Job& job, const Playing& playing) {
+Json replay_sampler(const Json& trace, const Job& job, bool checks) {
   const int64_t clients = clients_of(trace);
   const SamplerOptions options = options_of(trace, job);
   const auto initial = initial_of(trace, options, clients);
   const auto make = [&] { return make_sampler(options, clients, initial); };
-  auto sampler = make();
+  const auto sampler =
+      checks ? checked_sampler("sampler.kind = " + options.kind, make, std::make_shared<int64_t>(0))
+             : make();
   const SamplerTraits traits = sampler_traits(options);
   int64_t t = 0;
   Json result = each_round(trace, [&](const Json& round, const std::string& where) {
-    if (playing.reloads) reload(sampler, make);
     ++t;
     if (traits.own) return replay_own(trace, round, t, where, *sampler);
-    return replay_round(round, where, traits.has_experts, playing.draws ? t : 0, *sampler);
+    return replay_round(round, where, traits.has_experts, checks ? t : 0, *sampler);
   });
   if (trace.contains("importance")) {
     result["importance"] = numbers(trace, "importance", to_index(clients), 0, "trace");

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/job/keyed_job.hpp"
-#include "hanse/rules/aggregation/aggregator.hpp"
 #include "hanse/run/catalog.hpp"
 #include "hanse/run/replay.hpp"
 #include "run/json_fields.hpp"
@@ -103,6 +101,12 @@ std::vector<Json> traces_of_all() {
                       {"nodes", kClients},
                       {"rounds", rounds}});
   }
+  for (const char* kind : {"sgd", "adam"}) {
+    Json rounds = Json::array();
+    for (int64_t t = 0; t < 6; ++t) rounds.push_back({{"update", of_clients(t, 1)}});
+    traces.push_back(
+        {{"rule", {{"server.optimizer", kind}}}, {"theta", of_clients(0, 2)}, {"rounds", rounds}});
+  }
   return traces;
 }
 
@@ -118,44 +122,6 @@ TEST(ReplayCheck, EveryRuleIsPure) {
   }
 }
 
-// A sampler that draws for the check goes on as one that does not.
-TEST(ReplayCheck, ADrawChangesNothing) {
-  for (const KindFamily& family : catalog()) {
-    if (family.key != "sampler.kind") continue;
-    for (const auto& row : family.rows) {
-      if (row.name == "python" || row.name == "plugin") continue;
-      KeyedJob job(catalog());
-      const Json trace = sampler_trace(row.name);
-      for (const auto& [key, value] : trace["rule"].items()) {
-        job.table.set(key, value.is_string() ? value.get<std::string>() : value.dump(), key);
-      }
-      job.table.resolve();
-      Json drawn = replay_sampler(trace, job, {.draws = true});
-      for (Json& round : drawn["rounds"]) {
-        EXPECT_FALSE(round["draw"]["clients"].empty()) << row.name;
-        round.erase("draw");
-      }
-      EXPECT_EQ(first_difference(drawn, replay_sampler(trace, job, {})), std::nullopt) << row.name;
-    }
-  }
-}
-
-// A rule that keeps one of its two numbers.
-struct Half final : Aggregator {
-  Mix mix(const RoundReport&) override { return {}; }
-  void visit(StateFields& fields) override { fields.one("kept", kept); }
-  int64_t kept = 0, lost = 0;
-};
-
-TEST(ReplayCheck, AFreshRuleHasTheSavedStateAlone) {
-  const auto make = [] { return std::make_unique<Half>(); };
-  auto rule = make();
-  rule->kept = rule->lost = 7;
-  reload(rule, make);
-  EXPECT_EQ(rule->kept, 7);
-  EXPECT_EQ(rule->lost, 0);
-}
-
 TEST(ReplayCheck, NamesTheFirstDifference) {
   const Json one{{"next", {1, 2}}, {"rounds", {{{"w", {0.25, 0.5}}}, {{"w", {0.25, 0.5}}}}}};
   EXPECT_EQ(first_difference(one, one), std::nullopt);
@@ -168,6 +134,19 @@ TEST(ReplayCheck, NamesTheFirstDifference) {
   EXPECT_EQ(first_difference(one, other), "next is [1, 2], but [1]");
   other = one;
   EXPECT_EQ(first_difference(Json{0.0}, Json{-0.0}), "[0] is 0, but -0");
+}
+
+// theta moves by lr x velocity, and the velocity by half of itself and the update.
+TEST(Replay, AServerOptimizerStepsFromThetaAlongTheUpdates) {
+  const Json trace{{"rule", {{"server.optimizer", "momentum"}, {"server.momentum", 0.5}}},
+                   {"theta", {0, 1}},
+                   {"rounds", {{{"update", {1, 0}}}, {{"update", {1, 0}}}, {{"update", {0, 2}}}}}};
+  const Json found = Json::parse(replay(trace.dump()));
+  EXPECT_EQ(found["rounds"][1]["theta"], Json({2.5, 1}));
+  EXPECT_EQ(found["rounds"][2]["theta"], Json({3.25, 3}));
+  Json bad = trace;
+  bad["rounds"][1]["update"] = {1};
+  expect_error<InvalidArgument>([&] { replay(bad.dump()); }, {"rounds[1].update"});
 }
 
 TEST(ReplayCheck, RefusesWhatReplayRefuses) {

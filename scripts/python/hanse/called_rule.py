@@ -1,0 +1,43 @@
+"""Rules for the program whose methods run in another process, which waits at ADDRESS: rule_test()
+writes that line above this text, and the program loads the file as one of the user's own."""
+from multiprocessing.connection import Client
+
+there = Client(ADDRESS)  # noqa: F821  # pylint: disable=undefined-variable
+REPORT = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram", "rates")
+
+
+def ask(number, method, given, rng=None):
+    """What the method of the object of that number returns there; draws what it asks of `rng`."""
+    there.send((number, method, given))
+    while True:
+        said, value = there.recv()
+        if said == "returns":
+            return value
+        if said == "raises":
+            raise RuntimeError(value)
+        there.send(getattr(rng, said)(*value))
+
+
+class Called:
+    """Like the class there in its needs and in whether it observes and has a state."""
+
+    def __init__(self, clients, args):
+        del args
+        self.number, self.needs = ask(None, "make", (clients, getattr(self, "per_round", None)))
+
+    def mix(self, r):
+        return ask(self.number, "mix", ({name: getattr(r, name) for name in REPORT},))
+
+    def draw(self, round, available, rng):
+        return ask(self.number, "draw", (round, available), rng)
+
+    def step(self, theta, update):
+        return ask(self.number, "step", (theta, update))
+
+
+def method_of(name):
+    return lambda self, *given: ask(self.number, name, given)
+
+
+Aggregator = Sampler = Optimizer = type(
+    "Rule", (Called,), {name: method_of(name) for name in ask(None, "has", ())})
