@@ -19,7 +19,7 @@ bool add_gradient(const RewardNetwork& network, const Exploration& client, int64
                   std::span<const double> w, std::span<int64_t> sum) {
   const auto inputs = static_cast<std::size_t>(network.inputs());
   std::vector<double> gradient(w.size());
-  std::vector<double> total(w.size() + 1);  // the last: of L
+  std::vector<double> total(w.size() + 1);  // the last is of L
   for (std::size_t s = 0; s < client.rewards.size(); ++s) {
     const auto x = std::span(client.points).subspan(s * inputs, inputs);
     const double error = network.gradient(x, w, gradient) - client.rewards[s];

@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-// Where sums go by arm, its numbers of pulls and rewards travel.
+// Where sums go by arm, an arm's numbers of pulls and rewards travel.
 StatisticsForm form_of(const BanditSetup& setup) {
   const bool features = setup.model == RewardModel::kNetwork || setup.model == RewardModel::kPoints;
   if (!features) return StatisticsForm::kPerArm;
@@ -19,7 +19,7 @@ StatisticsForm form_of(const BanditSetup& setup) {
   return statistics_form(setup.statistics, setup.arms.size(), dimension_of(setup));
 }
 
-// The network's gradients at w = w0 + shift, and values that make f_x(w) of the linear model there.
+// The network's gradients at w = w0 + shift, and the values of the linear model of f_x(w) there.
 std::shared_ptr<const ArmFeatures> linearised(const BanditSetup& setup, std::span<const double> w0,
                                               std::span<const double> shift) {
   const RewardNetwork network(setup.arms.inputs, setup.oracle.hidden);
@@ -50,7 +50,7 @@ LinearModel model_of_network(const BanditSetup& setup, std::span<const double> w
   return model;
 }
 
-// Of features that travel as matrices.
+// The scalars that a synchronization of matrices sends, as papers count.
 std::function<double(double)> scalars_of_matrices(const BanditSetup& setup) {
   const auto d = static_cast<double>(dimension_of(setup));
   return [all = 2 * static_cast<double>(setup.clients) * (d * d + d)](double) { return all; };

@@ -13,8 +13,8 @@ namespace hanse {
 
 namespace {
 
-// Of clients from `begin` on, one after another: w0 and the client's part of the mean squared
-// error.
+// Fits the networks of clients from `begin` on, one after another: each one's w0, and its part of
+// the mean squared error.
 std::vector<double> fit_own_networks(const BanditSetup& setup, int64_t begin,
                                      const std::vector<Exploration>& seen) {
   const RewardNetwork network(setup.arms.inputs, setup.oracle.hidden);
@@ -31,7 +31,7 @@ std::vector<double> fit_own_networks(const BanditSetup& setup, int64_t begin,
   return fits;
 }
 
-// Each client and its pulls since the last synchronization.
+// Visits each client and its pulls since the last synchronization.
 template <class Visit>
 void for_each_client(const OwnPulls& own, const Visit& visit) {
   std::size_t at = 0;
@@ -64,7 +64,7 @@ BanditRun::BanditRun(BanditSetup setup, Communicator& comm)
   history_.resize(to_index(end_ - begin_));
 }
 
-// Of a pull, beside the best arm's.
+// What a pull earns less than the best arm's.
 double BanditRun::regret(int64_t arm) const {
   return best_value_ - setup_.arms.values[to_index(arm)];
 }
@@ -121,7 +121,7 @@ void BanditRun::start_policy() {
   total_.assign(to_index(policy_->row_width()), 0.0);
 }
 
-// Clients that know what all know and nothing else.
+// All clients know what all know together and nothing else.
 void BanditRun::start_clients() {
   clients_.clear();
   for (int64_t c = begin_; c < end_; ++c) clients_.push_back(policy_->make_client(c));
@@ -194,7 +194,7 @@ void BanditRun::synchronize() {
   });
 }
 
-// A client's numbers are those of its stream of the synchronization.
+// A client draws from its own stream of the synchronization.
 void BanditRun::draw_dictionary() {
   const auto members = policy_->members();
   if (members.empty()) return;
@@ -289,7 +289,7 @@ void BanditRun::visit(StateFields& fields) {
   if (fields.loads()) restore_clients();
 }
 
-// From w0_, total_, dictionary_ and own_.
+// Makes the clients from w0_, total_, dictionary_ and own_.
 void BanditRun::restore_clients() {
   const auto total = total_;
   start_policy();

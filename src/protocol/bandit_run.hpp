@@ -15,7 +15,7 @@
 
 namespace hanse {
 
-// Sums so far; complete on rank 0.
+// Sums so far; rank 0 has the whole ones.
 struct BanditNumbers {
   double explore_regret = 0;  // of the first phase
   double regret = 0;          // of the second
@@ -25,7 +25,7 @@ struct BanditNumbers {
   int64_t syncs = 0;
   int64_t replayed = 0;  // speculative turns discarded, by all ranks
   int64_t bytes = 0;     // payload of the second phase
-  // Of each client's second phase, [N] on rank 0.
+  // Regrets of each client's second phase, [N] on rank 0.
   std::vector<double> regret_of;
   std::vector<int64_t> best_of;   // pulls of the best arm
   std::vector<int64_t> pulls_of;  // [arms] of all clients' second phase, on rank 0
@@ -56,7 +56,7 @@ class BanditRun : public Stateful {
   const BanditNumbers& numbers() const { return numbers_; }
   int64_t dimension() const { return dimension_of(setup_); }  // d
   int64_t row_width() const { return row_width_of(setup_); }
-  // As the paper counts: 2 n N d_w in the first phase.
+  // The scalars of the first phase as the paper counts: 2 n N d_w.
   double explore_scalars() const;
 
   // x-hat, the arm that the run returns: uniform over the pulls of the second phase. Rank 0;
@@ -65,8 +65,8 @@ class BanditRun : public Stateful {
 
   // Brings all clients' pulls since the last synchronization to rank 0.
   void collect();
-  // The model: the centre w0 + Sigma^{-1} v of what all clients know together, of each client where
-  // it has its own; of kernels the mean reward of each arm. Rank 0, after collect().
+  // The model: the centre w0 + Sigma^{-1} v of what all clients know together, or of each client's
+  // own; for kernels the mean reward of each arm. Rank 0, after collect().
   std::vector<double> model() const;
 
  private:

@@ -26,7 +26,7 @@ class Pair {
   int64_t& round() const { return *round_; }
   bool has_twin() const { return twin_ != nullptr; }
 
-  // Another twin. REQUIRES: the rule is between two rounds.
+  // Makes another twin. REQUIRES: the rule is between two rounds.
   void renew() {
     twin_ = make_();
     twin([&](Rule& fresh) { fresh.load(state_of(*rule_)); });
@@ -154,7 +154,7 @@ class CheckedSampler final : public ClientSampler {
     pair_.require_same("weights", one.weights, other.weights);
   }
 
-  // A round's first call. All clients are there for a twin that has been loaded.
+  // Begins a round at its first call. A twin that has been loaded finds all clients there.
   void begin() {
     if (!std::exchange(between_rounds_, false)) return;
     pair_.renew();

@@ -36,10 +36,10 @@ int64_t kept_entries(double keep, int64_t n) {
       std::clamp(wanted, 1.0, static_cast<double>(std::max<int64_t>(n, 1))));
 }
 
-// Of what is no number the largest: it is sent, and ends the run.
+// NaN counts as the largest: it is always sent, so that the server sees it and the run ends.
 float magnitude(float value) { return std::isnan(value) ? INFINITY : std::abs(value); }
 
-// Turns what is to be sent into what arrives.
+// Turns values that are to be sent into those that arrive.
 class Compressor {
  public:
   virtual ~Compressor() = default;
@@ -145,7 +145,7 @@ class Quantize final : public Compressor {
   bool draws_;
 };
 
-// Null: none.
+// Null: nothing is compressed.
 std::unique_ptr<Compressor> make_compressor(const CompressionOptions& options) {
   const bool feedback = options.error_feedback;
   switch (options.compress) {

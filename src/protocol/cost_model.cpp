@@ -63,7 +63,7 @@ void CostModel::observe(std::span<const Measurement> round) {
 void CostModel::observe_workers(std::span<const Measurement> round) {
   constexpr double kShare = 0.5;   // of a surprise
   constexpr double kMost = 2;      // by which a slowness changes in a round
-  constexpr double kForget = 0.1;  // of the way to the middle, of a worker that trains nobody
+  constexpr double kForget = 0.1;  // of the way to the middle, for a worker that trains nobody
   if (slowness_.empty()) return;
   double scale = 1;
   if (!has_measured()) {  // predict() gives units

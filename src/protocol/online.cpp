@@ -21,7 +21,7 @@ namespace hanse {
 
 namespace {
 
-// Work with models: adds its time to `seconds`, keeps what it throws in `failure`.
+// Works with models: adds its time to `seconds`, keeps what it throws in `failure`.
 template <class Work>
 void compute(double& seconds, std::exception_ptr& failure, Work work) {
   const Scope phase(Phase::kTraining, seconds);
@@ -48,7 +48,7 @@ std::vector<int64_t> counts_of(const Communicator& comm, int64_t nodes, int64_t 
   return result;
 }
 
-// Of a node's dropout in round t.
+// The random stream of a node's dropout in round t.
 RandomStream noise_of(uint64_t seed, int64_t node, int64_t t) {
   return {seed, Purpose::kDropout, static_cast<uint64_t>(t), static_cast<uint64_t>(node)};
 }
@@ -145,7 +145,7 @@ RoundRecord OnlineTrainer::round(bool stop_requested) {
   return record;
 }
 
-// Gamma_i of this rank's nodes, and everybody's for rules that mix.
+// Makes Gamma_i of this rank's nodes, and everybody's for rules that mix.
 void OnlineTrainer::train() {
   std::vector<Batch> views;
   std::vector<Cohort::NoiseKey> keys;
@@ -214,7 +214,7 @@ void OnlineTrainer::predict() {
   mixture_->observe(losses);
 }
 
-// The loss of each node's own model.
+// Takes the loss of each node's own model.
 void OnlineTrainer::predict_own() {
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
     const auto sums = parts_.model.evaluate(row_of(theta_, node), batch.view());
@@ -227,7 +227,7 @@ void OnlineTrainer::predict_own() {
   });
 }
 
-// The losses of all models on the batches of this rank's nodes.
+// Takes the losses of all models on the batches of this rank's nodes.
 void OnlineTrainer::predict_all() {
   const auto n = node_count();
   std::vector<double> losses(batches_.size() * n);
@@ -279,7 +279,7 @@ double OnlineTrainer::mixing_gap(int64_t node) {
   return gap;
 }
 
-// Each node's model on the round's test batch.
+// Scores each node's model on the round's test batch.
 std::vector<NodeReport> OnlineTrainer::score() {
   std::vector<NodeReport> reports(batches_.size());
   for_my_nodes([&](int64_t node, StreamBatch& batch) {
@@ -343,7 +343,7 @@ std::vector<ClientEvaluation> OnlineTrainer::evaluate() {
   return gather_evaluations(parts_.comm, nodes, found);
 }
 
-// Rules that mix leave every model on every rank.
+// Rules that mix leave every model on every rank; others bring them there now.
 void OnlineTrainer::collect() {
   if (parts_.rule.exchange() != Exchange::kNone) return;
   parts_.comm.allgatherv(std::span(theta_),

@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// Of a rank; nodes lie on the ranks in blocks of about equal length.
+// The first node of a rank; nodes lie on the ranks in blocks of about equal length.
 inline int64_t first_node(int64_t rank, int64_t ranks, int64_t nodes) {
   return nodes * rank / ranks;
 }
@@ -39,20 +39,20 @@ class OnlineScores : public Stateful {
   // `classifies`: the nodes' labels are classes. `loss_scale` as OnlineTrainer::Settings has it.
   OnlineScores(int64_t nodes, Exchange exchange, bool classifies, double loss_scale);
 
-  // The losses [N, N] of all models on all nodes' batches, by the weights [N, N] of the last
-  // mixture, and those [N] of the nodes' own models; where nodes have peers to regret, in [0, 1].
+  // Adds the losses [N, N] of all models on all nodes' batches, by the weights [N, N] of the last
+  // mixture, and those [N] of the nodes' own models; in [0, 1] where nodes have peers to regret.
   void add_losses(std::span<const double> weights, std::span<const double> losses,
                   std::span<const double> own);
-  // Over the nodes, of the last losses added; NaN: there are none.
+  // The mean over the nodes of the last losses added; NaN: there are none.
   double mixed_loss() const { return mixed_loss_; }
-  // A line a node for online.csv; `mixed` [N]: did it mix?
+  // Writes a line a node for online.csv; `mixed` [N]: did it mix?
   void add_round(int64_t round, std::span<const NodeReport> reports,
                  std::span<const int64_t> mixed);
-  // A line a node for weights.csv, for up to RegretBook::kMostNodes nodes.
+  // Writes a line a node for weights.csv, for up to RegretBook::kMostNodes nodes.
   void add_weights(int64_t round, std::span<const double> weights);
 
   std::vector<TableLines> take_lines();
-  // After so many rounds; `eta` of Fed-Exp, 0: there is no bound of its regret.
+  // The metrics after so many rounds; `eta` of Fed-Exp, 0: there is no bound of its regret.
   Metrics metrics(int64_t rounds, double eta) const;
 
  private:

@@ -13,8 +13,7 @@
 
 namespace hanse {
 
-// The parts of a row that move one after the other: all layers but the last, if there are any, and
-// the last.
+// The parts of a row that move one after the other: all layers but the last, then the last.
 std::vector<RowPart> peer_steps(const Model& model);
 
 // sum_i w_li grad L_i(theta_l) for each of N models l, on one part of their rows. The sum is exact:

@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-// A copy a rank, which all learn the same.
+// Every rank has a copy, and all learn the same.
 class PeerMixture : public Stateful {
  public:
   // Before the first round the weights are those of all nodes. `rule` must outlive the object.
@@ -20,7 +20,7 @@ class PeerMixture : public Stateful {
   PeerMixture(ExpertRule& rule, int64_t nodes, bool in_place = false,
               RowMixer mix_rows = hanse::mix_rows);
 
-  // The weights of these participants; mix() is by them.
+  // Takes the weights of these participants, by which mix() mixes.
   void weigh(std::span<const int64_t> participants);
   std::span<const double> weights() const { return weights_; }  // [N, N]
   double weight(int64_t node, int64_t peer) const;

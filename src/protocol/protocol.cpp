@@ -12,7 +12,7 @@ namespace hanse {
 
 namespace {
 
-// Rank 0's state on all ranks.
+// Brings rank 0's state to all ranks.
 State bcast_state(const State& state, Communicator& comm) {
   std::string table;  // "TYPE NAME" a line
   for (const auto& [name, array] : state.arrays()) {

@@ -15,7 +15,7 @@ double server_rate(const ServerOptions& options, int64_t round) {
 
 namespace {
 
-// One whose entries do not depend on each other, here or where the sum lies.
+// An optimizer whose entries do not depend on each other, here or where the sum lies.
 template <EntryRule kRule>
 class EntryOptimizer final : public ServerOptimizer {
  public:

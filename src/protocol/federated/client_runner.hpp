@@ -29,7 +29,7 @@ struct ScheduleTraits {
 enum class View {
   kReceived,  // the one that it would start from in this round
   kOwn,   // with settings.own_models the one that it would use for itself, else the received one
-  kTuned  // that behind the settings' steps on its training samples
+  kTuned  // the one behind the settings' steps on its training samples
 };
 
 class ClientRunner {
@@ -45,8 +45,8 @@ class ClientRunner {
   const RoundSteps& steps() const { return parts_.update.steps(); }
   // States of clients, on the ranks that train them; null: they have none.
   ClientStateStore* states() const { return states_.get(); }
-  // Where updates go. So many sinks are open at once, one at first: each takes, combines and hands
-  // over updates of its own, and has a sum of its own. open_sinks() is collective, and closes none.
+  // Where updates go. So many sinks are open at once, one at first; each takes, combines and hands
+  // over updates of its own and has its own sum. open_sinks() is collective, and closes none.
   virtual void open_sinks(int64_t count) = 0;
   virtual UpdateSink& sink(int64_t number = 0) = 0;
 
@@ -60,13 +60,13 @@ class ClientRunner {
   virtual Evaluator& evaluator(std::span<const float> row) = 0;
   virtual Evaluator& view(const RoundContext& round, int64_t client, View view) = 0;
 
-  // Trains those of round.plan that fall to this rank, each from where it starts, and hands each
-  // finished update to the round's sink, which the runs since its last hand_over() share. What went
-  // wrong is in round.failure. A cohort has one start. Cost: the steps of those clients; messages
-  // only where the plan leaves open who trains whom.
+  // Trains the participants of round.plan that fall to this rank, each from where it starts, and
+  // hands each finished update to the round's sink, which the runs since its last hand_over()
+  // share. round.failure keeps what went wrong. A cohort has one start. Cost: the steps of those
+  // clients; messages only where the plan leaves open who trains whom.
   virtual void run(const RoundContext& round, Findings& findings) = 0;
-  // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round, in
-  // `squared` [M] where this rank finds it out; leaves no trace. As run().
+  // |theta_i - theta|^2, without buffers, of the clients' training as it would be in this round:
+  // writes to `squared` [M] what this rank finds out, and leaves no trace. Otherwise as run().
   virtual void find_squared_steps(const RoundContext& round, std::span<double> squared) = 0;
 
   // collect() brings the rows of the server's optimizer that the ranks step by to rank 0's memory.
@@ -74,7 +74,7 @@ class ClientRunner {
   virtual void collect(const EntryStates& /*states*/) {}
   virtual void forget_server() {}
 
-  // As Communicator::bytes_moved(), over all that the runner and its sink send by.
+  // As Communicator::bytes_moved(), over all communicators of the runner and its sink.
   virtual int64_t bytes_moved() const { return parts_.comm.bytes_moved(); }
 
  protected:
@@ -82,13 +82,13 @@ class ClientRunner {
   // gets the change of its control variate.
   ClientTask task_of(const RoundContext& round, int64_t client, std::span<float> state,
                      std::span<float> change) const;
-  // Of a participant, made at its first participation; empty where clients have none.
+  // A client's state, made at its first participation; empty where clients have none.
   std::span<float> state_of(int64_t client) const;
-  // Zeros before the client's first participation. Only on the rank that keeps it.
+  // The same as a copy; zeros before the first participation. Only on the rank that keeps it.
   std::vector<float> state_copy(int64_t client) const;
   bool has_states() const { return states_ != nullptr; }
   bool has_state(int64_t client) const { return states_ && states_->contains(client); }
-  // Seconds of the round.
+  // Seconds since the round's start.
   double elapsed_s(const RoundContext& round) const {
     return settings_.clock->now_s() - round.start_s;
   }

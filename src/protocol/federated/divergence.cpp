@@ -16,7 +16,7 @@ namespace {
 
 constexpr float kLargeFeature = 100;
 
-// In absolute value, of a client's training samples.
+// The largest absolute value among the features of a client's training samples.
 float largest_feature(const Federation& federation, int64_t client) {
   float largest = 0;
   std::vector<float> values(to_index(federation.sample_values()));
@@ -67,7 +67,7 @@ void check_buffers(const RoundContext& round, int64_t client, double coefficient
       const auto value = static_cast<double>(row[to_index(i)]);
       const double moved =
           is_update ? value : value - static_cast<double>(round.model[to_index(i)]);
-      if (std::abs(coefficient * moved) < limit) continue;  // never of NaN
+      if (std::abs(coefficient * moved) < limit) continue;  // never true of NaN
       const std::string most =
           std::isfinite(limit)
               ? fmt::format(", and the sum takes {:.3g} of it", limit / std::abs(coefficient))
@@ -88,7 +88,7 @@ std::exception_ptr explained(const std::exception_ptr& failure, const Federation
     try {
       return std::make_exception_ptr(explained(error, federation, model, round, runner));
     } catch (const std::exception&) {
-      return failure;  // of the evaluation, which was to say more
+      return failure;  // the evaluation, which was to say more, failed
     }
   } catch (...) {
     return failure;

@@ -1,4 +1,4 @@
-// Training that has left the numbers that can be added up: what is said of it.
+// Training that has left the range of numbers that can be added up, and its message.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class Divergence final : public TrainingError {
  public:
   Divergence(const std::string& what, int64_t client, int64_t round, const std::string& hint)
       : TrainingError(what, client, round, hint), what_(what), hint_(hint), round_(round) {}
-  // The same with one more hint in front.
+  // This error with one more hint in front.
   TrainingError hinting(const std::string& more) const {
     return {what_, client(), round_, more + "; " + hint_};
   }
@@ -31,15 +31,15 @@ class Divergence final : public TrainingError {
 };
 Divergence diverged(const std::string& what, int64_t client, int64_t round);
 
-// Throws Divergence that names the tensor where a buffer, as a client has trained it in `row`, has
-// moved by more than enters the sum with this coefficient, or is not finite. With `is_update` the
-// row is what it has moved by. Cost: O(buffers).
+// Throws Divergence that names the tensor where a buffer in `row`, as a client has trained it, is
+// not finite or has moved by more than enters the sum with this coefficient. With `is_update` the
+// row is the movement itself. Cost: O(buffers).
 void check_buffers(const RoundContext& round, int64_t client, double coefficient,
                    const ParameterLayout& layout, std::span<const float> row, bool is_update,
                    double limit);
 
-// A failure that is a Divergence, and whose cause is not the client's training, but the model that
-// it has received in this round, or large features. Any other stays as it is, also null.
+// Says of a Divergence that its cause is not the client's training, but the model received in this
+// round or large features, where that is so. Any other failure stays as it is, also null.
 std::exception_ptr explained(const std::exception_ptr& failure, const Federation& federation,
                              const Model& model, const RoundContext& round, ClientRunner& runner);
 

@@ -21,12 +21,12 @@ inline constexpr double kElsewhere = -std::numeric_limits<double>::infinity();
 // numbers on every rank.
 int64_t bring(Communicator& comm, std::vector<double>& numbers, int64_t own_bytes);
 
-// What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and what
-// each rank says of itself.
+// What the ranks report to rank 0 of a round: an entry a participant, in the plan's order, and each
+// rank's own numbers.
 class Findings {
  public:
-  // What a participant reports: the mean loss of its mini-batches; |theta_i - theta|^2; what the
-  // rule weighs it by beside these, its rate or what its sink found; and the seconds that it took.
+  // A participant's numbers: the mean loss of its mini-batches; |theta_i - theta|^2; its rate or
+  // what its sink found, where the rule weighs by that; and its seconds.
   enum Field { kLoss, kSquaredNorm, kStatistic, kSeconds, kFields };
   // What a rank reports: seconds of the round, and 1 where it was asked to stop or has failed.
   enum RankField { kTrainSeconds, kCommSeconds, kWaitSeconds, kStop, kFailed, kRankFields };

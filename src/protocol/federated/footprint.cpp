@@ -24,7 +24,7 @@ double sum_entry(const FederatedFacts& facts) {
   return static_cast<double>(facts.exact ? sizeof(int64_t) : sizeof(float));
 }
 
-// Of RoundPlan::for_mine().
+// Counts what RoundPlan::for_mine() sends.
 void send_queue(const FederatedFacts& facts, int64_t ranks, int64_t hosts,
                 RoundFootprint& footprint) {
   const bool is_open =
@@ -46,7 +46,7 @@ double weighed_updates(const FederatedFacts& facts) {
   return k + (clients - k) * (1 - std::pow(1 - k / clients, std::floor(clients / k)));
 }
 
-// mix_kept(): rates and norms, the absent clients, the products, the coefficients.
+// Counts what mix_kept() sends: rates and norms, absent clients, products, coefficients.
 void send_products(const FederatedFacts& facts, int64_t ranks, RoundFootprint& footprint) {
   const char* kind = facts.needs.gram ? "inner products" : "norms";
   const double k = facts.participants;

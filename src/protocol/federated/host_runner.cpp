@@ -41,8 +41,8 @@ int64_t second_row_width(const RunnerParts& parts) {
   return parts.update.control_width() + parts.stages.second_row_width();
 }
 
-// Of a client: train, then whatever the stages do to its update, then the sink takes it.
-// Memory: the sink's, and clients' states.
+// Trains a client, lets the stages change its update, and hands it to the sink. Memory: the sink's,
+// and clients' states.
 class HostRunner final : public ClientRunner {
  public:
   HostRunner(const RunnerParts& parts, const FederatedSettings& settings)
@@ -135,7 +135,7 @@ class HostRunner final : public ClientRunner {
     sink.take(one, note);
   }
 
-  // Where the rule has weighed the update already.
+  // Checks the buffers where the rule has weighed the update already.
   void check_buffers(const RoundContext& round, const Assignment& mine, bool is_update,
                      HostSink& sink) {
     const ParameterLayout& layout = parts_.model.layout();
@@ -180,7 +180,7 @@ class HostRunner final : public ClientRunner {
     return evaluator_.at(task.row);
   }
 
-  // The stages' work on what train() left in the row. Does it hold the update itself then?
+  // Lets the stages work on what train() left in the row. Does it hold the update itself then?
   bool transform(const RoundContext& round, int64_t client, std::span<float> state,
                  HostSink& sink) {
     if (parts_.stages.updates.empty()) return parts_.update.sends_direction();
@@ -197,7 +197,7 @@ class HostRunner final : public ClientRunner {
     return true;
   }
 
-  // For a client in training that counts nothing: between runs any sink has room for it.
+  // Starts a client in training that counts nothing: between runs any sink has room for it.
   HostSink& start_from(std::span<const float> model) {
     HostSink& sink = *sinks_.front();
     sink.set_row(model);

@@ -28,7 +28,7 @@ struct TrainedClient {
   std::span<float> state = {};  // the sink's blocks of it
 };
 
-// Is told of each client whose update has been taken, and what adding it took.
+// Hears of each client whose update has been taken, and how long adding it took.
 using TakenNote = std::function<void(const TrainedClient&, const FoldResult&, double seconds)>;
 
 // Rows that the sinks of a runner share: between runs they are anybody's.
@@ -50,13 +50,13 @@ class HostSink : public UpdateSink {
   void go_on_from(std::span<const float> origin, const TakenNote& note);
   // [P] where the next client trains.
   virtual AlignedFloats& row() { return rows_.training.front(); }
-  // row() is `values` [P], whatever it was.
+  // Makes row() `values` [P], whatever it was.
   void set_row(std::span<const float> values) {
     std::copy(values.begin(), values.end(), row().begin());
   }
   // Takes what row() holds; it is the origin afterwards. The note may come with a later client.
   virtual void take(const TrainedClient& one, const TakenNote& note) = 0;
-  // What waits is added.
+  // Adds what waits.
   virtual void finish(const TakenNote& note) = 0;
 
   void scale(double factor) override { sum_.scale(factor); }
@@ -64,9 +64,9 @@ class HostSink : public UpdateSink {
   double limit() const { return sum_.limit(); }
 
  protected:
-  // Nothing waits, and row() is to become the origin.
+  // Makes row() the origin. Nothing waits.
   virtual void restart() { set_row(origin_); }
-  // The update of the sum's rows, on rank 0, in place; the first row is what the server steps by.
+  // Turns the sum's rows, on rank 0, into the update; the server steps by the first row.
   virtual void divide(std::span<float> /*rows*/) {}
 
   SentRow sent_;
@@ -80,11 +80,11 @@ class HostSink : public UpdateSink {
 
   Communicator& comm_;
   SumStage* stage_;
-  int64_t round_ = 0;  // that the sum is of; 0: nothing has begun
+  int64_t round_ = 0;  // round of the sum; 0: nothing has begun
   bool overlaps_;      // the model goes back part by part as its sum comes
 };
 
-// Adds updates as they come: the rule has weighed them before.
+// Adds updates as they come; the rule has weighed them before.
 std::unique_ptr<HostSink> make_fold_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows);
@@ -93,13 +93,13 @@ std::unique_ptr<HostSink> make_fold_sink(const RunnerParts& parts,
 std::unique_ptr<HostSink> make_kept_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows);
-// Keeps updates until they are weighed by their distances; the sum is [2, P]: of the entries that
-// count (SignMemory), and of the weights with which they count, by which rank 0 divides. Memory as
-// before.
+// Keeps updates until they are weighed by their distances. The sum is [2, P]: the entries that
+// count (SignMemory), and the weights with which they count, by which rank 0 divides. Memory as
+// above.
 std::unique_ptr<HostSink> make_masked_sink(const RunnerParts& parts,
                                            const FederatedSettings& settings, int64_t second,
                                            SharedRows& rows);
-// The one that parts.rule asks for.
+// Makes the sink that parts.rule asks for.
 std::unique_ptr<HostSink> make_host_sink(const RunnerParts& parts,
                                          const FederatedSettings& settings, int64_t second,
                                          SharedRows& rows);

@@ -33,7 +33,7 @@ void KeptSink::take(const TrainedClient& one, const TakenNote& note) {
   note(told, found, 0);
 }
 
-// Makes the update of row(), which is the origin then. The norm is that of the trained entries.
+// Makes row() the update, and then the origin. The norm is that of the trained entries.
 FoldResult KeptSink::keep(bool is_update) {
   const std::size_t used = kept_.size();
   if (used == updates_.size()) updates_.emplace_back(sent_.size);
@@ -79,7 +79,7 @@ int64_t KeptSink::combine(std::span<const double> coefficients, int64_t k) {
   return broken;
 }
 
-// Block by block of the sum, which is wider than the rows.
+// Adds block by block, for the sum is wider than the rows.
 int64_t KeptSink::add(std::span<const double> coefficients, int64_t k) {
   const auto rows = rows_of_round();
   int64_t broken = -1;

@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-// Weighed by inner products; the sum is that of the updates.
+// Weighs updates by their inner products; the sum is that of the updates.
 class KeptSink : public HostSink {
  public:
   KeptSink(const RunnerParts& parts, const FederatedSettings& settings, int64_t second,
@@ -37,7 +37,7 @@ class KeptSink : public HostSink {
   virtual double statistic(const TrainedClient& one, std::span<const float> /*update*/) const {
     return one.outcome.rate;
   }
-  // Adds all kept updates to the sum. As combine().
+  // Adds all kept updates to the sum, as combine() does.
   virtual int64_t add(std::span<const double> coefficients, int64_t k);
   // Brings the client's blocks up to date with its update.
   virtual void remember(std::span<const float> update, std::span<float> state) const;

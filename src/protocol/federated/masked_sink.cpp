@@ -1,4 +1,4 @@
-// FedHEAL's sink: of an update the entries count that its client moves steadily.
+// FedHEAL's sink: only the entries of an update count that its client moves steadily.
 #include <algorithm>
 
 #include "federated/kept_sink.hpp"
@@ -46,7 +46,7 @@ class MaskedSink final : public KeptSink {
     signs_.remember(update, state);
   }
 
-  // The updates by the weights, 0 where these are 0.
+  // Divides the updates by the weights; 0 where these are 0.
   void divide(std::span<float> rows) override {
     const auto sum = rows.first(sent_.size), weights = rows.subspan(sent_.size);
     for (std::size_t i = 0; i < sum.size(); ++i) {

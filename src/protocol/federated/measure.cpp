@@ -12,7 +12,7 @@ namespace hanse {
 
 namespace {
 
-// On as many samples as loss_samples() says, drawn anew in every round.
+// The loss on as many samples as loss_samples() says, drawn anew in every round.
 double training_loss(MeasureParts parts, const FederatedSettings& settings,
                      const RoundContext& round, int64_t client) {
   const SampleRange range = parts.federation.train(client);

@@ -1,5 +1,5 @@
-// What the ranks find out of clients beside their training: losses of the received model, what each
-// would report, what its own model is worth. All collective, with results on rank 0.
+// What the ranks find out of clients beside their training: losses of the received model, norms of
+// their updates, scores of their own models. All are collective, with results on rank 0.
 #pragma once
 
 #include <span>
@@ -28,11 +28,10 @@ std::vector<double> participants_losses(MeasureParts parts, const FederatedSetti
 // and a reduction of M numbers.
 std::vector<double> all_squared_steps(MeasureParts parts, const RoundContext& round);
 
-// Each of these clients with its View::kTuned of the next round, own models on the rank that
-// keeps the client's state; in client order, those held out behind. ClientEvaluation::before is,
-// where models are tuned, what the client had before them, and of clients held out
-// what they had of the shared model. Cost: a round of these clients where they keep no model and it
-// is not tuned, else the steps.
+// Evaluates each of these clients with its View::kTuned of the next round, own models on the rank
+// that keeps the client's state; in client order, those held out last. ClientEvaluation::before is
+// what the client had before tuning, or, for clients held out, the shared model's. Cost: a round of
+// these clients where they keep no model and it is not tuned, else the steps.
 std::vector<ClientEvaluation> evaluate_viewed_models(MeasureParts parts,
                                                      const FederatedSettings& settings,
                                                      const RoundContext& round,

@@ -30,17 +30,17 @@ class RoundAccount {
   // Seconds of communication since the start, without waiting for others to end their training.
   double comm_s(double comm_s) const { return comm_s - comm_before_s_ - wait_s; }
 
-  // By this rank, in the round so far.
+  // Bytes sent by this rank in the round so far.
   int64_t own_bytes(int64_t moved_bytes) const { return moved_bytes - before_bytes_; }
-  // Rank 0: by the others, when they last said so; what follows that is rooted at rank 0.
+  // Rank 0: bytes sent by the others when they last told; what follows is rooted at rank 0.
   void set_others_bytes(int64_t bytes) { others_bytes_ = bytes; }
-  // By all ranks. Rank 0.
+  // Bytes sent by all ranks. Rank 0.
   int64_t bytes_sent(int64_t moved_bytes) const { return own_bytes(moved_bytes) + others_bytes_; }
 
   // Columns of rounds.csv.
   Metrics numbers() const;
 
-  // Of this rank.
+  // Seconds of this rank:
   double broadcast_s = 0;
   double training_s = 0;
   double wait_s = 0;
@@ -74,13 +74,13 @@ class DirectionReport {
   // lower, to first order; angle_max: degrees between x and the update farthest from it.
   Metrics numbers() const;
 
-  // A round: the Gram matrices [L, K + A, K + A], the coefficients [L, K + A] without `scale`, and
-  // the rates [K] or none, in the order of the K `clients`; of the A absent ones nothing is said.
+  // Adds a round: the Gram matrices [L, K + A, K + A], the coefficients [L, K + A] without `scale`,
+  // and the rates [K] or none, in the order of the K `clients`; no line tells of the A absent ones.
   void add(int64_t round, std::span<const int64_t> clients, std::span<const double> gram,
            std::span<const double> rates, const Mix& mix);
-  // Only this share of the last round's step was taken.
+  // Notes that only this share of the last round's step was taken.
   void shorten(double share) { scale_ *= share; }
-  // A round without a step.
+  // Notes a round without a step.
   void skip();
 
   // The lines of directions.csv since the last call: round, client, weight, rate, angle.

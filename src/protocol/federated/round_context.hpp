@@ -10,7 +10,7 @@ namespace hanse {
 
 class RoundPlan;
 
-// Where a participant starts from that does not start from the round's model.
+// Where a participant starts that does not start from the round's model.
 struct TaskStart {
   int64_t round;                 // that keys its random streams
   std::span<const float> model;  // [P] must stay until the run's end
@@ -26,7 +26,7 @@ struct RoundContext {
   std::span<const TaskStart> starts = {};  // of the plan's entries; empty: all start from `model`
   int64_t sink = 0;                        // that gets their updates: ClientRunner::sink()
 
-  // The round as the participant of that entry knows it.
+  // The round as the participant of that entry sees it.
   RoundContext of(std::size_t entry) const {
     RoundContext own = *this;
     if (starts.empty()) return own;

@@ -135,7 +135,7 @@ void RoundPlan::assign(const Draw& draw, std::span<const double> importances, in
   if (settings_.round_seconds > 0) order_at_random(round);
 }
 
-// For a round with a time limit: who is left out must not depend on what it would have cost.
+// For a round with a time limit: who is left out must not depend on its cost.
 void RoundPlan::order_at_random(int64_t round) {
   std::sort(entries_.begin(), entries_.end(),
             [](const Assignment& a, const Assignment& b) { return a.position < b.position; });

@@ -44,19 +44,18 @@ class StateHomes {
   StateHomes(Communicator& comm, ClientStateStore* store, int64_t workers, int64_t mine)
       : comm_(comm), store_(store), workers_(workers), mine_(mine) {}
 
-  // Before the first round: states that a checkpoint has brought lie where keeps() said.
-  // Collective.
+  // Learns, before the first round, where keeps() has put the states of a checkpoint. Collective.
   void learn();
   // Is this rank the one that has, or would have, the client's state?
   bool keeps(int64_t client) const;
   // The worker that has the client's state; -1: it has none yet.
   int64_t of(int64_t client) const;
   bool empty() const { return store_ == nullptr; }
-  // Of a state on its way.
+  // Bytes of a state on its way.
   int64_t bytes() const { return store_ ? 4 * store_->width() : 0; }
 
-  // Participants' states go to the ranks that train them, in the plan's order on all ranks, so that
-  // no two wait for each other. Collective.
+  // Moves participants' states to the ranks that train them, in the plan's order on all ranks, so
+  // that no two wait for each other. Collective.
   void move(std::span<const Assignment> plan, std::exception_ptr& failure);
 
  private:
@@ -90,22 +89,22 @@ class RoundPlan {
   StateHomes& homes() { return homes_; }
   const StateHomes& homes() const { return homes_; }
 
-  // Rank 0: the participants of the round, as they begin or, where ranks train groups of them, in
-  // the draw's order, with `importances` [K] in the draw's.
+  // Rank 0. Enters the round's participants in the order of their planned start, or in the draw's
+  // where ranks train groups of them; `importances` [K] are in the draw's order.
   void assign(const Draw& draw, std::span<const double> importances, int64_t round);
-  // Rank 0: what each update counts, [K] in the draw's order.
+  // Rank 0: sets what each update counts, [K] in the draw's order.
   void weigh(std::span<const double> coefficients);
   void clear() { entries_.clear(); }
-  // Rank 0's message, and with kParticipants its plan, to all ranks. Collective.
+  // Sends rank 0's message, and with kParticipants its plan, to all ranks. Collective.
   PlanMessage share(PlanMessage message);
 
-  // The client that this rank trains behind that entry; -1: none, or a queue will say.
+  // The client that this rank trains after that entry; -1: none, or a queue will say.
   int64_t next_client(std::size_t entry) const;
   // Calls work(entry) for the entries of the plan that fall to this rank.
   template <class Work>
   void for_mine(Work work);
 
-  // Rank 0: what training and moving took, of which the next plans are made.
+  // Rank 0: learns what training and moving took, for the next plans.
   void observe(const Findings& findings);
   void observe(const ExchangeReport& exchange);
 
@@ -113,7 +112,7 @@ class RoundPlan {
   void order_at_random(int64_t round);
   bool hosts_all_ranks() const { return host_.size() == comm_.size(); }
   bool server_hosts_clients() const;
-  double samples_of(int64_t client) const;  // that it trains on in a round
+  double samples_of(int64_t client) const;  // on which it trains in a round
 
   Communicator& comm_;
   Communicator& host_;

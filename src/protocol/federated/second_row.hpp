@@ -12,15 +12,15 @@
 
 namespace hanse {
 
-// The row that clients send beside their updates, the change of a control variate and what a stage
-// adds: its weighted sum over clients and ranks.
+// The row that clients send beside their updates: the change of a control variate, and what a stage
+// adds. Sums it by weights over clients and ranks.
 class SecondRow {
  public:
   // `width` 0: clients send none. REQUIRES: as UpdateSum.
   SecondRow(int64_t width, int64_t addends, Reduction reduction)
       : row_(to_index(width)), sum_(width, addends, reduction) {}
 
-  // [width] of the client in training; zeros before it.
+  // The row [width] of the client in training; zeros before it.
   std::span<float> row() { return row_; }
   void forget_row() { std::fill(row_.begin(), row_.end(), 0.0F); }
   // Adds weight * row(), and forgets it.

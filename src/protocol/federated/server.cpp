@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-// Buffers go to the participants' mean, by the coefficients of their updates and without the
-// optimizer: a variance between theirs stays a variance.
+// Buffers move to the participants' mean, by the coefficients of their updates and without the
+// optimizer: a mean of variances stays a variance.
 void average_buffers(std::span<float> buffers, std::span<const float> update, double coefficients) {
   if (coefficients <= 0) return;
   const auto scale = static_cast<float>(1 / coefficients);
@@ -177,7 +177,7 @@ double Server::observe(const RoundPlan& plan, const Findings& findings) {
   return loss / static_cast<double>(static_cast<int64_t>(losses.size()) - left_out_);
 }
 
-// The draw's part of the trace.
+// Writes the draw to the trace.
 void Server::describe_draw() {
   const ClientSet& there = participation_.sampler().available();
   const auto a_of_all = participation_.a_of_all();

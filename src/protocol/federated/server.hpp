@@ -38,18 +38,18 @@ class Server : public Stateful {
   void take_losses(std::vector<double> losses);
   // Clients whose last updates count beside those of the drawn.
   std::vector<int64_t> absent() const;
-  // What the updates count: [K] in the draw's order, or [L, K + A] of L layers and A absent
-  // clients, by the losses it took and, for rules that need them, what came of the training. Empty
+  // What the updates count, by the losses it took and, for rules that need them, the findings of
+  // the training: [K] in the draw's order, or [L, K + A] of L layers and A absent clients. Empty
   // without participants.
   std::vector<double> mix(const Weighable& trained);
-  // The rules learn what the participants reported. Returns the mean loss over those that trained.
+  // Tells the rules what the participants reported. Returns the mean loss over those that trained.
   double observe(const RoundPlan& plan, const Findings& findings);
-  // Before the steps along the sum of a round that observe() has seen; moves `control`, unless it
+  // Prepares the steps along the sum of a round that observe() has seen; moves `control`, unless it
   // is empty, by the sum of the clients' second rows. REQUIRES: participants.
   void prepare_step(std::span<float> control, std::span<const float> second_row);
-  // Entries from `begin` on of the model, whose mixed update is there.
+  // Steps the model's entries from `begin` on, whose mixed update is there.
   void step(int64_t begin, std::span<float> theta, std::span<float> update);
-  // What step() does, where that is the same function of each entry alone; else nothing.
+  // step() as a rule for each entry alone, where it is one; else nothing.
   SumStep by_entry() const;
 
   // Are the participants' losses behind the step low enough? If not, only `share` of it is taken.
@@ -57,7 +57,7 @@ class Server : public Stateful {
   void shorten(double share) { directions_.shorten(share); }
 
   double mixed_loss() const { return mixed_loss_; }  // weighted by the rule, or NaN
-  // Its own, the rule's and the sampler's.
+  // Adds its own columns, the rule's and the sampler's.
   void add_columns(Columns& columns) const;
   Metrics metrics() const;
   std::vector<TableLines> take_lines();
@@ -80,7 +80,7 @@ class Server : public Stateful {
   DirectionReport directions_;  // of rules that need the Gram matrix
   RoundTrace trace_;
 
-  // Of the round in progress.
+  // The round in progress:
   int64_t round_ = 0;
   std::vector<double> samples_;        // n_i in the draw's order
   std::vector<double> losses_;         // F_i in the draw's order, when the rule needs them

@@ -109,8 +109,8 @@ RoundContext FederatedTrainer::context() {
           .failure = failure_};
 }
 
-// Who takes part, sent to all ranks; before that, when the sampler must know what every client
-// would report, that they find it out.
+// Draws who takes part and tells all ranks; before that, where the sampler must know what every
+// client would report, they find it out.
 void FederatedTrainer::draw() {
   const Scope phase(Phase::kDraw, account_->draw_s, parts_.comm.seconds());
   plan_->clear();
@@ -136,7 +136,7 @@ void FederatedTrainer::draw() {
   plan_->share(PlanMessage::kParticipants);
 }
 
-// Rank 0.
+// Rank 0 takes the draw.
 void FederatedTrainer::take_draw() {
   const Draw& draw = server_->draw(completed_ + 1);
   plan_->assign(draw, server_->importances(), completed_ + 1);
@@ -157,7 +157,7 @@ void FederatedTrainer::measure_losses() {
   weighing_->measured(participants_losses(parts_, settings_, context(), *account_), context());
 }
 
-// Then every rank waits for the last.
+// Trains; then every rank waits for the last.
 void FederatedTrainer::train(Findings& findings) {
   {
     const bool trains = plan_->worker() >= 0;
@@ -169,7 +169,7 @@ void FederatedTrainer::train(Findings& findings) {
   parts_.comm.barrier();
 }
 
-// What all ranks found, on rank 0.
+// Rank 0's report of what all ranks found.
 RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
   failure_ = explained(failure_, parts_.federation, parts_.model, context(), runner());
   account_->update_bytes = static_cast<int64_t>(plan_->size()) * update_bytes(parts_);
@@ -193,8 +193,8 @@ RoundRecord FederatedTrainer::report(Findings& findings, bool stop_requested) {
           .failed = findings.rank(Findings::kFailed) > 0};
 }
 
-// The updates' sum to rank 0, where the server steps unless the round has failed or nobody was
-// there.
+// Brings the updates' sum to rank 0, where the server steps unless the round has failed or nobody
+// was there.
 void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   std::span<const float> second_row;
   {
@@ -221,7 +221,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   record.comm_s += account_->reduce_s + done.times.broadcast_s;
 }
 
-// Rank 0. The rules learn from the round first; no step where that fails, or without participants.
+// Rank 0: the rules learn from the round first; no step where that fails or nobody took part.
 SumStep FederatedTrainer::prepare_step(const Findings& findings, std::span<const float> second_row,
                                        RoundRecord& record) {
   const Scope phase(Phase::kStep, account_->step_s);
@@ -324,7 +324,7 @@ void FederatedTrainer::collect() {
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 
-// Rank 0's.
+// Rank 0's state.
 void FederatedTrainer::visit(StateFields& fields) {
   fields.fixed("model", theta_);
   fields.one("rounds", completed_);

@@ -29,14 +29,14 @@ struct SentRow {
   std::size_t trained, size;
 };
 
-// Updates of a rank's clients that are added to the sum at once, which takes a row each: as many as
-// one pass takes where no cache holds such rows. Not beside second rows, of `second` values.
+// How many updates of a rank's clients are added to the sum at once, with a row each: as many as
+// one pass takes where no cache holds such rows; one beside second rows, of `second` values.
 inline std::size_t folded_at_once(int64_t n_params, int64_t second) {
   return n_params > kCachedValues && second == 0 ? UpdateSum::kTogether : 1;
 }
 
-// Rows that the sum has for a rule with these needs: the updates', and the weights' by which a
-// masked sum is divided.
+// Rows of the sum for a rule with these needs: the updates', and the weights' by which a masked sum
+// is divided.
 inline int64_t sum_rows(const AggregatorNeeds& needs) { return needs.sign_share ? 2 : 1; }
 
 inline Reduction reduction_of(const FederatedSettings& settings) { return settings.comm.reduction; }
@@ -44,7 +44,7 @@ inline Reduction reduction_of(const FederatedSettings& settings) { return settin
 // Rank 0's step of a round; empty on other ranks and where there is none.
 struct SumStep {
   ExchangeStep part = {};  // of the updates' entries
-  // The same for each entry of the sum, where the server's step is this alone.
+  // `part` as a rule for each entry of the sum, where the server's step is this alone.
   std::optional<EntryStep> by_entry = {};
   EntryStates states = {};
 };
@@ -71,18 +71,18 @@ class UpdateSink {
   // Multiplies what was taken: sum <- factor * sum. REQUIRES: as UpdateSum::scale().
   virtual void scale(double factor) = 0;
 
-  // Of a sink that keeps updates, k of the round with those of the `absent` clients, which `states`
-  // has on the ranks that keep them: their inner products [layers, k, k] on rank 0. Collective.
+  // The inner products [layers, k, k], on rank 0, of the kept updates, k in all with those of the
+  // `absent` clients, which `states` has on the ranks that keep them. Collective.
   virtual std::vector<double> gram(int64_t k, std::span<const int64_t> absent,
                                    ClientStateStore* states) = 0;
-  // Sums what it kept by coefficients [layers, k], and forgets it. Returns the position of an
+  // Sums the kept updates by coefficients [layers, k], and forgets them. Returns the position of an
   // update that is out of range, else -1.
   virtual int64_t combine(std::span<const double> coefficients, int64_t k) = 0;
-  // Forgets what it kept.
+  // Forgets the kept updates.
   virtual void drop() = 0;
 
-  // The sum to rank 0, which steps on the parts of `model` as they come, and perhaps the model
-  // back; or every rank steps by itself. Forgets the round. Collective.
+  // Brings the sum to rank 0, which steps on the parts of `model` as they come, and perhaps the
+  // model back; or every rank steps by itself. Forgets the round. Collective.
   virtual ExchangeReport hand_over(std::span<float> model, const SumStep& step) = 0;
 
  private:

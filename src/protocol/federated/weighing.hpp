@@ -32,9 +32,9 @@ class Weighing {
   void drawn();
   // The losses at the received model, on rank 0 in the draw's order. Collective.
   void measured(std::vector<double> losses, const RoundContext& round);
-  // The ranks' own findings of the training: rates or distances, norms, inner products go to rank
-  // 0, coefficients come back, and the sink combines what it kept. Without some of the updates,
-  // since a client failed, it drops them: the round is then dropped, too. Collective.
+  // Takes the ranks' findings of the training: rates or distances, norms and inner products go to
+  // rank 0, coefficients come back, and the sink combines what it kept. Where an update is missing,
+  // since a client failed, the sink drops them all, as the round is dropped. Collective.
   void trained(const Findings& findings, const RoundContext& round);
 
  private:

@@ -89,7 +89,7 @@ class CohortRunner final : public ClientRunner {
  private:
   std::size_t size() const { return static_cast<std::size_t>(cohorts_->clients()); }
 
-  // What a client that keeps its own model has of it; one that is held out trains for it first.
+  // A client's own model if it keeps one; a client that is held out trains for it first.
   Evaluator& own_model(const RoundContext& round, int64_t client) {
     Evaluator& received = model_.at(round.model);
     if (parts_.federation.train(client).size() == 0) return received;

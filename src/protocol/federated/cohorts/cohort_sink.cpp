@@ -36,7 +36,7 @@ std::vector<FoldResult> CohortSink::take(const at::Tensor& origin,
                : sum_->fold(rows, origin, coefficients, 0, losses_to(losses));
 }
 
-// Zeros are added to the sum.
+// Adds zeros to the sum.
 std::vector<FoldResult> CohortSink::measure(const at::Tensor& origin, std::size_t rows,
                                             std::span<double> losses) {
   return sum_->fold(cohorts_.cohort().rows(), origin, std::vector<double>(rows), 0,
@@ -61,7 +61,7 @@ ExchangeReport CohortSink::hand_over(std::span<float> model, const SumStep& step
   return done;
 }
 
-// Does nothing unless rank 0's step is that of each entry alone. Otherwise all ranks have the new
+// Does nothing unless rank 0's step acts on each entry alone. Otherwise all ranks get the new
 // model, on their devices and in `model`.
 bool CohortSink::step_on_devices(std::span<float> model, const SumStep& step, double& seconds) {
   struct {

@@ -20,12 +20,12 @@ class ModelOnDevice {
   // `cohorts` must outlive it.
   explicit ModelOnDevice(CohortTraining& cohorts) : cohorts_(cohorts) {}
 
-  // The device has got what is in `model` [P], which must stay where it is.
+  // Notes that the device has got `model` [P], which must stay where it is.
   void has_received(std::span<const float> model) {
     received_ = model.data();
     has_other_ = false;
   }
-  // It has `row` [P] now.
+  // Brings `row` [P] to the device.
   Evaluator& at(std::span<const float> row) {
     const bool is_other = row.data() != received_;
     if (is_other || has_other_) cohorts_.cohort().put_theta(row);
@@ -41,7 +41,7 @@ class ModelOnDevice {
 
 class CohortSink final : public UpdateSink {
  public:
-  // All must outlive it; `devices` is how the ranks' devices talk.
+  // All arguments must outlive it; `devices` is how the ranks' devices talk.
   CohortSink(const RunnerParts& parts, const FederatedSettings& settings, CohortTraining& cohorts,
              ModelOnDevice& model, DeviceCommunicator& devices);
 
@@ -50,7 +50,7 @@ class CohortSink final : public UpdateSink {
   // cohort's losses, which `losses` [C] gets, in one transfer.
   std::vector<FoldResult> take(const at::Tensor& origin, std::span<const double> coefficients,
                                std::span<const int64_t> positions, std::span<double> losses);
-  // The results of the first `rows` rows, which count nothing.
+  // Measures the first `rows` rows, which count nothing in the sum.
   std::vector<FoldResult> measure(const at::Tensor& origin, std::size_t rows,
                                   std::span<double> losses);
 
