@@ -127,7 +127,7 @@ void add_spread(const std::string& name, const std::vector<double>& values,
   metrics.emplace_back(name + "_left_out", left_out);
 }
 
-// One number of each client.
+// Takes one number of each client.
 template <class Number>
 std::vector<double> numbers_of(std::span<const ClientEvaluation> clients, Number number) {
   std::vector<double> numbers;
@@ -152,8 +152,8 @@ struct TrainingProgress {
   double improved, fell;
 };
 
-// Share of the participants whose training loss did not rise, and of all clients whose fell, of
-// those with a loss before; NaN without any.
+// The share of the participants whose training loss did not rise, and of all clients with a loss
+// before whose loss fell; NaN without any.
 TrainingProgress progress_since(std::span<const double> before,
                                 std::span<const ClientEvaluation> now) {
   double participants = 0, improved = 0, compared = 0, fell = 0;
@@ -168,7 +168,7 @@ TrainingProgress progress_since(std::span<const double> before,
   return {improved / participants, fell / compared};  // 0/0: NaN
 }
 
-// Those that have such scores, with these in place of their own.
+// The clients that have such scores, with these in place of their own.
 std::vector<ClientEvaluation> with_scores(std::span<const ClientEvaluation> clients,
                                           std::optional<TestScores> ClientEvaluation::*which) {
   std::vector<ClientEvaluation> found;
@@ -231,7 +231,7 @@ Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluat
 
 std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
                                                   const Federation& federation) {
-  if (federation.held_out() == 0) return clients;  // also those of a protocol of its own
+  if (federation.held_out() == 0) return clients;  // also for a protocol of its own
   const auto first =
       std::ranges::lower_bound(clients, federation.clients(), {}, &ClientEvaluation::client);
   return {clients.begin(), first};

@@ -64,7 +64,7 @@ ScoreSum average_precision(const RankedSample& sample, int64_t) {
   return {sum / static_cast<double>(sample.ranks.size()), 1};
 }
 
-// 2 TP / (2 TP + FP + FN) over all samples and classes: also of samples without labels.
+// 2 TP / (2 TP + FP + FN) over all samples and classes; samples without labels count, too.
 ScoreSum micro_f1(const RankedSample& sample, int64_t) {
   return {2 * static_cast<double>(sample.taken_right),
           static_cast<double>(sample.taken) + static_cast<double>(sample.ranks.size())};
@@ -77,7 +77,7 @@ struct ScoreKind {
   const char* name;    // in the job file
   const char* column;  // in tables
   ScoreSum (*of_classes)(const RankedSample& sample, int64_t k) = nullptr;
-  ScoreSum (*of_numbers)(double z, double y) = nullptr;  // without both: of the loss
+  ScoreSum (*of_numbers)(double z, double y) = nullptr;  // without both: the loss
   bool at_k = false;
   bool of_one_class = true;       // or a class a position
   bool of_several_labels = true;  // of classes
@@ -118,7 +118,7 @@ std::string name_of(const SampleScore& score) {
   return kind.at_k ? fmt::format("{}@{}", kind.name, score.k) : kind.name;
 }
 
-// The classes of a sample in the order of its scores: of equal ones the first, NaN before all.
+// A sample's classes in the order of its scores: the first of equal ones, and NaN before all.
 struct Ranking {
   std::vector<int32_t> order, ranks;
 
@@ -144,7 +144,7 @@ struct Ranking {
   }
 };
 
-// Calls work(place, score, kind) for each that is asked for.
+// Calls work(place, score, kind) for each score that is asked for.
 template <class Work>
 void for_each_score(const SampleScores& scores, Work work) {
   for (std::size_t i = 0; i < scores.size() && scores[i].kind >= 0; ++i) {
