@@ -18,7 +18,7 @@ namespace hanse {
 
 namespace {
 
-// By Cdf.
+// Indexed by Cdf.
 constexpr double (*kCdfs[])(double x) = {
     [](double x) { return std::erfc((1 - x) / std::numbers::sqrt2) / 2; },  // Phi(x - 1)
     [](double x) { return -std::expm1(-x * x); },                           // 1 - e^{-x^2}
@@ -191,8 +191,8 @@ class AaggffD final : public Aggregator {
  private:
   bool reference() const { return options_.variant == Variant::kReference; }
 
-  // Adds the round's gradients. Of g_i = -rd_i / (1 + rbar) + a term that all clients share only
-  // what differs from the unsampled clients' gradient is kept: the softmax cancels the rest.
+  // Adds the round's gradients. It keeps only what g_i = -rd_i / (1 + rbar) + a common term differs
+  // by from the unsampled clients' gradient: the softmax cancels the rest.
   void learn(const RoundReport& report, std::span<const double> response, double mean) {
     // A sampler with replacement may leave clients out of as many draws as there are clients.
     const bool exact = full_ && std::ssize(response) == clients_;
@@ -254,7 +254,7 @@ class AaggffD final : public Aggregator {
   int64_t rounds_ = 0;    // t
   double mean_loss_ = 0;  // of the round before
   double mean_response_ = 0;
-  // By client ever drawn: sum g_i less the unsampled clients' share. In order, so that sums over it
+  // Sum g_i less the unsampled clients' share, by client ever drawn. In order, so that sums over it
   // are the same after a resume.
   std::map<int64_t, double> gradient_;
 };

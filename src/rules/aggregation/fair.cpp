@@ -94,7 +94,7 @@ class QFedAvg final : public Aggregator {
     return std::accumulate(values.begin(), values.end(), 0.0);
   }
 
-  // s F^q, of F and of the draws' weights over the largest of them, which cancel in the step: no
+  // s F^q, with F and the draws' weights over their largest ones, which cancel in the step: no
   // power is out of range.
   std::vector<double> powers_of(const RoundReport& report) const {
     std::vector<double> powers = shares_of(report, weights_);

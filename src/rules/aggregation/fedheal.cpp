@@ -24,7 +24,7 @@ class FedHeal final : public Aggregator {
     for (std::size_t i = 0; i < report.clients.size(); ++i) {
       distances_[to_index(report.clients[i])] = report.distances[i];
     }
-    // Of a client that never took part it is 0.
+    // A client that never took part has 0.
     const double all = std::accumulate(distances_.begin(), distances_.end(), 0.0);
     Mix mix;
     double total = 0;

@@ -64,7 +64,7 @@ void point_to(Group& group, const Matrix& hull) {
   group.c = hull.transpose() * Eigen::Map<const VectorXd>(found.weights.data(), hull.rows());
 }
 
-// The participants' updates, and sum h_i u_i unless h is zero.
+// The hull of the participants' updates, and sum h_i u_i unless h is zero.
 Matrix paper_hull(const std::vector<Index>& used, const VectorXd& h) {
   const auto n = static_cast<Index>(used.size());
   Matrix hull = Matrix::Zero(n + !h.isZero(0), h.size());
@@ -73,9 +73,9 @@ Matrix paper_hull(const std::vector<Index>& used, const VectorXd& h) {
   return hull;
 }
 
-// The same, each scaled to the mean length of the participants' updates, those without length left
-// out; behind them the absent clients' last updates, scaled alike. P's gradient is summed from the
-// scaled updates where the form is the authors'.
+// The hull of the participants' updates, scaled to their mean length, without those of no length;
+// then the absent clients' last updates, scaled alike. P's gradient is summed from the scaled
+// updates where the form is the authors'.
 Matrix scaled_hull(const Matrix& gram, const VectorXd& h, bool reference) {
   const Index m = h.size();
   const VectorXd lengths = gram.diagonal().cwiseSqrt();
@@ -127,7 +127,7 @@ void point_joined(std::vector<Group>& groups, HullOf hull_of) {
   }
 }
 
-// Line 15: as long as the mean update of the m participants, which `all` stands for.
+// Line 15: a step as long as the mean update of the m participants, for which `all` stands.
 Mix scaled(const std::vector<Group>& groups, const Matrix& all, Index layers, Index dropped) {
   const auto m = static_cast<double>(all.rows());
   const Index vectors = groups.front().c.size();

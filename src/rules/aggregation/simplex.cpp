@@ -136,8 +136,8 @@ double share_in_box(const Problem& problem, Index i, double p, double step) {
   return std::clamp((bound - p) / step, 0.0, 1.0);
 }
 
-// From the feasible p towards each face's minimiser, fixing what runs into a bound, until it lies
-// in the box.
+// Moves the feasible p towards each face's minimiser, and fixes what runs into a bound, until the
+// minimiser lies in the box.
 void descend(const Problem& problem, VectorXd& p, Face& face) {
   while (has_free(face)) {
     const VectorXd target = problem.solve_on(face).p;
@@ -198,10 +198,10 @@ VectorXd active_set(const Problem& problem, VectorXd p) {
 
 constexpr double kWorstCondition = 1e-13;  // reciprocal
 constexpr double kLeastRidge = 1e-10;      // far above the rounding of inner products
-constexpr double kMostRidge = 1e-3;         // rounding never needs as much
+constexpr double kMostRidge = 1e-3;        // rounding never needs as much
 constexpr double kZero = 1e-11;            // a squared length, relative
 
-// Scaled to a unit diagonal: how long the vectors are says nothing about the form.
+// Scaled to a unit diagonal, for the vectors' lengths say nothing about the form.
 bool well_posed(const Matrix& h) {
   const VectorXd scale = h.diagonal().cwiseSqrt().cwiseInverse();
   const Eigen::LLT<Matrix> factor(scale.asDiagonal() * h * scale.asDiagonal());

@@ -174,7 +174,7 @@ void ConfidenceSet::observe(int64_t arm, double residual) {
   move(arm, residual, {direction.data(), static_cast<std::size_t>(p)});
 }
 
-// Behind a pull, with Sigma^{-1} phi_x of before it as `direction`.
+// Takes in a pull, with Sigma^{-1} phi_x from before it as `direction`.
 void ConfidenceSet::move(int64_t arm, double residual, std::span<const double> direction) {
   const auto p = features_->coordinates();
   const auto arms = features_->arms();

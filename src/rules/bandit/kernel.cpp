@@ -18,7 +18,7 @@ using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 using Eigen::Map;
 
-// Of the largest eigenvalue or pivot: smaller ones are rounding.
+// Eigenvalues or pivots below this share of the largest are rounding.
 constexpr double kRank = 1e-12;
 
 // k of all arms [arms, arms].
@@ -101,7 +101,7 @@ class KernelPolicy final : public BanditPolicy {
   int64_t dictionary_ = 0;
 };
 
-// What all clients know of the arms in one dictionary.
+// What all clients together know of the arms, in one dictionary.
 struct Embedding {
   std::shared_ptr<const ArmFeatures> features;  // z of the arms
   ConfidenceSet set;

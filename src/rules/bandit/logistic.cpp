@@ -44,7 +44,7 @@ struct Logistic {
 
   double ridge() const { return options.lambda / curvature; }
 
-  // beta_loc behind Newton steps, from B2.
+  // beta_loc after Newton steps, from B2.
   double local_radius(double newton) const {
     const double c = curvature;
     const double r = options.sigma;
@@ -103,7 +103,7 @@ class LogisticClient final : public BanditClient {
   }
 
  private:
-  // An online Newton step on the pull's loss.
+  // Makes an online Newton step on the pull's loss.
   void learn(int64_t arm, double reward) override {
     const auto x = as_vector(rule_->features->of(arm));
     const double z = x.dot(theta_);
@@ -189,7 +189,7 @@ double LogisticPolicy::know(std::span<const double> total) {
   return rule_.clients * (d * d + 1 + gradients + d * d + d + 1);
 }
 
-// By Nesterov's accelerated gradient, over the arms that have been pulled.
+// Fits by Nesterov's accelerated gradient, over the arms that have been pulled.
 Fit LogisticPolicy::fit(std::span<const double> row) const {
   const auto p = rule_.features->coordinates();
   const auto arms = row.size() / 2;
@@ -227,7 +227,7 @@ Fit LogisticPolicy::fit(std::span<const double> row) const {
   }
 }
 
-// Before the first pull: beta_glob = 0, and beta_loc of B2 = c lambda S^2 / 2.
+// Before the first pull beta_glob is 0, and beta_loc is that of B2 = c lambda S^2 / 2.
 Radius LogisticPolicy::radius_of(const Fit& fit, const ConfidenceSet& set, double pulls,
                                  double squares) const {
   const UcbOptions& options = rule_.options;

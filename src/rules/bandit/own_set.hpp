@@ -17,11 +17,11 @@ class OwnSet {
 
   const ConfidenceSet& get() const { return own_ ? *own_ : *common_; }
 
-  // The growth of log det Sigma since the last synchronization, once the arm is pulled too.
+  // The growth of log det Sigma since the last synchronization, were the arm pulled too.
   double growth_with(int64_t arm) const {
     return growth_ + std::log1p(get().squared_widths()[to_index(arm)]);
   }
-  // A pull of the arm. Returns the set that knows it.
+  // Takes in a pull of the arm. Returns the set that knows it.
   ConfidenceSet& observe(int64_t arm, double reward) {
     growth_ = growth_with(arm);
     if (!own_) own_ = std::make_unique<ConfidenceSet>(*common_);

@@ -37,7 +37,7 @@ Numbers ranks(const Numbers& x) {
 double least(const Numbers& x) { return *std::min_element(x.begin(), x.end()); }
 double largest(const Numbers& x) { return *std::max_element(x.begin(), x.end()); }
 
-// What a function is of one argument, of two, or over all; null: it has no such form.
+// A function's forms, of one argument, of two and over all; null: it has no such form.
 struct Function {
   const char* name;
   double (*of_one)(double) = nullptr;

@@ -14,7 +14,7 @@ namespace hanse {
 
 namespace {
 
-// Both triangles. REQUIRES: packed.size() == packed_size(d).
+// Fills both triangles. REQUIRES: packed.size() == packed_size(d).
 Eigen::MatrixXd unpack(std::span<const double> packed, int64_t d) {
   Eigen::MatrixXd matrix(d, d);
   const double* next = packed.data();
@@ -24,7 +24,7 @@ Eigen::MatrixXd unpack(std::span<const double> packed, int64_t d) {
   return matrix;
 }
 
-// The upper triangle of `matrix`.
+// Takes the upper triangle of `matrix`.
 void pack(const Eigen::MatrixXd& matrix, std::span<double> packed) {
   double* next = packed.data();
   for (int64_t i = 0; i < matrix.rows(); ++i) {

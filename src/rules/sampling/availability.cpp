@@ -11,7 +11,7 @@
 namespace hanse {
 
 Availability make_independent_availability(int64_t clients, double probability) {
-  // [M] in the round of the last call
+  // [M] who was there in the round of the last call
   std::vector<bool> was_there(static_cast<std::size_t>(clients), true);
   return [probability, was_there](int64_t round, uint64_t seed) mutable {
     RandomStream stream(seed, Purpose::kAvailability, static_cast<uint64_t>(round));
@@ -26,7 +26,7 @@ Availability make_independent_availability(int64_t clients, double probability) 
 }
 
 Availability make_block_availability(int64_t clients, int64_t blocks, int64_t rounds) {
-  // `last`: of the last call; -1: everyone.
+  // `last` is the one of the last call; -1: everyone.
   return [clients, blocks, rounds, last = int64_t{-1}](int64_t round, uint64_t) mutable {
     std::vector<int64_t> changed;
     const auto add_blocks = [&](int64_t begin, int64_t end) {
@@ -78,7 +78,7 @@ class Schedule {
   }
 
  private:
-  // Whose successor is a number still: a schedule may say "for ever" by the largest one.
+  // The last round whose successor is a number: a schedule may say "for ever" by the largest one.
   static constexpr int64_t kLastRound = std::numeric_limits<int64_t>::max() - 1;
 
   struct Flip {

@@ -51,7 +51,7 @@ class Avare final : public UrnSampler {
     const double draws = static_cast<double>(per_round()) * static_cast<double>(updates_);
     return std::pow(c_ / (c_ + draws), exponent_) / c_;
   }
-  // Probability left to those above the floor.
+  // The probability left to clients above the floor.
   double free_mass() const {
     const double least = epsilon();
     return 1 - static_cast<double>(clients()) * least + static_cast<double>(above_.size()) * least;
@@ -83,7 +83,7 @@ void Avare::place(const Entry& entry, bool above) {
   row[1] = above ? 1 : 0;
 }
 
-// Whoever has a gradient starts above; settle() is due. Returns the slot.
+// Starts a client that has a gradient above the floor; settle() is due. Returns the slot.
 int64_t Avare::set_norm(int64_t client, double h) {
   const int64_t slot = urn_.slot_or_add(client);
   const auto row = urn_.row(slot);

@@ -45,7 +45,7 @@ class EvenSampler : public ClientSampler {
   }
 
  protected:
-  // Of a draw of n.
+  // How many participants a draw of n has.
   virtual int64_t participants(int64_t n) const { return std::min(n, available_.size()); }
 
   Draw even(std::vector<int64_t> chosen) const {

@@ -54,7 +54,7 @@ class WeightSampler : public BoundedSampler {
   double mixing_;  // share of uniform draws
 };
 
-// A row is w_i e^-shift and log w_i.
+// A row has w_i e^-shift and log w_i.
 class Mabs final : public WeightSampler {
  public:
   Mabs(const LearningOptions& options, int64_t clients, int64_t per_round)
@@ -66,7 +66,7 @@ class Mabs final : public WeightSampler {
 
  protected:
   double common_weight() const override { return std::exp(-shift_); }  // log w = 0
-  // A.
+  // A of the paper.
   double bound_of(std::span<const double> a) const override {
     double sum = 0;
     for (const double x : a) sum += moment(x);
@@ -79,7 +79,7 @@ class Mabs final : public WeightSampler {
 
  private:
   bool needs_bound() const { return !options_.rate; }
-  // What A is the mean of.
+  // A is the mean of this.
   double moment(double a) const { return options_.variant == Variant::kReference ? a : a * a; }
   double rate() const;
   void shift_to(double shift);
@@ -134,7 +134,7 @@ void Mabs::shift_to(double shift) {
   urn_.refresh_all();
 }
 
-// A row is sqrt(w_i + gamma) and w_i; the bound is L.
+// A row has sqrt(w_i + gamma) and w_i; the bound is L.
 class Vrb final : public WeightSampler {
  public:
   Vrb(const LearningOptions& options, int64_t clients, int64_t per_round)

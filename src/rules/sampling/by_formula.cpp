@@ -61,7 +61,7 @@ class FormulaSampler final : public UrnSampler {
   }
 
  private:
-  // Of those that took part; the others count as their mean.
+  // The values of clients that took part; the others count as the mean of these.
   std::vector<double> filled(const std::vector<double>& last) const {
     double sum = 0, known = 0;
     for (std::size_t c = 0; c < last.size(); ++c) {
@@ -76,7 +76,7 @@ class FormulaSampler final : public UrnSampler {
     return all;
   }
 
-  // The next round's masses. Its draw says what is wrong with them, if it comes.
+  // Makes the next round's masses; its draw, if it comes, says what is wrong with them.
   void weigh() {
     const auto a = filled(last_a_), losses = filled(last_loss_);
     std::vector<double> age;

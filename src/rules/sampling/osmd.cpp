@@ -92,7 +92,7 @@ Osmd::Osmd(const LearningOptions& options, int64_t clients, int64_t per_round,
   experts_.refresh_all();
 }
 
-// All experts at the uniform distribution, for clients without a row; theta as in step 3.
+// Starts all experts at the uniform distribution, for clients without a row; theta as in step 3.
 void Osmd::start(std::size_t count) {
   experts_.start(count);
   log_theta_.resize(count);

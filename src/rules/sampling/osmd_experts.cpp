@@ -50,14 +50,14 @@ void OsmdExperts::raise(std::size_t e, std::span<const double> raised,
   if (highest > 0) lower(e, highest, changed);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const double before = urn_.row(slots[i])[e];
-    // Never below what it was, which rounding might bring about.
+    // It is never below what it was, which rounding might bring about.
     const double v = std::max(before, std::exp(raised[i] - highest) / scales_[e]);
     set(e, slots[i], v);
     if (before == 0 && v > 0) heaps_[e].emplace(v, slots[i]);
   }
 }
 
-// All of the expert's p are divided by e^exponent before the drawn are raised, so that no number
+// Divides all of the expert's p by e^exponent before the drawn are raised, so that no number
 // overflows. Where the floor is higher than anything that is left, everybody sinks to it.
 void OsmdExperts::lower(std::size_t e, double exponent, std::vector<int64_t>& changed) {
   const double factor = std::exp(-exponent);

@@ -19,10 +19,10 @@ namespace hanse {
 // Columns e and E + e of the urn's rows hold v_m (0: at the floor) and whether it is above.
 class OsmdExperts {
  public:
-  // On the rows of `urn`, which outlives the object.
+  // Works on the rows of `urn`, which outlives the object.
   OsmdExperts(Urn& urn, double alpha);
 
-  // `count` experts at the uniform distribution, for clients without a row; rows keep their slots.
+  // Starts `count` experts at the uniform distribution, for clients without a row; rows keep slots.
   void start(std::size_t count);
 
   std::size_t size() const { return scales_.size(); }
@@ -38,22 +38,22 @@ class OsmdExperts {
     return v > 0 ? scales_[e] * v : floor_;
   }
 
-  // v of a client with a row; 0: at the floor. The slot's refresh is due: refresh_all(), or
+  // Sets v of a client with a row; 0: at the floor. The slot's refresh is due: refresh_all(), or
   // project() with it.
   void set(std::size_t e, int64_t slot, double v);
   void refresh_all();
 
-  // The slots of the drawn clients; who has none gets one that says what it was before.
+  // The slots of the drawn clients; a client without one gets one that says what it was before.
   std::vector<int64_t> slots_of(const Draw& draw);
-  // log p of these slots <- raised, never lower than it was; the slots that move besides are added
-  // to `changed`.
+  // log p of these slots <- raised, never lower than it was; adds other slots that move to
+  // `changed`.
   void raise(std::size_t e, std::span<const double> raised, std::span<const int64_t> slots,
              std::vector<int64_t>& changed);
   // Brings every expert back to {p >= floor, sum p = 1}, the nearest point in relative entropy,
   // after the rows of these slots changed.
   void project(std::vector<int64_t> changed);
 
-  // After the urn's.
+  // Comes after the urn's visit().
   void visit(StateFields& fields);
 
  private:

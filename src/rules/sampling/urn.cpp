@@ -34,7 +34,7 @@ int64_t Urn::add(int64_t client) {
   return slot;
 }
 
-// The row and a count of 1, or zeros.
+// Puts the row and a count of 1, or zeros.
 void Urn::put_leaf(SumTree& tree, int64_t slot, bool there) {
   const auto leaf = tree.leaf(slot);
   if (there) {

@@ -49,15 +49,15 @@ class Urn {
   std::span<const double> row(int64_t slot) const { return {&rows_[offset(slot)], wide()}; }
   void refresh(std::span<const int64_t> slots);
   void refresh_all();
-  // Rows of zeros of another width, each in its slot.
+  // Makes all rows zeros of another width, each in its slot.
   void reshape(int64_t width);
 
   // Sum of a column over all rows, of clients that are away too.
   double sum(int64_t column) const;
 
-  // These clients came or went. Cost O(width log rows + log M) each.
+  // These clients come or go. Cost O(width log rows + log M) each.
   void toggle(std::span<const int64_t> clients);
-  // All clients are available again.
+  // Makes all clients available again.
   void call_back();
   // Clients that may be drawn.
   const ClientSet& available() const { return available_; }
@@ -69,7 +69,7 @@ class Urn {
   // as wide as its mass.
   int64_t pick(double target, const UrnLaw& law) const;
 
-  // Out of reach for the rest of a draw, until unhide(). REQUIRES: the client is available.
+  // Puts the client out of reach until unhide(). REQUIRES: it is available.
   void hide(int64_t client);
   void unhide(std::span<const int64_t> clients) { flip(clients); }
 

@@ -13,7 +13,7 @@ namespace hanse {
 
 namespace {
 
-// The client of draw j, from what has this mass together.
+// The client of draw j, among those who have this mass together.
 using Pick = std::function<int64_t(int64_t j, double mass)>;
 
 Draw everyone(const Urn& urn, const UrnLaw& law) {

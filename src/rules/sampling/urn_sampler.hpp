@@ -10,10 +10,10 @@
 namespace hanse {
 
 // Draws K of the available by the law, with the weights that make an unbiased sum of them: with
-// replacement N/(K q); without, the j-th (1/p_(j) + K - j)/K, p_(j) its probability among those not
-// yet drawn (Zhao et al. 2025, Algorithm 7, telescoped). Stops early, without replacement, when
-// nobody with mass is left. Everyone when not more than K of them are there.
-// Cost of a draw: O(K (width log rows + log M)).
+// replacement N/(K q); without, for the j-th (1/p_(j) + K - j)/K, p_(j) its probability among those
+// not yet drawn (Zhao et al. 2025, Algorithm 7, telescoped). Without replacement it stops when
+// nobody with mass is left. Where not more than K are there, it draws everyone. Cost of a draw: O(K
+// (width log rows + log M)).
 class UrnSampler : public ClientSampler {
  public:
   Draw draw(int64_t round, int64_t n, RandomStream& stream) override;
@@ -37,8 +37,8 @@ class UrnSampler : public ClientSampler {
   bool replacement_;
 };
 
-// One whose updates are scaled by a bound of the feedback, and whose state is the urn, the bound
-// and what it adds.
+// A sampler that scales its updates by a bound of the feedback; its state is the urn, the bound and
+// what it adds.
 class BoundedSampler : public UrnSampler {
  public:
   bool needs_all_clients() const override { return awaits_bound_; }
