@@ -30,7 +30,7 @@ int64_t integer(const Json& value, int64_t low, int64_t high, const std::string&
 // The items of an array of `expected` numbers, each >= `low`.
 std::vector<double> numbers(const Json& array, std::size_t expected, double low,
                             const std::string& where);
-// The same of a field.
+// numbers() of a field.
 std::vector<double> numbers(const Json& object, const std::string& name, std::size_t expected,
                             double low, const std::string& where);
 
@@ -51,7 +51,7 @@ int64_t clients_of(const Json& trace);
 // The array "rounds" of a trace.
 const Json& rounds_of(const Json& trace);
 
-// {"rounds": [...]} of what `replay` makes of each round, an object at `where`.
+// {"rounds": [...]}: what `replay` makes of each round, an object at `where`.
 Json each_round(const Json& trace,
                 const std::function<Json(const Json& round, const std::string& where)>& replay);
 

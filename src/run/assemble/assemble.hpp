@@ -64,21 +64,21 @@ struct BanditAssembly final : Assembly {
   std::unique_ptr<BanditProtocol> bandit;
 };
 
-// For protocols that train models. Sets the ranks' threads, and fills federation, model,
-// files and greeting. Collective. Throws AgreedError.
+// For protocols that train models: sets the ranks' threads, and fills federation, model, files and
+// greeting. Collective. Throws AgreedError.
 void load_samples_and_model(const Job& job, Communicator& comm, Assembly& assembly);
 
 // Loads LibTorch where the job uses it, which takes time and memory. Throws InvalidArgument.
 void load_libraries(const Job& job);
 
-// Tries the batches that the job will have, each on one rank. For models from a file: those of the
-// program take any number of samples. Collective. Throws AgreedError.
+// Tries the batches that the job will have, each on one rank, where the model comes from a file:
+// the program's own take any number of samples. Collective. Throws AgreedError.
 void try_batches(const std::vector<BatchTrial>& trials, Communicator& comm, Assembly& assembly);
 
-// What of a model is frozen, in one line; empty when all of it is trained.
+// The frozen parts of a model, in one line; empty when all of it is trained.
 std::string frozen_text(const Assembly& assembly);
 
-// What becomes of a model's buffers, in one line; empty when it has none.
+// What happens to a model's buffers, in one line; empty when it has none.
 std::string buffers_text(const ParameterLayout& layout);
 
 }  // namespace hanse

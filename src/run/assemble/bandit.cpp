@@ -49,7 +49,7 @@ Arms read_arms(const Job& job) {
   return cluster_arms(arms.points, arms.inputs, positive, job.bandit.count);
 }
 
-// Rank 0's arms on all ranks.
+// Brings rank 0's arms to all ranks.
 Arms share_arms(const Job& job, Communicator& comm) {
   Arms arms;
   agree_on(comm, [&] {
@@ -105,7 +105,7 @@ BanditSetup setup_of(const Job& job, Arms arms, uint64_t seed) {
 
 }  // namespace
 
-// run.repeats bandits, of seeds run.seed, run.seed + 1, ... Rank 0 reads the files.
+// Makes run.repeats bandits, with seeds run.seed, run.seed + 1, ... Rank 0 reads the files.
 std::unique_ptr<Assembly> assemble_bandit(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<BanditAssembly>(comm);
   const BanditOptions& options = job.bandit;

@@ -28,7 +28,7 @@ bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& com
   return !device.shared && comm.size() > 1;
 }
 
-// The samples' part of a GPU's memory is one in so many.
+// The samples take one in so many parts of a GPU's memory.
 constexpr int64_t kSampleShare = 4;
 
 RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Communicator& comm,

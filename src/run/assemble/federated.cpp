@@ -81,7 +81,7 @@ void check_view(const Job& job, const LocalUpdate& update) {
                         "evaluate.view", "use evaluate.view = global");
 }
 
-// Another loss for training than model.loss.
+// Takes another loss for training than model.loss.
 void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   const std::string& path = job.client.objective;
   if (own_loss_key(job.client).empty()) return;
@@ -103,8 +103,8 @@ void take_objective(const Job& job, Communicator& comm, FederatedAssembly& parts
   note_file("client.objective", path, comm, parts);
 }
 
-// Sampler and optimizer, of rank 0, and aggregator, each as the job says or beside another one that
-// proves it pure.
+// Makes sampler and optimizer, on rank 0, and aggregator, each as the job says or beside a twin
+// that proves it pure.
 class RuleFactory {
  public:
   RuleFactory(const Job& job, const Federation& federation)
@@ -155,7 +155,7 @@ AggregatorNeeds make_server_rule(const RuleFactory& rules, Communicator& comm,
   return needs;
 }
 
-// The sizes of batches that a network or a loss from a file will get: it may refuse some.
+// Tries the sizes of batches that a network or a loss from a file will get: it may refuse some.
 void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
   if (!parts.files.contains("model.path") && !parts.files.contains("client.objective")) return;
   // To be evaluated, those held out may train models of their own.
@@ -167,7 +167,7 @@ void try_sizes(const Job& job, Communicator& comm, FederatedAssembly& parts) {
               parts);
 }
 
-// What rules and samplers see of compressed updates.
+// Says what rules and samplers see of compressed updates.
 void greet_compression(const AggregatorNeeds& needs, FederatedAssembly& parts) {
   if (parts.update_stages.empty()) return;
   const auto say = [&](const std::string& kind) {
@@ -206,7 +206,7 @@ RoundNeeds round_needs(const AggregatorNeeds& rule, const FederatedSettings& set
           .moves_all = layout.n_trainable() == layout.n_params()};
 }
 
-// By parts.trained.
+// Builds the job parts.trained.
 void build(Communicator& comm, FederatedAssembly& parts) {
   const Job& job = parts.trained;
   Availability availability;

@@ -21,7 +21,7 @@ struct OnlineRunner {
   StreamFit& fit() const { return on_device ? on_device->fit() : *on_host; }
 };
 
-// On GPUs where run.device chooses them. Collective. `assembly` has its samples and its model, and
+// Chooses GPUs where run.device does. Collective. `assembly` has its samples and its model, and
 // must outlive the result.
 OnlineRunner choose_online_runner(const Job& job, Communicator& comm, const Assembly& assembly);
 

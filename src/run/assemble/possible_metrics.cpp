@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kDeciding = "validation_";
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-// Of some samples.
+// Which labels some samples have.
 struct Labels {
   bool any = false;  // a class, of the sample or of one of its positions, or a target
   bool zero = false, one = false;

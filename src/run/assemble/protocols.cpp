@@ -16,7 +16,7 @@ namespace hanse {
 
 namespace {
 
-// Combinations that have no meaning for a bound.
+// Refuses combinations that have no meaning for a bound.
 void check_bound(const Job& job) {
   const std::string& protocol = job.run.protocol;
   const bool keeps_own = protocol_kind(job).bound == Bound::kLocal;

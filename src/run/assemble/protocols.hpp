@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-// The sections and keys that a protocol reads: those of `sections` without `except`, and `keys`.
+// What a protocol reads: the sections `sections` without the keys `except`, and `keys`.
 struct Reading {
   std::vector<std::string> sections;
   std::vector<std::string> keys = {};
@@ -34,7 +34,7 @@ struct ProtocolKind : KindRow<Job> {
   std::unique_ptr<Assembly> (*assemble)(const Job& job, Communicator& comm);
 };
 
-// That of run.protocol. Throws InvalidArgument for an unknown one.
+// The kind of run.protocol. Throws InvalidArgument for an unknown one.
 const ProtocolKind& protocol_kind(const Job& job);
 
 }  // namespace hanse

@@ -19,7 +19,7 @@ bool is_simulated(const Job& job);
 // Throws InvalidArgument for what cannot be simulated.
 void check_simulation(const Job& job);
 
-// The ranks of `comm`, which must outlive it, on the machines of the job, as long as it lives.
+// Puts the ranks of `comm`, which must outlive it, on the machines of the job while it lives.
 class SimulatedRanks {
  public:
   // Collective. Throws AgreedError when there are more hosts than ranks.
@@ -31,7 +31,7 @@ class SimulatedRanks {
   std::unique_ptr<Communicator> comm_;
 };
 
-// `inner` in a job that is simulated on so many ranks; else itself.
+// `inner` simulated on so many ranks where the job is; else itself.
 std::unique_ptr<LocalUpdate> as_simulated(std::unique_ptr<LocalUpdate> inner, const Job& job,
                                           const Federation& federation, int64_t ranks);
 

@@ -54,14 +54,14 @@ Fields aggregator_header(const KeyedJob& job, const Federation& federation, doub
       {"rule", rule}, {"clients", federation.clients()}, {"samples", federation.train_samples()}};
 }
 
-// What is known of them.
+// Adds the times that are known.
 void add_times(const std::vector<int64_t>& staleness, const std::vector<double>& durations,
                Fields& line) {
   if (!staleness.empty()) line["staleness"] = staleness;
   if (!durations.empty()) line["durations"] = durations;
 }
 
-// Each draw once, and what its client reported.
+// Writes each draw once, and what its client reported.
 Fields sampler_round(const RoundTrace& round) {
   const auto of_draws = [&](const auto& of_clients) {
     auto all = of_clients;

@@ -20,7 +20,7 @@ namespace hanse {
 
 namespace {
 
-// All samples of the client are tokens that a model of this vocabulary knows.
+// Checks that all samples of the client are tokens that a model of this vocabulary knows.
 void check_tokens(const Federation& federation, int64_t client, int64_t vocabulary) {
   constexpr int64_t kSamples = 256;  // at once
   std::vector<float> values;
@@ -42,7 +42,7 @@ void check_tokens(const Federation& federation, int64_t client, int64_t vocabula
   }
 }
 
-// Where clients train a part of the model, which may be all of it.
+// Takes the part of the model that clients train, if they do not train all of it.
 void take_part(const Job& job, Assembly& assembly) {
   if (!protocol_kind(job).reading.reads("client.train")) return;
   const TrainedPart part{.train = split_list(job.client.train),
@@ -54,7 +54,7 @@ void take_part(const Job& job, Assembly& assembly) {
   assembly.model = std::move(model);
 }
 
-// One rank of a host starts a model that is held once a host.
+// Starts a model on one rank of each host where a host holds it once.
 void start_model(const Job& job, Communicator& comm, Assembly& assembly) {
   PartModel* part = assembly.part;
   if (!job.model.start.empty()) {
@@ -93,7 +93,7 @@ void build_model(const Job& job, Communicator& comm, Assembly& assembly) {
   });
 }
 
-// Nobody learns a class that no client trains on; the first of these, by their names.
+// The first classes, by their names, that no client trains on, and so nobody learns.
 std::string untrained_classes(const Federation& federation) {
   if (federation.classes() == 0) return "";
   constexpr std::size_t kShown = 5;
@@ -121,7 +121,7 @@ std::string untrained_classes(const Federation& federation) {
                      count, seen.size(), join(names, ", "), count > kShown ? ", ..." : "");
 }
 
-// "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
+// Greets: "mnist: linear with 7850 parameters, 100 clients with ...", and the model's buffers.
 void greet(const Job& job, const Communicator& comm, Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t held_out = federation.held_out();

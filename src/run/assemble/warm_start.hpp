@@ -18,13 +18,13 @@ struct WarmStart {
 };
 
 // The tensors of options.start, a model.h5 or a state dict of torch.save, that have the names of
-// these tensors. A file without adapters is one of a model that gets them.
-// Throws InvalidArgument: no such file, no model in it, or tensors that differ from the model's in
-// name or shape; with options.start_partial only when none is left.
+// these tensors. A file without adapters is that of a model before it gets them. Throws
+// InvalidArgument: no such file, no model in it, or tensors that differ from the model's in name or
+// shape; with options.start_partial only when none is left.
 WarmStart warm_start(const ModelOptions& options, const ParameterLayout& layout);
 
-// Throws InvalidArgument that names tensor and file unless the model before the first round, or
-// that of a checkpoint, is finite: a module or a network's file may hold anything.
+// Throws InvalidArgument that names tensor and file unless the model before the first round, or in
+// a checkpoint, is finite: a module or a network's file may hold anything.
 void require_finite_start(const Job& job, const Protocol& protocol, const std::string& checkpoint);
 
 }  // namespace hanse

@@ -62,7 +62,7 @@ void check_changes(const Overrides& overrides, const OptionTable& table) {
   }
 }
 
-// A file may lie elsewhere; that there is one does not change.
+// Changes a key. A file may lie elsewhere; that there is one does not change.
 void change(const std::string& key, const std::string& value, OptionTable& table) {
   const auto value_now = [&] { return table.contains(key) ? table.at(key).format() : ""; };
   const auto is_there = [&](const std::string& text) {
@@ -90,7 +90,7 @@ ResumePoint find_resume_point(const std::string& folder) {
   return {.file = found->file, .folder = folder, .round = found->round};
 }
 
-// From the first round; the job is read and checked on all ranks. `repeats` as execute() has it.
+// Begins at the first round; all ranks read and check the job. `repeats` as execute() has it.
 RunEnd begin(KeyedJob& job, Communicator& comm, double start_s, const std::string& repeats = {}) {
   RunLock lock;
   agree_on(comm, [&] {
@@ -103,7 +103,7 @@ RunEnd begin(KeyedJob& job, Communicator& comm, double start_s, const std::strin
   return execute(job, comm, start_s, std::nullopt, repeats);
 }
 
-// From the newest checkpoint in `folder`, from which the job is read, with its changes.
+// Goes on from the newest checkpoint in `folder`, which has the job, with its changes.
 RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, double start_s,
              const std::string& repeats = {}) {
   RunLock lock;
@@ -129,7 +129,7 @@ RunEnd go_on(KeyedJob& job, const std::string& folder, Communicator& comm, doubl
   return execute(job, comm, start_s, point, repeats);
 }
 
-// The job that the run in the folder has written, with what `overrides` change.
+// Loads the job that the run in the folder has written, with the changes of `overrides`.
 void load_written_job(const std::string& folder, const Overrides& overrides, KeyedJob& job) {
   check_changes(overrides, job.table);
   check_run_directory(folder);
@@ -141,7 +141,7 @@ void load_written_job(const std::string& folder, const Overrides& overrides, Key
   check_job(job);
 }
 
-// What stdout and stderr say of a run that has come to its end, or been stopped.
+// Tells on stdout and stderr of a run that has come to its end, or been stopped.
 ExitStatus tell(const RunEnd& end, const Job& job) {
   if (end.status == ExitStatus::kStopped) {
     notice(fmt::format("stopped after round {}; go on with: hanse resume {}", end.rounds,
@@ -151,8 +151,8 @@ ExitStatus tell(const RunEnd& end, const Job& job) {
   return end.status;
 }
 
-// The repeats of a job that are not done yet, in order, and their summary. `overrides` are those of
-// a resume.
+// Runs the repeats of a job that are not done yet, in order, and sums them up. `overrides` are
+// those of a resume.
 ExitStatus run_repeats(const KeyedJob& job, const Overrides& overrides, Communicator& comm,
                        double start_s) {
   for (int64_t repeat = 0; repeat < job.run.repeats; ++repeat) {

@@ -125,7 +125,7 @@ class Execution {
   bool is_server() const { return comm_.rank() == 0; }
   int64_t completed() const { return parts_->protocol().completed_rounds(); }
   Protocol& protocol() { return parts_->protocol(); }
-  // Rank 0's part of what only it does, where a rule of the user's own may fail.
+  // Does `work` on rank 0, where a rule of the user's own may fail.
   void on_server(const std::function<void()>& work) {
     std::exception_ptr failure;
     try {
@@ -135,7 +135,7 @@ class Execution {
     }
     agree_running(comm_, with_way_on(failure, way_on_));
   }
-  // There is a checkpoint of the round in the folder, or (-1) none yet.
+  // Notes that the folder has a checkpoint of the round, or (-1) none yet.
   void note_checkpoint(const std::string& folder, int64_t round) {
     way_on_ = repeats_.empty() ? way_on_text(folder, round)
                                : fmt::format("`hanse resume {}` goes on", shell_word(repeats_));
@@ -247,7 +247,7 @@ class Execution {
     end_ = bcast_text(comm_, end_, 0);
   }
 
-  // A checkpoint that cannot be written leaves the older ones; the job says whether to go on. A
+  // Writes a checkpoint. One that fails leaves the older ones; the job says whether to go on. A
   // `required` one, on which a stopped run relies, is an error in any case.
   void checkpoint(bool required) {
     comm_.enter_phase("checkpoint", completed());
@@ -309,7 +309,7 @@ class Execution {
     if (fields.has("watch/seen")) fields.part("watch", *watch_);
   }
 
-  // Rank 0: what training has come to.
+  // Rank 0: writes what training has come to.
   void write_results() {
     directory_->write_clients(last_.clients, parts_->federation, asked_of(job_),
                               protocol().columns());

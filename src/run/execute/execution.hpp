@@ -25,9 +25,9 @@ struct RunEnd {
   std::string table = {};                 // rank 0: the numbers a person looks for first, if done
 };
 
-// Collective. Rounds, evaluations, checkpoints and results, to the run's end or to a request to
-// stop. `start_s` is when the process began; federation.clients of the job becomes the number that
-// the data have. `repeats`: the folder of the repeats that the run is one of; empty: it is alone.
+// Makes rounds, evaluations, checkpoints and results, to the run's end or to a request to stop.
+// `start_s` is when the process began; the job's federation.clients becomes the data's number.
+// `repeats`: the folder of the repeats that the run is one of; empty: it is alone. Collective.
 // Throws AgreedError.
 RunEnd execute(KeyedJob& job, Communicator& comm, double start_s,
                const std::optional<ResumePoint>& resume, const std::string& repeats);

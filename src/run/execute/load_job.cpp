@@ -61,7 +61,7 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
 
 namespace {
 
-// The kinds that are chosen, of those families that the protocol reads.
+// Checks the chosen kinds of those families that the protocol reads.
 void check_kinds(const Job& job, const Reading& reading) {
   Job chosen = job;
   for (const KindFamily& family : catalog()) {

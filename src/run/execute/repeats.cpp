@@ -62,7 +62,7 @@ std::vector<RunSummary> read_summaries(const Job& job) {
   return runs;
 }
 
-// What the repeats have, each in the order of the first that has it.
+// The metrics of the repeats, each in the order of the first that has it.
 std::vector<std::string> metrics_of(const std::vector<RunSummary>& runs) {
   std::vector<std::string> names;
   for (const RunSummary& run : runs) {
@@ -74,7 +74,7 @@ std::vector<std::string> metrics_of(const std::vector<RunSummary>& runs) {
   return names;
 }
 
-// Of the repeats that have the metric: in others it was not finite, or a target was not reached.
+// The metric of the repeats that have it: in others it was not finite, or a target was not reached.
 std::vector<double> values_of(const std::vector<RunSummary>& runs, const std::string& name) {
   std::vector<double> values;
   for (const RunSummary& run : runs) {

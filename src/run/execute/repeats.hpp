@@ -1,4 +1,4 @@
-// Several runs of one job, of the seeds run.seed, run.seed + 1, ..., each in a folder of its own.
+// Several runs of one job, with seeds run.seed, run.seed + 1, ..., each in a folder of its own.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ std::string repeat_folder(const Job& job, int64_t repeat);
 enum class RepeatProgress : int64_t { kNothing, kBegun, kDone };
 RepeatProgress repeat_progress(const Job& job, int64_t repeat);
 
-// Writes summary.json in run.out: of every metric the mean over the repeats that have it, as
-// NAME_std the deviation of a sample (n - 1), and under `n` how many they are. Returns the table
-// for the terminal. REQUIRES: all are done.
+// Writes summary.json in run.out: for every metric the mean over the repeats that have it, as
+// NAME_std the sample's deviation (n - 1), and under `n` how many they are. Returns the table for
+// the terminal. REQUIRES: all are done.
 std::string summarize_repeats(const Job& job);
 
 }  // namespace hanse

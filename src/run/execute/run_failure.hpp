@@ -23,7 +23,7 @@ std::string with_hint(const std::string& text, const std::string& hint);
 // An error of files gets the hint; others would come again.
 std::exception_ptr with_way_on(std::exception_ptr failure, const std::string& hint);
 
-// As agree(), of a failure behind the start, also where a rule calls it bad input. Collective.
+// As agree(), for a failure behind the start, also where a rule calls it bad input. Collective.
 void agree_running(Communicator& comm, const std::exception_ptr& failure);
 
 }  // namespace hanse

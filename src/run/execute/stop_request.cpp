@@ -11,8 +11,8 @@ namespace hanse {
 
 namespace {
 
-// Of schedulers, which send them some time before the end; of terminals; and of whoever does not
-// want the process any more.
+// Schedulers send kWarnings some time before the end, terminals kHangup, and whoever does not want
+// the process any more kEnds.
 constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU};
 constexpr int kHangup = SIGHUP;
 constexpr int kEnds[] = {SIGTERM, SIGINT};

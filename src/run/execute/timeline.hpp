@@ -10,9 +10,9 @@
 
 namespace hanse {
 
-// A row a rank: its phases, its clients by name, its messages with their bytes. The ranks record
-// from the object's making to its end. What lies on the disk is an array without its last bracket,
-// which the viewers take, until close().
+// Each rank has a row: its phases, its clients by name, its messages with their bytes. The ranks
+// record while the object lives. What lies on the disk is an array without its last bracket, which
+// the viewers take, until close().
 class Timeline {
  public:
   // Goes on with the file where it is there. `federation` must outlive the object. Collective.
@@ -26,7 +26,7 @@ class Timeline {
   bool is_due() const;
   // Writes what the ranks have recorded. Collective.
   void flush();
-  // The file becomes valid JSON. Collective.
+  // Makes the file valid JSON. Collective.
   void close();
 
  private:

@@ -18,7 +18,7 @@ namespace hanse {
 
 namespace {
 
-// Metrics of samples that only some jobs keep apart.
+// The metrics of samples that only some jobs keep apart.
 struct {
   const char* prefix;
   const char* by;
@@ -38,8 +38,8 @@ std::vector<std::string> names_of(const Metrics& metrics) {
   return names;
 }
 
-// That an evaluation of these data can find a number for. What metrics of the user's own are called
-// the first evaluation tells.
+// Refuses a metric for which an evaluation of these data can find no number. The first evaluation
+// tells how metrics of the user's own are called.
 void require_metric(const std::string& name, const std::string& chooser, const Metrics& possible,
                     bool has_own) {
   const std::vector<std::string> known = names_of(possible);
@@ -122,7 +122,7 @@ bool Watch::observe(int64_t round, const Metrics& metrics) {
   return true;
 }
 
-// NaN also for what is infinite; the first time it is said.
+// NaN also where it is infinite; the first time this is told.
 double Watch::number_of(const std::string& name, const std::string& chooser, int64_t round,
                         const Metrics& metrics) {
   const std::vector<std::string> known = names_of(metrics);

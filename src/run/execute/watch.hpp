@@ -15,7 +15,7 @@ class Federation;
 class RunDirectory;
 struct Job;
 
-// By evaluate.best, run.patience and run.target. Rank 0.
+// Watches what evaluate.best, run.patience and run.target name. Rank 0.
 class Watch final : public Stateful {
  public:
   // Throws InvalidArgument for metrics that evaluations of these data do not have, or never as a
@@ -23,17 +23,16 @@ class Watch final : public Stateful {
   // is false, and nothing is watched.
   Watch(const Job& job, bool reads, const Federation& federation);
 
-  // What an evaluation after `round` rounds found. Returns whether the model is the best so far.
-  // Those without a finite number of what is watched count for nothing, not for the patience
-  // either, and the first is warned of. Throws InvalidArgument when there is no such metric, which
-  // is known before of all but those of the user's own. Evaluations that it has seen before, of a
-  // run that is resumed, change nothing.
+  // Takes the metrics of an evaluation after `round` rounds. Returns whether the model is the best
+  // so far. Evaluations without a finite number of what is watched count for nothing, not even for
+  // the patience, and the first is warned of. Throws InvalidArgument when there is no such metric,
+  // which can only happen to the user's own. Evaluations seen before a resume change nothing.
   bool observe(int64_t round, const Metrics& metrics);
 
   // Why the run may end; empty: it goes on.
   std::string end() const;
-  // best, best_round and target_round, those that there are; a run ends at its target, so that the
-  // seconds of its rounds and the bytes that its ranks sent are those to the target.
+  // best, best_round and target_round, as far as there are; a run ends at its target, so that its
+  // seconds and the bytes that its ranks sent are those to the target.
   Metrics results(const RunDirectory& directory) const;
 
  private:

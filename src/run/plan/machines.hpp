@@ -16,18 +16,18 @@ struct Job;
 
 inline double number(int64_t n) { return static_cast<double>(n); }
 
-// How much of `loads` [ranks] the busiest rank works off, one after another, until the last host is
-// done. A host with more ranks than cores works at the speed of all its cores.
+// Seconds until the last host has worked off `loads` [ranks], one after another on each rank. A
+// host with more ranks than cores works at the speed of all its cores.
 double busiest(const Cluster& cluster, std::span<const double> loads);
 
-// Loads of the ranks when costs[i] falls to worker_of[i].
+// The loads of the ranks when costs[i] falls to worker_of[i].
 std::vector<double> loads_of(const Cluster& cluster, std::span<const double> costs,
                              std::span<const int64_t> worker_of);
 
-// The same of `seconds` of work in `items` equal parts, which `workers` ranks share.
+// The busiest() of `seconds` of work in `items` equal parts, which `workers` ranks share.
 double shared_s(const Cluster& cluster, double seconds, int64_t items, int64_t workers);
 
-// What was measured of the machines that the plan is started on.
+// The measured speeds of the machines that the plan is started on.
 struct MachineSpeeds {
   double add_s = 0;  // a byte of int64 in memory, added to another
   Link link;         // between the started ranks; rate 0: there is one

@@ -34,7 +34,7 @@ double seconds_of(const auto& work) {
   return monotonic_seconds() - start_s;
 }
 
-// Seconds a sample, of clients in turn.
+// Seconds to evaluate a sample, of clients in turn.
 double evaluation_rate(FederatedAssembly& parts) {
   RowEvaluator evaluator(parts.federation, *parts.model);
   evaluator.at(parts.trainer->model_row());
@@ -50,8 +50,8 @@ double evaluation_rate(FederatedAssembly& parts) {
   return seconds / std::max(samples, 1.0);
 }
 
-// Rounds of one client a rank that takes so many steps, and of a model that stays as it is; then
-// evaluations.
+// Times rounds of one client a rank that takes so many steps, with a model that stays as it is;
+// then evaluations.
 void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& plan, Rates& rates) {
   Job few = parts.trained;
   const int64_t clients = few.client.pooled ? 1 : parts.federation.clients();
@@ -91,8 +91,8 @@ void time_few_clients(int64_t steps, FederatedAssembly& parts, const PlanCase& p
       rates.means.train_s / Workload(few, parts.federation, false).drawn_s(plan.started, 1, 0);
 }
 
-// Of `k` updates on one rank; of as many as take kProductBytes when they take more, and then by the
-// square.
+// Seconds for `k` updates' products on one rank; where these take more than kProductBytes, those of
+// fewer, scaled by the square.
 double product_seconds(std::span<const float> theta, int64_t k) {
   const auto row_bytes = static_cast<double>(theta.size_bytes());
   const int64_t some = std::clamp<int64_t>(static_cast<int64_t>(kProductBytes / row_bytes), 1, k);
@@ -104,7 +104,7 @@ double product_seconds(std::span<const float> theta, int64_t k) {
   return seconds_of([&] { exchange.gram(rows, some); }) * more * more;
 }
 
-// Seconds to add a byte of int64 to another; the second time, when the caches are warm.
+// Seconds to add a byte of int64 to another, the second time, when the caches are warm.
 double addition_seconds(int64_t n_params) {
   const std::vector<int64_t> from(static_cast<std::size_t>(std::min(n_params, kMostValues)), 1);
   std::vector<int64_t> to = from;
@@ -115,7 +115,7 @@ double addition_seconds(int64_t n_params) {
   return seconds_of(add) / (sizeof(int64_t) * number(std::ssize(from)));
 }
 
-// Of a message of a few bytes, between the hosts when there are several.
+// Seconds of a message of a few bytes, between the hosts when there are several.
 double latency_seconds(Cluster unit, Communicator& comm) {
   if (comm.size() == 1) return 0;
   unit.network.latency_s = unit.memory.latency_s = 1;
@@ -180,7 +180,7 @@ Rates measure(FederatedAssembly& parts, const Workload& workload, double row_byt
       workload.training_s(plan.started, rates) + rates.product_s / number(plan.started.ranks);
   rates.whole = row_bytes <= kMostBytes && round_s <= kWholeRound_s;
   const double steps_in_time = kParticipation_s / std::max(rates.means.train_s, 1e-6);
-  // Of a client; 0: as the job says.
+  // Steps of a client; 0: as the job says.
   int64_t steps = rates.whole ? 0 : std::max(int64_t{1}, static_cast<int64_t>(steps_in_time));
   comm.bcast(std::span(&steps, 1), 0);
   if (steps > 0) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kDraws = 30;  // rounds whose participants are drawn
 
-// The times of the sum, the model and the server's step; control variates go apart.
+// The times of the sum, the model and the server's step, without control variates.
 RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double server_s) {
   const FederatedFacts& facts = kind.facts;
   const double entry = facts.exact ? sizeof(int64_t) : sizeof(float);
@@ -36,7 +36,7 @@ RoundTimes transfers_of(const RoundKind& kind, const Cluster& cluster, double se
   return times;
 }
 
-// Each rank multiplies its part of all updates.
+// The time of the products: each rank multiplies its part of all updates.
 double products_of(const FederatedFacts& facts, const Cluster& cluster, double product_s) {
   if (!facts.needs.gram || cluster.ranks == 1) return product_s;
   const double received =

@@ -1,5 +1,5 @@
-// How long a round of a federated job takes on given machines: what its clients have to do, times
-// what was measured here of it, and what the protocol sends, over the links.
+// How long a round of a federated job takes on given machines: its clients' work at the speed that
+// was measured here, and the protocol's messages over the links.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace hanse {
 
-// Samples of a client's evaluation: its training samples are not gone through twice.
+// The samples of a client's evaluation, which does not go through its training samples twice.
 double samples_evaluated(const Federation& federation, int64_t client,
                          EvaluateOn on = EvaluateOn::kTest);
 
-// Of timed rounds, on rank 0.
+// The means of timed rounds, on rank 0.
 struct RoundMeans {
   double round_s = 0;     // RoundRecord::seconds
   double train_s = 0;     // RoundRecord::train_s
@@ -26,8 +26,8 @@ struct RoundMeans {
 
 // How fast a job's work goes on the started ranks.
 struct Rates {
-  // Of whole rounds, as the run would make them; false: such a round would take too long or keep
-  // too much, and the rounds were of one client a rank, which took few steps.
+  // Were whole rounds timed, as the run would make them? If these would take too long or keep too
+  // much, the rounds were of one client a rank, which took few steps.
   bool whole = false;
   RoundMeans means;           // of these rounds
   double train_sample_s = 0;  // to train on a sample, on one rank
@@ -41,8 +41,8 @@ struct Rates {
 // What the clients of a federated job have to do.
 class Workload {
  public:
-  // Of a participation, or of several: mini-batch steps, samples trained on, and samples whose
-  // losses the rule needs before that.
+  // The work of one or several participations: mini-batch steps, samples trained on, and samples
+  // whose losses the rule needs before that.
   struct Work {
     double steps = 0;
     double trained = 0;
@@ -55,7 +55,7 @@ class Workload {
 
   // Seconds of the participants' training and losses on the busiest rank; mean of the rounds drawn.
   double drawn_s(const Cluster& cluster, double train_sample_s, double sample_s) const;
-  // The same, with all clients' training before it where the sampler asks for it.
+  // drawn_s(), and all clients' training before it where the sampler asks for it.
   double training_s(const Cluster& cluster, const Rates& rates) const;
   // Participants of the busiest rank, the most of the rounds drawn.
   double most_on_rank(const Cluster& cluster) const;
@@ -74,7 +74,7 @@ class Workload {
 struct RoundKind {
   FederatedFacts facts;
   bool overlaps = true;             // step_overlaps()
-  bool own_models = false;          // an evaluation is of all clients' own models
+  bool own_models = false;          // an evaluation uses all clients' own models
   bool trains_to_evaluate = false;  // ... which clients train for it
 };
 
@@ -96,8 +96,8 @@ struct RoundTimes {
 // one rank.
 Link measured_link(const RoundKind& kind, const Rates& rates, const Cluster& started);
 
-// Samples are multiplied by what one takes here, transfers by the links' rates. What whole rounds
-// took beyond that on the `started` ranks is added to every planned round.
+// Multiplies samples by what one takes here, and transfers by the links' rates. Adds to every
+// planned round what whole rounds took beyond that on the `started` ranks.
 RoundTimes estimate_round(const RoundKind& kind, const Workload& workload, const Rates& rates,
                           const Cluster& started, const Cluster& planned);
 

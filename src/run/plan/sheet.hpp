@@ -9,11 +9,11 @@ namespace hanse {
 
 class PlanSheet {
  public:
-  // A line of the text.
+  // Adds a line of the text.
   void line(const std::string& label, const std::string& value);
-  // A field of the object: a text, a double or an integer.
+  // Adds a field of the object: a text, a double or an integer.
   void field(const std::string& key, const nlohmann::json& value) { fields_[key] = value; }
-  // Both. The end of a key says the unit of a double: "_bytes" or "_seconds".
+  // Adds both. The end of a key says the unit of a double: "_bytes" or "_seconds".
   void add(const std::string& key, const std::string& label, const nlohmann::json& value);
 
   std::string lines() const { return lines_; }

@@ -24,10 +24,10 @@ struct Setting {
   const ClientOptions& client;
 };
 
-// As numpy's X X^T is: relative to the lengths of both updates.
+// As numpy computes X X^T: relative to the lengths of both updates.
 constexpr double kRounding = 1e-9;
 
-// A [k, k] matrix that is symmetric up to rounding, appended to `all`: the mean of both halves.
+// Appends a [k, k] matrix that is symmetric up to rounding to `all`: the mean of both halves.
 void read_matrix(const Json& value, std::size_t k, const std::string& where,
                  std::vector<double>& all) {
   if (!value.is_array() || value.size() != k) {
@@ -53,7 +53,7 @@ void read_matrix(const Json& value, std::size_t k, const std::string& where,
   }
 }
 
-// [[K x K]], or a list of such, one a layer.
+// Reads [[K x K]], or a list of such, one a layer.
 std::vector<double> read_gram(const Json& round, std::size_t& k, const std::string& where) {
   const Json& gram = field(round, "gram", where);
   const auto is_row = [](const Json& value) {
@@ -80,7 +80,7 @@ std::vector<double> read_sizes(const Json& round, std::size_t count, bool needed
   return std::vector<double>(count, 1);
 }
 
-// As shares of `total`, or of their own sum when it is 0.
+// The sizes as shares of `total`, or of their own sum when it is 0.
 std::vector<double> shares_of_sizes(std::vector<double> sizes, double total,
                                     const std::string& where) {
   const double sum = std::accumulate(sizes.begin(), sizes.end(), 0.0);
@@ -109,8 +109,7 @@ Mix mix_of(Aggregator& rule, const RoundReport& report, const std::string& where
   }
 }
 
-// Of a rule that works on inner products; its weights are what it calls so, [K], or [L, K] of
-// layers.
+// What a rule that works on inner products decides; its weights are [K], or [L, K] of layers.
 Json describe_direction(const Mix& mix, std::size_t k) {
   const auto& all = mix.response.empty() ? mix.coefficients : mix.response;
   return {{"weights", all.size() == k ? Json(all) : to_rows(all, k)},
@@ -202,7 +201,7 @@ double participation_of(const Json& rule) {
 
 Json replay_aggregator(const Json& trace, const Job& job, bool checks) {
   const double participation = participation_of(trace.at("rule"));
-  // Inner products show how many take part; nothing else depends on how many there are.
+  // Inner products show how many clients take part; nothing else depends on how many there are.
   const bool has_gram = trace.contains(Json::json_pointer("/rounds/0/gram"));
   const bool counts = !has_gram || job.aggregator.absent == AbsentClients::kWindow;
   const int64_t clients = trace.contains("clients") || counts ? clients_of(trace) : 1;

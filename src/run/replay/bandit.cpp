@@ -70,7 +70,7 @@ std::unique_ptr<BanditPolicy> policy_of(const Json& trace, const BanditTrace& re
                              .scalars = [=](double) { return static_cast<double>(scalars); }});
 }
 
-// The clients' rows, and their dictionary where the policy has one.
+// Synchronizes the clients' rows, and their dictionary where the policy has one.
 double synchronize(BanditPolicy& policy, BanditTrace& trace, std::vector<double>& total,
                    const std::vector<std::unique_ptr<BanditClient>>& clients,
                    const std::vector<std::vector<int64_t>>& history) {
@@ -89,7 +89,7 @@ double synchronize(BanditPolicy& policy, BanditTrace& trace, std::vector<double>
   return policy.know(total);
 }
 
-// One client after another.
+// Plays one client after another.
 Json play(BanditPolicy& policy, BanditTrace& trace) {
   const auto& values = trace.arms.values;
   std::vector<std::unique_ptr<BanditClient>> clients(to_index(trace.clients));

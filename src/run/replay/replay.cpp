@@ -48,7 +48,7 @@ void set_options(const Json& rule, KeyedJob& job) {
   job.table.resolve();
 }
 
-// Deep ones would not fit on the stack when they are printed.
+// Refuses deep ones, which would not fit on the stack when they are printed.
 void check_depth(const std::string& trace) {
   int64_t depth = 0;
   bool quoted = false;

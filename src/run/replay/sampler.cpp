@@ -66,7 +66,7 @@ int64_t asked_in(const Json& round, const std::string& where, const ClientSample
              : sampler.per_round();
 }
 
-// What a client's draws have, which is the same for all of them; nothing of nothing.
+// The value that a client's draws have, the same for all of them; nothing for nothing.
 template <class T>
 std::vector<T> of_clients(const Draw& draw, const std::vector<std::size_t>& at,
                           const std::vector<T>& of_draws) {

@@ -23,7 +23,7 @@ struct LastEvaluation {
   std::vector<ClientEvaluation> clients;
   std::vector<double> train_losses;  // [M] NaN: of a client that it was not of
   Metrics metrics;
-  // The samples behind them; behind validation_*, where there are both.
+  // The samples behind the metrics, and behind validation_*, where there are both.
   EvaluatedOn clients_on, held_out_on, validation_on;
   int64_t round = -1;
 

@@ -107,7 +107,7 @@ Lines bandit_lines(const Summary& summary) {
   return lines;
 }
 
-// Every number says on which samples it is measured, and how far repeats are from it.
+// The lines say of every number on which samples it is measured, and how far repeats are from it.
 Lines model_lines(const Metrics& metrics, const std::string& own, const std::string& other) {
   const std::map<std::string, double> values(metrics.begin(), metrics.end());
   Lines lines;
@@ -131,7 +131,7 @@ Lines model_lines(const Metrics& metrics, const std::string& own, const std::str
   return lines;
 }
 
-// Labels to the left, values to the right, a line each.
+// Puts labels to the left, values to the right, a line each.
 std::string table_of(const Lines& lines) {
   std::size_t width = 28;
   for (const auto& [label, value] : lines) width = std::max(width, label.size());
