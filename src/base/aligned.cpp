@@ -14,7 +14,7 @@ void collect_large_pages(void* data, std::size_t bytes) {
 #ifdef MADV_COLLAPSE
   madvise(data, bytes, MADV_COLLAPSE);
 #elif defined(__linux__)
-  madvise(data, bytes, 25);  // what newer headers call so; an older system refuses it
+  madvise(data, bytes, 25);  // MADV_COLLAPSE of newer headers; an older system refuses it
 #endif
 }
 

@@ -23,14 +23,14 @@ namespace {
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr int64_t kFewBytes = int64_t{16} << 20;
 
-// A file with one number; "max" and a file that is not there are none.
+// The number in a file; "max" or a missing file is no limit.
 int64_t limit_in(const std::filesystem::path& path) {
   int64_t limit = kNoLimit;
   std::ifstream file(path);
   return file >> limit ? limit : kNoLimit;
 }
 
-// A group is bound by the limits of those around it.
+// A group is bound by the limits of the groups around it, too.
 int64_t lowest_limit(const std::filesystem::path& mount, std::filesystem::path group,
                      const char* name) {
   int64_t lowest = limit_in(mount / name);
@@ -40,7 +40,7 @@ int64_t lowest_limit(const std::filesystem::path& mount, std::filesystem::path g
   return lowest;
 }
 
-// Lines "NUMBER:CONTROLLERS:GROUP", without controllers in the second version.
+// Reads lines "NUMBER:CONTROLLERS:GROUP", without controllers in the second version.
 int64_t group_limit(const std::filesystem::path& root) {
   const std::filesystem::path mount = root / "sys/fs/cgroup";
   std::ifstream file(root / "proc/self/cgroup");
@@ -55,7 +55,7 @@ int64_t group_limit(const std::filesystem::path& root) {
   return kNoLimit;
 }
 
-// A limit of the process, and the line of its status that says what it has of it.
+// A limit of the process, and the line of its status that tells how much is used.
 struct ProcessLimit {
   int resource;
   const char* used;
@@ -71,7 +71,7 @@ int64_t bytes_allowed(const ProcessLimit& limit) {
   return found.rlim_cur == RLIM_INFINITY ? kNoLimit : static_cast<int64_t>(found.rlim_cur);
 }
 
-// What it leaves for the process.
+// The bytes that the limit leaves for the process.
 int64_t bytes_left(const ProcessLimit& limit, const std::filesystem::path& root) {
   const int64_t allowed = bytes_allowed(limit);
   if (allowed == kNoLimit) return kNoLimit;
@@ -79,7 +79,7 @@ int64_t bytes_left(const ProcessLimit& limit, const std::filesystem::path& root)
   return std::max<int64_t>(0, allowed - used.value_or(0));
 }
 
-// "the address space (ulimit -v, h_vmem of SGE) is limited to 0.2 GB"; empty: nothing is.
+// "the address space (ulimit -v, h_vmem of SGE) is limited to 0.2 GB"; empty: no limit.
 std::string limits_text() {
   std::string text;
   for (const ProcessLimit& limit : kProcessLimits) {
@@ -91,7 +91,7 @@ std::string limits_text() {
   return text;
 }
 
-// Threads that wait for each other, so that all are there at once.
+// Starts threads that wait for each other, so that all exist at once.
 void try_threads(int64_t threads) {
   std::latch all_tried(1);
   std::vector<std::thread> started;

@@ -16,9 +16,9 @@ namespace hanse {
 
 namespace {
 
-constexpr std::size_t kLeastInFile = 1 << 20;  // bytes, of scratch memory
+constexpr std::size_t kLeastInFile = 1 << 20;  // bytes; smaller parts stay in memory
 
-// Where a mapping could start with a large page; the system may choose another place.
+// A place where a mapping could start with a large page; the system may choose another.
 void* room_for(std::size_t bytes) {
   void* room = mmap(nullptr, bytes + kLargePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return nullptr;

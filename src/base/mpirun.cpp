@@ -13,10 +13,10 @@ namespace hanse {
 
 namespace {
 
-// Open MPI, the family of MPICH, and what speaks PMIx (srun), which says no number of ranks.
+// Set by Open MPI, by the family of MPICH, and by PMIx (srun), which tells no number of ranks.
 constexpr std::array kRankVariables = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
 constexpr std::array kRanksVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-// Of a step's tasks, with MPI or without. A batch script is no task of a step.
+// Set for the tasks of a step, with MPI or without. A batch script is no task of a step.
 constexpr const char* kTaskVariable = "SLURM_PROCID";
 constexpr const char* kTasksVariable = "SLURM_STEP_NUM_TASKS";
 

@@ -88,7 +88,7 @@ std::string join(std::span<const std::string> items, const std::string& separato
 
 namespace {
 
-// A value of type T, range checked.
+// Reads a value of type T and checks its range.
 template <class T>
 T parse_in_range(std::string_view text, const Range& range) {
   if (!range.word.empty() && text == range.word) return 0;
@@ -194,7 +194,7 @@ Option& OptionTable::add(const std::string& key, std::optional<double>& field,
 
 namespace {
 
-// The place of a name among the known ones. Throws InvalidArgument when it is not among them.
+// The index of a name among the known ones. Throws InvalidArgument when it is not among them.
 std::size_t index_of(const std::vector<std::string>& names, std::string_view text) {
   const auto found = std::ranges::find(names, text);
   if (found == names.end()) {
@@ -271,7 +271,7 @@ const Option& OptionTable::at(const std::string& key) const { return options_[in
 
 namespace {
 
-// The kind may be chosen later: what one of the kinds accepts is a value.
+// The kind may be chosen later: a value that one of the kinds accepts is accepted.
 void parse_for_any(const Option& option, std::string_view text) {
   for (std::size_t i = 0; i + 1 < option.uses.size(); ++i) {
     try {
@@ -319,7 +319,7 @@ bool OptionTable::is_used(const Option& option, const Reads& reads) const {
 void OptionTable::resolve() {
   for (const Option& option : options_) {
     const auto chosen = chosen_uses(option);
-    // Where kinds of several sections read it, the default is that of its own section's.
+    // Where kinds of several sections read it, its own section's kind gives the default.
     const auto own = std::ranges::find_if(chosen, [&](const KindUse* use) {
       return use->selector.starts_with(option.section() + ".");
     });
@@ -339,7 +339,7 @@ void OptionTable::resolve() {
 
 namespace {
 
-// The choice that leaves the option unused: of its own section where that has one.
+// The choice that leaves the option unused; that of its own section, where it has one.
 std::string choosing_key(const Option& option) {
   const auto own = std::ranges::find_if(option.uses, [&](const KindUse& use) {
     return use.selector.starts_with(option.section() + ".");

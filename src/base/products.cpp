@@ -26,7 +26,7 @@ using Tile = std::array<std::array<double, kTile>, kTile>;
 // multiplication and addition rounds as the two do: all kernels give the same bits.
 using TileKernel = void (*)(const Rows& left, const Rows& right, int64_t n, Tile& tile);
 
-// The lanes' sum in their order, with the values from `begin` on, less than kLanes.
+// The sum of the lanes in their order, and of the values from `begin` on, fewer than kLanes.
 double finish(Lanes lanes, const float* left, const float* right, int64_t begin, int64_t n) {
   for (int64_t i = begin; i < n; ++i) {
     lanes[static_cast<std::size_t>(i - begin)] +=
@@ -37,7 +37,7 @@ double finish(Lanes lanes, const float* left, const float* right, int64_t begin,
   return sum;
 }
 
-// Written in vectors, since the compiler makes none of an array of sums.
+// Written in vectors, because compilers do not vectorize an array of sums.
 double product_plain(const float* left, const float* right, int64_t n) {
   using Floats = float __attribute__((vector_size(sizeof(float) * kLanes)));
   using Doubles = double __attribute__((vector_size(sizeof(double) * kLanes)));
@@ -113,7 +113,8 @@ Rows tile_of(std::span<const float* const> rows, int64_t begin) {
   return result;
 }
 
-// Adds the products of up to kTile rows with all of `right`, of `length` values from `begin` on.
+// Adds the products of up to kTile rows with all rows of `right`, over `length` values from
+// `begin`.
 void add_band(std::span<const float* const> band, std::span<const float* const> right,
               int64_t begin, int64_t length, std::size_t stride, double* table) {
   const Rows left = tile_of(band, begin);

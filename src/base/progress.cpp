@@ -23,7 +23,7 @@ std::string duration_text(double seconds) {
 
 namespace {
 
-// mpirun reads its ranks' stderr through a pipe and writes it to its own: then that one decides.
+// mpirun reads its ranks' stderr through a pipe and writes it to its own: its stderr decides.
 bool launcher_shows_terminal() {
   const int launcher = mpirun_process();
   if (launcher == 0) return false;

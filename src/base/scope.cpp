@@ -22,7 +22,7 @@ struct PhaseClock {
   Phase phase = Phase::kSetUp;
   double since_s = run_seconds();
 
-  // Returns the moment.
+  // Turns to the phase `next` and returns the moment.
   double turn(Phase next) {
     const double now_s = run_seconds();
     totals[static_cast<std::size_t>(phase)].seconds += now_s - since_s;

@@ -29,7 +29,7 @@ struct Simulation {
     processor_s = now_s;
     return passed_s;
   }
-  // Returns how many were open.
+  // Returns the number that were open.
   int open(int declared_times) {
     seconds();
     if (declared > 0) processor_s = processor_seconds();

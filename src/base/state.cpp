@@ -94,7 +94,7 @@ void StateFields::same(Stateful& component) { component.visit(*this); }
 
 void Stateful::save(State& state) const {
   StateFields fields(state);
-  const_cast<Stateful*>(this)->visit(fields);  // which only reads the fields that it writes out
+  const_cast<Stateful*>(this)->visit(fields);  // only reads the fields that it writes out
 }
 
 void Stateful::load(const State& state) {

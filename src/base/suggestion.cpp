@@ -1,4 +1,4 @@
-// What messages suggest where a key or a value is not known.
+// The suggestions of messages about unknown keys and values.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -80,8 +80,8 @@ std::string initials(std::string_view name) {
 
 std::string last_part(const std::string& key) { return key.substr(key.find('.') + 1); }
 
-// Known keys whose last part is that of `key`, or its initials; for a key without a section else
-// those with the nearest.
+// Known keys whose last part is that of `key`, or its initials; if there are none and `key` has no
+// section, the keys with the nearest last part.
 std::vector<std::string> same_last_part(const std::string& key, std::span<const Option> options) {
   std::string last = last_part(key);
   std::vector<std::string> parts;
@@ -99,7 +99,7 @@ std::vector<std::string> same_last_part(const std::string& key, std::span<const 
 
 }  // namespace
 
-// Says which sections or keys exist, and the nearest.
+// The error names the existing sections or keys, and the nearest.
 InvalidArgument unknown_key(const std::string& key, const std::string& where,
                             std::span<const Option> options) {
   const std::string section = key.substr(0, key.find('.'));
@@ -143,7 +143,7 @@ std::set<std::string> choosing_keys(std::span<const Option> options) {
   return keys;
 }
 
-// Those other than `option` that have `kind` among theirs: "client.update = prox".
+// The keys other than `option` that can choose `kind`: "client.update = prox".
 std::vector<std::string> choosers_of(const std::string& kind, const Option& option,
                                      std::span<const Option> options) {
   const std::set<std::string> choosers = choosing_keys(options);
@@ -155,14 +155,14 @@ std::vector<std::string> choosers_of(const std::string& kind, const Option& opti
   return found;
 }
 
-// "prox" of "fedprox".
+// "fedprox" -> "prox"
 std::string without_fed(const std::string& name) {
   if (!name.starts_with("fed")) return "";
   const std::size_t begin = name.find_first_not_of("-_", 3);
   return begin == std::string::npos ? "" : name.substr(begin);
 }
 
-// Keys whose help has the method's name: client.personal of fedbn.
+// Keys whose help names the method: client.personal for fedbn.
 std::vector<std::string> keys_that_tell_of(const std::string& method,
                                            std::span<const Option> options) {
   std::vector<std::string> keys;

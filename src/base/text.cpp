@@ -10,8 +10,8 @@ namespace hanse {
 
 namespace {
 
-// Bytes of the UTF-8 sequence at the start of the text; 0: it starts with none. Table 3-7 of the
-// Unicode standard: a first byte, the range of the second, and further ones in 0x80..0xBF.
+// Bytes of the UTF-8 sequence that starts the text; 0: none does. Table 3-7 of the Unicode
+// standard: a first byte, the range of the second, and further ones in 0x80..0xBF.
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) -> uint8_t {
     return i < text.size() ? static_cast<uint8_t>(text[i]) : 0;

@@ -70,7 +70,7 @@ class Archive {
     return at <= bytes_.size() && bytes_.substr(at).starts_with(mark);
   }
 
-  // A large archive has its directory's place in 64 bits, before the end.
+  // A large archive states the directory's place in 64 bits, before the end.
   void find_directory() {
     const uint64_t end = bytes_.rfind("PK\5\6");
     if (end == std::string_view::npos || bytes_.size() - end > kEndBytes + kLongestComment) {
@@ -92,7 +92,7 @@ class Archive {
     }
   }
 
-  // Moves `at` behind it.
+  // Moves `at` behind the entry.
   ZipMember read_entry(uint64_t& at) const {
     if (!stands("PK\1\2", at)) refuse("its directory is damaged");
     const auto name = number<uint16_t>(at + 28), extra = number<uint16_t>(at + 30);
@@ -109,8 +109,7 @@ class Archive {
     return entry;
   }
 
-  // What does not fit in 32 bits stands among the extra fields, those that have no room one after
-  // another.
+  // Numbers that do not fit in 32 bits stand among the extra fields, one after another.
   void read_large(uint64_t at, uint64_t end, ZipMember& entry) const {
     while (at + 4 <= end && number<uint16_t>(at) != 1) at += 4 + number<uint16_t>(at + 2);
     at += 4;
@@ -124,7 +123,7 @@ class Archive {
 
   std::string_view bytes_;
   const ZipSource& source_;
-  uint64_t entries_ = 0, directory_ = 0;  // how many, and where the first stands
+  uint64_t entries_ = 0, directory_ = 0;  // number, and place of the first
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace hanse {
 
 namespace {
 
-// What this rank says of its failure.
+// How this rank describes its failure.
 AgreedError describe(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);

@@ -22,7 +22,7 @@ std::vector<int64_t> longest_first(std::span<const double> costs) {
 
 namespace {
 
-// Workers with what they have to do.
+// The load of each worker.
 class Loads {
  public:
   Loads(int64_t workers, std::span<const double> slowness)
@@ -35,8 +35,8 @@ class Loads {
     return loads_[to_index(worker)] + cost * slowness_[to_index(worker)];
   }
 
-  // Where an item of this cost ends first: of workers of one speed, on the least loaded. Ties go to
-  // the faster, then to the lowest.
+  // The worker where an item of this cost ends first: the least loaded of a speed. Ties go to the
+  // faster, then to the lowest.
   int64_t first(double cost) const {
     int64_t best = -1;
     for (const auto& [slowness, workers] : by_load_) {
@@ -56,10 +56,10 @@ class Loads {
  private:
   std::vector<double> slowness_;
   std::vector<double> loads_;
-  std::map<double, std::set<std::pair<double, int64_t>>> by_load_;  // of each slowness
+  std::map<double, std::set<std::pair<double, int64_t>>> by_load_;  // by slowness
 };
 
-// Items of workers, one of which ends last.
+// The items of each worker, and which worker ends last.
 class Spread {
  public:
   Spread(std::span<const double> costs, int64_t workers, std::span<const double> slowness,
@@ -77,8 +77,8 @@ class Spread {
   }
 
   // Moves an item from the worker that ends last to another, or swaps it for one of the other's,
-  // such that the later of both ends earliest. Does nothing, and says so, where little would be
-  // won, or after so many pairs.
+  // such that the later of both ends earliest. Returns false, and does nothing, if that wins too
+  // little or too many pairs were looked at.
   bool improve() {
     constexpr double kLittle = 0.001;
     const std::size_t last = latest();
@@ -158,7 +158,7 @@ class Spread {
   std::span<const double> costs_;
   std::vector<double> slowness_;
   std::vector<int64_t>& worker_of_;
-  std::vector<std::vector<std::size_t>> items_;  // of each worker
+  std::vector<std::vector<std::size_t>> items_;  // [workers]
   std::vector<double> ends_;
   int64_t pairs_ = 0;  // looked at
 };

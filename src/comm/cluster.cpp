@@ -10,7 +10,7 @@ namespace hanse {
 namespace {
 
 struct Transfer {
-  double wire_s = 0;  // of the slowest part
+  double wire_s = 0;  // seconds of the slowest part
   double fill_s = 0;  // until the first piece has come through
   double seconds() const { return wire_s + fill_s; }
 };

@@ -20,7 +20,7 @@ namespace {
 class MemoryFile {
  public:
   // Rank 0 makes it without a name; the others open it through /proc while rank 0 keeps it open.
-  // Its memory is there from then on, or each rank reserves its own part.
+  // Its memory is reserved at once, or each rank reserves its own part.
   MemoryFile(Communicator& host, int64_t bytes, bool in_parts = false)
       : bytes_(std::max<int64_t>(bytes, 1)) {
     int64_t address[2] = {getpid(), -1};

@@ -12,8 +12,8 @@
 
 namespace hanse {
 
-// As the sum comes up, piece by piece, take(i) gives each to `step`, and the result goes down;
-// null: this rank does not step. wait(advance, done) calls the one until the other says so.
+// As the sum comes up, piece by piece, take(i) hands each piece to `step`, and the result goes
+// down. A null `step`: this rank does not step. wait(advance, done) calls advance() until done().
 template <class Up, class Down, class Take, class Wait>
 ExchangeTimes step_between(Up& up, Down& down, const Chunks& there, Take take,
                            const ExchangeStep* step, Wait wait) {

@@ -52,7 +52,7 @@ void HostRows::look() {
     ++now_.ready;
 }
 
-// When all have arrived they have left the sum before, too, and found no piece of it any more.
+// When all have arrived, they have left the sum before, too, and found no piece of it any more.
 bool HostRows::advance() {
   if (!have_all(arrived_, now_.arrived)) return false;
   const int64_t before = now_.ready;
@@ -66,8 +66,8 @@ bool HostRows::advance() {
   return true;
 }
 
-// In blocks that the first cache holds. Those of an exchange are summed beside the row, so that
-// only floats go back to memory: to the piece's own place, no further on than the integers were.
+// Adds in blocks that the first cache holds. An exchange sums a block beside the row, so that only
+// floats go back to memory: to the piece's own place, no further on than the integers were.
 void HostRows::add(int64_t piece) {
   constexpr int64_t kBlock = 1024;
   alignas(64) std::byte block[kBlock * sizeof(int64_t)];
@@ -92,7 +92,7 @@ void HostRows::release(int64_t pieces) {
   released_->store(now_.number * kMostPieces + now_.copied, std::memory_order_release);
 }
 
-// Of one piece.
+// Copies one piece.
 bool HostRows::copy() {
   if (rank_ == 0 || now_.source == nullptr || now_.copied == pieces_) return false;
   if (released_->load(std::memory_order_acquire) <= now_.number * kMostPieces + now_.copied)

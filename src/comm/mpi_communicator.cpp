@@ -22,13 +22,13 @@ namespace hanse {
 
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{64} << 20;  // of one MPI message; far below 2^31
+constexpr int64_t kChunkBytes = int64_t{64} << 20;  // bytes of one MPI message; far below 2^31
 // Longer broadcasts and reductions go in chunks along a tree of ranks; longer exchanges start when
-// all ranks are there, and do not sleep: they go through many small steps, and a rank that sleeps
-// between polls delays each of them.
+// all ranks are there, and do not sleep, because each of their many small steps would wait for a
+// rank that sleeps between polls.
 constexpr int64_t kLongBytes = int64_t{64} << 10;
-// The same of ranks that share hosts: MPI's own trees know nothing of hosts, and send a message
-// over the link of a host once a rank.
+// This limit holds for ranks that share hosts: MPI's own trees know nothing of hosts, and send a
+// message over the link of a host once a rank.
 constexpr int64_t kHostBytes = int64_t{4} << 10;
 constexpr double kPollPatiently_s = 1e-3;  // before the first sleep, when every rank has a core
 constexpr double kPollBriefly_s = 20e-6;   // when ranks share cores
@@ -89,8 +89,8 @@ class MpiCommunicator final : public Communicator {
     return share_memory(*this, bytes);
   }
 
-  // A limit of a file's length holds for shared memory, too: messages need none. An exchange is as
-  // long as its sum, of integers; the row of its result goes with it.
+  // A limit of a file's length holds for shared memory, too; then messages are sent. An exchange is
+  // as long as its sum, of integers; the row of its result goes with it.
   std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count) override {
     const bool is_long = count * element_bytes(ElementType::kInt64) > kLongBytes;
     if (size_ > 1 && one_host_ && is_long && is_exchanged(type)) {
@@ -113,7 +113,7 @@ class MpiCommunicator final : public Communicator {
     Watchdog::Waiting waiting;
   };
 
-  // Waits for what start(request) begins. Returns the sender, of a message that was received.
+  // Waits for the request that start(request) begins. Returns the sender of a received message.
   template <class Start>
   int complete(const char* operation, Start start) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -152,7 +152,7 @@ class MpiCommunicator final : public Communicator {
     return {static_cast<std::byte*>(buffer.data), buffer.count, mpi_type(buffer.type),
             element_bytes(buffer.type), elements};
   }
-  // As HostRows cuts its rows, too.
+  // Cuts as HostRows does.
   Chunks chunks_of(const Buffer& buffer) const {
     return chunks_of(buffer, kPieceBytes / element_bytes(buffer.type));
   }
@@ -160,7 +160,7 @@ class MpiCommunicator final : public Communicator {
     return place_in_tree(rank_, root, hosts_, chunks);
   }
 
-  // Calls step(data, length) for pieces of the bytes that one message can hold.
+  // Calls step(data, length) for pieces that one message can hold.
   template <class Byte, class Step>
   static void in_chunks(Byte* data, int64_t bytes, Step step) {
     for (int64_t done = 0; done < bytes; done += kChunkBytes) {
@@ -168,7 +168,7 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  // Whose sums need no messages; null: `buffer` is none of them.
+  // The rows that sum `buffer` without messages; null: it is none of them.
   std::shared_ptr<HostRows> rows_of(const Buffer& buffer) {
     return find_rows(rows_, buffer.data, buffer.type, buffer.count);
   }
@@ -316,7 +316,7 @@ std::vector<std::byte> MpiCommunicator::gatherv_impl(std::span<const std::byte> 
   return all;
 }
 
-// One MPI call while its displacements fit an int; beyond, every rank broadcasts its part.
+// One MPI call if its displacements fit an int; else every rank broadcasts its part.
 void MpiCommunicator::allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) {
   const int64_t width = element_bytes(buffer.type);
   if (buffer.count > std::numeric_limits<int>::max()) {

@@ -36,10 +36,10 @@ void wait_until_launcher_has_read(int output) {
 
 // Open MPI 4.1 maps 216 MB of libraries and shared memory while two ranks of a host begin. Where it
 // finds no room for some of them it goes on, and may end the process in a library of its own.
-// REQUIRES: less than what every run maps later, so that none is refused that could train.
+// REQUIRES: less than every run maps later, so that no run is refused that could train.
 constexpr int64_t kInitBytes = int64_t{256} << 20;
 
-// The first rank speaks, and its launcher ends the others. Where it alone has room, they speak.
+// The first rank speaks, and its launcher ends the others. If the first alone has room, they speak.
 void require_room() {
   try {
     require_threads(0,
@@ -81,7 +81,7 @@ std::string MpiEnvironment::library_version() {
   return at == std::string::npos ? version : version.erase(at, kOfMpich.size());
 }
 
-// Each would train alone, and all write one folder.
+// Else each would train alone, and all would write one folder.
 void require_all_ranks(int known, const Launch& launch) {
   const int ranks = launch.ranks > 0 ? launch.ranks : launch.rank + 1;
   if (known > 1 || ranks < 2) return;

@@ -20,7 +20,7 @@ MPI_Comm split_ranks_by_host(MPI_Comm comm) {
   return host;
 }
 
-// MPI's colours are of type int: the number of the first rank with this one stands for it.
+// MPI's colours are ints: the first rank of a colour gives its number to MPI.
 MPI_Comm split_ranks(MPI_Comm comm, int64_t colour) {
   if (colour == kByHost) return split_ranks_by_host(comm);
   int rank = 0;

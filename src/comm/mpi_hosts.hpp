@@ -1,4 +1,4 @@
-// Which ranks are on which host, and what those of one host share. Private to comm/.
+// The ranks of each host, and the processors they share. Private to comm/.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ MPI_Comm split_ranks(MPI_Comm comm, int64_t colour);
 
 struct HostShare {
   int ranks = 0;
-  int processors = 0;   // that any of them may run on
-  int of_launcher = 0;  // that the process that started this rank may run on
+  int processors = 0;   // that any rank of the host may run on
+  int of_launcher = 0;  // that the launcher's process may run on
 
   bool shares_processors() const { return ranks > processors; }
-  // Has the launcher bound them so, where there are more?
+  // Has the launcher bound the ranks to fewer processors than it has?
   bool bound_together() const { return shares_processors() && processors < of_launcher; }
 };
 
 // Collective over the ranks of one host.
 HostShare host_share(MPI_Comm host);
-// Collective. Rank 0 says it where the ranks of a host are bound_together().
+// Collective. Rank 0 warns where the ranks of a host are bound_together().
 void warn_of_bound_ranks(MPI_Comm comm);
 
-// [size] the lowest rank in `comm` of each rank's host. Collective over `comm`, of which `host` has
-// the ranks of this host, the lowest first.
+// [size] the lowest rank in `comm` of each rank's host. Collective over `comm`; `host` has the
+// ranks of this host, the lowest first.
 std::vector<int> hosts_of_ranks(MPI_Comm comm, MPI_Comm host);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// What all messages over MPI share: tags, types, and codes as exceptions. Private to comm/.
+// Tags and types of messages over MPI, and its codes as exceptions. Private to comm/.
 #pragma once
 
 #include <mpi.h>

@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::size_t kWidest = sizeof(int64_t);
 
-// The lowest bytes of a value come first: a value is written whole, and the next one over what it
-// does not need.
+// The lowest bytes of a value come first: a value is written whole, and the next one over the bytes
+// that it does not need.
 static_assert(std::endian::native == std::endian::little);
 
-// The width is known when the loop is compiled.
+// A width known at compile time.
 template <std::size_t kWidth>
 void pack_all(std::span<const int64_t> values, std::byte* packed) {
   for (std::size_t i = 0; i < values.size(); ++i) {

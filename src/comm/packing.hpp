@@ -12,7 +12,7 @@ namespace hanse {
 int64_t packed_width(std::span<const int64_t> values);
 
 // Writes the values in `width` bytes each. REQUIRES: width >= packed_width(values); room for 8
-// bytes a value, of which what lies behind the packed ones is undefined.
+// bytes a value; the room behind the packed values is undefined afterwards.
 void pack(std::span<const int64_t> values, int64_t width, std::byte* packed);
 
 // sum[i] += value i. REQUIRES: 8 readable bytes a value, as for pack().

@@ -59,14 +59,14 @@ Pipeline Pipeline::upward(MPI_Comm comm, const TreePlace& place, const Chunks& c
   return result;
 }
 
-// Where a source's chunk comes in; behind the last source: where a chunk is packed.
+// Where a source's chunk is received; behind the last source, where a chunk is packed.
 std::byte* Pipeline::slot(int64_t chunk, std::size_t source) const {
   if (op_ == MPI_OP_NULL) return chunks_.begin(chunk);
   const auto place = static_cast<int64_t>(source) * kWindow + chunk % kWindow;
   return scratch_ + place * chunks_.longest_bytes();
 }
 
-// Keeps the window full.
+// Posts receives until the window is full.
 void Pipeline::receive() {
   for (; posted_ < std::min(ready_ + kWindow, chunks_.size()); ++posted_) {
     const auto requests = slot_of(receives_, posted_);
@@ -89,7 +89,7 @@ bool Pipeline::all_done(std::span<MPI_Request> requests, const char* operation,
   return done != 0;
 }
 
-// Adds what came to this rank's own.
+// Adds the chunks that were received to this rank's own.
 void Pipeline::combine(int64_t chunk) {
   for (std::size_t source = 0; source < sources_.size(); ++source) {
     if (sums_integers_) {

@@ -28,27 +28,27 @@ struct Chunks {
   int length(int64_t i) const { return static_cast<int>(std::min(chunk, count - i * chunk)); }
 };
 
-// One way of a message. Whoever waits for it advances it, and it never blocks, so that one way can
-// run beside the other.
+// One direction of a message. Whoever waits for it advances it, and it never blocks, so that both
+// directions can run beside each other.
 class Pipeline {
  public:
-  // From the root, whose chunks go when they are released, to all ranks.
+  // Sends from the root, chunk by chunk as it releases them, to all ranks.
   static Pipeline downward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks);
-  // From all ranks to the root, combined on the way: a rank's own, then its children's in their
-  // order, so that the same tree gives the same bits. What is left in the chunks of other ranks
-  // than the root is of no use. Sums of integers leave a host packed, each chunk in as many bytes a
-  // value as its largest needs. `scratch` is grown as needed, and is in use until done().
+  // Sends from all ranks to the root, combined on the way: a rank's own, then its children's in
+  // their order, so that the same tree gives the same bits. Chunks of ranks other than the root are
+  // undefined afterwards. Sums of integers leave a host packed, each chunk in as many bytes a value
+  // as its largest needs. `scratch` grows as needed, and is in use until done().
   static Pipeline upward(MPI_Comm comm, const TreePlace& place, const Chunks& chunks, MPI_Op op,
                          std::vector<std::byte>& scratch);
 
-  // The root's first `ready` chunks may go down.
+  // Lets the root's first `ready` chunks go down.
   void release(int64_t ready) { released_ = ready; }
-  // Moves what can move, of what comes one chunk at most: the root may have to do with it. Did
-  // anything move?
+  // Makes progress without blocking; receives at most one chunk, because the root may have to
+  // process it first. Did anything move?
   bool advance();
   // Has this rank all chunks, and have its receivers those it sent?
   bool done();
-  // Chunks that are here, combined with those of this rank's part of the tree.
+  // Chunks that are here, combined over this rank's part of the tree.
   int64_t ready() const { return ready_; }
 
  private:
@@ -66,9 +66,9 @@ class Pipeline {
   std::vector<int> sources_;
   std::vector<int> targets_;
   int tag_;
-  MPI_Op op_ = MPI_OP_NULL;       // null: chunks of the only source are taken as they are
-  bool sums_integers_ = false;    // whose messages are bytes, as many a value as there come
-  bool packs_ = false;            // what it sends
+  MPI_Op op_ = MPI_OP_NULL;       // null: chunks of the only source are copied
+  bool sums_integers_ = false;    // messages are then bytes, as many a value as arrive
+  bool packs_ = false;            // this rank's messages
   std::byte* scratch_ = nullptr;  // chunks to be combined, [sources, window]; packed ones, [window]
   int64_t released_;
   int64_t posted_ = 0;  // receives

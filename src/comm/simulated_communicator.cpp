@@ -16,7 +16,7 @@ namespace {
 
 class SimulatedCommunicator final : public ForwardingCommunicator {
  public:
-  // `owned`: the inner one, or null where somebody else owns it.
+  // `owned` is the inner one, or null where somebody else owns it.
   SimulatedCommunicator(Communicator& communicator, const Cluster& cluster,
                         std::unique_ptr<Communicator> owned = nullptr)
       : ForwardingCommunicator(communicator), cluster_(cluster), owned_(std::move(owned)) {}
@@ -43,7 +43,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
   }
 
  private:
-  // On how many of the cluster's hosts those ranks lie.
+  // The number of the cluster's hosts on which the part's ranks lie.
   int64_t hosts_of(Communicator& part) {
     const DeclaredTime still;
     const auto size = static_cast<std::size_t>(part.size());
@@ -53,14 +53,14 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     return std::ssize(std::set(hosts.begin(), hosts.end()));
   }
 
-  // What `work` really does takes no time. It returns when it would be done.
+  // Does `work`, which takes no simulated time, and returns when it would be done.
   template <class Work>
   void communicate(const char* name, int64_t bytes, Work work) {
     const Scope scope(name, -1, bytes, &seconds_);
     const DeclaredTime still;
     wait_until_simulated(work());
   }
-  // Of all ranks at once: work() returns how long it would take.
+  // An operation of all ranks at once: work() returns how long it would take.
   template <class Work>
   void together(const char* name, int64_t bytes, Work work) {
     communicate(name, bytes, [&] {
@@ -70,7 +70,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
       return latest[0] + latest[1];
     });
   }
-  // Returns what `work` returns; what it sends counts.
+  // Counts what `work` sends, and returns what it returns.
   template <class Work>
   double counted(Work work) {
     const int64_t before = inner().bytes_moved();
@@ -83,7 +83,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     const auto bytes = static_cast<double>(buffer.bytes());
     return bytes <= kPieceBytes ? collective_s(cluster_, bytes) : transfer_s(cluster_, bytes);
   }
-  // Of a message that each rank sends to, or gets from, all others: `bytes` a rank.
+  // Seconds of a message of `bytes` that each rank sends to, or gets from, all others.
   double spread_s(double bytes) const {
     const bool one_host = cluster_.hosts == 1;
     const auto sharing = static_cast<double>(one_host ? 1 : cluster_.ranks_a_host());
@@ -110,7 +110,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     });
   }
 
-  // A short one is a reduction, the step and a broadcast.
+  // A short exchange is a reduction, the step and a broadcast.
   ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
                               const ExchangeStep& step) override {
     const auto up = static_cast<double>(data.bytes());
@@ -158,7 +158,7 @@ class SimulatedCommunicator final : public ForwardingCommunicator {
     });
   }
 
-  // The message says in front of it when it has left.
+  // The time of its departure travels in front of the message.
   void send_impl(std::span<const std::byte> data, int to) override {
     communicate("send", std::ssize(data), [&] {
       const double gone_s =

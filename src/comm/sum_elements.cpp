@@ -38,9 +38,9 @@ void take_plain(const int64_t* sum, int64_t count, double unit, float* out) {
 }
 
 #if defined(__x86_64__)
-// An integer v of 64 bits is 2^32 h + l, h signed. Written into the low bits of 2^84 + 2^63 and of
-// 2^52 its halves are 2^84 + 2^63 + 2^32 h and 2^52 + l, so that subtracting what is too much,
-// which is exact, and adding both rounds once, as the processor's own conversion does.
+// An integer v of 64 bits is 2^32 h + l, h signed. Its halves, written into the low bits of 2^84 +
+// 2^63 and of 2^52, make 2^84 + 2^63 + 2^32 h and 2^52 + l. Subtracting the constants, which is
+// exact, and adding both rounds once, as the processor's own conversion does.
 HANSE_AVX2 void take_avx2(const int64_t* sum, int64_t count, double unit, float* out) {
   const __m256i high_bits = _mm256_castpd_si256(_mm256_set1_pd(0x1p84 + 0x1p63));
   const __m256i low_bits = _mm256_castpd_si256(_mm256_set1_pd(0x1p52));
@@ -57,7 +57,7 @@ HANSE_AVX2 void take_avx2(const int64_t* sum, int64_t count, double unit, float*
   take_loop(sum + i, count - i, unit, out + i);
 }
 
-// Which has an instruction for integers of 64 bits.
+// AVX-512 has an instruction for integers of 64 bits.
 HANSE_AVX512 void take_avx512(const int64_t* sum, int64_t count, double unit, float* out) {
   take_loop(sum, count, unit, out);
 }

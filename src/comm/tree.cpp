@@ -9,7 +9,7 @@ namespace hanse {
 
 namespace {
 
-// Children of a rank: a chain of hosts, unless they outnumber a message's chunks.
+// Children of a rank in the tree of hosts: a chain, unless hosts outnumber a message's chunks.
 int64_t arity_between_hosts(int64_t hosts, int64_t chunks) { return hosts <= chunks ? 1 : 2; }
 constexpr int64_t kArityWithinHost = 2;
 

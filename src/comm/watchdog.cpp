@@ -24,10 +24,10 @@ namespace {
 enum Tag : int { kQuestion, kAnswer };
 
 constexpr double kAnswer_s = 2;               // for the others to answer
-constexpr double kHeadStart_s = 0.05;         // of each rank to the next higher one ...
+constexpr double kHeadStart_s = 0.05;         // of each rank over the next higher one ...
 constexpr int kHeadStarts = 20;               // ... up to so many
 constexpr double kBlocked_s = 3 * kAnswer_s;  // until the thread ends a rank that cannot ask
-// Of Patience.
+// For Patience:
 constexpr double kUnsuspicious_s = 0.1;  // of a wait, before the watchdog may ask
 constexpr long kShortestSleep_ns = 5'000;
 constexpr long kLongestSleep_ns = 200'000;
@@ -91,7 +91,7 @@ std::string Watchdog::hint() const {
          (way_on_.empty() ? "" : "; " + way_on_);
 }
 
-// The thread. A tick counts for two at most, however long the process was stopped.
+// The thread's loop. A tick counts for two at most, however long the process was stopped.
 void Watchdog::count(const std::stop_token& stop) {
   const double tick_s = std::clamp(timeout_s_ / 10, 0.01, 1.0);
   uint64_t last_beat = 0;

@@ -1,10 +1,9 @@
 // Ends a run in which a rank does not come to a collective operation that others wait in, and says
 // which one and where.
 //
-// A rank that has waited too long asks all others; those that wait too answer, from where they
-// poll. Whoever does not answer is named. The rank that asked first speaks; it ends all. A rank
-// that cannot ask, because it is inside a blocking call of MPI, is ended by a thread of its own a
-// little later.
+// A rank that has waited too long asks all others; those that wait too answer where they poll.
+// Whoever does not answer is named. The rank that asked first speaks and ends all. If it cannot
+// ask, because it is inside a blocking call of MPI, a thread of its own ends it a little later.
 #pragma once
 
 #include <atomic>
@@ -28,14 +27,14 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Time that a rank waits in one operation before it asks; 0: forever. It is counted while this
+  // Seconds that a rank waits in one operation before it asks; 0: forever. They count while this
   // process runs: not while a job is suspended, and not by the wall clock. `way_on`: how one goes
   // on after the end of the run, for the hint of its message.
   void set_timeout(double seconds, const std::string& way_on);
   // What the ranks do from now on. `phase` must be a literal.
   void enter_phase(const char* phase, int64_t round);
 
-  // One for the time of each operation.
+  // Lives for the time of one operation.
   class Waiting {
    public:
     explicit Waiting(Watchdog& watchdog) : watchdog_(watchdog) { ++watchdog_.beat_; }
@@ -50,8 +49,8 @@ class Watchdog {
     Watchdog& watchdog_;
   };
 
-  // For ranks that poll: answers whoever asks, and asks when this rank has waited too long. In the
-  // end it does not return. Cost: a probe for a message.
+  // Ranks that poll call it: it answers whoever asks, and asks when this rank has waited too long.
+  // In the end it does not return. Cost: a probe for a message.
   void poll();
 
  private:
@@ -75,27 +74,27 @@ class Watchdog {
   std::atomic<double> waited_s_{0};  // in the operation it is in
   double timeout_s_ = 0;
 
-  // Of the operation that this rank waits in.
+  // About the operation that this rank waits in:
   bool question_ = false;  // this rank or another one has asked
   bool yields_ = false;    // another one speaks
   bool asked_twice_ = false;
   double asked_at_s_ = 0;
   std::vector<char> answered_;  // [size]
-  int64_t questions_ = 0;       // of this rank, ever: an answer names its question
+  int64_t questions_ = 0;       // that this rank ever asked: an answer names its question
 
   std::jthread thread_;
 };
 
-// Of one wait: the rank polls, then sleeps between polls, longer each time, so that it leaves its
-// core to others.
+// How one wait sleeps: the rank polls, then sleeps between polls, longer each time, so that it
+// leaves its core to others.
 class Patience {
  public:
-  // Sleeps after `polls_s`.
+  // Sleeps after `polls_s` seconds of polls.
   Patience(double polls_s, Watchdog& watchdog) : polls_s_(polls_s), watchdog_(watchdog) {}
 
-  // Between two polls.
+  // Waits between two polls.
   void pause();
-  // After a message came: the next wait starts with short sleeps again.
+  // Call it after a message came: the next wait starts with short sleeps again.
   void renew();
 
  private:

@@ -83,7 +83,7 @@ class ServedQueue final : public WorkQueue {
 
 }  // namespace
 
-// What ServedQueue::next() and serve() send.
+// The messages of ServedQueue::next() and serve().
 QueueTraffic served_queue_traffic(double pieces, int64_t takers) {
   const double answers = pieces + static_cast<double>(takers);
   return {.bytes = answers * static_cast<double>(sizeof(std::byte) + sizeof(WorkQueue::Piece)),

@@ -11,10 +11,10 @@ namespace hanse {
 
 inline constexpr std::size_t kLargePage = 2 << 20;  // bytes
 
-// Memory in pages of 2 MiB where the system has such: kernels that run through a large array find
-// each of its pages in a table of few places.
+// Asks for pages of 2 MiB, where the system has them: kernels that run through a large array look
+// each of its pages up in a table of few places.
 void use_large_pages(void* data, std::size_t bytes);
-// The same of memory that is there already, and of mapped files, at 0.3 ms a MiB.
+// Asks so for memory in use and for mapped files, at 0.3 ms a MiB.
 void collect_large_pages(void* data, std::size_t bytes);
 
 // Vector kernels read whole lines: an array that starts in the middle of one costs two reads each.
@@ -41,12 +41,12 @@ struct LineAllocator {
   bool operator==(const LineAllocator&) const { return true; }
 };
 
-// Zeros, as LineAllocator aligns them.
+// Zeros that start on a cache line, as with LineAllocator.
 std::shared_ptr<std::byte> zeroed_lines(int64_t bytes);
 
 using AlignedFloats = std::vector<float, LineAllocator<float>>;
 
-// n floats, and what is left of their last line: the distance of rows that all start on one.
+// n rounded up to whole cache lines of floats: the distance of rows that all start on a line.
 template <class Integer>
 constexpr Integer whole_lines(Integer n) {
   return (n + 15) / 16 * 16;

@@ -1,4 +1,4 @@
-// What memory there is for a process.
+// The memory that a process can have.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 namespace hanse {
 
 // Bytes that this process can hope for: what the machine has available, or less where a control
-// group (a container, a Slurm job) or the limit of a process (ulimit -v and -d) is lower. Where
-// nothing says, the largest number. `root` holds proc and sys.
+// group (a container, a Slurm job) or the limit of a process (ulimit -v and -d) is lower; the
+// largest number where nothing limits it. `root` holds proc and sys.
 int64_t available_memory(const std::filesystem::path& root = "/");
 
-// Throws IoError when this process cannot hope for so many bytes, which `what` takes ("the samples
-// take"): Linux ends a process that writes to more memory than there is, without a word. A few
-// megabytes are not looked at.
+// Throws IoError when this process cannot hope for so many bytes; `what` starts the message ("the
+// samples take"). Linux ends a process that writes to more memory than there is, without a word. A
+// few megabytes pass unchecked.
 void require_memory(int64_t bytes, const std::string& what, const std::string& where,
                     const std::string& hint);
 
 // Throws InvalidArgument, which names `where`, unless this process can have so many more threads at
-// once, and beside them so much memory ("which products take"): it tries both, and gives them back.
-// For libraries that wait for ever, or end the process, where they do not get them. Cost: no page
-// is written.
+// once and so much memory beside them ("which products take"): it tries both and gives them back.
+// Call it for libraries that wait for ever, or end the process, without them. Cost: no page is
+// written.
 struct TriedMemory {
   int64_t bytes = 0;
   std::string purpose = "";
@@ -31,11 +31,11 @@ struct TriedMemory {
 };
 void require_threads(int64_t threads, const TriedMemory& memory, const std::string& where);
 
-// "out of memory", and which limit of the process there is.
+// "out of memory", and the limits of the process.
 std::string out_of_memory_text();
 
-// Bytes behind a name in lines "NAME: N kB", as in /proc/meminfo and /proc/self/status; nothing
-// where it is not.
+// The bytes that a line "NAME: N kB" states, as in /proc/meminfo and /proc/self/status; nothing
+// where there is no such line.
 std::optional<int64_t> bytes_stated(const std::filesystem::path& file, const std::string& name);
 
 }  // namespace hanse

@@ -1,10 +1,10 @@
-// A choice is an enum whose values have names: the words that a job file writes. Beside the enum
-// stands one function, which is the only place of those words:
+// A choice is an enum whose values have names: the words that a job file writes. One function
+// beside the enum is the only place of those words:
 //
 //   enum class Reduction { kExact, kFast };
 //   constexpr auto choices_of(Reduction) { return std::array{"exact", "fast"}; }
 //
-// one name a value, in their order, from 0.
+// It lists one name a value, in the order of the values, which count from 0.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ auto all_of() {
   return values;
 }
 
-// The value of that name; none has it: nothing.
+// The value of that name; nothing when none has it.
 template <Choice T>
 std::optional<T> value_of(std::string_view name) {
   for (const T value : all_of<T>()) {
@@ -43,7 +43,7 @@ std::optional<T> value_of(std::string_view name) {
   return std::nullopt;
 }
 
-// Those of all values.
+// The names of all values.
 template <Choice T>
 std::vector<std::string> names_of_all() {
   const auto names = choices_of(T{});

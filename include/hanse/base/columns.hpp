@@ -11,23 +11,23 @@ namespace hanse {
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // name, value; in report order
 
-// Each part (a rule, a sampler, a clock) adds once, before the first round, what says its numbers:
-// under the same names every time, NaN for none. Which names there are follows from options that a
+// Each part (a rule, a sampler, a clock) adds a function of its numbers once, before the first
+// round. It returns the same names every time, NaN for none. The names follow from options that a
 // resume keeps, so that a resumed run goes on under the headers that its files have.
 class Columns {
  public:
-  // Of rounds.csv: of the round that has just ended. Empty before the round `first`.
+  // Columns of rounds.csv, about the round that has just ended. Empty before the round `first`.
   void add_to_rounds(std::function<Metrics()> numbers, int64_t first = 1) {
     rounds_.emplace_back(std::move(numbers), first);
   }
-  // Of clients.csv: of a client that the table has, one that is held out too, at the run's end.
+  // Columns of clients.csv at the run's end, for each client of the table, held-out ones included.
   void add_to_clients(std::function<Metrics(int64_t client)> numbers) {
     clients_.push_back(std::move(numbers));
   }
-  // Of the metrics in summary.json: of the whole run, at its end.
+  // Metrics of summary.json: numbers of the whole run, at its end.
   void add_to_summary(std::function<Metrics()> numbers) { summary_.push_back(std::move(numbers)); }
 
-  // All of them, in the order in which they were added. Round 0: for the names.
+  // The numbers of all parts, in the order in which they were added. Round 0: for the names.
   Metrics of_round(int64_t round) const;
   Metrics of_client(int64_t client) const;
   Metrics of_run() const;

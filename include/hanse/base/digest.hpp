@@ -18,8 +18,8 @@ struct ByteRange {
   int64_t end = 0;  // exclusive
 };
 
-// Digest of a file's bytes from `offset` to its end without those of some ranges, which ascend;
-// equal to digest_hex of those bytes. Memory: one buffer of a few MiB. Throws IoError when the file
+// Digest of a file's bytes from `offset` to its end, without those of some ascending ranges; equal
+// to digest_hex of those bytes. Memory: one buffer of a few MiB. Throws IoError when the file
 // cannot be read.
 std::string file_digest_hex(const std::string& path, int64_t offset,
                             const std::vector<ByteRange>& without = {});

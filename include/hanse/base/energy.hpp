@@ -11,10 +11,10 @@ namespace hanse {
 // that is asked less than once in some minutes counts too little.
 class EnergyMeter {
  public:
-  // `folder`: for tests.
+  // Tests give a folder of their own.
   explicit EnergyMeter(const std::string& folder = "/sys/class/powercap");
 
-  // Joules of this host since the object was made. Nothing where no counter can be read.
+  // Joules that this host took since the object was made; nothing where no counter can be read.
   std::optional<double> joules();
 
  private:

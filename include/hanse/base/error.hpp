@@ -17,7 +17,8 @@ enum class ExitStatus : int {
   kStopped = 75,  // stopped on request, after writing a checkpoint
 };
 
-// Base of all typed failures. what() is "WHAT (WHERE); hint: HINT", the empty parts left out.
+// Base of all typed failures. what() is "WHAT (WHERE); hint: HINT", without the parts that are
+// empty.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, const std::string& where = "",
@@ -52,7 +53,7 @@ class TrainingError : public Error {
   TrainingError(const std::string& what, int64_t client, int64_t round,
                 const std::string& hint = "");
   int64_t client() const { return client_; }
-  // The same with another text in the place of "client 2".
+  // This error with `label` in the place of "client 2".
   TrainingError called(const std::string& label) const;
 
  private:
@@ -80,10 +81,10 @@ class AgreedError : public std::runtime_error {
   ExitStatus status_;
 };
 
-// Of what() of any error: LibTorch's go on with a stack trace.
+// The first line of error.what(); LibTorch appends a stack trace.
 std::string first_line(const std::exception& error);
 
-// "no such file: b.csv, looked for in /home/a": the folder where the path is relative.
+// "no such file: b.csv, looked for in /home/a"; a relative path alone names the folder.
 std::string missing_text(const std::string& path, const std::string& what = "file");
 
 // The system's text for errno, for messages.

@@ -1,5 +1,5 @@
 // A kind is a name that one key of a job file chooses: "osmd" of sampler.kind. One row owns all
-// that is known of it, the keys that it alone reads included.
+// that is known of it, its own keys included.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// Keys of a kind, bound to fields of Options; a list of such lists is one, too.
+// Keys of a kind, bound to fields of Options; a list of lists of keys is one list, too.
 template <class Options>
 class Keys {
  public:
@@ -61,13 +61,13 @@ struct KeyMaker {
   Place place;
 };
 
-// Without a place: of options that are one section.
+// Makes keys whose Options are one section.
 template <class Options, class Place = std::identity>
 KeyMaker<Options, Place> keys_of(const std::string& section, Place place = {}) {
   return {section, place};
 }
 
-// The same keys where one field has another default.
+// Copies the keys and gives one field another default.
 template <class Options, class Field, class Value>
 Keys<Options> with_default(const Keys<Options>& keys, Field field, Value value) {
   return Keys<Options>([=](OptionTable& table, Options& options) {
@@ -82,8 +82,8 @@ struct KindRow {
   std::string name;     // "osmd"
   std::string summary;  // one line
   Keys<Options> keys;   // those that the kind reads and others do not
-  // Checks what can be checked without data, when the kind is chosen. Throws InvalidArgument. Null:
-  // nothing.
+  // Checks the options without data, when the kind is chosen. Throws InvalidArgument. Null: nothing
+  // to check.
   std::function<void(const Options& options)> check;
   bool cpus_alone = false;  // GPUs do not train jobs that choose it
 };

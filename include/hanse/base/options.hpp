@@ -27,8 +27,8 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;
   bool high_open = false;
-  // Stands for a number that the program chooses; the field is 0 then, in the range or not. Empty:
-  // no such word.
+  // The word for a number that the program chooses; the field is 0 then, in the range or not.
+  // Empty: there is no such word.
   std::string word = {};
 
   bool contains(double x) const;
@@ -49,7 +49,7 @@ inline Range from_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
 }
 
-// What a key is to one kind of one family, such as osmd of sampler.kind: its own default, range and
+// How one kind of a family, such as osmd of sampler.kind, reads a key: its own default, range and
 // help.
 struct KindUse {
   std::string selector;  // "sampler.kind"
@@ -65,7 +65,7 @@ struct Option {
   std::string help;   // meaning, unit, trade-off
   std::string range;  // "(0, inf)" or "a | b | c"; may be empty
   std::string default_text;
-  std::string unset_text;     // of the field where nothing sets it, for kinds without the key
+  std::string unset_text;     // the unset field's value, for kinds without the key
   std::vector<KindUse> uses;  // by the kinds that read the key; empty: all read it
   std::vector<std::string> choices;
   std::function<void(std::string_view)> parse;  // throws InvalidArgument
@@ -74,7 +74,7 @@ struct Option {
   bool given = false;                           // set by the user
   std::string where;                            // where the user set it: "job.cfg:12", "--a.b"
 
-  // Has the field a value that nobody asks for?
+  // Has the field the value that it has when nobody sets it?
   bool is_default() const;
   std::string section() const { return key.substr(0, key.find('.')); }
 };
@@ -83,7 +83,7 @@ using Overrides = std::vector<std::pair<std::string, std::string>>;  // key, val
 
 class OptionTable {
  public:
-  // Is the key, the selector of a use, read at all?
+  // Is this key, which chooses a kind, read at all?
   using Reads = std::function<bool(const std::string& key)>;
 
   // Binds a key to a field; the field's present value is the default. The field must outlive the
@@ -93,7 +93,7 @@ class OptionTable {
   Option& add(const std::string& key, T& field, Range range, const std::string& help);
   Option& add(const std::string& key, bool& field, const std::string& help);
   Option& add(const std::string& key, std::string& field, const std::string& help);
-  // A number >= 0, or `word`, which stands for no number and for a choice of the program's.
+  // A number >= 0, or `word`: no number, the program chooses.
   Option& add(const std::string& key, std::optional<double>& field, const std::string& word,
               const std::string& help);
   Option& add_choice(const std::string& key, std::string& field, std::vector<std::string> choices,
@@ -106,17 +106,17 @@ class OptionTable {
                       .get = [&field] { return static_cast<std::size_t>(field); }});
   }
 
-  // Adds the options of `keys` as those of one kind: a new one at the end, a known one as a further
+  // Adds the options of `keys` as keys of one kind: a new key at the end, a known key as a further
   // use. REQUIRES: kinds that share a key bind it to one field.
   void add_uses(const OptionTable& keys, const std::string& selector, const std::string& kind);
   // A resumed run may change these. REQUIRES: they are known.
   void let_change(std::span<const char* const> keys);
-  // Puts the options of a section together: sections in the order of their first options, and
-  // options of one in the order of their adds.
+  // Brings the options of each section together: sections in the order of their first options, and
+  // options within one in the order of their adds.
   void gather_sections();
 
-  // Sets a field from text. `where` says where the text stands, for the message.
-  // Throws InvalidArgument: unknown key, text that is no value of the type, value out of range.
+  // Sets a field from text. `where` says where the text stands, for the message. Throws
+  // InvalidArgument: unknown key, text that is no value of the type, value out of range.
   void set(const std::string& key, const std::string& text, const std::string& where);
 
   bool contains(const std::string& key) const { return index_.contains(key); }
@@ -124,21 +124,22 @@ class OptionTable {
   // In the order of add(), or of gather_sections().
   std::span<const Option> options() const { return options_; }
 
-  // When all keys are set: a key that the user did not give gets the default of the chosen kind,
-  // and one that was given must be in its range. Throws InvalidArgument.
+  // Call it when all keys are set: a key that the user did not give gets the default of the chosen
+  // kind, and a given one must be in that kind's range. Throws InvalidArgument.
   void resolve();
 
-  // The uses by kinds that are chosen, where their selectors are read.
+  // The uses by kinds that are chosen, if their selectors are read.
   std::vector<const KindUse*> chosen_uses(const Option& option, const Reads& reads = {}) const;
   // Does every kind read the key, or a chosen one?
   bool is_used(const Option& option, const Reads& reads = {}) const;
 
   // Keys the user gave that no chosen kind uses, each with the choice: "sampler.eta
-  // (sampler.kind=uniform)". Those with a default are left out: a run's own job.cfg gives them all.
+  // (sampler.kind=uniform)". Keys at their defaults are left out: a run's own job.cfg gives them
+  // all.
   std::vector<std::string> ignored(const Reads& reads = {}) const;
 
  private:
-  // A field that holds the place of a name among several.
+  // A field that holds an index into a list of names.
   struct IndexField {
     std::function<void(std::size_t)> set;
     std::function<std::size_t()> get;
@@ -161,18 +162,18 @@ std::vector<std::string> split_list(std::string_view text, char separator = ',')
 
 // Element of `known` with the smallest edit distance to `text`, in any case; empty when `known` is.
 std::string nearest(const std::string& text, std::span<const std::string> known);
-// "did you mean 'osmd'? known: uniform, osmd": the nearest, or those that begin with the text, and
-// the first of more than three such.
+// "did you mean 'osmd'? known: uniform, osmd": the nearest, or the names that begin with the text,
+// and no more than the first three.
 std::string suggestion(const std::string& text, std::span<const std::string> known);
 
-// Says which sections or keys exist, and the nearest.
+// The error names the existing sections or keys, and the nearest.
 InvalidArgument unknown_key(const std::string& key, const std::string& where,
                             std::span<const Option> options);
-// Where the value of a key that chooses a kind is unknown, and the method of another key: "did you
-// mean client.update = prox?", also for fedprox. Empty: it is not.
+// A hint where a value chooses no kind but is a method of another key: "did you mean client.update
+// = prox?", also for fedprox. Empty: it is not.
 std::string hint_of_other_key(const Option& option, const std::string& value,
                               std::span<const Option> options);
-// On characters that a reader does not see as part of a value; empty: it has none.
+// A hint at characters that a reader does not see as part of a value; empty: it has none.
 std::string hint_of_characters(const std::string& value);
 
 std::string join(std::span<const std::string> items, const std::string& separator);

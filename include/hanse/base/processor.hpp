@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// Of a function that uses them, to be called where has_avx512() and has_avx2() say so.
+// Marks a function that uses them; call it only where has_avx512() and has_avx2() say so.
 #if defined(__x86_64__)
 #define HANSE_AVX2 __attribute__((target("avx2,fma")))
 #define HANSE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
@@ -11,7 +11,7 @@
 
 namespace hanse {
 
-// Rows of more values, each of 4 or 8 bytes, are in no core's cache when they are used again.
+// Rows of more values, each of 4 or 8 bytes, have left every core's cache when they are used again.
 inline constexpr int64_t kCachedValues = int64_t{1} << 20;
 
 // The AVX-512 that vector kernels are written for: F, BW, DQ and VL.

@@ -13,7 +13,7 @@ struct ProgressStatus {
   double loss = 0;           // last mean training loss
   double accuracy = -1;      // last evaluated mean accuracy in [0, 1]; negative: not known
   int64_t evaluated = 0;     // the round of `accuracy`
-  std::string samples = {};  // that it is measured on, in front of "accuracy": "training "
+  std::string samples = {};  // the samples of `accuracy`: "training "
 };
 
 class Progress {

@@ -51,8 +51,8 @@ class RandomStream {
     return block_[static_cast<std::size_t>(used_++)];
   }
 
-  // The value that next() is then has that number in the stream, from 0, whatever was drawn before.
-  // Not everything that is drawn takes one value: below() and gamma() take as many as they need.
+  // Moves to value `index` of the stream (from 0), which next() then returns, whatever was drawn
+  // before. below() and gamma() take as many values as they need.
   void seek(uint64_t index);
 
   // Uniform in [0, 1), a multiple of 2^-53.

@@ -36,7 +36,7 @@ struct PhaseTotal {
 };
 using PhaseTotals = std::array<PhaseTotal, kPhases>;
 
-// Counts the time of this thread anew, since `start_s` of run_seconds(), which is in set-up.
+// Starts to count this thread's time, since `start_s` of run_seconds(); that time is set-up.
 void begin_phases(double start_s);
 
 // The totals of this thread up to this moment: their seconds sum to the time since begin_phases().
@@ -52,23 +52,23 @@ struct Span {
 
 // Does this thread record from now on? At first it does not.
 void record_spans(bool record);
-// What the thread has recorded since the last call, in the order in which it ended.
+// Returns the spans that the thread recorded since the last call, in the order of their ends.
 std::vector<Span> take_spans();
 
-// Measures its own lifetime. A phase counts in phase_totals(); a phase and what has a name are
-// spans, and in builds with CUDA ranges of NVIDIA's profilers; `total_s` gets the seconds of
-// run_seconds() added. While time is declared (simulated_time.hpp), names are not recorded.
+// Measures its own lifetime. A phase counts in phase_totals(); what has a phase or a name is a
+// span, and in builds with CUDA a range of NVIDIA's profilers; `total_s` grows by the seconds of
+// run_seconds(). While time is declared (simulated_time.hpp), names are not recorded.
 // Cost: two looks at the clock; none for a name alone where no span is recorded.
 class Scope {
  public:
   explicit Scope(Phase phase, double* total_s = nullptr);
   Scope(Phase phase, double& total_s) : Scope(phase, &total_s) {}
-  // Adds to `total_s` only what `apart_s` does not grow by meanwhile: Communicator::seconds().
+  // Adds to `total_s` its seconds less the growth of `apart_s`, which is Communicator::seconds().
   Scope(Phase phase, double& total_s, const double& apart_s);
-  // `name`: a literal. `client` or `bytes` stands beside it; below 0: none.
+  // `name` is a literal. `client` and `bytes` stand beside it in the span; below 0: none.
   explicit Scope(const char* name, int64_t client = -1, int64_t bytes = -1,
                  double* total_s = nullptr);
-  // A total alone.
+  // Measures for a total alone.
   explicit Scope(double& total_s);
   ~Scope();
   Scope(const Scope&) = delete;
@@ -78,7 +78,7 @@ class Scope {
   enum class Kind { kPhase, kName, kTotal };
 
   Kind kind_;
-  Phase outer_ = Phase::kRest;  // which goes on behind this one
+  Phase outer_ = Phase::kRest;  // the phase that goes on behind this one
   Span span_;                   // no name: it is not recorded
   double* total_s_;
   const double* apart_s_ = nullptr;

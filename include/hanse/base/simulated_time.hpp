@@ -1,12 +1,12 @@
-// The time that a rank would have, of work that is declared and not done.
+// The time that a rank would have if its declared work were done.
 //
-// The rest of what a rank does takes the processor time that it takes here, which does not depend
-// on how many ranks share a core. What a thread simulates concerns no other.
+// All else that a rank does takes the processor time that it takes here, which does not depend on
+// how many ranks share a core. Each thread simulates for itself.
 #pragma once
 
 namespace hanse {
 
-// From now on run_seconds() of this thread is simulated; it goes on from what it was.
+// From now on run_seconds() of this thread is simulated; it goes on from its last value.
 class SimulatedTime {
  public:
   SimulatedTime();
@@ -16,15 +16,15 @@ class SimulatedTime {
 };
 
 bool time_is_simulated();
-// Since the SimulatedTime began: a time that the ranks of a run have together. 0 without one.
+// Seconds since the SimulatedTime began, which the ranks of a run share. 0 without one.
 double simulated_seconds();
-// Seconds of declared work. No effect where time is not simulated.
+// Adds seconds of declared work. No effect where time is not simulated.
 void pass_time(double seconds);
-// Waits until simulated_seconds() is that; no effect where it is later already.
+// Waits until simulated_seconds() is `seconds`; no effect where it is later already.
 void wait_until_simulated(double seconds);
 
-// While it lives, only declared work takes time, and nothing is recorded as a span: what the thread
-// does stands for something else. No effect where time is not simulated. May be nested.
+// While it lives, only declared work takes time, and no spans are recorded: what the thread does
+// stands for something else. No effect where time is not simulated. May be nested.
 class DeclaredTime {
  public:
   DeclaredTime();
@@ -33,7 +33,7 @@ class DeclaredTime {
   DeclaredTime& operator=(const DeclaredTime&) = delete;
 };
 
-// What a rank really does within a DeclaredTime that takes its time all the same.
+// Work of the rank itself within a DeclaredTime: it takes its time all the same.
 class OwnWork {
  public:
   OwnWork();

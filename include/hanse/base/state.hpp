@@ -31,7 +31,7 @@ class State {
   // another type.
   template <class T>
   const std::vector<T>& get(const std::string& name) const;
-  // The same, copied into `out`. Throws IoError when the length differs.
+  // Copies that array into `out`. Throws IoError when the length differs.
   template <class T>
   void get_into(const std::string& name, std::span<T> out) const;
   // An array of one element. Throws IoError as get() does, or when it has another length.
@@ -67,7 +67,7 @@ class StateFields {
   explicit StateFields(const State& read) : read_(&read) {}
 
   bool loads() const { return read_ != nullptr; }
-  // False where an older version has written the state that is read, without this field.
+  // False where an older version wrote the state that is read, without this field.
   bool has(const std::string& name) const { return !read_ || read_->contains(prefix_ + name); }
 
   // A number; bool is kept as an int64_t.
@@ -92,7 +92,7 @@ class StateFields {
     if (read_) values = read_->get<T>(prefix_ + name);
     if (written_) written_->put(prefix_ + name, std::span<const T>(values));
   }
-  // An array of the length that it has. Throws IoError when the state has another one.
+  // An array whose length is known. Throws IoError when the state has another one.
   template <class T>
   void fixed(const std::string& name, std::span<T> values) {
     if (read_) read_->get_into<T>(prefix_ + name, values);

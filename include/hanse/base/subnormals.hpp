@@ -5,11 +5,11 @@
 
 namespace hanse {
 
-// As long as it lives, numbers below 2^-126 (doubles: 2^-1022) are 0 to this thread's arithmetic,
-// as operands and as results, and to that of threads that start meanwhile. For models: gradients
-// become so small where a client's samples are of one class, an operation on such a number takes as
-// long as a hundred others, and a parameter does not change when it is added. Not for rules, which
-// may divide by it. Processors other than x86 keep these numbers. Cost: some ns.
+// While it lives, numbers below 2^-126 (doubles: 2^-1022) are 0 to the arithmetic of this thread
+// and of threads that start meanwhile, as operands and as results. Models need it: gradients become
+// so small where a client's samples are of one class, an operation on such a number takes as long
+// as a hundred others, and adding it changes no parameter. Rules may divide by such numbers: they
+// run without it. Processors other than x86 keep these numbers. Cost: some ns.
 class FlushSubnormals {
  public:
   FlushSubnormals();

@@ -14,10 +14,10 @@ bool is_utf8(std::string_view text);
 // bytes and bytes that are not UTF-8 as "\x1B", everything else as it is.
 std::string printable(std::string_view text);
 
-// As one field of a CSV file: in quotes where it needs them.
+// The text as one field of a CSV file: in quotes where it needs them.
 std::string csv_field(std::string_view text);
 
-// As one word of a shell's command line: in quotes where it needs them.
+// The text as one word of a shell's command line: in quotes where it needs them.
 std::string shell_word(std::string_view text);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// The directory of a zip file, looked at before anything of the file is unpacked.
+// The directory of a zip file, read before anything of the file is unpacked.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ZipMember {
   uint64_t checksum = 0;  // CRC-32
 };
 
-// What messages say of a file that is not as it should be.
+// How messages name a file that is broken.
 struct ZipSource {
   std::string path;
   std::string format;  // "TorchScript"
@@ -24,7 +24,7 @@ struct ZipSource {
 };
 
 // The entries of the file's bytes, which must outlive them. Throws InvalidArgument: no zip file, or
-// a directory that promises more than the file can hold, by the ratio that deflate has at most.
+// a directory that promises more than the file can hold at deflate's largest ratio.
 // Cost: the directory is read.
 std::vector<ZipMember> zip_directory(std::string_view bytes, const ZipSource& source);
 
@@ -32,8 +32,7 @@ std::vector<ZipMember> zip_directory(std::string_view bytes, const ZipSource& so
 std::string_view packed_bytes(std::string_view bytes, const ZipMember& entry,
                               const ZipSource& source);
 
-// Throws InvalidArgument as zip_directory() does, and where the file promises more than there is
-// memory.
+// Throws InvalidArgument as zip_directory() does, and when the file promises more than the memory.
 void check_archive(const ZipSource& source);
 
 }  // namespace hanse

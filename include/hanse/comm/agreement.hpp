@@ -1,4 +1,5 @@
-// What all ranks agree on: errors, so that no rank waits for one that has given up, and inputs.
+// Agreement of all ranks: on errors, so that no rank waits for one that has given up, and on
+// inputs.
 #pragma once
 
 #include <exception>

@@ -9,8 +9,8 @@
 
 namespace hanse {
 
-// The root's `list`, a std::vector or std::string of any length, on all ranks. Collective. Cost:
-// two broadcasts.
+// Brings the root's `list`, a std::vector or std::string of any length, to all ranks. Collective.
+// Cost: two broadcasts.
 template <class List>
 void bcast_list(Communicator& comm, List& list, int root = 0) {
   static_assert(std::is_trivially_copyable_v<typename List::value_type>);

@@ -1,7 +1,5 @@
 // Machines that ranks lie on, and how long messages take between them: estimates for `hanse plan`
-// and for simulated runs.
-//
-// What travels along which tree comes from the code that sends (tree_shape.hpp).
+// and for simulated runs. tree_shape.hpp, by which messages are sent, gives the trees.
 #pragma once
 
 #include <cstdint>
@@ -33,28 +31,29 @@ struct Cluster {
 
 inline constexpr double kPieceBytes = Communicator::kPieceBytes;
 
-// A link of so many Gbit/s.
+// The bytes a second of a link of so many Gbit/s.
 inline double bytes_a_second(double gbit) { return gbit * 1e9 / 8; }
 
 // Seconds from the start until `bytes` of rank 0 stand on all ranks, or until the sum over all
-// ranks stands on rank 0. Between hosts, one rank of each: a chain, or where hosts outnumber the
-// pieces a binary tree, which sends everything twice; within a host a binary tree. The wire's time
-// is that of the slowest part, the memory's at least, and each further level adds a piece's.
+// ranks stands on rank 0. One rank of each host takes part between hosts: in a chain or, where
+// hosts outnumber the pieces, in a binary tree, which sends everything twice; the ranks of a host
+// are a binary tree. The slowest part sets the wire's time, at least the memory's; each further
+// level adds the time of a piece.
 double transfer_s(const Cluster& cluster, double bytes);
 
-// What of such a message the busiest host's link carries, each way: once, or twice where the hosts
-// are a tree, whatever the number of their ranks. 0 on one host.
+// Bytes of such a message that the busiest host's link carries, each way: once, or twice where the
+// hosts are a tree, whatever the number of their ranks. 0 on one host.
 double link_bytes(const Cluster& cluster, double bytes);
 
-// Seconds until a sum has come to rank 0, has been worked on there for `step_s`, and what came of
-// it stands on all ranks. Parts of it go down while others come up: between hosts the two
-// directions of a link work at once, within a host the same cores do all of it.
+// Seconds until a sum has come to rank 0, rank 0 has worked on it for `step_s`, and the result
+// stands on all ranks. Parts of it go down while others come up: between hosts the two directions
+// of a link work at once, within a host the same cores do both.
 double exchange_s(const Cluster& cluster, double up_bytes, double down_bytes, double step_s);
 
 // Seconds of a collective operation of a few bytes: a binomial tree.
 double small_s(const Cluster& cluster);
 
-// The same of `bytes`, whatever MPI makes of them.
+// Seconds of a collective operation of `bytes`, however MPI sends them.
 double collective_s(const Cluster& cluster, double bytes);
 
 }  // namespace hanse

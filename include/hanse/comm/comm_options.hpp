@@ -1,4 +1,4 @@
-// How the ranks of a run exchange what they have: [comm] of a job.
+// How the ranks of a run exchange rows: [comm] of a job.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Memory that the ranks of a host have in common. It has no name in a file system, so that a killed
-// run leaves nothing behind.
+// Memory that the ranks of a host share. It has no name in a file system: a killed run leaves
+// nothing behind.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace hanse {
 // Communicator::allocate_shared() over the processes of one host. Collective.
 std::shared_ptr<std::byte> share_memory(Communicator& host, int64_t bytes);
 
-// A row of each rank, zeroed, one behind the other, in memory that all ranks of a host see.
+// A zeroed row for each rank, one behind the other, in memory that all ranks of a host see.
 struct RankRows {
   std::shared_ptr<std::byte> memory;
   int64_t stride = 0;  // bytes from one to the next
@@ -22,19 +22,19 @@ struct RankRows {
   std::byte* of(int rank) const { return memory.get() + rank * stride; }
 };
 
-// Of `bytes` bytes each. A rank's own lies in the memory of its processor. Collective over the
+// Makes rows of `bytes` bytes; each lies in the memory of its rank's processor. Collective over the
 // ranks of one host. Throws AgreedError when there is no room.
 RankRows share_rows(Communicator& host, int64_t bytes);
 
-// What all ranks start from, and what each of them makes of it.
+// Bytes that all ranks start from, and each rank's own changes of them.
 struct CommonMemory {
   std::shared_ptr<const std::byte> common;
-  // Starts with the same bytes. A page that this rank writes to becomes its own; the others cost
-  // it nothing.
+  // Starts with the same bytes. A page that this rank writes to becomes its own; the others cost it
+  // nothing.
   std::shared_ptr<std::byte> own;
 };
 
-// Memory of `bytes` bytes, which `fill` writes on the first rank; what it throws, all throw.
+// Memory of `bytes` bytes, which `fill` writes on the first rank; all ranks throw what it throws.
 // Collective over the ranks of one host. Throws AgreedError when there is no room.
 CommonMemory share_to_change(Communicator& host, int64_t bytes,
                              const std::function<void(std::byte*)>& fill);

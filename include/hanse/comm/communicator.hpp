@@ -1,6 +1,6 @@
 // Collective operations over the ranks of a run, named as MPI names them.
 //
-// Two implementations: over MPI (mpi_environment.hpp), and of one rank for a run without mpirun
+// Two implementations: over MPI (mpi_environment.hpp), and one rank without mpirun
 // (single_communicator.hpp); tests have a third, over the threads of one process. Every method is
 // collective unless it says otherwise: all ranks call it in the same order with matching arguments.
 // A failure throws CommError. Counts are int64_t; one place cuts messages below 2^31 elements.
@@ -21,13 +21,13 @@
 
 namespace hanse {
 
-// What rank 0 does with a part of the sum of an exchange, which starts at the element `begin`, and
-// which it may overwrite.
+// What rank 0 does with a part of an exchange's sum, which starts at the element `begin` and may be
+// overwritten.
 using ExchangeStep = std::function<void(int64_t begin, std::span<float> sum)>;
 
 // Seconds that rank 0 spends in exchange().
 struct ExchangeTimes {
-  double reduce_s = 0;     // until all of the sum is there, less the steps
+  double reduce_s = 0;     // until the whole sum has arrived, less the steps
   double step_s = 0;       // in the steps
   double broadcast_s = 0;  // after that
 };
@@ -35,7 +35,7 @@ struct ExchangeTimes {
 class Communicator {
  public:
   // Long messages travel in pieces of so many bytes: a rank passes one on while the next comes.
-  // Over TCP, MPI sends less than 64 KiB at once; a longer piece waits for word from the receiver,
+  // Over TCP, MPI sends less than 64 KiB at once; a longer piece waits for the receiver's answer,
   // which a link busy in both directions delays (1 Gbit/s, 256 KiB: 240 ms for 180).
   static constexpr int64_t kPieceBytes = int64_t{48} << 10;
 
@@ -50,9 +50,9 @@ class Communicator {
     if (size() > 1) bcast_impl({data.data(), std::ssize(data), element_type_of<T>()}, root);
   }
 
-  // Element by element over ranks; the result stands in the root's `data`, the others' contents
-  // are undefined afterwards. The order of summation is not defined: only sums that do not depend
-  // on it (integers; one non-zero term) give the same bits on every number of ranks.
+  // Combines `data` element by element over the ranks into the root's; the others' contents are
+  // undefined afterwards. The order of summation is not defined: only sums that do not depend on it
+  // (integers; one non-zero term) give the same bits on every number of ranks.
   template <class T, std::size_t N>
   void reduce(std::span<T, N> data, ReduceOp op, int root) {
     if (size() > 1) reduce_impl({data.data(), std::ssize(data), element_type_of<T>()}, op, root);
@@ -62,10 +62,10 @@ class Communicator {
     reduce(data, op, 0);
     bcast(data, 0);
   }
-  // Sums `data` over the ranks to rank 0 as reduce() does, of integers `unit` times the sum, there
-  // calls step() for one part of it after the other, and copies what it makes of `result` to all
-  // ranks as bcast() does, while the next part comes. `data` may be anything afterwards.
-  // REQUIRES: both have as many elements; T is int64_t or float.
+  // Sums `data` (integers: times `unit`) over the ranks to rank 0 as reduce() does. There it calls
+  // step() for one part of the sum after the other, and copies what step() writes to `result` to
+  // all ranks as bcast() does, while the next part comes. `data` is undefined afterwards. REQUIRES:
+  // both have as many elements; T is int64_t or float.
   template <class T>
   ExchangeTimes exchange(std::span<T> data, double unit, std::span<float> result,
                          const ExchangeStep& step) {
@@ -78,8 +78,8 @@ class Communicator {
     return value;
   }
 
-  // Every rank's elements, one rank after another, on the root; empty elsewhere. `counts`, when
-  // given, gets the elements of each rank on the root.
+  // Returns the elements of all ranks, in rank order, on the root; empty elsewhere. `counts`, when
+  // given, gets each rank's number of elements on the root.
   template <class T>
   std::vector<T> gatherv(std::span<const T> data, int root,
                          std::vector<int64_t>* counts = nullptr) {
@@ -93,18 +93,18 @@ class Communicator {
     return all;
   }
 
-  // Every rank's elements on all ranks: `data` holds one rank's after another, `counts[r]` of rank
-  // r, and on entry only those of this rank, in their place. REQUIRES: the same counts on every
-  // rank. Cost: each rank receives what the others have.
+  // Brings every rank's elements to all ranks: `data` holds them in rank order, `counts[r]` of rank
+  // r, and on entry only this rank's, in their place. REQUIRES: the same counts on every rank.
+  // Cost: each rank receives what the others have.
   template <class T, std::size_t N>
   void allgatherv(std::span<T, N> data, std::span<const int64_t> counts) {
     if (size() > 1) allgatherv_impl({data.data(), std::ssize(data), element_type_of<T>()}, counts);
   }
 
-  // Elements for every rank from every rank: `out` holds those for rank 0, then for rank 1, ...,
-  // `sends[r]` of them for rank r; `in` gets those of rank 0, then of rank 1, ..., `receives[r]` of
-  // rank r. REQUIRES: a sender and its receiver agree on the number. Cost: a message to each other
-  // rank, all under way at once.
+  // Sends elements from every rank to every rank: `out` holds those for rank 0, then for rank 1,
+  // ..., `sends[r]` of them for rank r; `in` gets those of rank 0, then of rank 1, ...,
+  // `receives[r]` of rank r. REQUIRES: a sender and its receiver agree on the number. Cost: a
+  // message to each other rank, all under way at once.
   template <class T>
   void alltoallv(std::span<const T> out, std::span<const int64_t> sends, std::span<T> in,
                  std::span<const int64_t> receives) {
@@ -114,8 +114,8 @@ class Communicator {
 
   virtual void barrier() = 0;
 
-  // From one rank to another; not collective. Messages between two ranks arrive in the order in
-  // which they were sent. send may wait for its receiver.
+  // Sends from one rank to another; not collective. Messages between two ranks arrive in the order
+  // in which they were sent. send may wait for its receiver.
   template <class T>
   void send(std::span<const T> data, int to) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -129,29 +129,29 @@ class Communicator {
     return recv_impl(std::as_writable_bytes(data), from);
   }
 
-  // A communicator of the ranks that give this colour >= 0 or, where all ranks give kByHost, of
-  // those on this rank's host; in rank order.
+  // A communicator, in rank order, of the ranks that give this colour >= 0; where all ranks give
+  // kByHost, of the ranks on this rank's host.
   virtual std::unique_ptr<Communicator> split(int64_t colour) = 0;
 
   // Zeroed memory that all ranks of this communicator see and that lives as long as any rank holds
-  // it. It has no name in a file system, so that a killed run leaves nothing behind.
+  // it. It has no name in a file system: a killed run leaves nothing behind.
   // REQUIRES: all ranks are on one host (kByHost). Throws IoError when there is no room.
   virtual std::shared_ptr<std::byte> allocate_shared(int64_t bytes) = 0;
 
-  // Zeros of this rank, on a cache line. Ranks of one host that reduce() all of them, or exchange()
-  // them with such a row as the result, need no messages, where the system lets them share so much.
-  // Collective, as many on every rank.
+  // A row of zeros of this rank, on a cache line. Ranks of one host that reduce() whole rows, or
+  // exchange() them with another row as the result, need no messages, if the system lets them share
+  // so much. Collective, as many elements on every rank.
   virtual std::shared_ptr<std::byte> allocate_row(ElementType type, int64_t count);
 
-  // Seconds that a rank waits in one operation before it looks for the rank that is missing, names
-  // it with the phase, says `way_on` ("hanse resume RUN goes on after round 20"), and ends all; 0:
-  // forever. Not collective. Over MPI only.
+  // Seconds that a rank waits in one operation before it looks for the missing rank, names it with
+  // the phase, says `way_on` ("hanse resume RUN goes on after round 20"), and ends all; 0: forever.
+  // Not collective. Over MPI only.
   virtual void set_timeout(double /*seconds*/, const std::string& /*way_on*/ = "") {}
   // What this rank does from now on, for that message. `phase` must be a literal; cheap.
   virtual void enter_phase(const char* /*phase*/, int64_t /*round*/) {}
 
-  // Polls until done(), as a rank waits in an operation: for what another library does over the
-  // same ranks. Its time counts; the timeout holds, also where done() itself does not return. Not
+  // Polls until done(), as a rank waits in an operation, while another library works over the same
+  // ranks. Its time counts; the timeout holds, even if done() itself does not return. Not
   // collective.
   virtual void wait_until(const std::function<bool()>& done);
 
@@ -172,7 +172,7 @@ class Communicator {
     int64_t bytes() const { return count * element_bytes(type); }
   };
 
-  // One after the other, unless overridden.
+  // Reduces, steps, then broadcasts, unless overridden.
   virtual ExchangeTimes exchange_impl(Buffer data, double unit, std::span<float> result,
                                       const ExchangeStep& step);
 
@@ -185,7 +185,7 @@ class Communicator {
   virtual std::vector<std::byte> gatherv_impl(std::span<const std::byte> data, int root,
                                               std::vector<int64_t>& bytes_of) = 0;
   virtual void allgatherv_impl(Buffer buffer, std::span<const int64_t> counts) = 0;
-  // Counts are of elements of `width` bytes.
+  // Counts are numbers of elements of `width` bytes.
   virtual void alltoallv_impl(std::span<const std::byte> out, std::span<const int64_t> sends,
                               std::span<std::byte> in, std::span<const int64_t> receives,
                               std::size_t width) = 0;

@@ -1,4 +1,4 @@
-// What the elements of a message are, and how they are combined.
+// The types of a message's elements, and the operations that combine them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A communicator that hands everything on to another one; a subclass changes what it is for.
+// A communicator that hands everything on to another; subclasses change what they need.
 #pragma once
 
 #include <memory>
@@ -68,7 +68,7 @@ class ForwardingCommunicator : public Communicator {
   }
 
  private:
-  // f(the elements, in their type).
+  // Calls f with the elements, in their type.
   template <class F>
   static void visit(Buffer buffer, F f) {
     const auto count = static_cast<std::size_t>(buffer.count);

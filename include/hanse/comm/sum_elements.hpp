@@ -8,15 +8,15 @@
 
 namespace hanse {
 
-// What exchange() adds up.
+// Is it a type that exchange() adds up?
 constexpr bool is_exchanged(ElementType type) {
   return type == ElementType::kInt64 || type == ElementType::kFloat;
 }
 
-// sum += row. REQUIRES, as the other: is_exchanged(type).
+// sum += row. REQUIRES, as take_elements() does: is_exchanged(type).
 void add_elements(ElementType type, const std::byte* row, int64_t count, std::byte* sum);
 
-// out = the sum, integers times `unit`.
+// out = the sum; integers are multiplied by `unit`.
 void take_elements(ElementType type, const std::byte* sum, int64_t count, double unit, float* out);
 
 }  // namespace hanse

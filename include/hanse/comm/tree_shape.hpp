@@ -13,22 +13,22 @@ struct TreePlace {
   std::vector<int> children;      // those on other hosts first
 };
 
-// Where `rank` stands. `hosts[r]`: a number that rank r shares with the ranks of its host alone.
-// One rank of each host is linked to other hosts, so that a message enters and leaves a host's
-// network link once: in a chain, which takes a host's link for the time of one message and then a
-// chunk's time a host, or, when the hosts outnumber the `chunks` of the message, in a binary tree,
-// which takes it twice and then a chunk's time a level. The ranks of one host are a binary tree.
+// Where `rank` stands. `hosts[r]` is a number that the ranks of rank r's host alone share. One rank
+// of each host is linked to other hosts, so that a message enters and leaves a host's network link
+// once. They are a chain, which takes a host's link for the time of one message and a chunk's time
+// a host, or, when the hosts outnumber the `chunks` of the message, a binary tree, which takes it
+// twice and a chunk's time a level. The ranks of one host are a binary tree.
 TreePlace place_in_tree(int rank, int root, std::span<const int> hosts, int64_t chunks);
 
-// For estimates of how long a message takes.
+// The shape by which estimates know how long a message takes.
 struct TreeShape {
-  double copies = 0;  // of a message that the busiest link carries, each way
+  double copies = 0;  // of a message on the busiest link, each way
   double levels = 0;  // below the root
 };
 
-// Of one rank of each host, for messages of so many chunks.
+// The tree of one rank of each host, for messages of so many chunks.
 TreeShape tree_between_hosts(int64_t hosts, int64_t chunks);
-// Of the ranks of one host.
+// The tree of the ranks of one host.
 TreeShape tree_within_host(int64_t ranks);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// Work that ranks take piece by piece, each the next one when it is free.
+// Work that ranks take piece by piece: a free rank takes the next.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace hanse {
 
-// Of phases of work. Ranks that take pieces call next() until it is empty; the others, if any, call
-// serve() and stay in it until all pieces are taken.
+// Serves one phase of work after another. Ranks that take pieces call next() until it is empty; the
+// others, if any, call serve() and stay in it until all pieces are taken.
 class WorkQueue {
  public:
   struct Piece {
@@ -20,22 +20,22 @@ class WorkQueue {
 
   virtual ~WorkQueue() = default;
 
-  // A phase of `items`, in pieces of `length`. All ranks name the same. REQUIRES: length >= 1;
-  // every taker has got the empty piece of the phase before, and a collective lies between.
+  // Starts a phase of `items`, in pieces of `length`, which all ranks give alike. REQUIRES: length
+  // >= 1; every taker has got the empty piece of the phase before, and a collective lies between.
   virtual void start(int64_t items, int64_t length) = 0;
   virtual Piece next() = 0;
   virtual void serve() = 0;
 };
 
-// Over a counter in the memory of one host: a piece costs one fetch-add, and nobody serves.
+// A queue over a counter in the memory of one host: a piece costs one fetch-add, and nobody serves.
 // Collective over the ranks of one host, of which `takers` take pieces.
 std::unique_ptr<WorkQueue> make_shared_queue(Communicator& host, int64_t takers);
 
-// Over messages to rank 0, which serves; all other ranks take pieces. A piece costs a message there
-// and back. What rank 0 names in start() counts.
+// A queue over messages to rank 0, which serves; all other ranks take pieces. A piece costs a
+// message there and back. Rank 0's arguments of start() count.
 std::unique_ptr<WorkQueue> make_served_queue(Communicator& comm);
 
-// What a phase of a served queue sends: two messages a piece, and two a taker that finds none.
+// Messages that a phase of a served queue takes: two a piece, and two a taker that finds none.
 struct QueueTraffic {
   double bytes = 0;
   double messages = 0;
