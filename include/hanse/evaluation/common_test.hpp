@@ -11,14 +11,14 @@
 
 namespace hanse {
 
-// PREFIXcommon_loss and, of classes, PREFIXcommon_accuracy of one model on rank 0, and what is
-// asked for (PREFIXcommon_top5); nothing elsewhere, and where there is no such set. Each rank
-// evaluates a share of the samples. The sums go piece after piece, so that they have the same bits
-// on any number of ranks. Collective.
+// PREFIXcommon_loss, for classes PREFIXcommon_accuracy, and the asked metrics (PREFIXcommon_top5)
+// of one model on rank 0; empty elsewhere, and without such a set. Each rank evaluates a share of
+// the samples. Pieces are added in order, so that the sums have the same bits on any number of
+// ranks. Collective.
 Metrics evaluate_common_test(const Federation& federation, Evaluator& model, Communicator& comm,
                              const std::string& prefix, const AskedMetrics& asked = {});
 
-// The names of what it returns without a prefix.
+// The names of those metrics without a prefix.
 std::vector<std::string> common_test_names(const Federation& federation, const AskedMetrics& asked);
 
 }  // namespace hanse

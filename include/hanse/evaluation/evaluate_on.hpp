@@ -1,11 +1,11 @@
-// Which samples of the clients evaluations are of: evaluate.on.
+// The samples on which clients are evaluated: evaluate.on.
 #pragma once
 
 #include <array>
 
 namespace hanse {
 
-// Of clients in training: their test samples, those for validation, or both.
+// Samples of clients in training: test, validation, or both.
 enum class EvaluateOn { kTest, kValidation, kBoth };
 constexpr auto choices_of(EvaluateOn) { return std::array{"test", "validation", "both"}; }
 

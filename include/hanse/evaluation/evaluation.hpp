@@ -1,4 +1,4 @@
-// What the model is worth to each client, and the numbers that sum it up.
+// The model's scores for each client, and the numbers that sum them up.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace hanse {
 
-// Of one model on some of a client's samples; as in ClientEvaluation.
+// The scores of one model on some of a client's samples; fields as in ClientEvaluation.
 struct TestScores {
   double samples, loss, accuracy, auroc;
   AskedScores asked;
 };
 
-// One client, evaluated on its own data: on its test samples, or those for validation where it is
-// held out for that or evaluate.on = validation.
+// One client, evaluated on its own data: its test samples, or its validation samples where it is
+// held out for validation or evaluate.on = validation.
 struct ClientEvaluation {
   double samples = 0;   // test samples
   double loss = 0;      // mean test loss
@@ -36,10 +36,10 @@ struct ClientEvaluation {
   double auroc = std::numeric_limits<double>::quiet_NaN();  // over the test samples; see below
   bool took_part = true;                                    // in the last round
   AskedScores asked = {};                                   // over the test samples
-  // Before evaluate.tune-steps, of a client in training; with the shared model, of one that never
-  // took part, when all of the above is of its own model.
+  // Scores before evaluate.tune-steps, of a client in training; or the shared model's scores, of a
+  // client that never took part, when the scores above are its own model's.
   std::optional<TestScores> before = std::nullopt;
-  // With evaluate.on = both, of a client in training: on its validation samples.
+  // With evaluate.on = both, the scores of a client in training on its validation samples.
   std::optional<TestScores> validation = std::nullopt;
   int64_t client = 0;  // its number
 
@@ -48,15 +48,15 @@ struct ClientEvaluation {
 
 // Area under the ROC curve: the chance that a sample of class 1 scores above one of class 0, ties
 // counted half. By the rank sum, (R_1 - n_1 (n_1 + 1) / 2) / (n_1 n_0), R_1 the sum of the ranks of
-// class 1, equal scores sharing their mean rank (Hanley and McNeil 1982). NaN when a class is
-// missing or a score is NaN. Cost O(n log n).
+// class 1; equal scores share their mean rank (Hanley and McNeil 1982). NaN when a class is missing
+// or a score is NaN. Cost O(n log n).
 double area_under_roc(std::span<const float> scores, std::span<const int32_t> labels);
 
-// The samples that ClientEvaluation is of, and have they been kept out of the client's training?
+// The samples on which a client is evaluated; has its training left them out?
 SampleRange evaluated_samples(const Federation& federation, int64_t client, EvaluateOn on);
 bool evaluated_apart(const Federation& federation, int64_t client, EvaluateOn on);
 
-// Whom to evaluate, and on which of each one's own samples.
+// The clients to evaluate, and their samples.
 enum class Split { kTest, kBoth };
 struct EvaluationRequest {
   std::vector<int64_t> clients;
@@ -64,69 +64,68 @@ struct EvaluationRequest {
   AskedMetrics asked = {};
 };
 
-// Whom an evaluation behind so many rounds is of, ascending: all, or `asked.clients` of those in
-// training, of those for validation and of those held out for tests, each a uniform choice of the
-// seed and the round. Cost: O(clients).
+// The clients to evaluate after `round` rounds, in ascending order: all, or `asked.clients` of
+// those in training, of those for validation and of those held out for tests, each a uniform choice
+// of the seed and the round. Cost: O(clients).
 std::vector<int64_t> evaluated_clients(const Federation& federation, const AskedMetrics& asked,
                                        int64_t round);
 
-// In the request's order; with kTest the fields of training are NaN, its samples 0.
-// `model_of` gives the model of the request's i-th client. Adds the clients in training to
+// Evaluations in the request's order; with kTest the training fields are NaN, the training samples
+// 0. `model_of` gives the model of the request's i-th client. Adds the clients in training to
 // `counts`, where classes are asked for. Cost: one forward pass over the samples.
 std::vector<ClientEvaluation> evaluate(const Federation& federation,
                                        const EvaluationRequest& request,
                                        const std::function<Evaluator&(std::size_t i)>& model_of,
                                        ClassCounts* counts = nullptr);
 
-// All that were evaluated in order on rank 0, those held out of training behind the others, empty
-// elsewhere. Each rank brings its own, and what they are called. Collective.
+// Gathers all ranks' evaluations and their clients on rank 0, in order, clients held out of
+// training behind the others; empty elsewhere. Collective.
 std::vector<ClientEvaluation> gather_evaluations(Communicator& comm,
                                                  std::span<const int64_t> clients,
                                                  std::span<const ClientEvaluation> found);
 
-// This rank's share of these clients, when any rank may evaluate any of them: the shares have about
+// This rank's share of these clients, when any rank may evaluate any client: the shares have about
 // equally many samples.
 std::vector<int64_t> evaluation_share(const Communicator& comm, const Federation& federation,
                                       std::span<const int64_t> clients);
 
-// A number for a CSV field, nothing for NaN.
+// A number for a CSV field; empty for NaN.
 std::string number_or_nothing(double value);
 
 // Means, spread and fairness over clients; jobs/results-and-metrics.md defines each.
 // `previous_train_loss` [M] of the evaluation before gives `improved`, over the last round's
 // participants, and `train_loss_fell`, over all; clients of which it is NaN are left out of both,
-// which are NaN when it is empty. Accuracies are
-// left out for regression (classes = 0), `auroc` and its spread unless there are two classes, other
-// metrics unless they are asked for. Clients that have no such number are left out of them, and
-// counted; without any the metric is NaN.
+// which are NaN when it is empty. Accuracies are left out for regression (classes = 0), `auroc` and
+// its spread unless there are two classes, other metrics unless they are asked for. A metric counts
+// and skips clients that have no such number; without any it is NaN.
 Metrics summarize(std::span<const ClientEvaluation> clients,
                   std::span<const double> previous_train_loss, int64_t classes,
                   const AskedMetrics& asked = {});
 
-// The same without what is of training, each name behind `prefix`.
+// As summarize(), without the training metrics; every name starts with `prefix`.
 Metrics summarize_tests(const std::string& prefix, std::span<const ClientEvaluation> clients,
                         int64_t classes, const AskedMetrics& asked = {});
 
-// Those of clients in order that are not held out of training.
+// The clients that are not held out of training, in order.
 std::span<const ClientEvaluation> trained_clients(std::span<const ClientEvaluation> clients,
                                                   const Federation& federation);
 
-// Of all clients that were evaluated, in order, those that `federation` trains in front:
-// summarize(), and by summarize_tests()
-//   held_out_*           of the clients held out of training: those for tests, or those for
-//                        validation with evaluate.on = validation
-//   held_out_before_*    what these had before their own training
-//   before_*             what those in training had before evaluate.tune-steps
+// Sums up all evaluated clients, in order, those in training in front: summarize(), and by
+// summarize_tests()
+//   held_out_*           clients held out of training: for tests, or with
+//                        evaluate.on = validation for validation
+//   held_out_before_*    these before their own training
+//   before_*             clients in training before evaluate.tune-steps
 //   validation_*         with evaluate.on = both, on the validation samples, and
-//   validation_held_out_*  of the clients for validation.
-//   clients_evaluated    where they are drawn: how many of those in training
-// Protocols that evaluate no clients held out bring none.
+//   validation_held_out_*  clients for validation.
+//   clients_evaluated    where they are drawn: the number of those in training
+// Protocols that evaluate no held-out clients leave theirs out.
 Metrics summarize_all(std::span<const ClientEvaluation> clients,
                       std::span<const double> previous_train_loss, const Federation& federation,
                       const AskedMetrics& asked = {});
 
-// Adds NAME, the mean of the values of repeated runs, and of several NAME_std, their deviation (of
-// a sample: n - 1).
+// Adds NAME, the mean of the values of repeated runs, and for several runs NAME_std, their
+// deviation (of a sample: n - 1).
 void add_over_repeats(Metrics& metrics, const std::string& name, std::span<const double> values);
 
 }  // namespace hanse

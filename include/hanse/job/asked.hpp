@@ -1,4 +1,4 @@
-// What a job asks of evaluations.
+// A job's requests to evaluations.
 #pragma once
 
 #include "hanse/evaluation/asked_metrics.hpp"

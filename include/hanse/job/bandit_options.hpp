@@ -10,11 +10,11 @@
 
 namespace hanse {
 
-// Of n-go-ucb: a network a client, fitted on its own first phase, or one, fitted on everybody's.
+// n-go-ucb: a network a client, fitted on its own first phase, or one, fitted on everybody's.
 enum class BanditModels { kOwn, kShared };
 constexpr auto choices_of(BanditModels) { return std::array{"own", "shared"}; }
 
-// Of one-go-ucb: at the estimate behind each synchronization, or at the first phase's network.
+// one-go-ucb: at the estimate behind each synchronization, or at the first phase's network.
 enum class GradientsAt { kRunning, kFirst };
 constexpr auto choices_of(GradientsAt) { return std::array{"running", "first"}; }
 
@@ -22,7 +22,7 @@ struct BanditOptions {
   std::string kind = "fed-go-ucb";
   ArmSource arms = ArmSource::kHartmann6;
   int64_t count = 50;               // arms drawn, or clusters made
-  int64_t inputs = 2;               // of functions of any number of arguments
+  int64_t inputs = 2;               // of functions with any number of arguments
   bool negate = true;               // the reward is minus the test function
   std::string path;                 // file: a CSV, the value in its last column
   int64_t positive = 0;             // clusters: the class that gives a reward, in sorted order
@@ -36,7 +36,7 @@ struct BanditOptions {
   double sigma = 0.1;
   double delta = 0.1;
   double radius = 1;
-  double width = 1;  // factor of the widths: of kernels, and of fed-glb-ucb
+  double width = 1;  // factor on the widths of kernels and of fed-glb-ucb
   KernelOptions kernel;
   BanditModels models = BanditModels::kOwn;       // n-go-ucb
   GradientsAt gradients = GradientsAt::kRunning;  // one-go-ucb

@@ -66,19 +66,19 @@ struct EvaluateOptions {
   EvaluateOn on = EvaluateOn::kTest;
   std::string best;  // metric, metric:max or metric:min; empty: no best model is kept
   EvaluateView view = EvaluateView::kAuto;
-  int64_t tune_steps = 0;  // that the view's models make for each client; 0: none
-  std::string metrics;     // more of them, see protocol/asked_metrics.hpp
-  bool regret = false;     // of the sampler; all clients train in every round
-  RuleFile metric;         // of the user's own; no path: none
+  int64_t tune_steps = 0;  // steps of the view's models for each client; 0: none
+  std::string metrics;     // more metrics, see evaluation/asked_metrics.hpp
+  bool regret = false;     // the sampler's; all clients train in every round
+  RuleFile metric;         // the user's own; no path: none
 };
 
-// When a checkpoint cannot be written.
+// The reaction to a checkpoint that cannot be written.
 enum class OnError { kContinue, kStop };
 constexpr auto choices_of(OnError) { return std::array{"continue", "stop"}; }
 
 struct CheckpointOptions {
   int64_t every = 100;  // rounds; 0: after the last round, and when stopped
-  int64_t keep = 2;     // newest; 0: all
+  int64_t keep = 2;     // newest ones; 0: all
   OnError on_error = OnError::kContinue;
 };
 
@@ -105,7 +105,7 @@ struct Job {
   OnlineOptions online;
 };
 
-// data.seed, model.seed, sampler.seed or client.seed: run.seed where it is 0.
+// data.seed, model.seed, sampler.seed or client.seed; where it is 0, run.seed.
 inline uint64_t seed_of(const Job& job, int64_t seed) {
   return static_cast<uint64_t>(seed > 0 ? seed : job.run.seed);
 }

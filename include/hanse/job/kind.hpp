@@ -1,4 +1,4 @@
-// What a job file knows of kinds.
+// Kinds as a job file knows them.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace hanse {
 
 struct Job;
 
-// One family of kinds: "samplers", chosen by "sampler.kind". A Kind is a KindRow<Job>, and has
-// whatever else its family knows of it.
+// One family of kinds: "samplers", chosen by "sampler.kind". A Kind is a KindRow<Job> with the
+// family's further columns.
 template <class Kind>
 struct Family {
   std::string name;
@@ -33,7 +33,7 @@ std::string& chosen_by(Job& job) {
   return (job.*kSection).*kField;
 }
 
-// The family without what a job file does not know.
+// The family in the form that job files know.
 template <class Kind>
 KindFamily listed(const Family<Kind>& family) {
   return {family.name,

@@ -10,12 +10,12 @@
 
 namespace hanse {
 
-// What Fed-Exp's weights learn from: the losses of the peers' mixtures, or of the estimates that
-// are mixed.
+// Fed-Exp's weights learn from these losses: those of the peers' mixtures, or of the mixed
+// estimates.
 enum class ExpertLosses { kPaper, kCorrected };
 constexpr auto choices_of(ExpertLosses) { return std::array{"paper", "corrected"}; }
 
-// All mixtures are of the estimates, or one after the other of those mixed before.
+// Mixtures of all nodes' estimates, or of the mixtures of the nodes before and the other estimates.
 enum class MixingOrder { kAtOnce, kInPlace };
 constexpr auto choices_of(MixingOrder) { return std::array{"at-once", "in-place"}; }
 
@@ -36,7 +36,7 @@ struct OnlineOptions {
   ExpertLosses variant = ExpertLosses::kPaper;
   MixingOrder mixing = MixingOrder::kAtOnce;  // fed-exp
   double lambda = 0.5;                        // omni-fedge
-  double c = 0;                               // of Fed-Exp's test; 0: off
+  double c = 0;                               // for Fed-Exp's test; 0: off
   OnlineOrder order = OnlineOrder::kTrainThenPredict;
   NodeEstimate gamma = NodeEstimate::kSgd;
   int64_t steps = 1;    // sgd: steps on a batch

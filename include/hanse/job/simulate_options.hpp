@@ -1,4 +1,4 @@
-// What a simulated run declares: [simulate] of a job.
+// The declarations of a simulated run: [simulate] of a job.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace hanse {
 
 struct SimulateOptions {
-  double sample_us = 0;  // that a client trains on a sample; 0: clients are trained
+  double sample_us = 0;  // of training, for each sample; 0: clients are trained
   int64_t hosts = 1;     // that ranks lie on
   double cores = 0;      // of a host; 0: one for each thread of its ranks
   double link_gbit = 10;

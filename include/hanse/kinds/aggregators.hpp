@@ -1,4 +1,4 @@
-// Aggregators by the names of a job.
+// Makes aggregators by the names of a job.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ struct AggregatorOptions;
 struct ClientOptions;
 struct Job;
 
-// What a job needs to know of an aggregator before it is made.
+// A job's knowledge of an aggregator before it is made.
 struct AggregatorTraits {
   bool plain_mean = false;    // weights clients by their shares alone
   bool scaled_draws = false;  // a draw counts as one of uniform draws where a trace has no weights
-  // Changes what clients train; null: nothing.
+  // Changes the clients' training options; null: nothing.
   void (*instruct)(const AggregatorOptions& options, ClientOptions& client) = nullptr;
 };
 
@@ -28,7 +28,7 @@ const AggregatorTraits& aggregator_traits(const AggregatorOptions& options);
 // options and clients do not fit together.
 std::unique_ptr<Aggregator> make_aggregator(const Job& job, int64_t clients, double participation);
 
-// What the user should know of the rule in this job, in one line; empty: nothing.
+// A line for the user about the rule in this job; empty: nothing.
 std::string aggregator_notice(const Job& job);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// sampler.availability: who is there, as a job says it.
+// sampler.availability: which clients are there in a round.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ bool is_always(const std::string& text);
 // Is it the path of a schedule? Throws InvalidArgument: numbers out of range.
 bool is_schedule(const std::string& text);
 
-// What can be checked without knowing the clients: the form, and that a file is there.
+// Checks without knowing the clients: the form, and that a file exists.
 void check_availability(const std::string& text);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// Bandits' rules by the names of a job.
+// Makes bandits' rules by the names of a job.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hanse {
 struct BanditOptions;
 struct Job;
 
-// What makes a kind of bandit of the others' parts.
+// The parts that differ between kinds of bandits.
 struct BanditRule {
   UcbOptions ucb;
   RewardModel model = RewardModel::kNetwork;
@@ -20,12 +20,12 @@ struct BanditRule {
   KernelOptions kernel = {};
 };
 
-// For N clients, horizon T and arms of `inputs` numbers each.
+// Makes the rule for N clients, horizon T and arms of `inputs` numbers each.
 BanditRule make_bandit_rule(const BanditOptions& options, int64_t clients, int64_t horizon,
                             int64_t inputs);
 
-// Throws InvalidArgument that names the arm when a declared value is no mean reward of the kind:
-// those of a logistic function lie in [0, 1].
+// Throws InvalidArgument that names the arm when a declared value is no mean reward of the kind: a
+// logistic function's lie in [0, 1].
 void check_values(const BanditRule& rule, const Arms& arms, const std::string& where);
 
 // The number of uniform pulls. Throws InvalidArgument when there are more than N T.

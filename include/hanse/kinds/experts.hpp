@@ -1,4 +1,4 @@
-// Online rules and their fits by the names of a job.
+// Makes online rules and their fits by the names of a job.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace hanse {
 struct Job;
 struct OnlineOptions;
 
-// `horizon` is T of the rate that online.eta = auto chooses.
+// `horizon` is T in the rate that online.eta = auto chooses.
 std::unique_ptr<ExpertRule> make_experts(const OnlineOptions& options, int64_t nodes,
                                          int64_t horizon);
 std::unique_ptr<StreamFit> make_stream_fit(const Job& job, const Federation& federation,
                                            Model& model);
 
-// The rate of the rule's weights; 0: it has none. Throws InvalidArgument unless it is above 0.
+// The rate of the rule's weights; 0: it has none. Throws InvalidArgument for a rate <= 0.
 double online_eta(const OnlineOptions& options, int64_t nodes, int64_t horizon);
 
 // Checks the online options of an online job. Throws InvalidArgument.

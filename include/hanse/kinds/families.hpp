@@ -1,4 +1,4 @@
-// The families of names that a job file can choose from, all but the protocols'.
+// The families of names that a job file can choose from, without the protocols.
 #pragma once
 
 #include <vector>

@@ -22,8 +22,8 @@ RuleSource own_rule(const std::string& section, const std::string& kind, const R
 // protocol read aggregator.kind and the like?
 std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rules);
 
-// Sets their digests. Throws InvalidArgument when a file cannot be read, and when the job knows
-// another digest of it. Cost: reads the files.
+// Sets their digests. Throws InvalidArgument when a file cannot be read, or its digest is not the
+// one that the job has. Cost: reads the files.
 void digest_rule_files(Job& job, bool has_rules);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// Local updates and server optimizers by the names of a job.
+// Makes local updates and server optimizers by the names of a job.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@ struct UpdateTraits {
 // Throws InvalidArgument for an unknown kind.
 UpdateTraits update_traits(const ClientOptions& options);
 
-// The clients' options, with what the job's update and rule make of them.
+// The clients' options, as the job's update and rule change them.
 ClientOptions instructed_clients(const Job& job);
 
-// evaluate.view: are clients evaluated with models of their own? `auto` says so where
-// client.update, client.personal or client.alone give them some.
+// evaluate.view: are clients evaluated with models of their own? `auto`: yes if client.update,
+// client.personal or client.alone give them some.
 bool evaluates_own_models(const Job& job);
 
-// What the clients of client.update do, or those that find out rates for a rule that needs them.
-// Throws InvalidArgument when options, federation and model do not fit together.
+// Makes the update of client.update, or the one that finds rates for a rule that needs them. Throws
+// InvalidArgument when options, federation and model do not fit together.
 std::unique_ptr<LocalUpdate> make_update(const Job& job, const Federation& federation, Model& model,
                                          const AggregatorNeeds& needs);
 
 // Plain steps of the job's options, for evaluate.tune-steps; null: there are none.
 std::unique_ptr<LocalUpdate> make_tuner(const Job& job, const Federation& federation, Model& model);
 
-// The server's step: that of server.optimizer, or what client.update asks for.
+// The server's step by server.optimizer, or by client.update where that asks for one.
 std::unique_ptr<ServerOptimizer> make_optimizer(const Job& job, int64_t clients, int64_t n_params);
 
 }  // namespace hanse

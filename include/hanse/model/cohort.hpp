@@ -16,29 +16,29 @@ class Tensor;
 
 namespace hanse {
 
-// Some steps of C clients, borrowed from the caller; what stands in places behind a client's
-// samples must be finite.
+// Some steps of C clients, borrowed from the caller. Places behind a client's samples must hold
+// finite values.
 struct CohortSteps {
-  std::span<const int64_t> places;  // [steps, C, B] of the samples on the device
+  std::span<const int64_t> places;  // [steps, C, B] places of samples on the device
   std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step
   std::span<const float> rates;     // [steps, C] sizes of the steps; 0 where there is none
 };
 
 // Made by TorchLibrary::make_cohort. C clients' parameter rows [C, P] on a device, and steps of SGD
-// on all of them at once. The shape of each kernel call depends on (C, B) and the model alone; of
-// two calls with the same arguments on the same kind of device the results have the same bits, on
-// GPUs after use_gpu().
+// on all of them at once. The shape of each kernel call depends on (C, B) and the model alone; two
+// calls with the same arguments on the same kind of device give the same bits, on GPUs after
+// use_gpu().
 class Cohort {
  public:
-  // The derivative of a client's objective by its batch's loss F: 1 / (base - F) where that room is
-  // no less than `least`, else `beyond`. base 0: 1.
+  // The derivative of a client's objective by its batch's loss F: 1 / (base - F) where base - F >=
+  // `least`, else `beyond`. base 0: 1.
   struct Slope {
     double base = 0, least = 0, beyond = 1;
   };
   // g <- h min(1, clip/|h|), h the slope times the loss's gradient; then SgdRule;  w <- w - lr
   // times its direction
   struct Settings {
-    std::string device = "cpu";  // as LibTorch names them: "cpu", "cuda:0"
+    std::string device = "cpu";  // LibTorch's name: "cpu", "cuda:0"
     int64_t clients = 8;         // C >= 1
     int64_t batch = 20;          // B >= 1
     int64_t samples = 1;         // places for samples on the device
@@ -47,19 +47,19 @@ class Cohort {
     bool nesterov = false;
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
-    bool by_hand = true;  // gradients of networks of known layers without autograd, which is slower
-    bool graphs = true;   // on GPUs: the kernels of such a step are recorded, and start together
+    bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
+    bool graphs = true;   // on GPUs: such a step's kernels are recorded, and start together
   };
-  // Of RandomStream, with Purpose::kDropout.
+  // A RandomStream with Purpose::kDropout.
   struct NoiseKey {
     uint64_t seed, round, client;
   };
-  // Where steps begin, and what draws them besides the gradient:
+  // Where steps begin, and which forces act besides the gradient:
   //   g <- g + mu (w - anchor) + pull,  before momentum
   struct Start {
     double mu = 0;                      // weight of the proximal term; 0: off
     bool to_theta = false;              // its anchor is theta; else what the rows start from
-    std::span<const float> rows = {};   // [n, P] of the first places; the others start from theta
+    std::span<const float> rows = {};   // [n, P] of the first clients; the others start from theta
     std::span<const float> pulls = {};  // [n, P]; empty: none
     std::span<const NoiseKey> noise = {};  // [n] streams of the clients' dropout masks
   };
@@ -72,32 +72,32 @@ class Cohort {
   // [P] float32 on the device: where the received model is put before start().
   virtual at::Tensor& theta() = 0;
   virtual void start(const Start& start) = 0;
-  // The samples of the next steps go to the device at once; it still makes earlier ones. Behind
-  // start().
+  // Uploads the samples of the next steps at once, while the device works on earlier ones. Call it
+  // after start().
   virtual void put_steps(const CohortSteps& steps) = 0;
-  // Step `number` of those, from 0, of every client that has a sample in it. Cost: C times that of
-  // the model's loss_and_gradient, in kernels C times as large.
+  // Step `number` of the uploaded steps, from 0, for every client with a sample in it. Cost: C
+  // times that of the model's loss_and_gradient, in kernels C times as large.
   virtual void step(int64_t number) = 0;
   // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
-  // until the next call. The masks are those of the step. `counts`: the losses count in losses().
+  // until the next call. The step's dropout masks apply. `counts`: the losses count in losses().
   virtual const at::Tensor& gradients(int64_t number, bool counts) = 0;
   // [C] float64 on the device: sums of the mean losses of each client's batches since start().
   virtual const at::Tensor& losses() const = 0;
-  // The same in the host's memory. Waits for the device.
+  // Copies losses() to the host's memory. Waits for the device.
   virtual void take_losses(std::span<double> losses) const = 0;
   // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
   virtual const at::Tensor& rows() const = 0;
-  // The first rows from and to the host's memory, [n, P]; and theta(), [P].
+  // Copies the first rows, [n, P], from and to the host's memory; and theta(), [P].
   virtual void take_rows(std::span<float> rows) const = 0;
   virtual void put_rows(std::span<const float> rows) = 0;
   virtual void take_theta(std::span<float> row) const = 0;
   virtual void put_theta(std::span<const float> row) = 0;
-  // Of theta() on the samples in these places, as Model::evaluate(). The shape of each kernel call
-  // depends on their number and the model alone, and the bits on nothing else of the call. Waits
-  // for the device.
+  // Evaluates theta() on the samples in these places, as Model::evaluate(). The shape of each
+  // kernel call depends on their number and the model alone, and the bits on nothing else of the
+  // call. Waits for the device.
   virtual EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) = 0;
-  // [batches, C] mean losses, in evaluation mode, of each of rows() on the samples in each of these
-  // ranges of places. Waits for the device.
+  // [batches, C] mean losses, in evaluation mode, of each of rows() on each of these ranges of
+  // samples on the device. Waits for the device.
   virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;
 };
 

@@ -9,16 +9,16 @@
 
 namespace hanse {
 
-// Made by TorchLibrary::make_cohort_gradients. A table of rows [lines, C, P]; of what a method gets
-// for each client, [C], it leaves a client with 0 as it was. Memory on the device: the table.
+// Made by TorchLibrary::make_cohort_gradients. A table of rows [lines, C, P]. Methods take a value
+// for each client, [C], and leave a client with 0 as it was. Memory on the device: the table.
 class CohortGradients {
  public:
   virtual ~CohortGradients() = default;
 
-  // line[c] <- gradient, with weight decay, at the cohort's rows of step `number` of those put.
+  // line[c] <- gradient, with weight decay, at the cohort's rows in step `number` of the steps put.
   // `counts`: the losses count in Cohort::losses().
   virtual void find(int64_t number, bool counts, std::span<const float> who, int64_t line) = 0;
-  // to[c] <- to[c] + factors[c] line[c];  the same of the cohort's rows.
+  // to[c] <- to[c] + factors[c] line[c];  the other adds to the cohort's rows.
   virtual void add(int64_t line, std::span<const float> factors, int64_t to) = 0;
   virtual void move_rows(int64_t line, std::span<const float> factors) = 0;
   virtual void clear(int64_t line) = 0;
@@ -26,14 +26,14 @@ class CohortGradients {
   // The cohort's rows <- theta();  <- -lines[c] of the first clients, directions as they are sent.
   virtual void return_rows() = 0;
   virtual void send(std::span<const int64_t> lines) = 0;
-  // What directions are measured from: an undefined tensor.
+  // The origin of directions: an undefined tensor.
   virtual const at::Tensor& origin() const = 0;
 
   // A client's row [P], to and from the host's memory. Waits for the device.
   virtual void take(int64_t client, int64_t line, std::span<float> row) const = 0;
   virtual void put(int64_t client, int64_t line, std::span<const float> row) = 0;
   // Inner products [n, n], in float64, of a client's rows in n lines. Waits for the device. Cost: 2
-  // n^2 P flops in products [n, L] x [L, n], whose memory is of their own.
+  // n^2 P flops in products [n, L] x [L, n], in memory of their own.
   virtual std::vector<double> gram(int64_t client, std::span<const int64_t> lines) const = 0;
 };
 

@@ -1,5 +1,5 @@
-// The updates of a round on the ranks' devices: their exact sum, and those that wait there until
-// they are weighed. TorchLibrary makes both.
+// The updates of a round on the ranks' devices: their exact sum, and updates that wait there for
+// their coefficients. TorchLibrary makes both.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-// Numbers on the device that come to the host's memory with others, in one transfer.
+// Numbers that come from the device to the host's memory in a transfer of others.
 struct Along {
   const at::Tensor* from = nullptr;  // [n] float64; null: none
   std::span<double> to = {};         // [n]
@@ -24,10 +24,10 @@ class DeviceSum {
  public:
   virtual ~DeviceSum() = default;
 
-  // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n],
-  // theta [n], which may be a part of the parameters, from `begin` on. Without theta (undefined)
-  // the rows are the updates themselves. Squared norms are summed in float64 in the device's order,
-  // which (n, kind of device) fixes. Waits for the device, once: results and `along` come together.
+  // Adds coefficients[i] * (rows[i] - theta) for the first coefficients.size() of rows [C, n].
+  // theta [n] may be a part of the parameters, from `begin` on; if it is undefined, the rows are
+  // the updates themselves. Squared norms are summed in float64 in the device's order, which (n,
+  // kind of device) fixes. Waits for the device once: results and `along` come together.
   virtual std::vector<FoldResult> fold(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const double> coefficients, int64_t begin = 0,
                                        const Along& along = {}) = 0;
@@ -46,29 +46,28 @@ class DeviceSum {
   virtual const at::Tensor& values() const = 0;
 };
 
-// Kept until the coefficients are known. Memory on the device: a row for each of this rank's
-// updates, and of one block of L values (P / GramBlocks::kMost, kLength at least) of all K rows the
-// float32 values, twice, and the float64 ones. The host gets numbers only.
+// Keeps updates until the coefficients are known. Memory on the device: a row for each of this
+// rank's updates, and for one block of L values (P / GramBlocks::kMost, kLength at least) of all K
+// rows the float32 values, twice, and the float64 ones. The host gets numbers only.
 class DeviceUpdates {
  public:
   virtual ~DeviceUpdates() = default;
 
-  // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows
-  // [C, P]; theta [P], undefined: the rows are the updates. Squared norms as DeviceSum::fold() has
-  // them. Waits for the device, once.
+  // Keeps rows[i] - theta for positions[i] in the draw, for the first positions.size() of rows [C,
+  // P]; theta [P], undefined: the rows are the updates. Squared norms as in DeviceSum::fold().
+  // Waits for the device, once.
   virtual std::vector<FoldResult> keep(const at::Tensor& rows, const at::Tensor& theta,
                                        std::span<const int64_t> positions,
                                        const Along& along = {}) = 0;
 
   // Collective: GramBlocks::sum of the k updates of the round. A block's products are one float64
-  // multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: what the
-  // library chooses its kernel by depends on the block and on K alone, and so do the bits, on one
-  // kind of device. Cost: twice the multiplications of GramExchange, K P / ranks values sent a
-  // rank.
+  // multiplication [K, L] x [L, K] of values in the draw's order, in memory of its own: the library
+  // chooses its kernel by the block and K alone, which therefore fix the bits on one kind of
+  // device. Cost: twice the multiplications of GramExchange; each rank sends K P / ranks values.
   virtual std::vector<double> gram(int64_t k) = 0;
 
   // Folds the kept updates by coefficients [layers, k] into `sum`, and forgets them. Returns the
-  // position of one that is out of range, else -1.
+  // position of an update that is out of range, else -1.
   virtual int64_t fold(std::span<const double> coefficients, int64_t k, DeviceSum& sum) = 0;
   virtual void clear() = 0;
 };

@@ -46,14 +46,14 @@ HANSE_BOTH_SIDES inline void step_entry(const EntryRates& rates, float u, float&
 struct EntryStep {
   EntryRule rule = EntryRule::kSgd;
   EntryRates rates = {};
-  float scale = 1;  // of the update, before the step
+  float scale = 1;  // factor on the update before the step
   // Rows that the rule keeps across rounds: none, the velocity, or both moments.
   constexpr int64_t states() const {
     return rule == EntryRule::kSgd ? 0 : rule == EntryRule::kMomentum ? 1 : 2;
   }
 };
 
-// Those rows, [P] each, in the memory of rank 0; empty elsewhere.
+// The rows of those states, [P] each, in the memory of rank 0; empty elsewhere.
 using EntryStates = std::array<std::span<float>, 2>;
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// Values that no training can go on from.
+// Values after which training cannot go on.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace hanse {
 
 // "fc1.weight has 3 values of 40 that are not finite, the first nan"; empty: all are.
 std::string not_finite(const std::string& name, std::span<const float> values);
-// The same of the first such tensor of a row, whose last tensors may be missing.
+// Describes the first such tensor of a row, whose last tensors may be missing.
 std::string not_finite(const ParameterLayout& layout, std::span<const float> row);
 
 }  // namespace hanse

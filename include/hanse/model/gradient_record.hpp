@@ -10,20 +10,20 @@
 
 namespace hanse {
 
-// A gradient of P values, as a row or in factors. That of a dense layer's weight [out, in] over B
-// samples is D^T X, with D [B, out] the deltas of its outputs and X [B, in] its inputs: B (out +
-// in) floats in the place of out in, and the inner product of two of them is the sum over all pairs
-// of samples of (D_1 D_2^T) times (X_1 X_2^T), entry by entry.
+// A gradient of P values, as a row or in factors. The gradient of a dense layer's weight [out, in]
+// over B samples is D^T X, with D [B, out] the deltas of its outputs and X [B, in] its inputs: B
+// (out + in) floats in the place of out in. The inner product of two such gradients is the sum over
+// all pairs of samples of (D_1 D_2^T) times (X_1 X_2^T), entry by entry.
 class GradientRecord {
  public:
   GradientRecord() = default;
-  // Of a row that lives elsewhere.
+  // Refers to a row that lives elsewhere.
   explicit GradientRecord(std::span<float> row) : row_(row), values_({{0, 0, row.size()}}) {}
 
-  // [P]; empty of a gradient in factors.
+  // [P]; empty for a gradient in factors.
   std::span<float> row() const { return row_; }
 
-  // Makes it one in factors, of no parts yet; their memory stays. Every value must then be in
+  // Makes it a gradient in factors without parts; their memory stays. Every value must then be in
   // one part. Parts are copied.
   void clear();
   void add_product(const WeightGradient& product);
@@ -33,20 +33,20 @@ class GradientRecord {
   // Cost: 2 B out in flops a product, one pass over the row.
   void add_to(std::span<float> row, float scale, float keep = 1) const;
 
-  // Writes the inner products, in float64, of all with all: gram [n, n]. Those in factors must be
-  // of one model. Cost: of n in factors n^2/2 B^2 (out + in) multiplications; one pass over those
-  // that are rows; for each row and gradient in factors B out in.
+  // Writes the inner products, in float64, of all with all: gram [n, n]. REQUIRES: gradients in
+  // factors are of one model. Cost: n^2/2 B^2 (out + in) multiplications for n gradients in
+  // factors; one pass over the rows; B out in for each pair of a row and a gradient in factors.
   using Records = std::span<const GradientRecord* const>;
   static void gram(Records gradients, std::span<double> gram);
 
  private:
-  // Where they stand in floats_, or in row_.
+  // Where the values stand in floats_, or in row_.
   struct Values {
     int64_t offset;
     std::size_t at, size;
   };
   struct Factors {
-    WeightGradient product;  // with pointers that are set when it is asked for
+    WeightGradient product;  // its pointers are set when it is asked for
     std::size_t deltas_at, inputs_at;
   };
 
@@ -54,7 +54,7 @@ class GradientRecord {
   std::span<const float> values(std::size_t i) const;
   std::size_t copy(const float* from, int64_t size);
   double product_with(std::span<const float> row) const;
-  // To the lower triangle, of gradients of one form; of one layer's factors.
+  // Both write the lower triangle: of gradients of one form, and of one layer's factors.
   static void add_alike(Records gradients, std::span<double> gram);
   static void add_products(Records gradients, std::size_t part, std::span<double> gram);
 

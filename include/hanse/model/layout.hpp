@@ -18,13 +18,13 @@ struct ParameterSlot {
   int64_t offset = 0;          // first value in the row
   int64_t size = 0;            // number of values
   int64_t fan_in = 0;          // inputs of one output unit, for the initialization; 0: `start`
-  float start = 0;             // every value at the start, when fan_in is 0
+  float start = 0;             // value of all entries at the start, if fan_in is 0
   bool trainable = true;       // false: a buffer, which forward passes move and gradients do not
   bool frozen = false;         // neither moves it; `trainable` is false then
 };
 
-// Integers that belong to a model and never change, e.g. batch norm's count of batches. They are no
-// part of the row.
+// Integers that belong to a model and never change, e.g. batch norm's count of batches. The row
+// does not hold them.
 struct CarriedTensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -38,27 +38,27 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-// All tensors of a model, one after another, without gaps: those that gradients train, then the
-// buffers, then what is frozen.
+// All tensors of a model, one after another, without gaps: trained ones, then buffers, then frozen
+// ones.
 class ParameterLayout {
  public:
   // Appends a tensor behind the present ones and returns its offset in the row.
   int64_t add(const std::string& name, const std::vector<int64_t>& shape, int64_t fan_in) {
     return append({.name = name, .shape = shape, .fan_in = fan_in});
   }
-  // The same for a tensor whose values are all `start` at first.
+  // Appends a tensor whose values all start at `start`.
   int64_t add_constant(const std::string& name, const std::vector<int64_t>& shape, float start) {
     return append({.name = name, .shape = shape, .start = start});
   }
-  // The same for a buffer. REQUIRES: no trainable tensor is added after it.
+  // Appends a buffer. REQUIRES: no trainable tensor is added after it.
   void add_buffer(const std::string& name, const std::vector<int64_t>& shape) {
     append({.name = name, .shape = shape, .trainable = false});
   }
-  // The same for a frozen tensor. REQUIRES: neither a trainable one nor a buffer is added after it.
+  // Appends a frozen tensor. REQUIRES: neither a trainable one nor a buffer is added after it.
   void add_frozen(const std::string& name, const std::vector<int64_t>& shape) {
     append({.name = name, .shape = shape, .trainable = false, .frozen = true});
   }
-  // Appends a tensor that is all like `slot`, but for its offset.
+  // Appends `slot`, at its own offset.
   int64_t append(ParameterSlot slot);
   void carry(CarriedTensor tensor) { carried_.push_back(std::move(tensor)); }
 
@@ -66,7 +66,7 @@ class ParameterLayout {
   const std::vector<CarriedTensor>& carried() const { return carried_; }
   int64_t n_params() const { return n_params_; }        // P, the length of a row
   int64_t n_trainable() const { return n_trainable_; }  // values of the row before the buffers
-  int64_t n_frozen() const { return n_frozen_; }        // of them those that are frozen
+  int64_t n_frozen() const { return n_frozen_; }        // frozen values of the row
 
  private:
   std::vector<ParameterSlot> slots_;
@@ -76,14 +76,14 @@ class ParameterLayout {
   int64_t n_frozen_ = 0;
 };
 
-// Those of `slots` whose names match one of the shell patterns (* ? [..]), in their order. Throws
+// The slots whose names match one of the shell patterns (* ? [..]), in their order. Throws
 // InvalidArgument, which names `key` and lists the names, for a pattern that matches none.
 std::vector<ParameterSlot> matching(const std::vector<ParameterSlot>& slots,
                                     const std::vector<std::string>& patterns,
                                     const std::string& key);
 
-// The parts of a row whose updates are weighed apart: the tensors of one layer, "fc1.weight" and
-// "fc1.bias", together; or all of the row.
+// The parts of a row whose updates are weighed apart: each layer ("fc1.weight" and "fc1.bias"
+// together), or the whole row.
 std::vector<RowPart> row_parts(const ParameterLayout& layout, bool layers);
 
 }  // namespace hanse

@@ -1,4 +1,4 @@
-// The losses that kernels and tensors have, too.
+// The losses that kernels and tensors implement, too.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
-// What samples are mixtures of.
+// The labels of samples that are mixtures of two.
 #pragma once
 
 #include <cstdint>
 
 namespace hanse {
 
-// Of a batch whose samples are x = share x_own + (1 - share) x_other: the others' labels.
+// A batch's samples are x = share x_own + (1 - share) x_other: the labels of the others.
 struct MixedLabels {
   const int32_t* labels = nullptr;  // as in Batch
   const float* targets = nullptr;

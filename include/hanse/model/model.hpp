@@ -27,8 +27,8 @@ inline bool is_token(float value, int64_t vocabulary) {
          value == static_cast<float>(static_cast<int64_t>(value));
 }
 
-// A model keeps work buffers and what its last gradient left, so that not even evaluate() may run
-// beside another of its methods: each thread has an object of its own. A method that is not const
+// A model keeps work buffers and traces of its last gradient: not even evaluate() may run beside
+// another of its methods, and each thread has an object of its own. A method that is not const
 // keeps nothing of its arguments unless it says so.
 class Model {
  public:
@@ -46,29 +46,28 @@ class Model {
     std::vector<float> values;
   };
   void start_from(std::vector<StartPart> parts) { start_ = std::move(parts); }
-  // Frees what initialize() takes values from, which then must not be called again.
+  // Frees the values that initialize() takes, which must not be called again.
   virtual void forget_start() { start_ = {}; }
 
-  // Mean loss over the batch and its gradient with respect to the row (overwrites `gradient`, which
-  // may be the row: that spares a pass over memory that is not in the cache). `noise` feeds
-  // dropout. Shapes: row [P], gradient [P], 0 for buffers. The result depends on nothing else, and
-  // has the same bits on every call with the same shapes.
+  // Mean loss over the batch and its gradient with respect to the row. Overwrites `gradient`, which
+  // may be the row: that spares a pass over memory that is not in the cache. `noise` feeds dropout.
+  // Shapes: row [P], gradient [P], 0 for buffers. The result depends on nothing else, and has the
+  // same bits on every call with the same shapes.
   virtual double loss_and_gradient(std::span<const float> row, const Batch& batch,
                                    RandomStream& noise, std::span<float> gradient) = 0;
 
-  // Writes into the row's buffers what the last loss_and_gradient() made of them (batch norm's
-  // running means). Whoever steps by a gradient calls it after the step, which may have done to
-  // buffers what it likes. REQUIRES: no other gradient and no evaluation of this object between the
-  // two.
+  // Writes the running means of batch norm that the last loss_and_gradient() found into the row's
+  // buffers. Whoever steps by a gradient calls it after the step, which may overwrite buffers.
+  // REQUIRES: no other gradient and no evaluation of this object between the two.
   virtual void move_buffers(std::span<float> /*row*/) const {}
 
   // One step of plain SGD: row <- (1 - lr * weight_decay) row - lr * gradient, and buffers moved;
-  // returns the mean loss before the step. The update is fused into the gradient's kernels, and the
-  // gradient never stored.
+  // returns the mean loss before the step. The gradient's kernels update the row, and the gradient
+  // is never stored.
   virtual double sgd_step(std::span<float> row, const Batch& batch, RandomStream& noise, double lr,
                           double weight_decay) = 0;
 
-  // The same by another rule, which moves `row` part by part.
+  // A step by another rule, which moves `row` part by part.
   virtual double step_by(std::span<float> row, const Batch& batch, RandomStream& noise,
                          RowStep& step);
 
@@ -76,13 +75,12 @@ class Model {
   // is small against the layers. REQUIRES: record_product_cost(rows) > 0.
   virtual double record_gradient(std::span<const float> row, const Batch& batch,
                                  RandomStream& noise, GradientRecord& record);
-  // Multiplications that an inner product of two such gradients takes, of batches of `rows`; of
-  // rows it takes P. 0: this model has no factors.
+  // Multiplications of an inner product of two such gradients over batches of `rows`; rows take P.
+  // 0: this model has no factors.
   virtual int64_t record_product_cost(int64_t /*rows*/) const { return 0; }
 
-  // The row [P] that a client has received and starts from: an objective of the user's own may
-  // compare with it (train_for), and then this is called before the first step. Copied where it
-  // does; it holds until the next call.
+  // Tells the row [P] that a client has received, before its first step: a loss of the user's own
+  // may compare with it (train_for), and copies it then. It holds until the next call.
   virtual void receive(std::span<const float> /*row*/) {}
 
   // out [P] <- H v, H [P, P] the Hessian of what loss_and_gradient() computes over the batch, v
@@ -90,26 +88,26 @@ class Model {
   // linear and mlp about 2 gradients, networks 3. REQUIRES: has_hessian().
   virtual void hessian_vector(std::span<const float> row, const Batch& batch,
                               std::span<const float> v, std::span<float> out);
-  // Not models whose loss is random (dropout), nor those that know their gradient alone.
+  // False for models whose loss is random (dropout), and for those that have their gradient alone.
   virtual bool has_hessian() const { return false; }
 
-  // Loss and correct predictions in evaluation mode (no dropout). REQUIRES: two classes when scores
-  // are wanted, classes when ranks or classes are.
+  // Loss and correct predictions in evaluation mode (no dropout). REQUIRES: two classes for scores,
+  // classes for ranks and classes.
   virtual EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                                   SampleResults results = {}) = 0;
 
   // Mean loss, in evaluation mode, of every row of rows [n, P] on every batch: losses [batches, n].
-  // The bits of (b, j) do not depend on the other batches. Models override it where many rows can
-  // share a product.
+  // The bits of (b, j) do not depend on the other batches. Models override it where rows can share
+  // a product.
   virtual void cross_losses(std::span<const float> rows, std::span<const Batch> batches,
                             std::span<double> losses);
 
   // Floating-point operations of the layers' products in all gradients and steps so far; 0 where a
   // model does not know its layers (torchscript), trains a part of them, or works on a GPU.
   double flops() const { return flops_; }
-  double gradient_flops() const { return gradient_flops_; }  // of one gradient, a sample; likewise
+  double gradient_flops() const { return gradient_flops_; }  // of one gradient of a sample
 
-  // The largest batch that evaluate() should be given, for memory's sake.
+  // The largest batch that evaluate() should get, to bound its memory.
   virtual int64_t evaluation_rows() const { return 256; }
 
   // Features are tokens, whole numbers in [0, vocabulary()); 0: they are any numbers.
@@ -134,19 +132,18 @@ std::unique_ptr<Model> make_model(const ModelOptions& options,
 
 // Trains the model for a loss of the user's own in the place of options.loss: a TorchScript module
 // whose forward returns the loss of a batch. Its arguments are named logits [rows, outputs], labels
-// [rows] (int64; of several values [rows, values]; targets: float32), sample_weights [rows] (those
-// of the classes, or 1),
-// row and received_row [trainable] or received_logits [rows, outputs], and what is not named is not
-// computed. Losses and gradients follow it, evaluations and hessian_vector() do not. REQUIRES: a
-// model of make_model() for data of that form; no record_gradient() afterwards. Cost of a
-// step: that of the module and its gradient, a forward pass for received_logits, a pass over the
-// row for row. Throws InvalidArgument: a missing or unreadable file, an argument of another name, a
-// module that makes no loss of such logits.
+// [rows] (int64; several values: [rows, values]; targets: float32), sample_weights [rows] (their
+// classes' weights, or 1), row and received_row [trainable] or received_logits [rows, outputs];
+// others are not computed. Losses and gradients follow it, evaluations and hessian_vector() do not.
+// REQUIRES: a model of make_model() for data of that form; no record_gradient() afterwards. Cost of
+// a step: the module and its gradient, a forward pass for received_logits, a pass over the row for
+// row. Throws InvalidArgument: a missing or unreadable file, an argument of another name, a module
+// that makes no loss of such logits.
 void train_for(Model& model, const std::string& path, const LabelForm& labels);
 
 // Trains the model for torch's cross-entropy with label smoothing and the batches' class weights:
 //   sum_i ((1 - s) w_{y_i} l_{i, y_i} + s/C sum_c w_c l_{i, c}) / sum_i w_{y_i}
-// with l = -log softmax(z), and 0 where all weights of the batch are 0. As train_for() otherwise.
+// with l = -log softmax(z), and 0 where all weights of the batch are 0. Otherwise as train_for().
 // Throws InvalidArgument for another loss than cross-entropy.
 void smooth_labels(Model& model, double share);
 
@@ -159,7 +156,7 @@ bool needs_torch(const std::string& kind);
 // Is a model of these options one dense layer? Throws InvalidArgument for an unknown kind.
 bool is_linear(const ModelOptions& options);
 
-// The file that a model of this kind is read from; empty: it has none.
+// The file that a model of this kind is read from; empty: there is none.
 std::string model_file(const ModelOptions& options);
 
 }  // namespace hanse

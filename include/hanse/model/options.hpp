@@ -1,4 +1,4 @@
-// Options of what is trained.
+// Options of the model.
 #pragma once
 
 #include <array>
@@ -8,32 +8,32 @@
 
 namespace hanse {
 
-// auto: +-1/sqrt(inputs of the unit), norms 1 and 0, torchscript: the file's; uniform: the same,
-// not for torchscript.
+// auto: +-1/sqrt(inputs of the unit), norms 1 and 0, for torchscript the file's values; uniform: as
+// auto, but not for torchscript.
 enum class ModelInit { kAuto, kUniform, kZeros };
 constexpr auto choices_of(ModelInit) { return std::array{"auto", "uniform", "zeros"}; }
 
 struct ModelOptions {
   std::string kind = "linear";  // of model_kinds()
-  // Outputs: the classes (cross-entropy, of each position), the values of a label (the others). The
-  // loss of a sample is the mean over the values of its label. cross-entropy: -log softmax(z)_y.
-  // binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, for two classes or several labels.
-  // squared-error: (z - y)^2 / 2, for regression.
+  // Outputs are the classes (cross-entropy, at each position) or the values of a label (the
+  // others). The loss of a sample is the mean over the values of its label. cross-entropy: -log
+  // softmax(z)_y. binary-logistic: log(1 + exp(-s z)), s = +-1 for label 1/0, for two classes or
+  // several labels. squared-error: (z - y)^2 / 2, for regression.
   std::string loss = "cross-entropy";
   std::vector<int64_t> hidden = {200};  // mlp: widths of the hidden layers
   ModelInit init = ModelInit::kAuto;
   bool bias = true;        // linear: z = W x + b, false: z = W x
   int64_t vocabulary = 0;  // lstm, transformer: tokens; 0: as many as classes
   int64_t embedding = 0;   // values a token; 0: 8 (lstm), 64 (transformer)
-  int64_t units = 0;       // lstm: of a layer, 0: 256; transformer: of feed-forward, 0: 4 embedding
+  int64_t units = 0;       // a layer's (lstm), 0: 256; feed-forward's (transformer), 0: 4 embedding
   int64_t layers = 0;      // 0: 2 (lstm), 1 (transformer)
   int64_t heads = 4;       // transformer: attention heads; divide the embedding
   double dropout = 0;      // lstm, transformer: share dropped behind each layer in training, [0, 1)
-  int64_t channels = 64;   // resnet18: of the first stage; doubled from stage to stage
-  int64_t groups = 2;      // resnet18: of group norm; divide the channels
+  int64_t channels = 64;   // resnet18: the first stage's; doubled from stage to stage
+  int64_t groups = 2;      // resnet18: group norm's; divide the channels
   std::string path;        // torchscript: the model's file
   std::string start;       // file whose tensors the model starts from (warm_start.hpp); empty: none
-  bool start_partial = false;  // of some tensors; the others start by `init`
+  bool start_partial = false;  // the file has some tensors; the others start by `init`
   int64_t seed = 0;            // of the initial parameters; 0: run.seed
 };
 

@@ -1,4 +1,4 @@
-// Models of which clients train a part: some tensors, adapters beside frozen ones, or both.
+// Models in which clients train a part: some tensors, adapters beside frozen ones, or both.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace hanse {
 
-// What is trained.
+// The trained part.
 struct TrainedPart {
   std::vector<std::string> train;   // patterns of tensors; empty: all, or with adapters none
-  int64_t rank = 0;                 // of adapters; 0: none
-  std::vector<std::string> layers;  // patterns of the matrices that have one
+  int64_t rank = 0;                 // of the adapters; 0: none
+  std::vector<std::string> layers;  // patterns of the matrices with adapters
 };
 
 // A parameter row with the names of its tensors.
@@ -24,39 +24,40 @@ struct NamedRow {
   std::vector<float> row;  // [layout.n_params()]
 };
 
-// A model whose row is the part of another's that is trained, so that nothing else is sent, added,
-// kept or saved. The row has the chosen tensors and the adapters in the order of the layers, and
+// A model whose row is the trained part of another's, so that nothing else is sent, added, kept or
+// saved. The row has the chosen tensors and the adapters in the order of the layers, and then the
+// buffers. An adapter (LoRA, Hu et al. 2022) stands for the weight
 // then the buffers. An adapter (LoRA, Hu et al. 2022) stands for the weight
 //   W = W_0 + B A,  W_0 [out, in] frozen,  A "NAME.lora_A" [rank, in],  B "NAME.lora_B" [out,
 //   rank],
-// with B = 0 at the start, and A uniform in +-1/sqrt(in). It can have every matrix: the weights of
-// dense layers and of embeddings.
+// with B = 0 at the start, and A uniform in +-1/sqrt(in). The weights of dense layers and of
+// embeddings can have one.
 //
-// The ranks of a host have one copy of the frozen tensors. Each has its own weights W beside it,
-// and the pages on which a frozen tensor touches one that is trained.
+// The ranks of a host have one copy of the frozen tensors. Each also has its own weights W, and the
+// pages on which a frozen tensor touches a trained one.
 //
 // Cost of a call beyond the other model's: a copy of the chosen tensors, and for adapters a pass
-// over W_0 and W and 2 rank multiply-adds a value of W. Of frozen tensors no gradient is computed;
-// adapters of dense layers in closed form take rank (in + out) multiply-adds a sample for theirs,
-// others 2 rank a value of W. No record_gradient(); no hessian_vector() with adapters.
+// over W_0 and W and 2 rank multiply-adds a value of W. Frozen tensors get no gradient; the
+// gradients of adapters take rank (in + out) multiply-adds a sample for dense layers in closed
+// form, else 2 rank a value of W. No record_gradient(); no hessian_vector() with adapters.
 class PartModel final : public Model {
  public:
-  // Does a model of these tensors need it?
+  // Does a model with these tensors need it?
   static bool is_needed(const TrainedPart& part, const ParameterLayout& layout);
 
-  // Throws InvalidArgument: a pattern that matches nothing, nothing that is trained, a rank above a
-  // side of a matrix.
+  // Throws InvalidArgument: a pattern that matches nothing, an empty part, a rank above a side of a
+  // matrix.
   PartModel(std::unique_ptr<Model> whole, const TrainedPart& part);
   ~PartModel() override;
 
-  // All tensors of the other model and, behind them, the adapters', frozen ones marked.
+  // All tensors of the other model and, behind them, the adapters', with marks on frozen ones.
   const ParameterLayout& all_tensors() const { return all_; }
-  // As start_from(), by the places of all_tensors(); before hold().
+  // start_from() by the places of all_tensors(); call it before hold().
   void start_whole_from(std::vector<StartPart> parts);
   // Draws the other model's row, from the stream of this seed that initializes models, once for all
-  // ranks of the host. Nothing else may be called before. Collective. Throws AgreedError.
+  // ranks of the host. Call nothing before it. Collective. Throws AgreedError.
   void hold(Communicator& host, uint64_t seed);
-  // Of the row that hold() has drawn.
+  // The digest of the row that hold() has drawn.
   std::string start_digest() const;
 
   // The other model, for losses of the user's own.
@@ -64,7 +65,7 @@ class PartModel final : public Model {
   int64_t rank() const { return rank_; }
   int64_t adapters() const;  // their number
 
-  // All tensors, of a row of this model; merged: W in the place of W_0, A and B.
+  // All tensors, from a row of this model; merged: W in the place of W_0, A and B.
   NamedRow whole(std::span<const float> row, bool merged) const;
 
   double loss_and_gradient(std::span<const float> row, const Batch& batch, RandomStream& noise,
@@ -91,13 +92,13 @@ class PartModel final : public Model {
   struct Adapter;
   // A tensor that both rows have.
   struct Tensor {
-    int64_t whole, own, size;  // where it begins in them
+    int64_t whole, own, size;  // offsets in the two rows, and length
   };
 
   void add_adapter(const ParameterSlot& matrix);
-  // Writes the chosen tensors and the buffers of a row into a whole one.
+  // Writes a row's chosen tensors and buffers into a whole row.
   void put_tensors(std::span<const float> row, float* whole) const;
-  // The whole row of a row.
+  // The whole row that belongs to a row.
   std::span<float> expand(std::span<const float> row);
 
   std::unique_ptr<Model> whole_;
@@ -106,7 +107,7 @@ class PartModel final : public Model {
   std::vector<Tensor> trained_, buffers_;
   std::vector<Adapter> adapters_;
   std::shared_ptr<const float> start_;  // [P of whole_] frozen tensors, and how the others start
-  std::shared_ptr<float> row_;          // [P of whole_] of this rank, for its calls
+  std::shared_ptr<float> row_;          // [P of whole_] this rank's, for its calls
   std::unique_ptr<Step> step_;
 };
 

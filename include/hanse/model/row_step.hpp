@@ -1,4 +1,4 @@
-// What a step of training does to a row.
+// How a step of training changes a row.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace hanse {
 class RowStep {
  public:
   virtual ~RowStep() = default;
-  // Moves the `size` values of the row from `offset` on by their gradient. Every value that
-  // gradients train comes once a step.
+  // Moves the `size` values of the row from `offset` on by their gradient. It gets every value that
+  // gradients train once a step.
   virtual void apply(int64_t offset, const float* gradient, int64_t size) = 0;
 
   // Does it use the gradient of the tensor at `offset`? If not, apply() need not get it.

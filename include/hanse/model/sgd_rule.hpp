@@ -23,7 +23,7 @@ HANSE_BOTH_SIDES inline float pulled_gradient(const SgdRule& rule, float g, floa
   return g;
 }
 
-// The direction that w goes against, of such a gradient; v is overwritten.
+// The direction against which w moves by such a gradient; v is overwritten.
 HANSE_BOTH_SIDES inline float with_momentum(const SgdRule& rule, float g, float& v) {
   v *= rule.momentum;
   v += g;

@@ -1,7 +1,7 @@
-// All that needs LibTorch: networks, files for Python, and what computes on GPUs.
+// All that needs LibTorch: networks, files for Python, and computation on GPUs.
 //
 // LibTorch brings 280 libraries, which take 0.35 s and 100 MB to load; on CPUs transformer and
-// torchscript alone need them. So what calls it (src/model/networks, src/model/device) stands in a
+// torchscript alone need them. Therefore its callers (src/model/networks, src/model/device) are a
 // library of its own, build/lib/hanse-torch.so, which is loaded when something asks for it.
 #pragma once
 
@@ -26,7 +26,7 @@ struct ObjectiveCase;
 
 // A GPU that this process may use.
 struct Gpu {
-  std::string identity;  // what no two have in common, "GPU 3f8a..."; MIG slices are GPUs, too
+  std::string identity;  // unique to it, "GPU 3f8a..."; MIG slices are GPUs, too
   std::string name;      // "NVIDIA H100 80GB HBM3, compute capability 9.0"
   int64_t memory_bytes = 0;
 };
@@ -37,10 +37,9 @@ struct GpuLibrary {
   // does not answer.
   std::vector<Gpu> (*all)();
 
-  // Makes all()[index] the one of this process, and its results the same from run to run:
+  // Makes all()[index] the GPU of this process, and its results the same from run to run:
   // deterministic algorithms, no search for the fastest one, no TF32. Returns LibTorch's name of
-  // it, "cuda:0". To be called before the first computation on it. Throws NotCompiled in a build
-  // without CUDA.
+  // it, "cuda:0". Call it before the first computation. Throws NotCompiled in a build without CUDA.
   std::string (*use)(int64_t index);
 
   std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
@@ -51,38 +50,38 @@ struct TorchLibrary {
   using MakeModel = std::unique_ptr<Model> (*)(const ModelCase& c);
   MakeModel make_transformer, make_torchscript;
 
-  // As train_for() describes it.
+  // See train_for().
   std::unique_ptr<Objective> (*make_objective)(const ObjectiveCase& c);
 
   // The bytes of a file that torch.load reads (with weights_only too) as a state dict: a dictionary
-  // from the layout's names to float32 tensors of its shapes, and to int64 tensors for what is
-  // carried. REQUIRES: row.size() == layout.n_params().
+  // from the layout's names to float32 tensors of its shapes, and from carried tensors to int64
+  // ones. REQUIRES: row.size() == layout.n_params().
   std::string (*state_dict)(const ParameterLayout& layout, std::span<const float> row);
 
-  // The tensors of a file of torch.save that holds a state dict, as float32; those of integers are
-  // left out. Throws InvalidArgument for any other file.
+  // The tensors of a file of torch.save that holds a state dict, as float32, without those of
+  // integers. Throws InvalidArgument for any other file.
   std::vector<NamedTensor> (*read_state_dict)(const std::string& path);
 
-  // For the model that make_model() builds of the same arguments: the same layout, the same loss
-  // and the same dropout masks, within float tolerance of its results. Memory on the device: 2 C P
-  // floats (3 with momentum), 4 bytes a value of a sample, the activations and what their gradients
-  // need: of linear, mlp and the cnn kinds as much again, and the patches of one convolution, C B
-  // inputs kernel^2 pixels floats. Throws InvalidArgument as make_model() does, and for models with
-  // buffers or frozen parameters.
+  // Makes the cohort of the model that make_model() builds of the same arguments: the same layout,
+  // the same loss and the same dropout masks, within float tolerance of its results. Memory on the
+  // device: 2 C P floats (3 with momentum), 4 bytes a value of a sample, the activations and what
+  // their gradients need: for linear, mlp and the cnn kinds as much again, and the patches of one
+  // convolution, C B inputs kernel^2 pixels floats. Throws InvalidArgument as make_model() does,
+  // and for models with buffers or frozen parameters.
   std::unique_ptr<Cohort> (*make_cohort)(const ModelOptions& options,
                                          const std::vector<int64_t>& sample_shape, int64_t classes,
                                          const Cohort::Settings& settings);
 
-  // `cohort` must outlive it; `weight_decay` is part of the gradients.
+  // `cohort` must outlive it; gradients include `weight_decay`.
   std::unique_ptr<CohortGradients> (*make_cohort_gradients)(Cohort& cohort, int64_t lines,
                                                             double weight_decay);
 
-  // Memory: P int64 or float32, and 16 float64 for each of P or at most 65536 lanes while it folds.
-  // `device` as LibTorch names them. REQUIRES: as UpdateSum.
+  // Memory: P int64 or float32, and while it folds 16 float64 for each of P or at most 65536 lanes.
+  // `device` is LibTorch's name. REQUIRES: as UpdateSum.
   std::unique_ptr<DeviceSum> (*make_device_sum)(int64_t n_params, int64_t addends,
                                                 Reduction reduction, const std::string& device);
 
-  // `layers`: the parts of a row that are weighed apart, all of the row together. `comm` and
+  // `layers`: the parts of a row that are weighed apart; together they are the row. `comm` and
   // `devices` must outlive the object.
   std::unique_ptr<DeviceUpdates> (*make_device_updates)(Communicator& comm,
                                                         DeviceCommunicator& devices,
@@ -93,37 +92,36 @@ struct TorchLibrary {
   void (*mix_rows_on)(const std::string& device, std::span<const double> weights,
                       std::span<const float> rows, int64_t n, std::span<float> out);
 
-  // `devices` must outlive it. Memory: a rank's part of 2 P float32 at most, and of the sum.
+  // `devices` must outlive it. Memory: this rank's part of at most 2 P float32, and the sum's part.
   std::unique_ptr<DeviceServer> (*make_device_server)(Communicator& comm,
                                                       DeviceCommunicator& devices, int64_t n_params,
                                                       const std::string& device);
 
-  // Through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and for
-  // CPUs. `comm` must outlive it.
+  // Sends through the host's memory and `comm`, for ranks that share a GPU, which NCCL refuses, and
+  // for CPUs. `comm` must outlive it.
   std::unique_ptr<DeviceCommunicator> (*make_staged_communicator)(Communicator& comm);
 
-  // NCCL between the GPUs of the ranks, `device` ("cuda:0") that of this one. `comm` must outlive
-  // it. Collective over `comm`. REQUIRES: no two ranks have the same GPU. Throws NotCompiled in a
-  // build without CUDA.
+  // NCCL between the GPUs of the ranks; `device` ("cuda:0") is this rank's. `comm` must outlive it.
+  // Collective over `comm`. REQUIRES: no two ranks have the same GPU. Throws NotCompiled in a build
+  // without CUDA.
   std::unique_ptr<DeviceCommunicator> (*make_nccl_communicator)(Communicator& comm,
                                                                 const std::string& device);
 
   // How often the host has waited for numbers of a device: each time costs it a round trip.
   int64_t (*downloads)();
 
-  // As set_model_threads() has it, for LibTorch and oneDNN.
+  // set_model_threads() for LibTorch and oneDNN.
   void (*set_threads)(int64_t threads);
 
-  std::string (*kernels)();  // that it chooses on this machine, "torch AVX512"
+  std::string (*kernels)();  // chosen on this machine, "torch AVX512"
 
   std::string (*version)();  // of LibTorch's headers, "1.13.1"
 
   GpuLibrary gpu;
 };
 
-// Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the
-// first call: 0.35 s. Throws InvalidArgument when the library or one that it needs cannot be
-// loaded.
+// Loads the library at the first call; it has as many threads as OpenBLAS. Cost of the first call:
+// 0.35 s. Throws InvalidArgument when the library or one that it needs cannot be loaded.
 const TorchLibrary& torch_library();
 
 // Was torch_library() called before?

@@ -5,7 +5,7 @@
 
 namespace hanse {
 
-// deltas^T inputs, of the tensor [out, in] at `offset` of a parameter row.
+// deltas^T inputs, the gradient of the tensor [out, in] at `offset` of a parameter row.
 struct WeightGradient {
   int64_t offset, out, in, samples;
   const float* deltas;  // [samples, out]

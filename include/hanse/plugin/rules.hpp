@@ -2,8 +2,8 @@
 // a bridge with that interface runs.
 //
 // Every maker throws InvalidArgument when the file cannot be loaded, has no such rule, or the rule
-// refuses. What a rule does wrong later is an InvalidArgument that names the option and the file.
-// A rule's state is what it saves, under "own"; all four are called on one rank alone.
+// refuses. A rule's later errors are InvalidArguments that name the option and the file. A rule's
+// state is what it saves, under "own"; all four are called on one rank alone.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace hanse {
 // The coefficients must be finite, and not negative unless the rule needs the Gram matrix.
 std::unique_ptr<Aggregator> make_own_aggregator(const RuleSource& source, int64_t clients);
 
-// Its probabilities are not known: those of its draws are NaN. plugin.h cannot tell it the number
+// The probabilities of its draws are not known: they are NaN. plugin.h cannot tell it the number
 // that a round asks for: it draws as many as it likes, and more than that number are refused.
 std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_t clients,
                                                 int64_t per_round);
@@ -32,10 +32,10 @@ std::unique_ptr<ClientSampler> make_own_sampler(const RuleSource& source, int64_
 // Steps on whole rows only.
 std::unique_ptr<ServerOptimizer> make_own_optimizer(const RuleSource& source, int64_t clients);
 
-// More columns of an evaluation. `names`: of the clients, in their order.
+// More columns of an evaluation. `names` are the clients', in their order.
 using OwnMetric =
     std::function<Metrics(std::span<const ClientEvaluation> clients, const Names& names)>;
-// `path`: of a Python file, which ends in .py, or of a library.
+// `path` is a Python file, which ends in .py, or a library.
 OwnMetric make_own_metric(const std::string& path);
 
 }  // namespace hanse

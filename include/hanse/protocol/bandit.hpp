@@ -1,4 +1,4 @@
-// Federated bandits: clients pull arms of one finite set and synchronize what they know when a
+// Federated bandits: clients pull arms of one finite set and synchronize their knowledge when a
 // client has learned enough (Fed-GO-UCB, Li, Liu and Wang 2023, and its relatives).
 #pragma once
 
@@ -16,15 +16,15 @@ namespace hanse {
 
 class BanditRun;
 
-// A round: each client pulls one arm, client 0 first. The first phase is made before round 1.
-// The clients act one after another, as in Algorithm 1, and yet at once: every rank proposes its
-// clients' turns from what they know, an all-reduce finds the first client whose pull makes all
-// synchronize, the turns up to its are committed, all synchronize, and those behind it propose
-// theirs again. So arms and times of synchronization are the sequential ones on any number of
-// ranks; client c of N lies on rank floor(c ranks / N). Statistics are gathered and added in client
-// order, so their sums have the same bits too. Cost of a round: one all-reduce of a number and, for
-// each synchronization in it, one more, a gather of the statistics rows of clients that have pulled
-// since the last, and a broadcast of one.
+// A round: each client pulls one arm, client 0 first. The first phase comes before round 1. The
+// result is that of Algorithm 1, whose clients act one after another, but the ranks work at once:
+// every rank proposes its clients' turns from their knowledge, an all-reduce finds the first client
+// whose pull makes all synchronize, the turns up to that client's are committed, all synchronize,
+// and the clients behind it propose their turns again. So arms and times of synchronization are the
+// sequential ones on any number of ranks; client c of N lies on rank floor(c ranks / N). Statistics
+// are gathered and added in client order, so their sums have the same bits too. Cost of a round: an
+// all-reduce of a number and, for each synchronization in it, another, a gather of the statistics
+// rows of clients that have pulled since the last, and a broadcast of one row.
 class BanditProtocol final : public Protocol {
  public:
   // One bandit for each element, all played in step: repeats of an experiment. Throws
@@ -32,15 +32,15 @@ class BanditProtocol final : public Protocol {
   BanditProtocol(std::vector<BanditSetup> repeats, Communicator& comm);
   ~BanditProtocol() override;
 
-  // What a round sends and a rank keeps on so many ranks, with so many synchronizations of all
-  // repeats together, in each of which all clients have news.
+  // What a round sends and a rank keeps on so many ranks, with so many synchronizations over all
+  // repeats, in each of which all clients have news.
   RoundFootprint footprint(int64_t ranks, double synchronizations) const;
 
-  // The first phase. Throws AgreedError when the regression oracle diverges.
+  // Plays the first phase. Throws AgreedError when the regression oracle diverges.
   void initialize_model() override;
   RoundRecord round(bool stop_requested) override;
 
-  // A client's samples are its pulls of the second phase, its loss the mean regret of one.
+  // A client's samples are its pulls of the second phase, its loss the mean regret of a pull.
   std::vector<ClientEvaluation> evaluate() override;
   // Means over repeats, and their deviations (of a sample: n - 1) when there are several.
   Metrics metrics() const override;
@@ -50,8 +50,8 @@ class BanditProtocol final : public Protocol {
   std::vector<TableLines> take_lines() override;
 
   void collect() override;
-  // What all clients know together, of each repeat: the centre w0 + Sigma^{-1} v of the confidence
-  // set, of each client where it has a network of its own; of kernels the arms' mean rewards.
+  // The clients' common knowledge in each repeat: the centre w0 + Sigma^{-1} v of the confidence
+  // set, one a client where it has a network of its own; for kernels the arms' mean rewards.
   std::span<const float> model_row() const override { return row_; }
   ParameterLayout model_layout() const override;
 
@@ -65,7 +65,7 @@ class BanditProtocol final : public Protocol {
   bool sends_matrices() const;  // 2 N (d^2 + d) scalars a synchronization, as papers count
 
  private:
-  // What the ranks report after a round; a maximum merges it.
+  // The numbers that ranks report after a round; a maximum merges them.
   enum Finding { kCommSeconds, kWorkSeconds, kStop, kFailed, kFindings };
 
   void visit(StateFields& fields) override;

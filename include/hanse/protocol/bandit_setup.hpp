@@ -1,4 +1,4 @@
-// What one bandit is made of.
+// The parts of one bandit.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ struct OracleOptions {
   double temperature = 1e7;  // tau_2, inverse: large for little noise, > 0
 };
 
-// What clients take the mean reward for, as a function of the arm.
+// The model by which clients estimate the mean reward of an arm.
 enum class RewardModel {
   kNetwork,        // a network, fitted in a first phase and then linearised
   kPoints,         // linear in the arms' points
-  kLogistic,       // logistic in them
-  kKernel,         // of a kernel, from all data
-  kKernelOfPoints  // of a kernel, in a dictionary of points
+  kLogistic,       // logistic in the points
+  kKernel,         // a kernel's, over all data
+  kKernelOfPoints  // a kernel's, over a dictionary of points
 };
 
-// Upper bound of an arm of a network: of the linearised network; the network at the centre and the
-// width; the network's largest value found in the set.
+// Upper bound of a network's arm: the linearised network's; the network's value at the centre plus
+// the width; the network's largest value found in the set.
 enum class UpperBound { kLinear, kNetworkMean, kEllipsoid };
 constexpr auto choices_of(UpperBound) { return std::array{"linear", "network-mean", "ellipsoid"}; }
 
@@ -41,7 +41,7 @@ struct RewardScale {
   double span = 1;
 };
 
-// One bandit. The rewards of arm x are its value and normal noise of deviation `noise`.
+// One bandit. The rewards of arm x are its value plus normal noise of deviation `noise`.
 struct BanditSetup {
   Arms arms;
   UcbOptions ucb;

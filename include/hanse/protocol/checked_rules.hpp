@@ -13,7 +13,7 @@
 
 namespace hanse {
 
-// What a rule that is not pure does wrong, mostly.
+// The usual fault of a rule that is not pure.
 inline constexpr const char* kPurityHint =
     "a rule keeps what it learns in its saved state, and takes chance from the stream that it is "
     "given";

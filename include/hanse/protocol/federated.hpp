@@ -39,28 +39,29 @@ class Weighing;
 struct RoundContext;
 struct SumStep;
 
-// What the rules were given in a round; rank 0, in the draw's order.
+// The numbers that the rules got in a round; rank 0, in the draw's order.
 struct RoundTrace {
   bool everyone_there = true;
-  std::vector<int64_t> available;  // unless everyone was there
+  std::vector<int64_t> available;  // empty: all
   std::vector<double> a_of_all;    // [M] a_m, when the sampler asked for them
   Draw draw;
   std::vector<double> a;              // the sampler's feedback
   std::vector<double> batch_losses;   // mean mini-batch loss, the sampler's too
-  std::vector<double> samples;        // of the participants
+  std::vector<double> samples;        // the participants'
   std::vector<double> losses;         // F_i, when the aggregator needs them
-  std::size_t absent = 0;             // A clients beside the K drawn whose last updates count
-  std::vector<double> gram;           // [L, K + A, K + A], when it needs that
-  std::vector<double> rates;          // [K], when it needs those
-  std::vector<double> distances;      // [K], when it needs those
+  std::size_t absent = 0;             // A clients that were not drawn, whose last updates count
+  std::vector<double> gram;           // [L, K + A, K + A], when the aggregator needs it
+  std::vector<double> rates;          // [K], when it needs them
+  std::vector<double> distances;      // [K], when it needs them
   std::vector<double> squared_norms;  // |theta_i - theta|^2
   WorkTimes times;                    // when they are known
 };
 
 class FederatedTrainer final : public Protocol {
  public:
-  // What the trainer works with. All but `runner` and `times`, which it owns, must outlive it. The
-  // trainer alone calls them while it lives; over `comm` and `host` no other call may be under way.
+  // The objects that the trainer works with. All but `runner` and `times`, which it owns, must
+  // outlive it. The trainer alone calls them while it lives; over `comm` and `host` no other call
+  // may be under way.
   struct Parts {
     Communicator& comm;
     Communicator& host;  // comm.split(kByHost)
@@ -72,7 +73,7 @@ class FederatedTrainer final : public Protocol {
     ServerOptimizer* optimizer;      // rank 0; null elsewhere
     Availability availability = {};  // rank 0
     RunnerPtr runner = nullptr;      // null: make_host_runner(), with `stages`
-    Stages stages = {};              // of the runner
+    Stages stages = {};              // the runner's
     LocalUpdate* tuner = nullptr;    // trains a client's model before it is evaluated; null: nobody
     // Rank 0: the times of a round's participants, known before they train; null: none are.
     std::function<WorkTimes(int64_t round, const Draw& draw)> times = nullptr;
@@ -80,11 +81,11 @@ class FederatedTrainer final : public Protocol {
   using Settings = FederatedSettings;
 
   // What a round sends and a rank keeps on so many ranks of so many hosts, when CPUs train. Local.
-  // Rounds leave out what depends on training: states that move, steps that are tried again.
+  // It leaves out what depends on training: states that move, steps that are tried again.
   static RoundFootprint footprint(const FederatedFacts& facts, int64_t ranks, int64_t hosts);
 
   // Collective over parts.comm. Memory: the model's row, a second with settings.server.average, and
-  // what the runner takes.
+  // the runner's.
   FederatedTrainer(Parts parts, Settings settings);
   ~FederatedTrainer() override;
 
@@ -100,7 +101,7 @@ class FederatedTrainer final : public Protocol {
   ParameterLayout model_layout() const override { return parts_.model.layout(); }
   std::span<const float> averaged_row() const override { return average_; }
 
-  // Of the last round, when settings.trace. Rank 0.
+  // The trace of the last round, with settings.trace. Rank 0.
   const RoundTrace& trace() const;
 
   void collect() override;
@@ -128,14 +129,14 @@ class FederatedTrainer final : public Protocol {
   AggregatorNeeds needs_;
   std::unique_ptr<RoundPlan> plan_;        // who trains whom
   std::unique_ptr<Server> server_;         // rank 0; null elsewhere
-  std::unique_ptr<Weighing> weighing_;     // what their updates count
+  std::unique_ptr<Weighing> weighing_;     // what updates count
   std::unique_ptr<RoundAccount> account_;  // time and bytes of the round in progress
   std::shared_ptr<std::byte> model_memory_;
   std::span<float> theta_;        // [P] the model
-  AlignedFloats average_;         // [P] the mean of the models behind all rounds; empty: not kept
-  Metrics evaluated_;             // found of it, and on the common test set; rank 0
+  AlignedFloats average_;         // [P] mean of the models behind all rounds; empty: not kept
+  Metrics evaluated_;             // its metrics, and those on the common test set; rank 0
   std::vector<float> control_;    // [control width] the server's variate; empty: none returns
-  bool model_is_shared_ = false;  // all ranks have rank 0's
+  bool model_is_shared_ = false;  // all ranks have rank 0's model
 };
 
 }  // namespace hanse

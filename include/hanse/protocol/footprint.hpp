@@ -1,4 +1,4 @@
-// What a round of a protocol sends and what a rank keeps for it.
+// What a round of a protocol sends and a rank keeps for it.
 //
 // Each protocol computes its own, beside the code that sends, from a few facts about the job and
 // from the types that travel. Nothing is allocated, so that a laptop can do it for any number of
@@ -21,28 +21,29 @@ class RoundFootprint {
  public:
   explicit RoundFootprint(int64_t ranks) : others_(static_cast<double>(ranks - 1)) {}
 
-  // RoundRecord::bytes_sent of a round that is not the first: the first one also brings the initial
-  // model to the ranks. Payload that all ranks send, as Communicator::bytes_moved() counts it.
+  // RoundRecord::bytes_sent of any round but the first, which also brings the initial model to the
+  // ranks. It is the payload that all ranks send, as in Communicator::bytes_moved().
   double bytes_sent() const;
   double messages() const { return messages_; }      // from one rank to another
   double operations() const { return operations_; }  // collective, for which all ranks wait
-  double memory_bytes() const;                       // of the rank that keeps most
-  // Of one kind, "plan", "model" or "sum", or part, "model rows" or "sums"; 0 when there is none.
+  double memory_bytes() const;                       // on the rank that keeps most
+  // Bytes of one kind, "plan", "model" or "sum", or part, "model rows" or "sums"; 0 when there is
+  // none.
   double sent_bytes_of(const std::string& kind) const;
   double memory_bytes_of(const std::string& part) const;
 
   double others() const { return others_; }  // ranks beside rank 0
-  // What a round sends of one kind; bytes are those of one rank's buffer.
-  // Root to all, or all to root: the same bytes.
+  // Adds a message from the root to all, or from all to the root: the same bytes. `bytes` are those
+  // of one rank's buffer.
   void broadcast(const std::string& kind, double bytes) { add(kind, bytes * others_, others_); }
   void reduce(const std::string& kind, double bytes) { add(kind, bytes * others_, others_); }
   void allreduce(const std::string& kind, double bytes) {
     reduce(kind, bytes);
     broadcast(kind, bytes);
   }
-  // `bytes`: of all other ranks together.
+  // `bytes` are those of all other ranks together.
   void gather(const std::string& kind, double bytes) { add(kind, bytes, others_); }
-  // `bytes`: of all ranks' parts together.
+  // `bytes` are those of all ranks' parts together.
   void allgather(const std::string& kind, double bytes) {
     add(kind, bytes * others_, others_ * (others_ + 1));
   }
@@ -58,20 +59,20 @@ class RoundFootprint {
   std::map<std::string, double> memory_;  // part: bytes
 };
 
-// What a federated round's footprint follows from.
+// The facts from which a federated round's footprint follows.
 struct FederatedFacts {
   int64_t clients = 1;      // of the federation
-  double participants = 1;  // of a round
-  double most_on_rank = 0;  // participants of the busiest rank; 0: those of an even share
+  double participants = 1;  // in a round
+  double most_on_rank = 0;  // participants of the busiest rank; 0: an even share
   ServerRole role = ServerRole::kAuto;
   bool exact = true;                // comm.reduction
   bool planned = false;             // comm.dispatch
   bool has_deadline = false;        // run.round-seconds
-  bool all_clients_first = false;   // all clients train before each draw: the sampler asks for it
-  AggregatorNeeds needs;            // of the rule
-  std::vector<RowPart> parts = {};  // of a row that are weighed apart, with needs.gram
+  bool all_clients_first = false;   // the sampler lets all clients train before each draw
+  AggregatorNeeds needs;            // the rule's
+  std::vector<RowPart> parts = {};  // parts of a row that are weighed apart, with needs.gram
   int64_t n_params = 0;             // P
-  int64_t state_width = 0;          // of LocalUpdate, as the next two, and the rule
+  int64_t state_width = 0;          // floats of LocalUpdate, as the next two, and of the rule
   int64_t control_width = 0;
   bool control_returns = false;
 };

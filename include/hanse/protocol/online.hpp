@@ -4,26 +4,26 @@
 // node's batches never leave its rank. In a round every node i
 //   trains:   its estimate Gamma_i, from its model theta_i and its new batch;
 //   mixes:    theta_i = sum_j p_ij Gamma_j, with the weights p of an ExpertRule;
-//   predicts: suffers L_i(theta_j) on its batch for every j, which the rule learns from.
-// "train-then-predict" is the order of Fed-Exp (Kesanapalli and Bharath 2021, section 4.3): there
+//   predicts: suffers L_i(theta_j) on its batch for every j, from which the rule learns.
+// In "train-then-predict", the order of Fed-Exp (Kesanapalli and Bharath 2021, section 4.3),
 // Gamma_{t+1} is fitted to the batch on which theta_{t+1} is scored. "predict-then-train" scores
-// the models that had not seen the batch.
+// models that have not seen the batch.
 // Omni-Fedge moves models by gradients. In a round every node i suffers L_i(theta_j) for every j,
-// which the rule learns weights w from; then, first with all layers but the last and then with the
-// last, whose gradients are taken anew,
+// from which the rule learns weights w; then, first with all layers but the last and then with the
+// last, whose gradients are computed anew,
 //   theta_l <- theta_l - lr sum_i w_li grad L_i(theta_l).
 // Known weakness of Fed-Exp as printed: while the weights are equal, so are all mixtures theta_j
 // and their losses, and the weights stay equal; in effect it is FedSGD. score_estimates mends that:
-// the rule learns from L_i(Gamma_j), the experts that are mixed; so does in_place, in which the
-// mixture of a node is made of those of the nodes before it.
+// the rule learns from L_i(Gamma_j), the losses of the mixed experts. in_place mends it, too: a
+// node's mixture is made of the mixtures of the nodes before it.
 //
 // Communication of a round, for rules that mix: one all-gather of the N rows Gamma (4 N P bytes a
 // rank), for Fed-Exp another of N x N losses. Every rank mixes all N models by itself in one
-// product of fixed shape and keeps all weights, so that no second all-gather brings the mixtures,
-// and the bits do not depend on the ranks. The losses travel in place of the log-weights, which
-// they determine: rank 0 reports them. Rules without peers send no rows. Omni-Fedge sends N x N
-// losses, and an exact sum of the N rows of gradients to rank 0 and back: 12 N P bytes a rank, and
-// as much memory. Memory: 2 N P floats a rank.
+// product of fixed shape and keeps all weights: no second all-gather brings the mixtures, and the
+// bits do not depend on the ranks. The losses travel in place of the log-weights, which they
+// determine: rank 0 reports them. Rules without peers send no rows. Omni-Fedge sends N x N losses,
+// and an exact sum of the N rows of gradients to rank 0 and back: 12 N P bytes a rank, and as much
+// memory. Memory: 2 N P floats a rank.
 #pragma once
 
 #include <cstdint>
@@ -52,21 +52,21 @@ class OnlineTrainer final : public Protocol {
     Communicator& comm;
     const Federation& federation;
     Model& model;
-    ExpertRule& rule;  // a copy a rank; all learn the same
+    ExpertRule& rule;  // each rank's copy; all learn the same
     StreamFit& fit;
     RowMixer mix_rows = hanse::mix_rows;
   };
   struct Settings {
     uint64_t seed = 1;
-    std::optional<uint64_t> model_seed = std::nullopt;  // where it is another
-    int64_t peers = 0;  // K nodes whose estimates are mixed in a round, drawn anew; 0: all
+    std::optional<uint64_t> model_seed = std::nullopt;  // if it is not the run's
+    int64_t peers = 0;  // K nodes mixed in a round, drawn anew; 0: all
     bool train_first = true;
     bool score_estimates = false;  // see above
     bool in_place = false;         // see above
-    double lr = 0.1;               // of Omni-Fedge
+    double lr = 0.1;               // Omni-Fedge's
     double loss_scale = 0;         // see unit_loss
-    double c = 0;                  // of Fed-Exp's test, see may_mix; 0: off
-    double eta = 0;                // of Fed-Exp, for the bound on its regret; 0: no bound
+    double c = 0;                  // for Fed-Exp's test, see may_mix; 0: off
+    double eta = 0;                // Fed-Exp's, for the bound on its regret; 0: no bound
     AskedMetrics asked = {};       // of evaluations
     StreamOptions stream;
   };
@@ -79,16 +79,16 @@ class OnlineTrainer final : public Protocol {
   // What a round sends and a rank keeps on so many ranks.
   RoundFootprint footprint(int64_t ranks) const;
 
-  // Every node starts with a model of its own: with equal ones and equal weights all mixtures would
-  // be equal for ever. Rules that keep one model for all start with one.
+  // Every node starts with a model of its own: with equal models and equal weights all mixtures
+  // would be equal for ever. Rules that keep one model for all start with one.
   void initialize_model() override;
-  // Throws nothing but CommError: rounds behind the stream's end are refused before the run.
+  // Throws CommError alone: rounds behind the stream's end are refused before the run.
   RoundRecord round(bool stop_requested) override;
 
-  // Every node's model on the samples of the client whose stream it receives.
+  // Evaluates every node's model on the samples of the client whose stream it receives.
   std::vector<ClientEvaluation> evaluate() override;
   // online_loss, online_accuracy: means over nodes and rounds of a node's own model on its batches
-  // and test batches. For Fed-Exp, in losses of [0, 1]: regret_mean and regret_max over nodes of
+  // and test batches. For Fed-Exp, in losses of [0, 1]: regret_mean and regret_max over nodes, of
   // the weighted loss against the best peer in hindsight; regret_own, the paper's, of the node's
   // own model; regret_mixture against the best fixed mixture; regret_bound when all nodes are
   // mixed.
@@ -103,12 +103,12 @@ class OnlineTrainer final : public Protocol {
   void resume(const State& state) override;
 
  private:
-  // What a rank reports to rank 0 after a round.
+  // A rank's report to rank 0 after a round.
   struct RankReport {
     double train_s, comm_s, wait_s, stop, failed, bytes;
   };
 
-  // What a node sends to all others beside N losses: of its own model, and of Fed-Exp's test.
+  // A node's numbers for all others beside N losses: its own model's, and Fed-Exp's test.
   enum Number { kOwnLoss, kOwnUnitLoss, kGap, kNumbers };
 
   void visit(StateFields& fields) override;
@@ -136,15 +136,15 @@ class OnlineTrainer final : public Protocol {
   Settings settings_;
   Stream stream_;
   int64_t nodes_;                // N
-  int64_t begin_ = 0, end_ = 0;  // of this rank's nodes
+  int64_t begin_ = 0, end_ = 0;  // this rank's nodes
   std::unique_ptr<PeerMixture> mixture_;
   std::unique_ptr<OnlineScores> scores_;  // complete on rank 0
   std::vector<float> theta_;  // [N, P]; for rules without peers only this rank's rows are true
   std::vector<float> gamma_;  // [N, P]
 
-  // Of the round in progress.
+  // About the round in progress:
   std::vector<StreamBatch> batches_;  // of this rank's nodes
-  std::vector<double> numbers_;       // [N, N + kNumbers]: all models' losses, then those
+  std::vector<double> numbers_;       // [N, N + kNumbers]: all models' losses, then the Numbers
   double train_s_ = 0;
   double wait_s_ = 0;
   StreamBatch test_batch_;

@@ -1,4 +1,4 @@
-// Who takes part in each round, and what the sampler learns from it: rank 0's side.
+// The participants of each round, and the sampler's feedback: rank 0's side.
 #pragma once
 
 #include <cstdint>
@@ -33,22 +33,22 @@ class Participation : public Stateful {
   Participation(ClientSampler& sampler, Availability availability, const Federation& federation,
                 FederatedSettings settings);
 
-  // Does the next draw need observe_all() with the a_m of all clients, [M], first?
+  // Does the next draw need observe_all() with all clients' a_m, [M], first?
   bool needs_all_clients() const { return settings_.regret || sampler_.needs_all_clients(); }
   void observe_all(std::vector<double> a);
 
   // The participants of the round; valid until the next draw.
   const Draw& draw(int64_t round);
   const Draw& drawn() const { return draw_; }
-  // Their shares of all training samples, in the draw's order.
+  // The participants' shares of all training samples, in the draw's order.
   std::span<const double> shares() const { return shares_; }
   // lambda_m of the objective whose gradient is estimated.
   double importance(int64_t client) const;
 
-  // What they reported: a_i and losses in the draw's order.
+  // Takes the participants' reports: a_i and losses in the draw's order.
   void observe(const Feedback& feedback);
 
-  // Of the last round observed, and as a line of sampling.csv.
+  // The record of the last observed round, and its line in sampling.csv.
   const SamplingRecord& record() const { return record_; }
   static constexpr const char* kHeader =
       "round,available,variance_estimate,variance,best_variance,regret";
@@ -70,9 +70,9 @@ class Participation : public Stateful {
   FederatedSettings settings_;
   double regret_ = 0;
 
-  // Of the round in progress.
+  // About the round in progress:
   std::vector<double> a_of_all_;  // [M] a_m; empty: not asked for
-  bool sampler_asked_ = false;    // the sampler did, not the regret alone
+  bool sampler_asked_ = false;    // for the sampler, not for the regret alone
   Draw draw_;
   std::vector<double> shares_;
   SamplingRecord record_;

@@ -1,4 +1,4 @@
-// How the ranks of a run work together: what the run layer drives, whatever the protocol.
+// How the ranks of a run work together: the interface of all protocols to the run layer.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct RoundRecord {
   int64_t round = 0;
   int64_t participants = 0;
   double seconds = 0;
-  double train_s = 0;           // the most of any rank
-  double comm_s = 0;            // moving data, the most of any rank
-  double wait_s = 0;            // for other ranks to end their training, the most of any rank
+  double train_s = 0;           // on the slowest rank
+  double comm_s = 0;            // moving data, on the slowest rank
+  double wait_s = 0;            // for other ranks to end their training, at most
   int64_t bytes_sent = 0;       // payload sent by all ranks
   double loss = 0;              // mean over participants of their mean mini-batch loss
-  double mixed_loss = 0;        // weighted by the rule; NaN without a rule that weighs losses
-  double evaluate_s = 0;        // evaluating the model behind the round; 0: not done
+  double mixed_loss = 0;        // weighted by the rule; NaN if no rule weighs losses
+  double evaluate_s = 0;        // evaluating the model after the round; 0: not done
   bool stop_requested = false;  // on any rank
   bool failed = false;          // on any rank; the run cannot go on
   Metrics more;                 // columns().of_round()
@@ -52,29 +52,29 @@ struct ReturnedArm {
 class Protocol : public Stateful {
  public:
   virtual void initialize_model() = 0;
-  // One round. `stop_requested` is this rank's flag. A failure of this rank's work does not throw:
-  // it is reported, and failure() has it.
+  // One round. `stop_requested` is this rank's flag. If this rank's work fails, it does not throw:
+  // the record says so, and failure() has the error.
   virtual RoundRecord round(bool stop_requested) = 0;
   std::exception_ptr failure() const { return failure_; }
   int64_t completed_rounds() const { return completed_; }
-  // What the run's tables have beside the numbers of every protocol; rank 0's count.
+  // Columns of the run's tables beside those of every protocol; rank 0's count.
   Columns& columns() { return columns_; }
 
-  // Every client's model on its own data, in client order on rank 0, empty elsewhere.
+  // Evaluates every client's model on its own data, in client order on rank 0; empty elsewhere.
   virtual std::vector<ClientEvaluation> evaluate() = 0;
-  // Of the last evaluation, on rank 0: what the protocol measures beside accuracies and losses, and
-  // its weights over clients for decisions.csv, [M] or empty.
+  // On rank 0, the last evaluation's metrics beside accuracies and losses, and the protocol's
+  // weights over clients for decisions.csv, [M] or empty.
   virtual Metrics metrics() const { return {}; }
   virtual std::vector<double> decision() const { return {}; }
-  // Of bandits, on rank 0, the arm of each repeat.
+  // On rank 0, the arm of each repeat of a bandit.
   virtual std::vector<ReturnedArm> returned() const { return {}; }
-  // What rounds and evaluations since the last call have to say, on rank 0.
+  // Table lines of the rounds and evaluations since the last call, on rank 0.
   virtual std::vector<TableLines> take_lines() { return {}; }
 
-  // Of the last evaluation, the content of confusion.csv on rank 0; empty: it is not asked for.
+  // On rank 0, the last evaluation's content of confusion.csv; empty: not asked for.
   const std::string& confusion() const { return confusion_; }
 
-  // Brings to rank 0 what model_row() and save(), which only rank 0 calls, need there.
+  // Brings the data to rank 0 that model_row() and save() need, which rank 0 alone calls.
   virtual void collect() {}
   // The model of the run, [model_layout().n_params()], on rank 0 after collect().
   virtual std::span<const float> model_row() const = 0;
@@ -82,15 +82,15 @@ class Protocol : public Stateful {
   // The mean of the models behind all rounds, on rank 0 after collect(); empty: none is kept.
   virtual std::span<const float> averaged_row() const { return {}; }
 
-  // Every rank goes on from `state`, which counts on rank 0. Collective; an IoError of load() is
-  // the same on all ranks.
+  // Every rank goes on from `state`, which counts on rank 0. Collective; all ranks throw the same
+  // IoError of load().
   virtual void resume(const State& state) = 0;
-  // States of clients that lie on the ranks, or null; and is this rank the one that keeps them?
+  // The store of clients' states on the ranks, or null; and is this the rank that keeps them?
   virtual ClientStateStore* client_states() { return nullptr; }
   virtual bool keeps_state_of(int64_t /*client*/) const { return false; }
 
  protected:
-  // Puts the lines of classes.csv among those that take_lines() gives.
+  // Adds the lines of classes.csv to the tables of take_lines().
   std::vector<TableLines> with_classes(std::vector<TableLines> tables) {
     if (class_lines_.empty()) return tables;
     tables.push_back({"classes.csv", kClassColumns, std::exchange(class_lines_, {})});
@@ -104,8 +104,8 @@ class Protocol : public Stateful {
   std::exception_ptr failure_;
 };
 
-// Calls protocol.load() with rank 0's state on every rank: for protocols whose ranks all keep what
-// the checkpoint has. Collective. Throws AgreedError. Cost: the state's bytes on every rank.
+// Calls protocol.load() with rank 0's state on every rank: for protocols whose ranks all keep the
+// checkpoint's state. Collective. Throws AgreedError. Cost: the state's bytes on every rank.
 void load_everywhere(Protocol& protocol, const State& state, Communicator& comm);
 
 }  // namespace hanse

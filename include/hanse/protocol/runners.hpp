@@ -1,8 +1,9 @@
 // The runners that can train the participants of a round, and what each of them can do.
 //
 // A runner computes: it holds the clients' models, trains them, and hands their updates to a sink,
-// which sums them. Which one a run has decides its speed and the last bits of its results. Nothing
-// outside knows what they can do: device_refusal() says so of the objects that were made for a job.
+// which sums them. The choice of the runner decides the speed of a run and the last bits of its
+// results. device_refusal() alone tells whether a runner can train the objects that were made for a
+// job.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,8 @@ class ClientRunner;
 class HostSink;
 struct SharedRows;
 
-using RunnerPtr = std::shared_ptr<ClientRunner>;  // which deletes what is incomplete here
+using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared, because ClientRunner is incomplete in
+                                                  // this header
 
 // Makes the sink of a host's runner: src/protocol/federated/host_sink.hpp.
 struct RunnerParts;
@@ -34,7 +36,7 @@ using SinkMaker = std::unique_ptr<HostSink> (*)(const RunnerParts& parts,
                                                 const FederatedSettings& settings, int64_t second,
                                                 SharedRows& rows);
 
-// What a runner works on; all that is referred to must outlive it.
+// The objects that a runner works on, which must outlive it.
 struct RunnerParts {
   Communicator& comm;
   const Federation& federation;
@@ -43,52 +45,51 @@ struct RunnerParts {
   AggregatorNeeds rule;
   Stages stages = {};
   LocalUpdate* tuner = nullptr;   // trains a client's model before it is evaluated; null: nobody
-  SinkMaker make_sink = nullptr;  // null: the sink is the one that `rule` asks for. On hosts
+  SinkMaker make_sink = nullptr;  // null: the sink that `rule` asks for. On hosts
 };
 
-// What ranks keep of each client between rounds for a rule with these needs, behind what the
-// client's update keeps.
+// The state that ranks keep for each client between rounds for a rule with these needs, behind the
+// state of the client's update.
 std::vector<StateBlock> rule_state_blocks(const AggregatorNeeds& needs,
                                           const ParameterLayout& layout);
 
-// One client after the other in the host's memory, by LocalUpdate. It trains whatever a job can
-// ask for.
+// Trains one client after the other in the host's memory, by LocalUpdate: whatever a job can ask
+// for.
 RunnerPtr make_host_runner(const RunnerParts& parts, const FederatedSettings& settings);
 
-// `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort is the
-// same whoever trains it, so that what a client is trained with does not depend on the number of
-// ranks; the devices' sums are integers, so that who adds what does not matter either.
-// REQUIRES: device_refusal() has nothing to say.
+// Trains `cohorts->clients()` neighbours of the draw side by side on this rank's device. A cohort
+// is the same whoever trains it, so that a client's training does not depend on the number of
+// ranks; the devices' sums are integers, so that the order of addition does not matter either.
+// REQUIRES: device_refusal() is empty.
 RunnerPtr make_cohort_runner(const RunnerParts& parts, const FederatedSettings& settings,
                              std::unique_ptr<CohortTraining> cohorts,
                              std::unique_ptr<DeviceCommunicator> devices);
 
-// Something that GPUs cannot do: what, the option that asks for it, and what else to use.
+// Something that GPUs cannot do, the option that asks for it, and the alternative.
 struct Refusal {
   std::string what, key, hint;
 };
 
-// What a job's rounds need, by the objects that were made for it.
+// The needs of a job's rounds, by the objects that were made for it.
 struct RoundNeeds {
   LocalUpdate& update;
   AggregatorNeeds rule;
   const FederatedSettings& settings;
   const ClientOptions& client;
   Compress compress = Compress::kNone;
-  bool tunes = false;               // models before they are evaluated
-  std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train, by its row
-  // What the user called them, for messages.
+  bool tunes = false;               // clients' models before they are evaluated
+  std::optional<Refusal> off_gpus;  // a chosen kind that GPUs do not train
+  // The user's names for them, for messages.
   std::string update_kind, rule_kind;
   LabelForm labels = {};
   bool moves_all = true;  // gradients train every value of the model
 };
 
-// The first of a job's needs that cohorts on devices cannot meet; none: it can train the job.
+// The first of a job's needs that cohorts on devices cannot meet; empty: they can train the job.
 std::optional<Refusal> device_refusal(const RoundNeeds& needs);
 
-// Does the model go back to the ranks part by part while its sum still comes? Not where the step
-// may be taken back, nor where the server's optimizer needs all of it at once, nor where the sum is
-// divided by another.
+// Does the model go back to the ranks part by part while its sum still comes? Not if the step may
+// be taken back, the server's optimizer needs the whole sum at once, or another sum divides it.
 inline bool step_overlaps(const AggregatorNeeds& needs, const LocalUpdate& update,
                           const ServerOptions& server) {
   return needs.trials == 0 && !update.sends_direction() && !needs.sign_share &&

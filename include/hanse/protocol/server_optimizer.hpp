@@ -21,17 +21,17 @@ struct KindRow;  // base/kind.hpp
 
 class ServerOptimizer : public Stateful {
  public:
-  // Before step(): the weighted sum of what the clients sent beside their updates (control_change),
-  // when nothing returns to them.
+  // Gets, before step(), the weighted sum of the rows that the clients sent beside their updates
+  // (control_change), when nothing returns to them.
   virtual void observe(std::span<const float> /*sum*/) {}
-  // theta moves by the mixed update at rate `lr`; state lives across rounds. Both are all P
-  // entries, or, where clients send their updates alone, those from `begin` on, each once a round.
-  // Cost: of the entries.
+  // theta moves by the mixed update at rate `lr`; state lives across rounds. Both rows have all P
+  // entries or, where clients send their updates alone, a part from `begin` on, each entry once a
+  // round. Cost: one pass over the entries.
   virtual void step(std::span<float> theta, std::span<const float> update, double lr,
                     int64_t begin = 0) = 0;
 
-  // What step() does, where that is the same function of each entry alone: the ranks may step by it
-  // then, each for itself. Rates but for the round's. And the rows it keeps across rounds.
+  // If step() acts on each entry alone, the rule by which ranks may step for themselves; the caller
+  // sets the round's rate. It comes with the rows that the rule keeps across rounds.
   virtual std::optional<EntryStep> by_entry() const { return std::nullopt; }
   virtual EntryStates entry_states() { return {}; }
 };
@@ -60,9 +60,9 @@ bool takes_plain_steps(const ServerOptions& options);
 // `options`:
 //   projection, option 1: x <- x - lr [H]_mu^-1 g (eigenvalues below mu = least_eigenvalue raised)
 //   frobenius, option 2:  x <- x - lr (H + l I)^-1 g
-//   H <- H + S, behind the step; before it where S is the first H, with hessian_start = "hessian".
-// step() throws InvalidArgument when H + l I is not positive definite, which losses that are convex
-// rule out: l bounds how far H is from the Hessian.
+//   H <- H + S, behind the step; before it if S is the first H, with hessian_start = "hessian".
+// step() throws InvalidArgument when H + l I is not positive definite, which convex losses rule
+// out: l bounds how far H is from the Hessian.
 // Cost: option 1 10 P^3 flops, option 2 P^3/3. Memory: P^2 + P (P + 1)/2 float64.
 std::unique_ptr<ServerOptimizer> make_newton_optimizer(const SecondOrderOptions& options,
                                                        int64_t n_params);

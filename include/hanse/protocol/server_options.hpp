@@ -22,7 +22,7 @@ struct ServerOptions {
   double beta2 = 0.99;            // adam, yogi: share of the second moment that stays
   double tau = 1e-3;              // adam, yogi, adagrad: adaptivity; added to sqrt(v)
   bool average = false;           // keep the mean of the models behind all rounds, too
-  RuleFile own;                   // of kinds that are the user's own (kinds/own_rules.hpp)
+  RuleFile own;                   // a kind of the user's own (kinds/own_rules.hpp)
   ServerRole role = ServerRole::kAuto;
 };
 

@@ -14,8 +14,8 @@ namespace hanse {
 using StreamBatch = GatheredBatch;
 
 // Batch t of T holds the samples [floor(n (t-1) / T), floor(n t / T)) of a client's n, in an order
-// that depends on the seed, the client and the pass alone. The batches T + 1 ... 2 T are those of
-// the second pass, and so on.
+// that depends on the seed, the client and the pass alone. Batches T + 1 ... 2 T are the second
+// pass, and so on.
 class Stream {
  public:
   // Samples of the largest training batch.
@@ -29,9 +29,9 @@ class Stream {
   // The client whose samples reach the node in round t (1 ... horizon * passes).
   int64_t source(int64_t node, int64_t t) const;
 
-  // What reaches the node in round t: of its training samples, at least one; of its test samples,
-  // perhaps none. Without own test samples the test batch is the training batch. A round of another
-  // pass than the last call's orders all samples anew: O(samples).
+  // The node's batch of round t: at least one of its training samples, perhaps none of its test
+  // samples. Without own test samples the test batch is the training batch. A round in another pass
+  // than the last call's orders all samples anew: O(samples).
   void train(int64_t node, int64_t t, StreamBatch& batch);
   void test(int64_t node, int64_t t, StreamBatch& batch);
   bool tests_on_training(int64_t node, int64_t t) const;
@@ -44,7 +44,7 @@ class Stream {
   const Federation& federation_;
   StreamOptions options_;
   uint64_t seed_;
-  int64_t pass_ = 0;            // that `order_` is of
+  int64_t pass_ = 0;            // the pass that `order_` belongs to
   std::vector<int32_t> order_;  // [samples] places within the range that holds them
 };
 

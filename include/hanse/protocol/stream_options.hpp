@@ -15,7 +15,7 @@ constexpr auto choices_of(Drift) { return std::array{"none", "labels", "swap"}; 
 
 struct StreamOptions {
   int64_t horizon = 1;  // batches a client's samples are cut into
-  int64_t passes = 1;   // over these, each in another order
+  int64_t passes = 1;   // over the stream, each in another order
   Drift drift = Drift::kNone;
 };
 

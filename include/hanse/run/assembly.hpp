@@ -20,8 +20,8 @@ class PartModel;
 struct PlanCase;
 class PlanSheet;
 
-// One rank's objects of a job: these, and those that its protocol alone has. It owns them all, and
-// nothing of them outlives it.
+// One rank's objects of a job: these, and those of its protocol. It owns them all, and nothing of
+// them outlives it.
 class Assembly {
  public:
   explicit Assembly(Communicator& comm) : host(comm.split(kByHost)) {}
@@ -30,28 +30,28 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   virtual Protocol& protocol() = 0;
-  // What writes, after every round, files that only this protocol has; null: there are none. They
-  // begin in run.out, or continue those of the folder `from` after `completed` rounds. Rank 0. Both
-  // throw IoError.
+  // Returns what writes, after every round, files that only this protocol has; null: there are
+  // none. They begin in run.out, or continue those of the folder `from` after `completed` rounds.
+  // Rank 0. Both throw IoError.
   virtual std::function<void()> round_writer(const KeyedJob& /*job*/, const std::string& /*from*/,
                                              int64_t /*completed*/) {
     return nullptr;
   }
-  // What the job needs, for `hanse plan`, which trains with these objects and drops them.
+  // Fills in the job's needs for `hanse plan`, which trains with these objects and drops them.
   // Collective; the sheet counts on rank 0.
   virtual void plan(const PlanCase& plan, PlanSheet& sheet) = 0;
 
   std::unique_ptr<Communicator> host;
-  Federation federation;                     // empty where there are no samples
-  std::unique_ptr<Model> model;              // null where nothing is trained
-  PartModel* part = nullptr;                 // `model`, where a part of its tensors is trained
-  std::map<std::string, std::string> files;  // a digest by the key that names it: "model.path"
+  Federation federation;                     // empty if there are no samples
+  std::unique_ptr<Model> model;              // null if nothing is trained
+  PartModel* part = nullptr;                 // `model`, if a part of its tensors is trained
+  std::map<std::string, std::string> files;  // a digest by its key: "model.path"
   std::string trained_on = "cpu";            // or a GPU with its libraries
-  std::vector<std::string> greeting;         // what the user should know at the start, in lines
+  std::vector<std::string> greeting;         // lines for the user at the start
 };
 
-// Collective. Reads the data, builds model, rules and protocol of run.protocol; agrees on whatever
-// is wrong. Throws AgreedError.
+// Collective. Reads the data, builds model, rules and protocol of run.protocol; the ranks agree on
+// errors. Throws AgreedError.
 std::unique_ptr<Assembly> assemble(const Job& job, Communicator& comm);
 
 }  // namespace hanse

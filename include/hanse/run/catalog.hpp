@@ -1,4 +1,4 @@
-// The one table of names: what a job file can choose.
+// The one table of names that a job file can choose.
 #pragma once
 
 #include <vector>

@@ -17,42 +17,42 @@ struct Job;
 // and InvalidArgument when its protocol trains nobody on them.
 void check_device(const Job& job);
 
-// The first kind that the job chooses and that GPUs do not train, by its row; none: there is none.
+// The first chosen kind that GPUs do not train, by its row; empty: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);
 
 // Throws InvalidArgument when GPUs cannot do what the job's objects need.
 void require_gpu_needs(const RoundNeeds& needs);
 
-// The most ranks of a host that have the same GPU, of `gpus`: each rank's, by gpu_identity(),
-// empty when it sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
+// The most ranks of a host that share a GPU. `gpus` has each rank's gpu_identity(), empty when it
+// sees none. Throws InvalidArgument then, and when more than `ranks_per_gpu` do.
 int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gpu);
 
 // A rank's part of the GPUs.
 struct RankDevice {
   std::string name;  // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
-  // What fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
+  // Fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
   std::string kind = "cpu";
   bool shared = false;       // two ranks, of any host, have the same GPU
-  int64_t sample_bytes = 0;  // that samples may take on it: a quarter of its memory, for all ranks
+  int64_t sample_bytes = 0;  // for samples on it: a quarter of its memory, over all ranks
 };
 
 // Clients of a cohort in rounds of at most so many participants.
 int64_t side_by_side(const Job& job, int64_t participants);
 
-// Of a client's step: floating-point operations of a sample's gradient, 0: not known; and samples,
-// 0: all of the client's.
+// The cost of a client's step: floating-point operations of a sample's gradient, 0: not known; and
+// samples, 0: all of the client's.
 struct StepCost {
   double flops;
   int64_t batch;
 };
 
-// Have GPUs more to do in such a step of a cohort than to wait for?
+// Does such a step keep a GPU computing longer than waiting?
 bool is_worth_a_gpu(const Job& job, const StepCost& work);
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
-// again behind the last. What is in the way of GPUs, `refusal` among it, is an error under `cuda`,
-// and a notice under `auto`, which also leaves to the CPU what is not worth a GPU. Collective.
-// Throws AgreedError.
+// again behind the last. Obstacles to GPUs, `refusal` among them, are errors under `cuda` and a
+// notice under `auto`, which also leaves to the CPU what is not worth a GPU. Collective. Throws
+// AgreedError.
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host);
 

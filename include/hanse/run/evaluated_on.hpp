@@ -1,5 +1,4 @@
-// Which samples the clients are evaluated on: those for tests or for validation, or those they
-// train on.
+// The samples on which clients are evaluated: for tests, for validation, or for training.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +12,22 @@ class Federation;
 
 struct EvaluatedOn {
   int64_t apart = 0;        // clients with such samples
-  int64_t training = 0;     // clients without
+  int64_t training = 0;     // the other clients
   bool validation = false;  // else tests
 
   // "test", "validation", "train", "mixed", or nothing without clients; a column of CSV files and a
   // key of summary.json.
   std::string split() const;
-  // "test ", "validation ", "training " or nothing: what stands before "accuracy" and "loss".
+  // "test ", "validation ", "training " or nothing: stands before "accuracy" and "loss".
   std::string prefix() const;
 };
 
 // The prefix that belongs to a split.
 std::string split_prefix(const std::string& split);
 
-// Of the clients in training.
+// For the clients in training.
 EvaluatedOn clients_evaluated_on(const Federation& federation, EvaluateOn on);
-// Of those held out of training that summarize_all() shows as held_out_*.
+// For the held-out clients that summarize_all() shows as held_out_*.
 EvaluatedOn held_out_evaluated_on(const Federation& federation, EvaluateOn on);
 
 }  // namespace hanse

@@ -9,7 +9,7 @@
 
 namespace hanse {
 
-// What is wrong with the options, without a look at data; one line when nothing is. Throws
+// Reports errors of the options without a look at data; one line when there are none. Throws
 // InvalidArgument.
 std::string check_job_file(const std::string& job_file, const Overrides& overrides);
 
@@ -21,7 +21,7 @@ ExitStatus run_job(const std::string& job_file, const Overrides& overrides, Comm
                    double start_s);
 
 // Continues from the newest complete checkpoint of `run_directory`, on any number of ranks.
-// `overrides` may name the options that may change on resume (`hanse list --markdown` has them);
+// `overrides` may name options that may change on resume (`hanse list --markdown` has them);
 // another key is an InvalidArgument.
 ExitStatus resume_job(const std::string& run_directory, const Overrides& overrides,
                       Communicator& comm, double start_s);

@@ -1,4 +1,4 @@
-// Jobs as a run takes them: read, resolved and checked.
+// Loads jobs for a run: read, resolved and checked.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Job;
 struct KeyedJob;
 
 // read_job(), and the values of run.name, run.out, the horizons and evaluate.view when they are not
-// given. A relative data.path that is not there is looked for in the job's folder and beside it.
+// given. A relative data.path that does not exist is looked for in the job's folder and beside it.
 // Throws InvalidArgument that names file, line and key.
 void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job);
 
@@ -20,8 +20,8 @@ void load_job(const std::string& path, const Overrides& overrides, KeyedJob& job
 // Throws InvalidArgument.
 void check_job(const Job& job);
 
-// Keys the user gave that the job does not use, for one notice: those that its protocol does not
-// read, and those of kinds that are not chosen.
+// Keys the user gave that the job does not use, for one notice: its protocol does not read them, or
+// a kind does that is not chosen.
 std::vector<std::string> unused_keys(const KeyedJob& job);
 
 }  // namespace hanse

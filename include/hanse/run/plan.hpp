@@ -1,4 +1,4 @@
-// What a job will need on given machines, estimated before it is run.
+// Estimates a job's needs on given machines before it is run.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace hanse {
 
 // The machines of a planned run, as the command line gives them.
 struct PlanOptions {
-  int64_t ranks = 0;       // 0: those started
-  int64_t hosts = 0;       // 0: those started; with `ranks`, so many that each rank has its cores
-  double cores = 0;        // of a host, for ranks; 0: those that the started ranks may use
+  int64_t ranks = 0;       // 0: the started ranks
+  int64_t hosts = 0;       // 0: the started ones; with `ranks`, so many that each rank has its
+                           // cores
+  double cores = 0;        // of a host, for ranks; 0: those of the started ranks
   double link_gbit = 0;    // Gbit/s of a host's link, each way; 0: measured between hosts, or 10
   double latency_us = -1;  // of a message between hosts; negative: measured, or 20
   bool json = false;       // one JSON object in the place of lines
