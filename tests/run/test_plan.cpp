@@ -7,7 +7,7 @@
 #include "hanse/base/error.hpp"
 #include "hanse/comm/single_communicator.hpp"
 #include "hanse/job/job.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 #include "run/plan/machines.hpp"
 #include "run/plan/round_times.hpp"
 #include "support/errors.hpp"

@@ -28,7 +28,7 @@ void bind_plan(OptionTable& table, PlanOptions& options);
 // what they have to do; where a round is too long, from some clients alone. All of it takes about
 // five seconds and a run's memory; what was trained is dropped, and nothing is written.
 // Collective; the text is rank 0's.
-// Throws AgreedError: what hanse run would refuse before its first round, run.device = cuda, and
+// Throws AgreedError: what hanse run would refuse before its first round, a job for GPUs alone, and
 // more hosts than ranks.
 std::string plan_job(const std::string& job_file, const Overrides& overrides,
                      const PlanOptions& options, Communicator& comm);

@@ -12,7 +12,7 @@
 #include "hanse/client/evaluator.hpp"
 #include "hanse/client/local_update.hpp"
 #include "hanse/client/state_store.hpp"
-#include "hanse/protocol/runners.hpp"
+#include "hanse/protocol/engines.hpp"
 
 namespace hanse {
 

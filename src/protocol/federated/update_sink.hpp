@@ -15,7 +15,7 @@
 #include "hanse/client/state_store.hpp"
 #include "hanse/comm/communicator.hpp"
 #include "hanse/model/entry_step.hpp"
-#include "hanse/protocol/runners.hpp"
+#include "hanse/protocol/engines.hpp"
 #include "hanse/sums/update_sum.hpp"
 
 namespace hanse {

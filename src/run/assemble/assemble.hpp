@@ -14,7 +14,7 @@
 #include "hanse/protocol/online.hpp"
 #include "hanse/protocol/update_stage.hpp"
 #include "hanse/run/assembly.hpp"
-#include "online_runner.hpp"
+#include "online_engine.hpp"
 
 namespace hanse {
 
@@ -51,7 +51,7 @@ struct OnlineAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<ExpertRule> experts;
-  OnlineRunner runner;
+  OnlineEngine runner;
   std::unique_ptr<OnlineTrainer> online;
 };
 

@@ -15,7 +15,7 @@
 #include "hanse/model/part_model.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/protocol/compression.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 #include "protocols.hpp"
 #include "results/part_facts.hpp"
 #include "simulation.hpp"

@@ -11,7 +11,7 @@
 #include "hanse/comm/agreement.hpp"
 #include "hanse/job/asked.hpp"
 #include "hanse/kinds/experts.hpp"
-#include "online_runner.hpp"
+#include "online_engine.hpp"
 
 namespace hanse {
 
@@ -39,9 +39,9 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
-  assembly->runner = choose_online_runner(job, comm, *assembly);
+  assembly->runner = choose_online_engine(job, comm, *assembly);
   assembly->trained_on = assembly->runner.trained_on;
-  const OnlineRunner& runner = assembly->runner;
+  const OnlineEngine& runner = assembly->runner;
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);
     assembly->online = std::make_unique<OnlineTrainer>(

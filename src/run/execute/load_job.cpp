@@ -14,7 +14,7 @@
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 
 namespace hanse {
 
@@ -73,7 +73,7 @@ void check_kinds(const Job& job, const Reading& reading) {
 }  // namespace
 
 void check_job(const Job& job) {
-  check_device(job);
+  check_engine(job);
   check_simulation(job);
   const ProtocolKind& protocol = protocol_kind(job);
   const Reading& reading = protocol.reading;

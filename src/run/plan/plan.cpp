@@ -11,7 +11,7 @@
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/run/accounts.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 #include "hanse/run/load_job.hpp"
 #include "measure.hpp"
 

@@ -1,4 +1,4 @@
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 
 #include <algorithm>
 
@@ -75,7 +75,7 @@ double cohort_flops(const Job& job, const StepCost& work) {
 
 }  // namespace
 
-void check_device(const Job& job) {
+void check_engine(const Job& job) {
   if (job.run.device != RunDevice::kCuda) return;
   if (!kHasCuda) throw NotCompiled("CUDA", "use run.device=cpu, or build with -DHANSE_CUDA=ON");
   if (const auto refusal = kind_off_gpus(job)) refuse(*refusal);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "hanse/comm/communicator.hpp"
-#include "hanse/protocol/runners.hpp"
+#include "hanse/protocol/engines.hpp"
 
 namespace hanse {
 
@@ -15,7 +15,7 @@ struct Job;
 
 // Without data and objects. Throws NotCompiled when the job asks for GPUs and this build has none,
 // and InvalidArgument when its protocol trains nobody on them.
-void check_device(const Job& job);
+void check_engine(const Job& job);
 
 // The first chosen kind that GPUs do not train, by its row; empty: there is none.
 std::optional<Refusal> kind_off_gpus(const Job& job);

@@ -13,7 +13,7 @@
 #include "hanse/kinds/updates.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 #include "run/assemble/bounds.hpp"
 #include "support/errors.hpp"
 #include "support/thread_communicator.hpp"
@@ -63,7 +63,7 @@ void fill_job(Job& job) {
   job.sampler.learning.horizon = 5;
 }
 
-TEST(DeviceChoice, JobsThatGpusTrain) {
+TEST(EngineChoice, JobsThatGpusTrain) {
   for (const char* kind :
        {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet", "resnet18", "lstm", "transformer"}) {
     for (const char* update : {"sgd", "prox", "scaffold", "ditto", "fednova", "feddyn"}) {
@@ -88,7 +88,7 @@ TEST(DeviceChoice, JobsThatGpusTrain) {
   }
 }
 
-TEST(DeviceChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
+TEST(EngineChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
   const auto refused = [](const std::string& key, const std::function<void(Job&)>& change) {
     Job job;
     fill_job(job);
@@ -122,7 +122,7 @@ TEST(DeviceChoice, WhatGpusDoNotTrainIsRefusedByItsKey) {
 }
 
 // What a row says of GPUs is what the objects of its kind need.
-TEST(DeviceChoice, RowsKnowWhatGpusTrain) {
+TEST(EngineChoice, RowsKnowWhatGpusTrain) {
   Job job;
   fill_job(job);
   for (const KindFamily& family : catalog()) {
@@ -146,7 +146,7 @@ TEST(DeviceChoice, RowsKnowWhatGpusTrain) {
   }
 }
 
-TEST(DeviceChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
+TEST(EngineChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   // By what the bounds make of the clients.
   Job job;
   fill_job(job);
@@ -163,11 +163,11 @@ TEST(DeviceChoice, BoundsAreTrainedAndOtherProtocolsRefused) {
   EXPECT_EQ(kind_off_gpus(job)->key, "run.protocol");
   if (!kHasCuda) GTEST_SKIP() << "a build without CUDA";
   job.run.device = RunDevice::kCuda;
-  expect_error<InvalidArgument>([&] { check_device(job); },
+  expect_error<InvalidArgument>([&] { check_engine(job); },
                                 {"run.protocol", "hint", "run.device = cpu"});
 }
 
-TEST(DeviceChoice, RanksThatHaveTheSameGpuAreCounted) {
+TEST(EngineChoice, RanksThatHaveTheSameGpuAreCounted) {
   const std::vector<std::string> apart{"GPU a", "GPU b", "GPU c"};
   const std::vector<std::string> two{"GPU a", "GPU b", "GPU a"};
   EXPECT_EQ(ranks_on_one_gpu(apart, 1), 1);
@@ -184,7 +184,7 @@ TEST(DeviceChoice, RanksThatHaveTheSameGpuAreCounted) {
 }
 
 // Operations of a sample, samples a batch, clients a cohort.
-TEST(DeviceChoice, SmallModelsAreNotWorthAGpu) {
+TEST(EngineChoice, SmallModelsAreNotWorthAGpu) {
   Job job;
   job.run.device_cohort = 8;
   EXPECT_FALSE(is_worth_a_gpu(job, {31400, 20}));  // linear, 784 to 10
@@ -196,7 +196,7 @@ TEST(DeviceChoice, SmallModelsAreNotWorthAGpu) {
 }
 
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
-TEST(DeviceChoice, HostsWithoutGpu) {
+TEST(EngineChoice, HostsWithoutGpu) {
   if (!torch_library().gpu.all().empty()) GTEST_SKIP() << "a host with a GPU";
   run_threads(3, [](Communicator& comm) {
     const auto host = comm.split(kByHost);
@@ -219,7 +219,7 @@ TEST(DeviceChoice, HostsWithoutGpu) {
   });
 }
 
-TEST(DeviceChoice, VersionsAreThoseOfTheBuild) {
+TEST(EngineChoice, VersionsAreThoseOfTheBuild) {
   EXPECT_EQ(kHasCuda, !torch_library().gpu.cuda_version().empty());
   EXPECT_EQ(kHasCuda, !torch_library().gpu.nccl_version().empty());
 }

@@ -1,4 +1,4 @@
-#include "federated/cohorts/cohort_sink.hpp"
+#include "federated/device_engine/cohort_sink.hpp"
 
 #include "hanse/base/scope.hpp"
 #include "hanse/model/layout.hpp"

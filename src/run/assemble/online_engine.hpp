@@ -11,7 +11,7 @@
 
 namespace hanse {
 
-struct OnlineRunner {
+struct OnlineEngine {
   std::unique_ptr<StreamFit> on_host;      // null on GPUs
   std::unique_ptr<CohortNodes> on_device;  // null on CPUs
   RowMixer mix_rows = hanse::mix_rows;
@@ -23,6 +23,6 @@ struct OnlineRunner {
 
 // Chooses GPUs where run.device does. Collective. `assembly` has its samples and its model, and
 // must outlive the result.
-OnlineRunner choose_online_runner(const Job& job, Communicator& comm, const Assembly& assembly);
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly);
 
 }  // namespace hanse

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "hanse/protocol/runners.hpp"
+#include "hanse/protocol/engines.hpp"
 
 namespace hanse {
 

@@ -5,7 +5,7 @@
 
 #include "attempt.hpp"
 #include "federated/client_runner.hpp"
-#include "federated/cohorts/cohort_sink.hpp"
+#include "federated/device_engine/cohort_sink.hpp"
 #include "federated/findings.hpp"
 #include "federated/round_plan.hpp"
 #include "hanse/base/error.hpp"

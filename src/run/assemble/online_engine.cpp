@@ -1,4 +1,4 @@
-#include "online_runner.hpp"
+#include "online_engine.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 #include "hanse/kinds/experts.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "hanse/protocol/stream.hpp"
-#include "hanse/run/device_choice.hpp"
+#include "hanse/run/engine_choice.hpp"
 
 namespace hanse {
 
@@ -32,14 +32,14 @@ std::optional<Refusal> online_refusal(const Job& job, const Assembly& assembly) 
 
 }  // namespace
 
-OnlineRunner choose_online_runner(const Job& job, Communicator& comm, const Assembly& assembly) {
+OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Assembly& assembly) {
   const Federation& federation = assembly.federation;
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
   std::optional<Refusal> refusal;
   agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
   const RankDevice device =
       choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
-  OnlineRunner runner;
+  OnlineEngine runner;
   runner.trained_on = device.kind;
   const int64_t nodes = federation.clients(), ranks = comm.size();
   agree_on(comm, [&] {
