@@ -23,7 +23,7 @@ const Verb& find_verb(const std::string& name) {
                         suggestion(name, names_of(kVerbs)));
 }
 
-// The one that has this flag; null: none.
+// The verb that has this flag; null: none.
 const Verb* verb_with(const std::string& flag) {
   for (const Verb& verb : kVerbs) {
     for (const char* own : verb.flags) {
@@ -33,7 +33,7 @@ const Verb* verb_with(const std::string& flag) {
   return nullptr;
 }
 
-// An option of one command belongs to no other.
+// A flag of one command belongs to no other.
 void check_flag(const Command& command) {
   if (command.flag.empty()) return;
   const bool lists = command.flag_verb == "list";
@@ -73,7 +73,7 @@ po::options_description known_options(const OptionTable& job, const OptionTable&
   return options;
 }
 
-// "--key=" empties an option, which boost refuses: a space stands for nothing then.
+// "--key=" empties an option, which boost refuses: a space stands for the empty text.
 std::vector<std::string> with_empty_values(std::vector<std::string> arguments) {
   for (std::string& word : arguments) {
     if (word.starts_with("--") && word.find('=') == word.size() - 1) word += ' ';
@@ -85,7 +85,7 @@ std::string value_of(const po::basic_option<char>& option) {
   return std::string(trim(option.value.front()));
 }
 
-// Ranks are no option of the program.
+// The number of ranks is no option of the program.
 void check_ranks(const std::string& name) {
   for (const char* ranks : {"n", "np", "rank", "nprocs", "processes", "workers"}) {
     if (name != ranks) continue;

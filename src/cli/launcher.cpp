@@ -1,8 +1,8 @@
 // The program's first step. OpenBLAS chooses its kernels while it is loaded, by the environment and
 // by a processor table that is older than many processors; so the choice is made here, before the
 // library that holds everything else (HANSE_PROGRAM) is loaded. Two families cover x86-64, so that
-// hosts of different age agree more often: SkylakeX where there is AVX-512, Haswell elsewhere.
-// HANSE_KERNELS in the environment overrides it.
+// hosts of different age agree more often: SkylakeX with AVX-512, Haswell without. HANSE_KERNELS in
+// the environment overrides it.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -27,12 +27,12 @@ void choose_kernels() {
   const char* wanted = std::getenv("HANSE_KERNELS");
   if (!wanted) wanted = best_kernels();
   if (wanted) setenv("OPENBLAS_CORETYPE", wanted, 1);
-  // Threads are started by run.threads, not one a core while the library is loaded.
+  // run.threads starts threads, not one a core while the library is loaded.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
 }
 
-// A warning of the end that comes while the program and MPI start waits until they can act on it
+// Delays warnings of the end that come while the program and MPI start, until they can act on them
 // (catch_stop_warnings).
 void hold_stop_warnings() {
   sigset_t warnings;

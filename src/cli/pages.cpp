@@ -1,5 +1,5 @@
-// What an installation has beside the program, made of the program's own rows: the manual page and
-// the completion of command lines in bash.
+// The files of an installation that are made of the program's own rows: the manual page and the
+// completion of command lines in bash.
 #include <fmt/format.h>
 
 #include "hanse/cli/program.hpp"
@@ -12,7 +12,7 @@ namespace hanse {
 
 namespace {
 
-// As a manual page writes it: no dash becomes a hyphen, and no line a request.
+// Text for a manual page: no dash becomes a hyphen, and no line a request.
 std::string roff(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -68,7 +68,7 @@ std::string manual_page() {
 
 namespace {
 
-// The lines of a bash `case` that set `words` for what `verb` or `key` is.
+// The lines of a bash `case` that set `words` when `verb` or `key` is `what`.
 std::string when(const std::string& what, const std::string& words) {
   return fmt::format("    {}) words=\"{}\" ;;\n", what, words);
 }
@@ -81,7 +81,7 @@ std::string keys_of(const OptionTable& table, bool resumed) {
   return text;
 }
 
-// Words that the value is one of; "" where it is any number or text.
+// The words among which the value is; "" if it is any number or text.
 std::string values_of(const Option& option) {
   for (const KindFamily& family : catalog()) {
     if (family.key == option.key) return join(names_of(family.rows), " ");

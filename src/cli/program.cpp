@@ -40,7 +40,7 @@ bool runs_on_ranks(const Command& command) {
   return command.verb == "run" || command.verb == "resume" || command.verb == "plan";
 }
 
-// What a command says that runs alone.
+// The output of a command that runs alone.
 std::string execute_alone(const Command& command) {
   const auto& words = command.words;
   if (command.verb == "version") return version_text();
@@ -65,7 +65,7 @@ ExitStatus execute_together(const Command& command, Communicator& comm, double s
   return ExitStatus::kDone;
 }
 
-// The file that this function is in is the same on ranks that run one build.
+// Ranks of one build have the same file with this function.
 void require_one_build(Communicator& comm) {
   if (comm.size() == 1) return;
   std::string mine;
@@ -83,8 +83,8 @@ std::string text_of(const std::exception& error) {
 }
 
 // Rank 0 reports agreed errors, and every rank finalizes; any other error means that the ranks are
-// out of step, so this rank reports it and ends them all. `misread` is why the command line cannot
-// be read: null when it can.
+// out of step, so this rank reports it and ends them all. `misread` is the error of the command
+// line: null if there is none.
 ExitStatus execute_on_ranks(const Command& command, const std::exception_ptr& misread,
                             Communicator& comm, double start_s) {
   set_speaker(comm.rank() == 0);

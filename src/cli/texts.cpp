@@ -39,7 +39,7 @@ run.max-seconds).
 }
 
 std::string version_text() {
-  torch_library();  // its version, too
+  torch_library();  // loaded, so that its version is shown, too
   std::string text;
   for (const auto& [name, version] : versions()) text += fmt::format("{:<9} {}\n", name, version);
   return text;
@@ -47,7 +47,7 @@ std::string version_text() {
 
 namespace {
 
-// `use`: the option itself, or what it is to a kind.
+// `use` is the option itself, or its use by a kind.
 template <class Use>
 std::string option_line(const Option& option, const Use& use) {
   return fmt::format("    {} = {}{}\n        {}\n", option.key,
@@ -69,7 +69,7 @@ std::string summary_of(const KindRow<Job>& kind) {
   return kind.summary + (kind.cpus_alone ? "; CPUs alone" : "");
 }
 
-// A kind's options are those of any section that it alone reads.
+// Lists a kind's options: those of any section that it alone reads.
 std::string family_text(const KindFamily& family, const OptionTable& table) {
   std::string text = fmt::format("{} ({})\n", family.name, family.key);
   std::size_t longest = 0;
@@ -129,7 +129,7 @@ of their own. Where none of its kinds is chosen the key is ignored, and the run 
 "CPUs alone", but for some of the options ([which](clusters-and-gpus.md#gpus)).
 )";
 
-// A cell of a table: '|' would end it.
+// A cell of a table, which '|' would end.
 std::string cell(const std::string& text) {
   static const std::regex bar("[|]");
   return std::regex_replace(text, bar, "\\$&");

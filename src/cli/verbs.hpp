@@ -11,8 +11,8 @@ struct Verb {
   std::size_t fewest;  // words behind it
   std::size_t most;
   bool takes_options;              // --section.key=value
-  const char* missing;             // what it needs
-  std::vector<const char*> flags;  // of its own, without their dashes
+  const char* missing;             // the words that it needs
+  std::vector<const char*> flags;  // its own, without their dashes
 };
 
 inline const Verb kVerbs[] = {{"run", 1, 1, true, "a job file", {}},

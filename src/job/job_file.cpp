@@ -17,13 +17,13 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kHardSpace = "\xC2\xA0";  // U+00A0, which looks like a space
 
-// UTF-16, by its mark or by the zero byte of its first character.
+// Is it UTF-16, by its mark or by the zero byte of its first character?
 bool is_utf16(const std::string& text) {
   return text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF") ||
          (text.size() > 1 && (text[0] == '\0') != (text[1] == '\0'));
 }
 
-// Every end of a line is a line feed.
+// Makes every end of a line a line feed.
 std::string with_line_feeds(const std::string& text) {
   std::string lines;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -33,7 +33,7 @@ std::string with_line_feeds(const std::string& text) {
   return lines;
 }
 
-// Throws InvalidArgument for what is no text: its lines would be printed in messages.
+// Throws InvalidArgument for a file that is no text: messages would print its lines.
 std::istringstream open_job(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
     throw InvalidArgument("the job file is a directory", path, "name a .cfg file");
@@ -55,7 +55,7 @@ std::istringstream open_job(const std::string& path) {
   return std::istringstream(with_line_feeds(text));
 }
 
-// Without spaces around it, those included that do not break.
+// Strips spaces at both ends, non-breaking ones included.
 std::string_view bare(std::string_view text) {
   for (std::size_t before = text.size() + 1; text.size() < before;) {
     before = text.size();

@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-// Of a section that can have a seed of its own.
+// Binds the seed of a section that can have its own.
 void bind_seed(OptionTable& table, const std::string& section, int64_t& seed,
                const std::string& of) {
   table.add(section + ".seed", seed, or_auto(at_least(1)), "seed of " + of + "; auto: run.seed");
@@ -276,7 +276,7 @@ void bind_online(OptionTable& table, OnlineOptions& online) {
 
 struct Section {
   const char* name;
-  void (*bind)(OptionTable& table, Job& job);  // null: all keys are those of kinds
+  void (*bind)(OptionTable& table, Job& job);  // null: kinds have all its keys
 };
 
 template <auto kSection, auto kBind>
@@ -302,8 +302,8 @@ constexpr Section kSections[] = {{"run", bind<&Job::run, bind_run>},
                                  {"bandit", bind<&Job::bandit, bind_bandit>},
                                  {"online", bind<&Job::online, bind_online>}};
 
-// Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or those of
-// what was read from them.
+// Files that may lie elsewhere when a run is resumed: checkpoints have their digests, or the
+// digests of their contents.
 constexpr const char* kMovableFiles[] = {
     "data.path",        "data.test-path",  "model.path",           "model.start",
     "client.objective", "sampler.path",    "sampler.availability", "aggregator.path",

@@ -1,11 +1,11 @@
-// What the files of a job's sections share.
+// Parts that the files of a job's sections share.
 #pragma once
 
 #include "hanse/job/keyed_job.hpp"
 
 namespace hanse {
 
-// When the run is resumed.
+// A resumed run may change it.
 inline void may_change(Option& option) { option.may_change = true; }
 
 // The keys of [run].

@@ -112,7 +112,7 @@ Keys<Job> response_keys(const std::string& largest) {
           key("c2", &Options::c2, or_auto(above(0)), "largest response; auto: " + largest)};
 }
 
-// Of the shortest step that lowers every loss at the rate that its client asks for.
+// Keys of the shortest step that lowers every loss at the rate that its client asks for.
 const Keys<Job> kLowering{
     kLoss,
     key("radius", &Options::radius, at_least(0), "longest step; 0: no limit"),

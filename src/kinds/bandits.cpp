@@ -14,13 +14,13 @@ namespace hanse {
 
 namespace {
 
-// What the automatic trigger is made of.
+// The numbers behind the automatic trigger.
 struct Horizon {
   double clients;
   double rounds;
   double inputs;  // of an arm
 
-  // 0 for a single pull, which then triggers nothing.
+  // 0 for a single pull, which therefore triggers nothing.
   double log_pulls() const { return std::log(clients * rounds); }
 };
 
@@ -35,7 +35,7 @@ struct BanditKeys {
 
 struct BanditKind : KindRow<Job> {
   RewardModel model;
-  double (*trigger)(const Horizon& horizon);  // of bandit.gamma = auto, or of kinds without it
+  double (*trigger)(const Horizon& horizon);  // bandit.gamma = auto, or kinds without the key
   BanditKeys reads = {};
 };
 
@@ -56,7 +56,7 @@ Keys<Job> ridge_key(const std::string& automatic) {
              "ridge, above 0: small for wide confidence sets; auto: " + automatic);
 }
 
-// The same key where it has a number.
+// The key with a number as its default.
 Keys<Job> ridge_of(double value) {
   return with_default(
       key("lambda", &Options::lambda, "auto", "ridge, above 0: small for wide confidence sets"),
@@ -74,7 +74,7 @@ Keys<Job> sigma_key(const std::string& help) {
 const Keys<Job> kDelta = key("delta", &Options::delta, Range{0, 1, true, true},
                              "chance that a confidence set misses the truth");
 
-// Of confidence sets of features.
+// Keys of confidence sets of features.
 const Keys<Job> kSets{
     key("sqrt-beta", &Options::sqrt_beta, "auto",
         "radius of the confidence sets; auto: sigma sqrt(log det ratio + 2 log(1/delta)) + "
@@ -85,7 +85,7 @@ const Keys<Job> kSets{
         "what a synchronization sends: a matrix of the features, or two numbers an arm; "
         "the arms pulled are the same; auto: the smaller")};
 
-// Of the three that fit a network.
+// Keys of the three kinds that fit a network.
 const Keys<Job> kNetwork{
     ridge_key("lambda-scale sqrt(clients horizon)"),
     key("lambda-scale", &Options::lambda_scale, above(0), "C_lambda of bandit.lambda = auto"),
@@ -154,7 +154,7 @@ const Family<BanditKind> kBandits{
        {trigger_key("horizon / (features log(clients horizon))"), ridge_key("0.1"), kSets}},
       RewardModel::kPoints,
       [](const Horizon& h) {
-        // For a regret as of one learner, in rounds (Async-LinUCB's experiments).
+        // Aims at the regret of a single learner, in rounds (Async-LinUCB's experiments).
         return h.rounds / (h.inputs * std::max(1.0, h.log_pulls()));
       }},
      {{"fed-glb-ucb", "logistic in the arms' points, fitted together by event (Li and Wang 2022)",

@@ -16,7 +16,7 @@ Keys<Job> in_job(const Keys<Options>& keys, Options Job::*section) {
       [keys, section](OptionTable& table, Job& job) { keys.bind(table, job.*section); });
 }
 
-// A family whose kinds read one section alone, in which the field `kChoice` chooses.
+// A family whose kinds read one section alone; its field `kChoice` chooses.
 template <auto kSection, auto kChoice, class Kind>
 KindFamily family_of(const char* name, const char* key, const char* help,
                      const std::vector<Kind>& kinds) {

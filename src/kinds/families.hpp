@@ -1,4 +1,4 @@
-// The families whose rows stand here, each in a file of its own.
+// The families whose rows stand in this folder, a file each.
 #pragma once
 
 #include "hanse/job/job.hpp"

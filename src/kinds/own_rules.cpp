@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, RuleFile*>> rule_files(Job& job, bool has_rul
 
 namespace {
 
-// "aggregator.digest" of "aggregator.path".
+// "aggregator.path" -> "aggregator.digest"
 std::string digest_key(const std::string& path_key) {
   if (path_key == "evaluate.metric") return "evaluate.metric-digest";
   return path_key.substr(0, path_key.find('.')) + ".digest";

@@ -1,4 +1,4 @@
-// What the rows of python and plugin share.
+// Parts that the rows of python and plugin share.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ Keys<Job> own_rule_keys(const KeyMaker<Job, Place>& key) {
               "digest of the file, which a run writes; another file is refused; empty: not known")};
 }
 
-// Rows of server.optimizer; those of other families have makers and stand with them.
+// Rows of server.optimizer; rows of other families stand with their makers.
 std::vector<KindRow<Job>> own_optimizer_rows();
 
 }  // namespace hanse

@@ -32,7 +32,7 @@ std::vector<double> sample_shares(const Job& job, const Federation& federation) 
   return lambda;
 }
 
-// What a sampler is made from.
+// The arguments that make a sampler.
 struct SamplerCase {
   const SamplerOptions& options;
   int64_t clients;
@@ -43,7 +43,7 @@ struct SamplerCase {
 enum class AskedBound { kAuto, kFirstRound, kRunning };
 constexpr auto choices_of(AskedBound) { return std::array{"auto", "first-round", "running"}; }
 
-// `kind` is that of the osmd family.
+// `kind` belongs to the osmd family.
 LearningOptions learning_options(const SamplerCase& c, OsmdKind kind = OsmdKind::kFixed) {
   constexpr int64_t kManyClients = 100000;
   const SamplerOptions& o = c.options;
@@ -81,7 +81,7 @@ std::unique_ptr<ClientSampler> make_by_shares(const SamplerCase& c) {
   return make_weighted_sampler(c.initial, c.options.per_round, c.options.learning.replacement);
 }
 
-// [M] for the sampler's first probabilities.
+// [M] shares for the sampler's first probabilities.
 std::vector<double> smoothness_shares(const Job& job, const Federation& federation) {
   auto shares = smoothness_constants(federation, job.model);  // lambda_m L_m
   if (job.aggregator.weights == ClientWeights::kUniform) return shares;
@@ -93,7 +93,7 @@ std::vector<double> smoothness_shares(const Job& job, const Federation& federati
 struct SamplerKind : KindRow<Job> {
   SamplerTraits traits;
   std::unique_ptr<ClientSampler> (*make)(const SamplerCase&);
-  // [M] of samplers by shares; null: the sampler has none.
+  // [M] for samplers by shares; null: the sampler has none.
   std::vector<double> (*shares)(const Job&, const Federation&) = nullptr;
 };
 
@@ -113,7 +113,7 @@ const Keys<Job> kReplacement =
     learning_key("replacement", &Learning::replacement,
                  "draw with replacement; a client drawn twice trains once and counts twice");
 const Keys<Job> kDrawing{kPerRound, with_default(kReplacement, &replacement_of, true)};
-// Of samplers that learn from the participants.
+// Keys of samplers that learn from the participants.
 const Keys<Job> kLearning{kDrawing,
                           keys_of<Job>("aggregator", &Job::aggregator)(
                               "weights", &AggregatorOptions::weights,
@@ -151,7 +151,7 @@ std::unique_ptr<ClientSampler> make_own(const SamplerCase& c) {
                           std::min(c.options.per_round, c.clients));
 }
 
-// Of the two samplers by bandits; `mixing` is what 0 stands for.
+// Keys of the two samplers by bandits; `mixing` is the meaning of 0.
 Keys<Job> bandit_keys(const std::string& mixing) {
   return {kLearning,
           variant_key("paper: as printed; reference: as the OSMD sampler's authors ran it"), kBound,

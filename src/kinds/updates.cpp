@@ -61,7 +61,7 @@ const Keys<Job> kFedNl{
                "as client.weight-decay, or below"),
     kImportance};
 
-// Clients that come less far in a round than others.
+// Clients that do a part of a round's work.
 const Keys<Job> kStragglers =
     key("stragglers", &Options::stragglers, between(0, 1),
         "share of the participants that make only 1 to client.epochs of their epochs (or 1 to "
@@ -111,7 +111,7 @@ void check_scaffold(const Job& job) {
       fmt::format("leave {} as it is by default, or use client.update = sgd", beyond));
 }
 
-// One algorithm of clients and server.
+// FedDyn is one algorithm of clients and server.
 void check_feddyn(const Job& job) {
   const auto require = [](bool met, const std::string& chooser, const std::string& needed) {
     if (!met) throw InvalidArgument("feddyn needs " + needed, chooser, "or another client.update");
@@ -142,7 +142,7 @@ using UpdateMaker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions& option
 struct UpdateKind : KindRow<Job> {
   UpdateTraits traits;
   UpdateMaker make;
-  // The server's step; null: that of server.optimizer.
+  // Makes the server's step; null: server.optimizer does.
   std::unique_ptr<ServerOptimizer> (*make_optimizer)(const SecondOrderOptions&, int64_t) = nullptr;
 };
 
@@ -196,7 +196,7 @@ const Family<UpdateKind> kUpdates{
       make_fednl,
       make_newton_optimizer}}};
 
-// Some tensors, or all, stay with the client.
+// Keeps some tensors, or all, with the client.
 std::unique_ptr<LocalUpdate> keep_personal(std::unique_ptr<LocalUpdate> update,
                                            const ClientOptions& options,
                                            const ParameterLayout& layout) {

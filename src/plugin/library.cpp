@@ -15,7 +15,7 @@ namespace hanse {
 
 namespace {
 
-// What the library has of the interface; a shorter struct of an older one leaves the rest empty.
+// The library's part of the interface; an older one's shorter struct leaves the rest empty.
 HansePlugin load_library(const std::string& file, const std::string& where) {
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -40,7 +40,7 @@ HansePlugin load_library(const std::string& file, const std::string& where) {
   throw InvalidArgument("the plugin lacks create, destroy or last_error", where);
 }
 
-// "name=value, ...": the names, then the values.
+// Splits "name=value, ..." into the names and the values.
 std::pair<std::vector<std::string>, std::vector<std::string>> parse_args(const std::string& text,
                                                                          const std::string& where) {
   std::vector<std::string> names, values;
@@ -69,7 +69,7 @@ std::vector<T> copied(const void* data, int64_t bytes) {
   return values;
 }
 
-// Numbers of other types than the state's lie in the bytes of integers.
+// Arrays of other types than the state's are stored as bytes in integers.
 void put_array(void* sink, const HanseArray* array) {
   State& state = *static_cast<State*>(sink);
   const std::string name = array->name, type = array->type;
@@ -108,7 +108,7 @@ PluginRule::PluginRule(const RuleSource& source, HanseCreate create)
   create.arguments = static_cast<int64_t>(names.size());
   create.names = name_pointers.data();
   create.values = value_pointers.data();
-  // With a slash, so that it is not searched for.
+  // An absolute path, so that the loader does not search for it.
   api_ = load_library(source.python ? python_bridge() : std::filesystem::absolute(path_).string(),
                       where_);
   rule_ = api_.create(&create);

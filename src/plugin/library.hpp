@@ -13,7 +13,7 @@ namespace hanse {
 // Owns one rule. The library stays loaded until the process ends.
 class PluginRule {
  public:
-  // `create` needs no path and no arguments: they are those of the source. Throws InvalidArgument.
+  // `create` needs no path and no arguments: the source has them. Throws InvalidArgument.
   PluginRule(const RuleSource& source, HanseCreate create);
   ~PluginRule();
   PluginRule(const PluginRule&) = delete;
@@ -24,7 +24,7 @@ class PluginRule {
 
   // Throws InvalidArgument with what the library says, unless the status is 0.
   void require(int status) const;
-  // Throws InvalidArgument about something that the rule did: "mix() gives client 3 ...".
+  // Throws InvalidArgument about an act of the rule: "mix() gives client 3 ...".
   [[noreturn]] void refuse(const std::string& what) const;
   // Throws InvalidArgument when the library has no such function.
   void require_function(bool has, const std::string& name) const;

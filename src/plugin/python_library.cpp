@@ -18,7 +18,7 @@ namespace hanse {
 
 namespace {
 
-// Prints the version, the program, and the first shared library of Python that is there.
+// Prints the version, the program, and the first shared library of Python that exists.
 constexpr const char* kQuestions = R"(
 import os, sys, sysconfig
 value = sysconfig.get_config_var

@@ -140,7 +140,7 @@ class OwnSampler final : public ClientSampler {
     return draw;
   }
 
-  // The rule draws in its own way: there is nothing to impose.
+  // The rule draws in its own way: no draw can be imposed.
   Draw impose(int64_t, std::span<const int64_t>) override {
     rule_.refuse("a sampler of one's own cannot be given a draw");
   }

@@ -58,7 +58,7 @@ int64_t Descriptor::size() const {
   return status.st_size;
 }
 
-// Not posix_fallocate: where the file system has no such call, it writes to every single block.
+// posix_fallocate would write to every single block if the file system has no such call.
 bool Descriptor::reserve(int64_t bytes) {
   int status = 0;
   do {

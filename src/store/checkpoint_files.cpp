@@ -1,4 +1,4 @@
-// The files of checkpoints: names, seal, which is the newest.
+// The files of checkpoints: their names and seals, and the newest.
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -21,7 +21,7 @@ const std::string kPrefix = "round-";
 const std::string kSuffix = ".h5";
 const std::string kTemporarySuffix = ".h5.tmp";
 
-// File names in the folder; none when it is not there.
+// File names in the folder; none if it is missing.
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code code;
@@ -34,7 +34,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// Newest first.
+// The folder's checkpoints, newest first.
 std::vector<FoundCheckpoint> checkpoints_in(const std::string& folder) {
   std::vector<FoundCheckpoint> found;
   for (const auto& name : names_in(folder)) {

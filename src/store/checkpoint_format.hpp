@@ -1,4 +1,4 @@
-// What the writer and the reader of checkpoints share.
+// Parts that the writer and the reader of checkpoints share.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ inline const std::string kClientRows = "/clients/rows";
 
 // Path of the file under construction.
 std::string temporary_path(const std::string& folder, int64_t round);
-// Removes what killed runs have left under construction.
+// Removes the unfinished files of killed runs.
 void remove_temporaries(const std::string& folder);
 
-// The round in a checkpoint's file name; nothing when it is no such name.
+// The round in a checkpoint's file name; nothing for other names.
 std::optional<int64_t> round_of_name(const std::string& file_name);
 
 }  // namespace hanse

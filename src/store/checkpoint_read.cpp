@@ -25,7 +25,7 @@ StateArray read_array(const hdf5::Dataset& dataset, const std::string& file) {
   refuse(file, dataset.name() + " has a type that no state has");
 }
 
-// The matrix of client states and whose its rows are.
+// The matrix of client states and its rows' clients.
 struct ClientRows {
   std::vector<int64_t> ids;
   hdf5::Dataset values;

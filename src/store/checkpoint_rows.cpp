@@ -98,7 +98,7 @@ std::vector<float> pack(const Block& block, const Directory& directory,
   return values;
 }
 
-// Neighbouring rows in one piece, a long row in several.
+// Writes neighbouring rows in one piece, a long row in several.
 void write_own_rows(hdf5::File& file, const Directory& directory, const ClientStateStore* clients) {
   hdf5::Dataset rows = file.dataset(kClientRows);
   const std::vector<int64_t> own = own_rows(directory, clients);
@@ -117,7 +117,7 @@ void write_own_rows(hdf5::File& file, const Directory& directory, const ClientSt
   rows.close();
 }
 
-// A host that does not see the file, or another one of that name, is told from a full disk.
+// Tells a host that does not see the file, or sees another of that name, from a full disk.
 void require_visible(const std::string& path, int64_t bytes) {
   int64_t seen = -1;
   std::string reason;
@@ -132,8 +132,8 @@ void require_visible(const std::string& path, int64_t bytes) {
                 "run.out must be on a file system that all hosts share");
 }
 
-// Every rank its own rows at once, each with a file of its own that it has open: a rank that fails
-// leaves no other one waiting, as it would in a file that MPI-IO has opened for all.
+// Every rank writes its own rows at once, through a file that it has opened itself: a rank that
+// fails leaves no other one waiting, as it would in a file that MPI-IO has opened for all.
 void write_rows_at_once(const std::string& path, int64_t file_bytes, const Directory& directory,
                         const ClientStateStore* clients, Communicator& comm) {
   agree_on(comm, [&] { require_visible(path, file_bytes); });
@@ -148,10 +148,10 @@ void write_rows_at_once(const std::string& path, int64_t file_bytes, const Direc
   });
 }
 
-// On rank 0: from rank after rank to row after row.
+// On rank 0: turns the ranks' values, one rank after another, into one row after another.
 std::vector<float> unpack(const Block& block, const Directory& directory,
                           const std::vector<float>& gathered, const std::vector<int64_t>& counts) {
-  std::vector<int64_t> next(counts.size(), 0);  // of each rank, in `gathered`
+  std::vector<int64_t> next(counts.size(), 0);  // by rank, in `gathered`
   for (std::size_t rank = 1; rank < counts.size(); ++rank) {
     next[rank] = next[rank - 1] + counts[rank - 1];
   }
@@ -174,9 +174,9 @@ void write_block(const std::string& path, const Block& block, const std::vector<
   file.close();
 }
 
-// All ranks' rows through the memory of rank 0, a piece at a time: over threads, and for short
-// rows, each of which would be a small write of its own since neighbours lie on different ranks. A
-// failure waits until all pieces are through: the other ranks count on the gathers.
+// Writes all ranks' rows through the memory of rank 0, a piece at a time: over threads, and for
+// short rows, each of which would be a small write of its own, because neighbours lie on different
+// ranks. A failure waits until all pieces are through: the other ranks count on the gathers.
 void write_rows_through_root(const std::string& path, const Directory& directory,
                              const ClientStateStore* clients, Communicator& comm) {
   std::exception_ptr failure;

@@ -17,7 +17,7 @@ constexpr std::size_t kFirstRows = 16;
 
 using Row = std::vector<std::pair<std::string, double>>;  // column, value
 
-// Of one client.
+// The row of one client.
 Row row_of(const ClientEvaluation& client, int64_t classes, const AskedMetrics& asked) {
   Row row{{"loss", client.loss}};
   if (classes > 0) row.emplace_back("accuracy", client.accuracy);

@@ -49,7 +49,7 @@ std::string quoted(const std::string& text) {
   return printable && std::ssize(text) <= kShownCharacters ? "\"" + text + "\"" : "";
 }
 
-// The value, when it is small enough to be shown.
+// The value, if it is small enough to be shown.
 std::string value_text(const hdf5::Dataset& dataset) {
   if (dataset.is_text()) return quoted(dataset.text());
   if (dataset.size() > kShownElements) return "";
@@ -59,7 +59,8 @@ std::string value_text(const hdf5::Dataset& dataset) {
   return "";
 }
 
-// "  NAME  TYPE  SHAPE  VALUE" a dataset, in columns; names without the first `skip` characters.
+// A line "  NAME  TYPE  SHAPE  VALUE" for each dataset, in columns; names without the first `skip`
+// characters.
 std::string dataset_lines(const hdf5::File& file, const std::vector<std::string>& names,
                           std::size_t skip) {
   std::size_t width = 0;
@@ -127,7 +128,7 @@ std::string inspect_model(const hdf5::File& file, const std::string& path) {
   return text + fmt::format("tensors: {}\n", names.size()) + dataset_lines(file, names, 1);
 }
 
-// Before the library reads it.
+// Checks the seal before the library reads the file.
 void check_seal(const std::string& path) {
   for (const SealKind* kind : {&kDataSeal, &kModelSeal}) {
     if (const auto damage = damage_if_sealed(path, *kind)) throw IoError(*damage, path);

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The files of every protocol; those of one alone stay among them. The first are tables, which a
-// resume cuts behind its round.
+// The files of every protocol, and those of single ones. The first are tables, which a resume cuts
+// behind its round.
 constexpr const char* kResults[] = {
     "rounds.csv",    "sampling.csv",  "evaluations.csv",    "decisions.csv", "online.csv",
     "weights.csv",   "bandit.csv",    "directions.csv",     "classes.csv",   "metrics.jsonl",
@@ -33,7 +33,7 @@ constexpr const char* kResults[] = {
     "partition.csv", "summary.json",  "model.h5",           "averaged.h5",   "state_dict.pt",
     "checkpoints",   "plots",         "tensorboard",        "timeline.json", "repeats"};
 constexpr auto kTables = std::span(kResults).first<10>();
-// What a resume takes along.
+// The files that a resume copies.
 constexpr auto kCarried = std::span(kResults).first<14>();
 
 // Clients in partition.csv: beyond, the rows of a picture cannot be distinguished.
@@ -46,7 +46,7 @@ int64_t round_of(const std::string& line) {
   return parse_integer(line.substr(begin, line.find_first_of(",}") - begin));
 }
 
-// Keeps the header and the lines whose first field is at most `last`; a torn last line goes.
+// Keeps the header and the lines whose first field is at most `last`; drops a torn last line.
 void cut_table(const std::string& path, int64_t last) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return;
@@ -88,7 +88,7 @@ std::string header_of(const Metrics& columns, std::string header = "round") {
   return header;
 }
 
-// As JSON writes names of metrics, which are printable and have no quotes.
+// A metric's name in JSON: names are printable and have no quotes.
 std::string json_name(const std::string& name) {
   std::string written;
   for (const char c : name) written += c == '\\' ? std::string(2, c) : std::string(1, c);
@@ -103,7 +103,7 @@ const char* split_of(const Federation& federation, int64_t client, EvaluateOn on
              : "test";
 }
 
-// Behind a client's other fields in clients.csv.
+// A client's last fields in clients.csv.
 std::string validation_fields(const ClientEvaluation& client, bool classes) {
   if (!client.validation) return ",,,";
   return fmt::format(",{},{:.9g},{}", static_cast<int64_t>(client.validation->samples),
@@ -120,14 +120,14 @@ void require_header(const std::string& path, const std::string& header) {
                 "the run is of another version of Hanse: resume it with that one");
 }
 
-// A user's notes, what a batch system writes, and the lock.
+// A user's notes, a batch system's files, and the lock.
 bool may_lie_beside_a_run(const fs::path& path) {
   constexpr std::array kNotes = {".txt", ".log", ".out", ".err"};
   return path.filename() == RunLock::kFile ||
          std::find(kNotes.begin(), kNotes.end(), path.extension()) != kNotes.end();
 }
 
-// A run that has no checkpoint, and no repeats, cannot be resumed.
+// Without a checkpoint or repeats, a run cannot be resumed.
 std::string ways_on(const std::string& path) {
   const auto ignore = [](const std::string&, const std::string&) {};
   const bool resumes =
@@ -160,7 +160,7 @@ RunLock claim_output(const std::string& path, bool overwrite) {
 }
 
 void RunDirectory::clear(const std::string& path) {
-  // First what makes the older run one that has ended, or that can go on.
+  // First the files that make the older run one that has ended, or that can go on.
   for (const char* name : {"summary.json", "job.cfg"}) fs::remove(fs::path(path) / name);
   for (const char* name : kResults) fs::remove_all(fs::path(path) / name);
 }
@@ -201,7 +201,7 @@ RunDirectory::RunDirectory(std::string path, const std::string& job_text,
   const auto evaluations = lines_of(file("evaluations.csv"));
   if (!evaluations.empty()) last_evaluation_ = round_of(evaluations.back());
   table("rounds.csv", header_of(round_columns, kRoundHeader));
-  GrowingFile(file("evaluations.csv"), "ae");  // there from the start, without columns
+  GrowingFile(file("evaluations.csv"), "ae");  // exists from the start, without columns
   flush();
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);  // from one try to the next
-constexpr double kSecondsToEnd = 1;                     // of the other ranks of a refused run
+constexpr double kSecondsToEnd = 1;                     // for the other ranks of a refused run
 
 std::string lock_file(const std::string& folder) { return folder + "/" + RunLock::kFile; }
 
@@ -50,14 +50,14 @@ std::vector<std::string> make_folders(const std::string& folder) {
 bool is_held(int code) { return code == EAGAIN || code == EACCES; }
 bool may_pass(int code) { return is_held(code) || code == EINTR; }
 
-// What the owner has written about itself; it may be on its way.
+// The owner's text about itself, which may not be written yet.
 std::string owner_of(int file) {
   char text[512];
   const ssize_t length = pread(file, text, sizeof text, 0);
   return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : "not known yet";
 }
 
-// There is the lock at most.
+// Is there nothing but the lock?
 bool wrote_nothing(const std::string& folder) {
   std::error_code code;
   const fs::directory_iterator entries(folder, code);
@@ -71,7 +71,7 @@ void write_owner(int file) {
   gethostname(host, sizeof host - 1);
   const std::string owner = fmt::format("host {}, process {}, since {:%Y-%m-%d %H:%M:%S}", host,
                                         getpid(), fmt::localtime(std::time(nullptr)));
-  // It serves messages alone: a full disk does not keep a run from starting.
+  // The text serves messages alone: a full disk does not keep a run from starting.
   if (ftruncate(file, 0) != 0 || pwrite(file, owner.data(), owner.size(), 0) < 0) return;
 }
 
@@ -80,7 +80,7 @@ void write_owner(int file) {
 RunLock::RunLock(const std::string& folder, int flags)
     : folder_(folder), file_(open(lock_file(folder).c_str(), O_RDWR | O_CLOEXEC | flags, 0644)) {}
 
-// The last process takes the file away; take() knows a file that has lost its name.
+// The last process removes the file; take() notices a file that has lost its name.
 RunLock::~RunLock() {
   if (file_ < 0) return;
   std::error_code ignored;
@@ -101,9 +101,9 @@ RunLock& RunLock::operator=(RunLock&& other) noexcept {
   return *this;
 }
 
-// A lock of the open file, not of the process: another descriptor of the file may be closed without
-// losing it. Other hosts see it where the file system passes locks on, as NFS does. An exclusive
-// lock becomes a shared one without a moment between. False: errno says why.
+// Locks the open file, not the process: closing another descriptor of the file does not lose the
+// lock. Other hosts see it if the file system passes locks on, as NFS does. An exclusive lock
+// becomes a shared one without a gap. False: errno says why.
 bool RunLock::try_lock(short kind) const {
   struct flock whole = {};
   whole.l_type = kind;
@@ -111,7 +111,7 @@ bool RunLock::try_lock(short kind) const {
   return fcntl(file_, F_OFD_SETLK, &whole) == 0;
 }
 
-// Alone. False: errno says why.
+// Takes the exclusive lock. False: errno says why.
 bool RunLock::lock_within(double seconds) const {
   const double end_s = monotonic_seconds() + seconds;
   while (!try_lock(F_WRLCK)) {
@@ -136,7 +136,7 @@ RunLock RunLock::take(const std::string& folder, double patience_s) {
     const int code = errno;
     const std::string why = errno_text();
     const std::string owner = owner_of(lock.file_);
-    close(std::exchange(lock.file_, -1));  // it is another's, or nobody's
+    close(std::exchange(lock.file_, -1));  // it is another run's, or nobody's
     if (is_held(code)) {
       throw InvalidArgument(fmt::format("another run writes this folder ({})", owner), folder,
                             "wait until it has ended, or choose another run.out");

@@ -14,7 +14,7 @@ namespace hanse {
 
 namespace {
 
-// Entries from `begin` on, one after another.
+// Folds the entries from `begin` on, one after another.
 void fold_from(std::size_t begin, std::span<const FoldRow> rows, const float* theta,
                const FoldTarget& target, FoldSums* sums) {
   if (target.is_fresh) std::fill(target.fixed + begin, target.fixed + target.n, 0);
@@ -39,10 +39,10 @@ void fold_plain(std::span<const FoldRow> rows, const float* theta, const FoldTar
 
 #if defined(__x86_64__)
 
-// How the sum's entries come and go: read and written; written; written past the caches.
+// How the sum's entries are accessed: read and written; written; written past the caches.
 enum class Way { kAdd, kStore, kStream };
 
-// A core reads more at once when it is told early: by 6 KiB, 1.22 times as fast with two rows.
+// Prefetching lets a core read more at once: 6 KiB ahead, 1.22 times as fast with two rows.
 template <int kRows, bool kTheta, Way kWay>
 inline __attribute__((always_inline)) void fetch_ahead(const FoldRow* rows, std::size_t i,
                                                        const float* theta, const int64_t* fixed) {
@@ -59,7 +59,7 @@ inline __attribute__((always_inline)) void fetch_ahead(const FoldRow* rows, std:
 }
 
 struct Avx512 {
-  // A row as the loop sees it: values, constants, and what it finds. The lanes are fold_plain's.
+  // A row in the loop: values, constants, and results. The lanes are fold_plain's.
   struct RowInLoop {
     float* values;
     __m512d scale;
@@ -67,7 +67,7 @@ struct Avx512 {
     __mmask8 fitted;
   };
 
-  // Eight entries of which `used` count. The sum's are read and written once for all rows.
+  // Folds eight entries, of which `used` count. The sum's are read and written once for all rows.
   template <int kRows, bool kTheta, Way kWay>
   HANSE_AVX512 static inline __attribute__((always_inline)) void fold_eight(
       RowInLoop* rows, std::size_t i, const float* theta, int64_t* fixed, __mmask8 used,
@@ -128,9 +128,9 @@ struct Avx2 {
     __m256d squared[2];  // lanes 0 to 3, and 4 to 7
   };
 
-  // Four entries as they are added to the sum, where each fits. AVX2 cannot turn a double into an
-  // integer of 64 bits, but 1.5 * 2^52 + x has round(x) in its lowest bits while |x| <= 2^51, which
-  // an update of less than 128 is. For others, the plain arithmetic.
+  // The addends of four entries, where each fits. AVX2 cannot turn a double into an integer of 64
+  // bits, but 1.5 * 2^52 + x has round(x) in its lowest bits while |x| <= 2^51, which an update of
+  // less than 128 is. Others get the plain arithmetic.
   HANSE_AVX2 static inline __attribute__((always_inline)) __m256i addends(
       const RowInLoop& row, std::size_t i, __m256d delta, __m128 origin, __m256d near, double limit,
       FoldSums& found) {

@@ -21,12 +21,12 @@ struct FoldRow {
 
 inline constexpr std::size_t kMostFolded = 2;
 
-// What rows are added to: n entries.
+// The n entries to which rows are added.
 struct FoldTarget {
   int64_t* fixed;
   std::size_t n;
-  double limit;   // of |scale * delta|, below 2^63
-  bool is_fresh;  // what stands there does not count; it begins on a cache line
+  double limit;   // for |scale * delta|, below 2^63
+  bool is_fresh;  // the old values do not count; it begins on a cache line
 };
 
 // For all entries and each of `rows`, 1 to kMostFolded: fixed += round(scale * (row - theta)), to
@@ -35,7 +35,7 @@ struct FoldTarget {
 using FoldKernel = void (*)(std::span<const FoldRow> rows, const float* theta,
                             const FoldTarget& target, FoldSums* sums);
 
-// Those of this processor, the fastest first, plain loops last; all give the same bits.
+// This processor's kernels, the fastest first, plain loops last; all give the same bits.
 std::vector<FoldKernel> fold_kernels();
 
 }  // namespace hanse

@@ -9,10 +9,10 @@ namespace hanse {
 
 namespace {
 
-// Rounded up.
+// n / by, rounded up.
 int64_t divide(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-// Two blocks at least, so that no rank gets a whole row.
+// At least two blocks, so that no rank gets a whole row.
 int64_t block_length(int64_t size) {
   const int64_t blocks =
       std::clamp(divide(size, GramBlocks::kLength), std::min<int64_t>(size, 2), GramBlocks::kMost);
@@ -102,14 +102,14 @@ void append_lower(std::span<const double> matrix, int64_t size, std::vector<doub
   }
 }
 
-// Empty when there is no such block or piece.
+// Empty if there is no such block or piece.
 RowPart GramExchange::piece_of(int64_t block, int64_t piece) const {
   const RowPart whole = blocks_.at(block);
   const int64_t begin = std::min(whole.begin + piece * kPiece, whole.end);
   return {begin, std::min(begin + kPiece, whole.end)};
 }
 
-// Block first_block + r goes to rank r: one piece of it, of all rows.
+// Sends a piece of block first_block + r, of all rows, to rank r.
 void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block, int64_t piece) {
   const auto rows_of = blocks_.rows_of();
   const auto ranks = rows_of.size();
@@ -118,7 +118,7 @@ void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block,
   out_.clear();
   for (std::size_t to = 0; to < ranks; ++to) {
     const RowPart theirs = piece_of(first_block + static_cast<int64_t>(to), piece);
-    const bool own = static_cast<int>(to) == comm_.rank();  // stays where it is
+    const bool own = static_cast<int>(to) == comm_.rank();  // stays on this rank
     sends[to] = own ? 0 : theirs.size() * static_cast<int64_t>(rows.size());
     receives[to] = own ? 0 : mine.size() * rows_of[to];
     for (std::size_t i = 0; !own && i < rows.size(); ++i) {
@@ -131,7 +131,7 @@ void GramExchange::exchange(std::span<const OwnedRow> rows, int64_t first_block,
   comm_.alltoallv(std::span<const float>(out_), sends, std::span(in_), receives);
 }
 
-// Where a piece of every row lies now, by position.
+// The addresses of a piece of every row, by position.
 std::vector<const float*> GramExchange::locate(std::span<const OwnedRow> rows,
                                                RowPart piece) const {
   const auto positions = blocks_.positions();

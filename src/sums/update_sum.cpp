@@ -94,7 +94,7 @@ FoldResult UpdateSum::fold(std::span<float> row, std::span<const float> theta, d
   return fold(std::span(&one, 1), theta, begin)[0];
 }
 
-// Without an origin nothing is written to the row.
+// Nothing is written to the row without an origin.
 FoldResult UpdateSum::add(std::span<const float> update, double coefficient, int64_t begin) {
   return fold({const_cast<float*>(update.data()), update.size()}, {}, coefficient, begin);
 }

@@ -1,4 +1,4 @@
-// Samples as they come from a source, before they are given to clients.
+// Samples as a source gives them, before clients get them.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace hanse {
 
-// How a feature value is stored. Images stay bytes, and tokens take as few as their vocabulary
-// needs: a fourth or a half of the memory and of its traffic.
+// How a feature value is stored. Images stay bytes, and tokens take as few bytes as their
+// vocabulary needs: a fourth or a half of the memory and of its traffic.
 enum class Storage : int64_t {
   kByte = 1,     // value = byte / 255
   kFloat = 2,    // value as it is
-  kToken = 3,    // value = byte: the number of a token, of at most 256
-  kToken16 = 4,  // value = two bytes: the same of at most 65,536
+  kToken = 3,    // value = byte: the number of a token, out of at most 256
+  kToken16 = 4,  // value = two bytes: likewise, out of at most 65,536
 };
 
 constexpr int64_t storage_bytes(Storage storage) {
@@ -33,8 +33,8 @@ struct SampleRange {
   int64_t size() const { return end - begin; }
 };
 
-// One client's samples: training samples [begin, train_end), behind them so many for validation,
-// test samples [test_begin(), end).
+// One client's samples: training samples [begin, train_end), behind them its validation samples,
+// then test samples [test_begin(), end).
 struct ClientRanges {
   int64_t begin = 0;
   int64_t train_end = 0;
@@ -43,7 +43,7 @@ struct ClientRanges {
   int64_t test_begin() const { return train_end + validation; }
 };
 
-// Where the arrays of all samples start in their memory, in bytes; -1: there is none.
+// Where the arrays of all samples start in their memory, in bytes; -1: there is no such array.
 struct SamplePlaces {
   int64_t features = -1;
   int64_t labels = -1;
@@ -51,7 +51,7 @@ struct SamplePlaces {
   int64_t bytes = 0;  // of the memory
 };
 
-// A feature with numbers that float32 does not hold, in float64: it is centred, then rounded.
+// A feature with numbers that float32 cannot hold, in float64: it is centred, then rounded.
 struct PreciseFeature {
   int64_t feature = 0;         // its place among the values of a sample
   std::vector<double> values;  // [size]
@@ -67,19 +67,19 @@ struct Dataset {
   int64_t classes = 0;          // 0: there are targets
   int64_t label_values = 1;     // of one sample
   bool multi_label = false;
-  std::vector<std::string> class_names;  // [scored classes]; empty: the data have numbers alone
-  std::vector<int64_t> groups;  // [size] in [0, group_names.size()); empty without a column
+  std::vector<std::string> class_names;  // [scored classes]; empty: numbers name them
+  std::vector<int64_t> groups;           // [size] in [0, group_names.size()); empty: no column
   std::vector<std::string> group_names;
-  int64_t test_begin = -1;  // from here on the source's own test samples stand; -1: it has none
+  int64_t test_begin = -1;              // the source's own test samples start here; -1: none
   std::vector<PreciseFeature> precise;  // by feature; for standardize() alone
-  // What the source has and the samples lack, for the line at the start: "3 .bmp files".
+  // Parts of the source that were not read, for the line at the start: "3 .bmp files".
   std::vector<std::string> unread;
 
   int64_t size() const {
     return static_cast<int64_t>(labels.empty() ? targets.size() : labels.size()) / label_values;
   }
   LabelForm label_form() const { return {classes, label_values, multi_label}; }
-  // What partitions and splits go by: [size]; empty unless every sample has one class.
+  // The classes by which partitions and splits go: [size]; empty unless every sample has one class.
   std::span<const int32_t> sample_classes() const {
     return label_values == 1 ? std::span<const int32_t>(labels) : std::span<const int32_t>();
   }
@@ -91,7 +91,7 @@ struct Dataset {
   int64_t sample_bytes() const { return sample_values() * storage_bytes(storage); }
 };
 
-// What becomes of the values of a channel: (x - mean) / deviation.
+// How the values of a channel are scaled: (x - mean) / deviation.
 struct ChannelScale {
   float mean = 0;
   float share = 1;  // 1 / deviation
@@ -102,8 +102,8 @@ Dataset read_idx_folder(const std::string& folder);
 Dataset read_csv(const std::string& file, const DataOptions& options);
 Dataset read_cifar(const std::string& folder, const std::string& label_column);
 Dataset read_npz(const std::string& file, const std::string& task);
-// Of one shape: that of the first picture, or `shape` (channels, height, width), to which pictures
-// of others are then scaled. Cost: a picture after the other, decoded once.
+// Reads pictures of one shape: the first one's, or `shape` (channels, height, width), to which
+// other pictures are scaled. Cost: decodes one picture after the other, once.
 Dataset read_images(const std::string& folder, const std::vector<int64_t>& shape);
 // tokens > 0: values are uniform in {0, ..., tokens - 1}, not multiples of 1/255 in [0, 1].
 Dataset make_random(const std::vector<int64_t>& shape, int64_t classes, int64_t samples,
@@ -139,11 +139,11 @@ Dataset make_synthetic_regression(const DataOptions& options, int64_t clients,
 Dataset make_synthetic_classification(const DataOptions& options, int64_t clients,
                                       int64_t samples_per_client, uint64_t seed);
 
-// The names, or none when each is the number of its place: "0", "1", ...
+// The names, or none if each one is its own index: "0", "1", ...
 std::vector<std::string> without_numbers(std::vector<std::string> names);
 
-// Only the samples of the given classes, renumbered 0, 1, ... in the order given; each keeps its
-// name, or has its old number as one.
+// Only the samples of the given classes, renumbered 0, 1, ... in the order given; each class keeps
+// its name, or has its old number as one.
 // Throws InvalidArgument when a class is outside the data's or stands twice.
 Dataset keep_labels(Dataset dataset, const std::vector<int64_t>& labels);
 

@@ -15,11 +15,11 @@
 
 namespace hanse {
 
-// What every rank must know of the data to use them. Only int64_t, for one broadcast.
+// All that every rank must know to use the data. Only int64_t, for one broadcast.
 struct FederationSizes {
   int64_t clients = 0;  // with training samples
   int64_t held_out = 0;
-  int64_t validation_clients = 0;  // of those held out, the first
+  int64_t validation_clients = 0;  // the first of the held-out clients
   int64_t validation_samples = 0;
   int64_t samples = 0;
   int64_t common_test = 0;
@@ -43,25 +43,24 @@ struct ListedSamples {
 class Federation {
  public:
   // Collective over the ranks of one host: its first rank reads, partitions and splits; the others
-  // map the same memory. Throws AgreedError on all of them when the input is bad.
-  // With data.normalize all values that gather() and copy() write are of images that are centred
-  // and scaled (src/data/normalize.hpp).
+  // map the same memory. Throws AgreedError on all of them when the input is bad. With
+  // data.normalize, gather() and copy() write centred and scaled images (src/data/normalize.hpp).
   // Cost: the reading once a host; no private copy of any sample in the other ranks. Samples of
-  // data.kind = hanse are read where they stand, in the mapped file: nothing is copied, and memory
-  // holds what the system keeps of the file.
+  // data.kind = hanse are read from the mapped file without a copy, and memory holds the pages that
+  // the system keeps.
   static Federation load(const DataOptions& data, const FederationOptions& federation,
                          uint64_t seed, Communicator& host);
 
-  // A view of these clients, numbered 0, 1, ... in this order: their samples are this one's, and so
-  // are samples(), labels() and common_test(). It has a digest of its own, of this one's and of
-  // `clients`. REQUIRES: distinct; those that are held out stand behind the others, those for
-  // validation first. Throws Error when they stand in another order. Local. Cost: O(clients).
+  // A view of these clients, numbered 0, 1, ... in this order; it shares this one's samples,
+  // samples(), labels() and common_test(). Its digest is made of this one's and of `clients`.
+  // REQUIRES: distinct clients; held-out ones stand behind the others, those for validation first.
+  // Throws Error when they stand in another order. Local. Cost: O(clients).
   Federation of(std::span<const int64_t> clients) const;
 
-  int64_t clients() const { return sizes_.clients; }  // that can be trained on
+  int64_t clients() const { return sizes_.clients; }  // those with training samples
   // Clients behind them, clients() <= client < clients() + held_out(): evaluated, never trained on
-  // (federation.validation-clients, federation.held-out, and those that the data have test samples
-  // of alone). The first of them are for validation.
+  // (federation.validation-clients, federation.held-out, and clients whose data are test samples
+  // alone). The first of them are for validation.
   int64_t held_out() const { return sizes_.held_out; }
   int64_t validation_clients() const { return sizes_.validation_clients; }
   bool is_for_validation(int64_t client) const {
@@ -74,7 +73,7 @@ class Federation {
   LabelForm label_form() const {
     return {sizes_.classes, sizes_.label_values, sizes_.multi_label != 0};
   }
-  // Of clients() + held_out() clients and of all classes, as the data have them; or none.
+  // The data's names of clients() + held_out() clients, and of all classes; or none.
   const Names& client_names() const { return client_names_; }
   const Names& class_names() const { return class_names_; }
 
@@ -82,14 +81,14 @@ class Federation {
   SampleRange train(int64_t client) const {
     return {ranges_[client].begin, ranges_[client].train_end};
   }
-  // The client's own test samples; its training samples when it has none: data.test-fraction is 0,
-  // or the client is too small.
+  // The client's own test samples; its training samples if it has none, because data.test-fraction
+  // is 0 or the client is too small.
   SampleRange test(int64_t client) const {
     return has_test(client) ? SampleRange{ranges_[client].test_begin(), ranges_[client].end}
                             : train(client);
   }
   bool has_test(int64_t client) const { return ranges_[client].test_begin() < ranges_[client].end; }
-  // The same of validation samples; of a client for validation all that it does not train on.
+  // The client's validation samples likewise; a client for validation trains on no others.
   SampleRange validation(int64_t client) const {
     const ClientRanges& own = ranges_[client];
     const int64_t end = is_for_validation(client) ? own.end : own.test_begin();
@@ -99,23 +98,26 @@ class Federation {
     const SampleRange own = validation(client);
     return own.size() > 0 && own.begin == ranges_[client].train_end;
   }
-  int64_t validation_samples() const { return sizes_.validation_samples; }  // of those in training
-  int64_t train_samples() const { return sizes_.train_samples; }            // of clients() clients
-  // Behind all clients' samples: those that evaluate the shared model alone; often empty.
+  int64_t validation_samples() const {
+    return sizes_.validation_samples;
+  }                                                               // of clients in
+                                                                  // training
+  int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
+  // Test samples of the shared model, behind all clients' samples; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 
-  // Writes samples begin + order[i] as floats into out [order.size(), sample_values()]. Beside each
-  // of them one of `next` starts to come near the processor, for a gather() that comes soon: memory
-  // brings it while others are converted.
+  // Writes samples begin + order[i] as floats into out [order.size(), sample_values()]. With each
+  // it prefetches a sample of `next`, for a gather() that comes soon: memory brings it while others
+  // are converted.
   void gather(int64_t begin, std::span<const int32_t> order, float* out,
               ListedSamples next = {}) const;
-  // Their labels and targets; empty where there are none.
+  // Writes their labels and targets; empty where there are none.
   void gather_labels(int64_t begin, std::span<const int32_t> order, std::vector<int32_t>& labels,
                      std::vector<float>& targets) const;
   // Writes the samples of the range as floats into out [range.size(), sample_values()].
   void copy(SampleRange range, float* out) const;
 
-  // In the federation's order, as many a sample as label_form() says; empty where there are none.
+  // In the federation's order, as many a sample as label_form() says; empty if there are none.
   std::span<const int32_t> labels() const {
     return {labels_, labels_ ? to_index(samples() * sizes_.label_values) : 0};
   }
@@ -125,8 +127,7 @@ class Federation {
 
   // Bytes of the shared copy, or of the mapped file.
   int64_t bytes() const;
-  // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file has it written
-  // in it.
+  // XXH3 of all samples, clients, sizes and names, to compare hosts; a mapped file states it.
   uint64_t digest() const { return static_cast<uint64_t>(sizes_.digest); }
 
  private:
@@ -143,17 +144,17 @@ class Federation {
   Names class_names_;
   std::vector<int64_t> shape_;
   FederationSizes sizes_;
-  std::vector<ChannelScale> scales_;  // [channels] of images; empty: values stay as they are
+  std::vector<ChannelScale> scales_;  // [channels] of images; empty: values are not scaled
 };
 
-// The labels of the samples of a range, one after another; empty where there are none.
+// The labels of a range's samples, one after another; empty where there are none.
 inline std::span<const int32_t> labels_of(const Federation& federation, SampleRange range) {
   const int64_t each = federation.label_form().values;
   if (federation.labels().empty()) return {};
   return federation.labels().subspan(to_index(range.begin * each), to_index(range.size() * each));
 }
 
-// What messages call a client: "client 'Switzerland'", or "client 2" where it has no name.
+// A client's name in messages: "client 'Switzerland'", or "client 2" if it has no name.
 inline std::string client_label(const Federation& federation, int64_t client) {
   return label_of("client", client, federation.client_names().at(client));
 }

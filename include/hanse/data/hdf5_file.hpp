@@ -17,7 +17,7 @@ using Id = int64_t;  // hid_t
 using Status = int;  // herr_t: negative when it failed
 
 // While one lives, this thread has the library to itself (it is not thread-safe) and the library
-// prints nothing. All other types here are used, and destroyed, inside a Section.
+// prints nothing. Use and destroy all other types here inside a Section.
 class Section {
  public:
   Section();
@@ -26,7 +26,7 @@ class Section {
   std::lock_guard<std::recursive_mutex> lock_;
 };
 
-// When the status, or an identifier, is negative: throws IoError "cannot WHAT: reason (FILE)"; the
+// Throws IoError "cannot WHAT: reason (FILE)" when the status, or an identifier, is negative; the
 // reason is the library's innermost.
 void check(Id status, const std::string& what, const std::string& file);
 
@@ -51,7 +51,7 @@ class Handle {
 
   Id id() const { return id_; }
 
-  // Closes now; the status says what the destructor cannot.
+  // Closes now, and returns the status that a destructor cannot.
   Status reset() {
     const Id id = std::exchange(id_, -1);
     return id >= 0 ? close_(id) : 0;
@@ -64,7 +64,7 @@ class Handle {
 
 enum class Kind { kInteger, kFloat, kText, kOther };
 
-// What a dataset's elements are, in whatever order of bytes.
+// The type of a dataset's elements, in any order of bytes.
 struct Type {
   Kind kind = Kind::kOther;
   int64_t bytes = 0;      // of an element; 0: of a text of any length
@@ -80,24 +80,24 @@ constexpr Type kTypeOf = {std::is_integral_v<T> ? Kind::kInteger : Kind::kFloat,
 
 class Dataset {
  public:
-  // `name` and `file` are what messages call them.
+  // `name` and `file` appear in messages.
   Dataset(Handle handle, std::string name, std::string file);
 
   const std::string& name() const { return name_; }
   const std::string& file() const { return file_; }
   const Type& type() const { return type_; }
-  // One text of fixed length, or none.
+  // Is it one text of fixed length, or an empty one?
   bool is_text() const { return type_.kind == Kind::kText && type_.bytes > 0 && size_ <= 1; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t size() const { return size_; }  // elements
-  // Are the elements, bit by bit, such as the processor has them in memory?
+  // Are the file's elements bit by bit those of the processor's memory?
   bool is_stored_as(const Type& type) const;
-  // Where the elements stand in the file, one after another; -1: they do not.
+  // Offset of the elements in the file, if they are contiguous; else -1.
   int64_t offset() const;
 
   // Writes the whole dataset and closes it; `data` holds size() elements of type().
   void write(const void* data);
-  // The whole dataset, converted to T; a number that T cannot hold becomes its nearest.
+  // Reads the whole dataset, converted to T; a number that T cannot hold becomes its nearest.
   // REQUIRES: numbers; room for size() of them.
   template <class T>
   void read(T* data) const {
@@ -110,7 +110,7 @@ class Dataset {
     read(values.data());
     return values;
   }
-  // The bytes of all texts, which are of fixed length.
+  // The bytes of all texts, which have a fixed length.
   std::string text() const;
   // Texts of any length, each up to its first zero byte.
   std::vector<std::string> texts() const;
@@ -142,21 +142,21 @@ class Dataset {
 
 class File {
  public:
-  // In place of `path`. A user block has 0 or 512 bytes; datasets start at multiples of alignment.
+  // Replaces `path`. A user block has 0 or 512 bytes; datasets start at multiples of alignment.
   static File create(const std::string& path, int64_t user_block_bytes = 0, int64_t alignment = 1);
   static File open_to_read(const std::string& path);
-  // Several processes may have a file open so, and write parts of its datasets that do not overlap.
+  // Several processes may open a file so, and write parts of its datasets that do not overlap.
   static File open_to_write(const std::string& path);
 
   Id id() const { return handle_.id(); }
   const std::string& path() const { return path_; }
 
-  // A dataset with its space assigned and its contents undefined; groups on the way are made.
+  // Makes a dataset with its space assigned and its contents undefined, and the groups on its path.
   // Files with the same datasets are equal byte by byte: no time is stored.
   Dataset create_dataset(const std::string& name, const Type& type,
                          const std::vector<int64_t>& shape);
-  // A whole dataset: of a shape, of one extent, a text, and texts of one extent, each with zero
-  // bytes behind it up to the longest.
+  // Writes a whole dataset: of a shape, of one extent, a text, or texts of one extent, each filled
+  // up with zero bytes to the longest.
   template <class T>
   void write(const std::string& name, const std::vector<int64_t>& shape, const T* data) {
     create_dataset(name, kTypeOf<T>, shape).write(data);
@@ -178,11 +178,11 @@ class File {
   bool has_attribute(const std::string& name) const;
   // Throws IoError when it is not one number.
   int64_t read_attribute(const std::string& name) const;
-  // Nothing when it is no short text of fixed length.
+  // Nothing if it is no short text of fixed length.
   std::optional<std::string> read_text_attribute(const std::string& name) const;
 
-  // Closes now. Only here a write that failed is reported: until it returns, nothing is known to be
-  // in the file.
+  // Closes now. A write that failed is reported here alone: before it returns, nothing is known to
+  // be in the file.
   void close();
 
  private:

@@ -11,7 +11,7 @@
 namespace hanse {
 
 struct DataKindRow : KindRow<DataOptions> {
-  Keys<FederationOptions> federation_keys;  // those of [federation]
+  Keys<FederationOptions> federation_keys;  // keys of [federation]
 };
 
 // In the order of data/README.md.
@@ -20,8 +20,8 @@ std::vector<DataKindRow> data_kinds();
 // Checks the options of the chosen kinds, and that the files are there. Throws InvalidArgument.
 void check_data(const DataOptions& data, const FederationOptions& federation);
 
-// Reads the samples of `options`, of a kind that has no clients of its own. `clients` and
-// `samples_per_client` say how many the made up kinds make: random their product,
+// Reads the samples of `options`, of a kind without clients of its own. `clients` and
+// `samples_per_client` set how many samples the made up kinds make: random their product,
 // synthetic-regression so many for each client. Throws InvalidArgument that names file, line and
 // field: missing, truncated or malformed files, counts that differ, labels outside the classes,
 // values that are not finite. Cost: one pass over the files; the samples once in memory.

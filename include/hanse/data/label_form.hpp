@@ -1,5 +1,5 @@
-// What the label of every sample is made of: one mechanism for classes, several labels, several
-// outputs and sequences.
+// The form of every sample's label: one mechanism for classes, several labels, several outputs and
+// sequences.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 namespace hanse {
 
 //   a class            classes > 0, values = 1
-//   a class a position classes > 0, values > 1: of each position of a sequence; -1: of none
+//   a class a position classes > 0, values > 1: one for each position of a sequence; -1: none
 //   numbers            classes = 0: regression with so many outputs
-//   several labels     classes = 0, multi_label: values classes, each 1 for those of the sample,
-//   else 0
+//   several labels     classes = 0, multi_label: values classes, each 1 if the sample has it, else
+//                       0
 // Classes are int32 labels, all else float32 targets. The loss of a sample is the mean over the
 // values of its label.
 struct LabelForm {
-  // Implicit: what most data have is told by the number of classes.
+  // Implicit: the number of classes describes most data.
   LabelForm(int64_t n_classes = 0, int64_t n_values = 1, bool several = false)
       : classes(n_classes), values(n_values), multi_label(several) {}
 
   bool is_sequence() const { return classes > 0 && values > 1; }
-  // Those that a model's scores are of; 0: regression.
+  // The classes that a model's scores tell apart; 0: regression.
   int64_t scored_classes() const { return multi_label ? values : classes; }
 
-  // What messages say that data have.
+  // The form in words, for messages.
   std::string text() const {
     const std::string of_classes = std::to_string(scored_classes()) + " classes";
     if (multi_label) return "several labels a sample, of " + of_classes;

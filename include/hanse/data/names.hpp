@@ -15,15 +15,15 @@ namespace hanse {
 class Names {
  public:
   Names() = default;
-  // Those that the first rank of the host gives, for all its ranks. Collective. Throws AgreedError
-  // when there is no room.
+  // The names that the first rank of the host gives, for all its ranks. Collective. Throws
+  // AgreedError when there is no room.
   static Names share(const std::vector<std::string>& names, Communicator& host);
 
-  // Those of these numbers, in this order. Cost: a copy of them.
+  // The names of these numbers, in this order. Cost: copies them.
   Names of(std::span<const int64_t> numbers) const;
 
   bool empty() const { return size_ == 0; }
-  // REQUIRES: none is asked for behind the last one. Empty when there are no names at all.
+  // REQUIRES: i < size. Empty when there are no names at all.
   std::string_view at(int64_t i) const;
   // XXH3 of all names, as text; empty when there are none.
   std::string digest() const;
@@ -36,13 +36,13 @@ class Names {
   int64_t size_ = 0;
 };
 
-// Throws InvalidArgument that shows the first name that is no UTF-8: it could stand in no JSON
-// file. `what` it names: "client"; `where` it stands.
+// Throws InvalidArgument that shows the first name that is no UTF-8, which no JSON file can hold.
+// `what` it names: "client"; `where` it stands.
 void require_utf8(std::span<const std::string> names, const std::string& what,
                   const std::string& where);
 
-// "client 'Switzerland'", or "client 2" where there is no name; what messages call it. Bytes that
-// are no text are shown as printable() does.
+// A client's or class's name for messages: "client 'Switzerland'", or "client 2" without a name.
+// Bytes that are no text are shown as printable() does.
 std::string label_of(const std::string& what, int64_t number, std::string_view name);
 
 }  // namespace hanse

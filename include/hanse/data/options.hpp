@@ -8,16 +8,16 @@
 
 namespace hanse {
 
-// The source's own test samples are pooled with the others, or evaluate the shared model and belong
-// to no client.
+// The source's own test samples join the others, or evaluate the shared model alone and belong to
+// no client.
 enum class OwnTests { kOwn, kCommon };
 constexpr auto choices_of(OwnTests) { return std::array{"own", "common"}; }
 
-// By the training samples of each client, or of all: partition.hpp.
+// By means of each client's training samples, or of all clients': partition.hpp.
 enum class Standardize { kNone, kClient, kAll };
 constexpr auto choices_of(Standardize) { return std::array{"none", "client", "all"}; }
 
-// A fixed list of 97 characters, or those the texts have: data/README.md.
+// A fixed list of 97 characters, or the characters of the texts: data/README.md.
 enum class Characters { kAscii, kData };
 constexpr auto choices_of(Characters) { return std::array{"ascii", "data"}; }
 
@@ -25,7 +25,7 @@ constexpr auto choices_of(Characters) { return std::array{"ascii", "data"}; }
 enum class TextTargets { kLast, kEvery };
 constexpr auto choices_of(TextTargets) { return std::array{"last", "every"}; }
 
-// Features have all coordinates, or one of each client.
+// Features fill all coordinates, or one coordinate of each client.
 enum class Design { kDense, kSupport };
 constexpr auto choices_of(Design) { return std::array{"dense", "support"}; }
 
@@ -37,12 +37,12 @@ struct DataOptions {
   std::string kind = "idx";                                // a name of data_kinds()
   std::string path = "/usr/share/datasets/fashion-mnist";  // file, or folder (idx, leaf, images)
   std::vector<int64_t> labels;  // classes to keep, renumbered in this order; empty: all
-  // Of every client's samples: a share below 1, or a whole number; 0: evaluate on training data.
+  // A share of every client's samples, below 1, or a whole number; 0: evaluate on training data.
   double test_fraction = 0.2;
-  // Of what the test part leaves: a share below 1, or a whole number; 0: no validation samples.
+  // A share of the rest, below 1, or a whole number; 0: no validation samples.
   double validation_fraction = 0;
   OwnTests test = OwnTests::kOwn;  // idx, images, cifar; the key is evaluate.test
-  // csv: name of the column, or names of several, separated by commas; empty: the last one
+  // csv: the column's name, or several names, separated by commas; empty: the last column
   // tff: name of the labels' dataset; cifar: coarse_label
   std::string label_column = "label";
   std::string client_column;            // csv: name of the column; empty: none
@@ -61,7 +61,7 @@ struct DataOptions {
   int64_t stride = 0;  // text: from the last target of a sample to the next one's; 0: 1, or window
   TextTargets targets = TextTargets::kLast;  // text
   int64_t tags = 500;                        // tff: the most frequent ones
-  int64_t max_samples = 0;  // text: of a client, in training and in test, its first ones; 0: all
+  int64_t max_samples = 0;  // text: a client's first ones, in training and in test; 0: all
 
   // synthetic-regression, see make_synthetic_regression.
   Design design = Design::kDense;
@@ -73,25 +73,25 @@ struct DataOptions {
   // synthetic-classification, see make_synthetic_classification.
   double alpha = 1;  // deviation of the clients' models; at least 0
   double beta = 1;   // deviation of the clients' features; at least 0
-  int64_t seed = 0;  // of partition, split and made-up samples; 0: run.seed
+  int64_t seed = 0;  // for partition, split and made-up samples; 0: run.seed
 };
 
 struct FederationOptions {
   int64_t clients = 100;
   // auto|iid|dirichlet|shards|sizes|power-law|by-label|labels|class-shares|by-column; auto:
-  // by-column where the data have clients of their own, else iid
+  // by-column if the data have clients of their own, else iid
   std::string partition = "auto";
-  int64_t samples = 60;           // of a client, made up data: train and test (random: mean)
+  int64_t samples = 60;           // made up data: a client's, train and test (random: mean)
   double alpha = 0.5;             // dirichlet: concentration
   int64_t min_samples = 2;        // dirichlet, power-law: smallest client; text: smallest role kept
-  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels: of
-                                  // a client
+  int64_t labels_per_client = 2;  // shards: shards a client; by-label: classes a group; labels:
+                                  // classes a client
   std::vector<int64_t> sizes = {1, 10, 30, 100};                    // sizes: possible sizes
-  std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each
+  std::vector<double> size_probabilities = {0.65, 0.2, 0.1, 0.05};  // sizes: of each size
   double share = 0.5;   // class-shares: largest share of its part of a class that a client keeps
   double power = 2.0;   // power-law: exponent of the density of sizes, above 1
   double held_out = 0;  // clients kept out of training: a share below 1, or a whole number
-  double validation_clients = 0;  // the same of the others, for validation
+  double validation_clients = 0;  // likewise, of the other clients, for validation
 };
 
 }  // namespace hanse

@@ -14,12 +14,12 @@
 namespace hanse {
 
 // Client c owns order[offsets[c] .. offsets[c+1]): its training samples first, from train_end[c]
-// on those for validation, then its test samples.
+// its validation samples, then its test samples.
 struct Partition {
   std::vector<int64_t> order;       // sample indices
   std::vector<int64_t> offsets;     // [clients + 1]
   std::vector<int64_t> train_end;   // [clients]
-  std::vector<int64_t> validation;  // [clients] how many; empty: none
+  std::vector<int64_t> validation;  // [clients] number of samples; empty: none
 
   int64_t clients() const { return static_cast<int64_t>(offsets.size()) - 1; }
 };
@@ -36,25 +36,25 @@ Partition partition_samples(const Dataset& dataset, const FederationOptions& opt
                             uint64_t seed);
 
 // Moves round(test_fraction * n_label) samples of every label of every client to the client's test
-// part (stratified; fractions left over go to the labels with the largest remainder, so that a
-// client of n samples tests on round(test_fraction * n)); a whole number of at least 1 is that many
-// of each client. Every client keeps at least one training sample. For regression data one stratum.
+// part. It is stratified: fractions left over go to the labels with the largest remainder, so that
+// a client of n samples tests on round(test_fraction * n). A whole number of at least 1 is the
+// number for each client. Every client keeps at least one training sample. Regression data are one
+// stratum.
 void split_train_test(Partition& partition, const Dataset& dataset, double test_fraction,
                       uint64_t seed);
 
-// The same of the training samples that are there, which become validation samples. Throws
-// InvalidArgument, with the client's name (`names` [clients] or empty), where nothing would be left
-// for training.
+// Turns training samples into validation samples likewise. Throws InvalidArgument, with the
+// client's name (`names` [clients] or empty), if nothing would be left for training.
 void split_validation(Partition& partition, const Dataset& dataset,
                       const std::vector<std::string>& names, double validation_fraction,
                       uint64_t seed);
 
 // x <- (x - mean) / deviation, column by column, for every sample of the partition. Mean and
 // population deviation (divided by n) are those of the training samples, so that test samples stay
-// unseen: of the sample's own client (kClient: what a hospital can do alone) or of all
-// clients (kAll: needs d means and deviations shared beforehand). A column that is constant
-// there, as every column of a client with one training sample, is only centred. kNone changes
-// nothing. Samples that belong to nobody are left alone.
+// unseen: the sample's own client's (kClient: what a hospital can do alone) or all clients' (kAll:
+// needs d means and deviations shared beforehand). A column that is constant there, as every column
+// of a client with one training sample, is only centred. kNone changes nothing. Samples that belong
+// to nobody stay as they are.
 // Throws InvalidArgument for features stored as bytes, and a result that is not
 // finite in float32 (a test value far outside a narrow column).
 // Cost: two passes over the features, sums in float64.

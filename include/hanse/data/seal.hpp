@@ -1,5 +1,5 @@
-// The first bytes of our own HDF5 files, which HDF5 leaves to the writer: what the rest must look
-// like, known before the library reads it. A text of three or four lines, filled up with zeros:
+// The first bytes of our own HDF5 files, which HDF5 leaves to the writer. They describe the rest,
+// to be checked before the library reads it: a text of three or four lines, filled up with zeros:
 //   HANSE-CHECKPOINT 1        magic word and version
 //   bytes 27014               length of the file
 //   xxh3 0123...              digest of everything behind the seal
@@ -29,14 +29,14 @@ inline const SealKind kModelSeal = {"HANSE-MODEL"};
 std::string seal_of(const std::string& path, const SealKind& kind,
                     const std::vector<ByteRange>& without = {});
 
-// What is wrong with the seal itself or with the file's length; nothing: all is well. Cost: one
-// block is read.
+// The fault of the seal itself or of the file's length; nothing: all is well. Cost: reads one
+// block.
 std::optional<std::string> seal_fault(const std::string& path, const SealKind& kind);
 
-// seal_damage() of a file that may have no seal: nothing then.
+// seal_damage(), or nothing for a file without a seal.
 std::optional<std::string> damage_if_sealed(const std::string& path, const SealKind& kind);
 
-// seal_fault(), or what is wrong with the contents. Cost: all that is sealed is read once.
+// seal_fault(), or the damage of the contents. Cost: reads all sealed bytes once.
 std::optional<std::string> seal_damage(const std::string& path, const SealKind& kind);
 
 }  // namespace hanse

@@ -17,8 +17,8 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int64_t size() const;
-  // Gives the first `bytes` bytes blocks on the disk and makes the file at least that long. Keeps
-  // what is there. Returns false where the file system cannot promise blocks.
+  // Reserves blocks on the disk for the first `bytes` bytes and makes the file at least that long.
+  // Keeps its contents. Returns false if the file system cannot promise blocks.
   bool reserve(int64_t bytes);
   void write_at(int64_t offset, const std::string& bytes);
   void sync();
@@ -31,7 +31,7 @@ class Descriptor {
 // The temporary file under construction; removed in the destructor unless it was published.
 class TemporaryFile {
  public:
-  // Creates it, or empties one that a killed run has left.
+  // Creates it, or empties the one that a killed run has left.
   explicit TemporaryFile(const std::string& path);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
@@ -40,8 +40,8 @@ class TemporaryFile {
   const std::string& path() const { return path_; }
 
   // Throws IoError when the disk has no room for `bytes`. Takes nothing: the file is empty again.
-  // (Where the file system cannot promise blocks, its free space is looked at; a quota shows later,
-  // in the writes.)
+  // (If the file system cannot promise blocks, its free space decides; a quota shows later, in the
+  // writes.)
   void require_room(int64_t bytes);
   // Flushes the contents, renames it to `name` in the same folder and flushes the folder.
   void publish(const std::string& name);
@@ -54,7 +54,7 @@ class TemporaryFile {
 // Replaces the file by one with this text.
 void write_file(const std::string& path, const std::string& text);
 
-// Flushes what this host holds of the file to the disk.
+// Flushes this host's buffers of the file to the disk.
 void sync_file(const std::string& path);
 
 // A file that grows. Every failure is an IoError with the path.
@@ -66,9 +66,9 @@ class GrowingFile {
   void append(const std::string& bytes);
   // Writes over the last bytes of the file.
   void append_over(std::size_t last_bytes, const std::string& bytes);
-  // Brings what is buffered to the file.
+  // Writes the buffer to the file.
   void flush();
-  // And the file to the disk, so that it outlives the machine's end.
+  // Flushes, then brings the file to the disk, so that it outlives the machine's end.
   void sync();
   bool empty() const;  // nothing was ever written
 

@@ -23,9 +23,9 @@
 
 namespace hanse {
 
-// Writes folder/round-NNNNNN.h5, and makes the folder when it is not there. `server` counts on
-// rank 0 only; `clients` holds this rank's rows (null: none). Collective.
-// The file appears under its name only when every rank's every call succeeded and the data is on
+// Writes folder/round-NNNNNN.h5, and makes the folder if it is missing. `server` counts on rank 0
+// only; `clients` holds this rank's rows (null: none). Collective.
+// The file appears under its name only when every call of every rank succeeded and the data is on
 // the disk; else the temporary file is removed, and all ranks throw an IoError of one text: older
 // checkpoints are untouched and the ranks are still in step, so a caller may catch it and train on.
 // A CommError means that the ranks have lost each other.
@@ -34,11 +34,11 @@ namespace hanse {
 void write_checkpoint(const std::string& folder, int64_t round, const State& server,
                       const ClientStateStore* clients, Communicator& comm);
 
-// Of the checkpoints up to `newest_round`, removes all but the `keep` newest; keep = 0 keeps all.
-// Those of later rounds stay: a resume has found them damaged, and the run will replace them.
+// Removes the checkpoints up to `newest_round` but for the `keep` newest; keep = 0 keeps all. Later
+// rounds' stay: a resume has found them damaged, and the run will replace them.
 void prune_checkpoints(const std::string& folder, int64_t keep, int64_t newest_round);
 
-// What is wrong with the file; nothing when length and digest are right.
+// The file's damage; nothing when length and digest are right.
 std::optional<std::string> checkpoint_damage(const std::string& file);
 
 struct FoundCheckpoint {
@@ -53,9 +53,10 @@ std::optional<FoundCheckpoint> newest_checkpoint(
 // The server's state. Throws IoError when the file is damaged; reads all of it for the digest.
 State read_checkpoint_state(const std::string& file);
 
-// Fills the rows of those clients for which `mine` is true, 8 MiB at a time; nothing when the file
-// has no client states. Throws IoError when the length is wrong or the rows have another width. The
-// digest is left to newest_checkpoint and read_checkpoint_state, so that not every rank reads all.
+// Fills the rows of the clients for which `mine` is true, 8 MiB at a time; nothing if the file has
+// no client states. Throws IoError when the length is wrong or the rows have another width. It
+// leaves the digest to newest_checkpoint and read_checkpoint_state, so that not every rank reads
+// all.
 void read_checkpoint_clients(const std::string& file, const std::function<bool(int64_t)>& mine,
                              ClientStateStore& clients);
 

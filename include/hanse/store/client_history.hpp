@@ -10,23 +10,23 @@
 
 namespace hanse {
 
-// history.h5: `round` int64 [E], of each evaluation, ascending, -1 in rows that are still free;
-// and for each column of clients.csv behind `samples` a float32 dataset [E, clients], NaN for
-// clients that the evaluation is not of. An evaluation writes its row into space that is there, and
-// then its round; a full file is replaced by one of twice the rows. So a run that is killed leaves
-// a whole file, which a resume goes on with.
+// history.h5 has `round` int64 [E], ascending, an entry for each evaluation, -1 in free rows, and
+// for each column of clients.csv behind `samples` a float32 dataset [E, clients], NaN for clients
+// that were not evaluated. An evaluation writes its row into reserved space, and then its round; a
+// full file is replaced by one of twice the rows. So a run that is killed leaves a whole file, with
+// which a resume goes on.
 class ClientHistory {
  public:
   static constexpr const char* kFile = "history.h5";
 
-  // Of `clients` and data of so many classes. Of a file that is there the evaluations until round
-  // `last` stay; -1: none. Throws IoError, also below.
+  // For `clients` and data of so many classes. An existing file keeps its evaluations until round
+  // `last`; -1: none. Throws IoError, as the other methods do.
   ClientHistory(std::string path, int64_t last, int64_t clients, int64_t classes,
                 const AskedMetrics& asked);
 
   // REQUIRES: the rounds rise. Cost: the file is opened, and one row of each column is written.
   void append(int64_t round, std::span<const ClientEvaluation> found);
-  // To the disk, so that it outlives the machine's end.
+  // Brings the file to the disk, so that it outlives the machine's end.
   void sync() const;
 
  private:

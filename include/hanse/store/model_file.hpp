@@ -1,7 +1,7 @@
-// Trained models as HDF5 files: one dataset a tensor, with its shape and the name it has in the
-// layout, and the whole parameter row once more as /row. Example, a 784-10 linear model:
+// Trained models as HDF5 files: one dataset a tensor, with its shape and its name in the layout,
+// and the whole parameter row again as /row. Example, a 784-10 linear model:
 //   fc.weight [10, 784], fc.bias [10], row [7850]; all float32.
-// Where a part of the model was trained, the attribute `frozen` counts the values of the rest.
+// If a part of the model was trained, the attribute `frozen` counts the values of the rest.
 // Integers that the model carries are datasets of int64, and no part of the row. The file begins
 // with a seal (data/seal.hpp).
 #pragma once
@@ -15,8 +15,8 @@
 namespace hanse {
 
 // Writes the file under a temporary name beside `path`, flushes it to the disk and renames it: a
-// file of that name is replaced by a complete one or not at all. Throws IoError.
-// REQUIRES: row.size() == layout.n_params().
+// complete file replaces the old one, or none does. Throws IoError. REQUIRES: row.size() ==
+// layout.n_params().
 void write_model(const std::string& path, const ParameterLayout& layout,
                  std::span<const float> row);
 

@@ -15,52 +15,53 @@
 
 namespace hanse {
 
-// The lock of the folder of a new run, which is made where it is missing. Throws InvalidArgument:
-// another run writes it, it is a file, it cannot be made or written, or, where `overwrite` is
-// false, it holds a run's results or anything else.
+// Locks the folder of a new run, and makes it if it is missing. Throws InvalidArgument: another run
+// writes it, it is a file, it cannot be made or written, or, unless `overwrite`, it holds a run's
+// results or anything else.
 RunLock claim_output(const std::string& path, bool overwrite);
 
 class RunDirectory {
  public:
-  // Removes what an earlier run left, only files of the names above.
+  // Removes an earlier run's files, by the names above alone.
   static void clear(const std::string& path);
-  // A new run: clears the folder and writes job.cfg. `round_columns`, of which the names count, are
-  // those of rounds.csv behind those of every protocol: RoundRecord::more.
+  // Begins a new run: clears the folder and writes job.cfg. The names of `round_columns` are the
+  // columns of rounds.csv behind those of every protocol: RoundRecord::more.
   static RunDirectory create(const std::string& path, const std::string& job_text,
                              const Metrics& round_columns = {});
-  // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Results
-  // of `from` are copied first when it is another folder.
+  // Goes on after `completed` rounds: cuts the CSV files behind them, removes summary.json. Copies
+  // the results of `from` first when it is another folder.
   static RunDirectory reopen(const std::string& path, const std::string& from, int64_t completed,
                              const std::string& job_text, const Metrics& round_columns = {});
 
   void append_round(const RoundRecord& record);
-  // A line of evaluations.csv, and the same as JSON in metrics.jsonl, without what is not finite.
-  // `splits`, columns before the metrics, say which samples were evaluated: test, train or mixed.
+  // Appends a line to evaluations.csv, and the finite metrics as JSON to metrics.jsonl. `splits`,
+  // columns before the metrics, say which samples were evaluated: test, train or mixed.
   void append_evaluation(int64_t round, const Metrics& metrics,
                          const std::vector<std::pair<std::string, std::string>>& splits = {});
-  // The rule's weights over all clients, [M], after the round. The first one creates decisions.csv.
+  // The rule's weights over all clients, [M], after the round. The first call creates
+  // decisions.csv.
   void append_decision(int64_t round, std::span<const double> decision);
-  // Lines of a protocol's own table. The first ones create the file.
+  // Appends lines to a protocol's own table. The first ones create the file.
   void append_lines(const TableLines& table);
-  // Replaces clients.csv. Accuracies are left empty for regression, names where the data have none,
-  // and name and split of clients that the federation does not have (bandits). Two classes have a
-  // column auroc, and each metric that is asked for has one; those that are `added` come last.
+  // Replaces clients.csv. Accuracies are empty for regression, names if the data have none, and
+  // name and split of clients that the federation does not have (bandits). Two classes have a
+  // column auroc, and each asked metric has one; the `added` columns come last.
   void write_clients(std::span<const ClientEvaluation> clients, const Federation& federation,
                      const AskedMetrics& asked = {}, const Columns& added = {});
-  // Replaces partition.csv: samples of each label that a client has, a line each; of the first
-  // 1,000 clients. Nothing for regression.
+  // Replaces partition.csv: for the first 1,000 clients a line for each of their labels, with the
+  // number of samples. Nothing for regression.
   void write_partition(const Federation& federation);
   void write_summary(const std::string& json);
-  // Brings buffered lines to the file. Throws IoError on a full disk.
+  // Writes buffered lines to the files. Throws IoError on a full disk.
   void flush();
-  // And the files to the disk. Cost: a flush of the disk for each.
+  // Flushes, then brings the files to the disk. Cost: a flush of the disk for each.
   void sync();
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoints() const { return file("checkpoints"); }
 
-  // Of all rounds so far, those before a resume included.
+  // The median over all rounds so far, those before a resume included.
   double round_seconds_median() const;
   double seconds() const;
   double bytes_per_round() const;
@@ -68,9 +69,9 @@ class RunDirectory {
   int64_t last_evaluation() const { return last_evaluation_; }
 
  private:
-  // Goes on with what is there.
+  // Goes on with the files that exist.
   RunDirectory(std::string path, const std::string& job_text, const Metrics& round_columns);
-  // Open at its end; an empty one begins with the header.
+  // Opens it at its end; an empty table begins with the header.
   GrowingFile& table(const std::string& name, const std::string& header = "");
 
   std::string path_;

@@ -9,25 +9,25 @@ namespace hanse {
 
 // Every process of a run holds the lock of run.out, a file in it, for as long as it may write
 // there. The system releases it when the process ends, however it ends; the last process that ends
-// in order removes the file. Where a lock fails with any error of the file system, the run goes on
-// without one, with a warning.
+// in order removes the file. If the file system cannot lock, the run goes on without a lock, with a
+// warning.
 class RunLock {
  public:
   static constexpr const char* kFile = "lock";
 
   RunLock() = default;  // holds nothing
-  // Folders that were made for a run go when it has written nothing.
+  // Removes the folders that were made for a run that has written nothing.
   ~RunLock();
   RunLock(RunLock&& other) noexcept { *this = std::move(other); }
   RunLock& operator=(RunLock&& other) noexcept;
 
-  // For rank 0: makes the folder where it is missing, and succeeds when no process of another run
+  // For rank 0: makes the folder if it is missing, and succeeds when no process of another run
   // holds its lock. Waits `patience_s` seconds for processes that are about to end. Throws
   // InvalidArgument: it is held, with the holder's host, process and time of start, or the folder
   // cannot be made or written.
   static RunLock take(const std::string& folder, double patience_s);
   // For the other ranks, when rank 0 has taken it: the lock lasts until the last of them has ended.
-  // Holds nothing where the folder is not seen, or the file system gives no lock.
+  // Holds nothing if the host does not see the folder, or the file system gives no lock.
   static RunLock join(const std::string& folder);
 
  private:

@@ -8,10 +8,10 @@
 
 namespace hanse {
 
-// In 64-bit fixed point.
+// An entry in 64-bit fixed point.
 struct ExactEntry {
   double delta;    // theta_i - theta
-  int64_t addend;  // scale * delta, to the nearest, halves to the even one; 0 where it does not fit
+  int64_t addend;  // scale * delta, to the nearest, halves to even; 0 unless it fits
   bool fits;       // |scale * delta| <= limit; not for NaN
 };
 
@@ -24,16 +24,16 @@ HANSE_BOTH_SIDES inline ExactEntry exact_entry(float value, float origin, double
   return {delta, fits ? static_cast<int64_t>(nearbyint(addend)) : 0, fits};
 }
 
-// An entry of the sum, in units of 2^-44.
+// The value of an entry of the sum, from units of 2^-44.
 HANSE_BOTH_SIDES inline float exact_value(int64_t units) {
   return static_cast<float>(static_cast<double>(units) * 0x1p-44);
 }
 
-// In float32.
+// An entry in float32.
 struct FastEntry {
   float delta;
   float addend;  // coefficient * delta, whatever it is
-  bool fits;     // it is finite
+  bool fits;     // the addend is finite
 };
 
 HANSE_BOTH_SIDES inline FastEntry fast_entry(float value, float origin, float coefficient) {

@@ -13,13 +13,13 @@ namespace hanse {
 // How K rows are multiplied, wherever they lie. Each of their parts is cut into blocks whose
 // lengths depend on its size alone; whole blocks of all rows go to ranks by all-to-all; one rank
 // computes a block's products in float64, and rank 0 adds the blocks in their order. The result has
-// the same bits for any number of ranks and whoever owns which row. (Splitting a product of long
+// the same bits for any number of ranks and any owners of the rows. (Splitting a product of long
 // rows by ranks would change most of its entries.) With two ranks or more, no rank receives all of
 // another's row, unless it has a single value.
 class GramBlocks {
  public:
-  static constexpr int64_t kLength = 4096;  // of a block, in a part of no more than kMost blocks
-  static constexpr int64_t kMost = 128;     // of a part
+  static constexpr int64_t kLength = 4096;  // values of a block, in a part of at most kMost blocks
+  static constexpr int64_t kMost = 128;     // blocks of a part
 
   // REQUIRES: parts of one row, not empty; the same on all ranks.
   GramBlocks(Communicator& comm, const std::vector<RowPart>& parts);
@@ -29,15 +29,15 @@ class GramBlocks {
   RowPart at(int64_t block) const;              // empty behind the last
   int64_t longest() const { return longest_; }  // values
 
-  // Which rank has the rows of which positions. Collective. REQUIRES: every position in [0, k) is
-  // owned by exactly one rank.
+  // Learns which rank has the rows of which positions. Collective. REQUIRES: exactly one rank owns
+  // each position in [0, k).
   void learn_owners(std::span<const int64_t> positions, int64_t k);
-  // [K] of one rank after another, and [ranks] how many each has.
+  // [K] positions of one rank's rows after another's, and [ranks] their numbers.
   std::span<const int64_t> positions() const { return positions_; }
   std::span<const int64_t> rows_of() const { return rows_of_; }
 
-  // Collective: `products` are the lower triangles of this rank's blocks, row by row. On rank 0
-  // [parts, K, K], row-major and symmetric; empty elsewhere.
+  // Adds the blocks: `products` are the lower triangles of this rank's blocks, row by row. Returns
+  // on rank 0 [parts, K, K], row-major and symmetric; empty elsewhere. Collective.
   std::vector<double> sum(std::vector<double> products) const;
 
  private:
@@ -63,7 +63,7 @@ struct OwnedRow {
   std::span<const float> values;
 };
 
-// The Gram matrices of the same parts of K rows in the hosts' memory.
+// The Gram matrices of the parts of K rows in the hosts' memory.
 //
 // Cost: K^2 P / ranks multiplications and K P / ranks values sent a rank. Memory a rank: pieces of
 // kPiece values of all K rows, and the blocks' K x K results.
@@ -71,12 +71,12 @@ class GramExchange {
  public:
   static constexpr int64_t kPiece = GramBlocks::kLength;  // values of a row that travel at once
 
-  // As GramBlocks.
+  // REQUIRES: as GramBlocks.
   GramExchange(Communicator& comm, const std::vector<RowPart>& parts)
       : comm_(comm), blocks_(comm, parts) {}
 
-  // Collective. GramBlocks::sum of all products; every position in [0, k) must be owned by exactly
-  // one rank. Values that are not finite give such products.
+  // Collective. GramBlocks::sum of all products; exactly one rank must own each position in [0, k).
+  // Values that are not finite give products that are not.
   std::vector<double> gram(std::span<const OwnedRow> rows, int64_t k);
 
  private:
@@ -89,7 +89,7 @@ class GramExchange {
   std::vector<float> out_, in_;
 };
 
-// What GramExchange::gram of `k` rows sends and keeps when the rows lie evenly on the ranks.
+// What GramExchange::gram sends and keeps for `k` rows that lie evenly on the ranks.
 struct GramTraffic {
   double bytes = 0;       // sent by all ranks
   double messages = 0;    // from one rank to another

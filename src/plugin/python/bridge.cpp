@@ -1,6 +1,6 @@
-// The bridge to Python: a plugin (hanse/plugin.h) whose rules are classes of Python files. It is
-// compiled for one version of Python by scripts/build-python-bridge, and finds libpython's
-// functions in the process, where the program has loaded it. support.py has the rest.
+// The bridge to Python: a plugin (hanse/plugin.h) whose rules are classes of Python files.
+// scripts/build-python-bridge compiles it for one version of Python; it finds libpython's functions
+// in the process, where the program has loaded it. support.py has the rest.
 #define PY_SSIZE_T_CLEAN
 #include <cstdint>
 #include <cstdlib>
@@ -41,7 +41,7 @@ class Ref {
   PyObject* object_;
 };
 
-// This thread may call Python as long as it lives.
+// This thread may call Python while it lives.
 class Gil {
  public:
   Gil() : state_(PyGILState_Ensure()) {}
@@ -58,7 +58,7 @@ struct Rule {
   std::string path;
 };
 
-// A path or a word of a job file, which may be no UTF-8.
+// A path or a word of a job file, which need not be UTF-8.
 PyObject* of_system(const char* text) { return PyUnicode_DecodeFSDefault(text); }
 
 // Keeps the error that Python has set, in one line.
@@ -142,7 +142,7 @@ PyObject* integers(PyObject*, PyObject* args) {
       n, [=](int64_t*, int64_t) { return low + stream->below(stream->stream, width); });
 }
 
-// Inside out: value i goes to a place among the first i + 1.
+// Fisher-Yates inside out: value i goes to a place among the first i + 1.
 PyObject* permutation(PyObject*, PyObject* args) {
   long long n = 0;
   if (!PyArg_ParseTuple(args, "L", &n)) return nullptr;
@@ -162,8 +162,8 @@ PyMethodDef random_functions[] = {{"uniform", uniform, METH_VARARGS, nullptr},
                                   {nullptr, nullptr, 0, nullptr}};
 
 // Starts the Python that HANSE_PYTHON names, so that it finds the packages of a virtual
-// environment. Signals stay Hanse's, nothing is written beside the user's files, and what a rule
-// prints comes at once.
+// environment. Signals stay Hanse's, nothing is written beside the user's files, and a rule's
+// output appears at once.
 bool start_python() {
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
@@ -193,7 +193,7 @@ bool load_support() {
   return support != nullptr;
 }
 
-// Once; a failure is for good, as Python cannot be started twice.
+// Starts it once; a failure is for good, as Python cannot be started twice.
 bool start() {
   static const bool started = [] {
     if (!start_python()) return false;
