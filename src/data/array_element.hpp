@@ -1,4 +1,4 @@
-// What messages call the elements of an array, as Python does, and large numbers in it.
+// Names of an array's elements in messages, as Python writes them, and its large numbers.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// The indices of a place, counted in the order of C, in an array of this shape.
+// The indices of element `place`, in the order of C, in an array of this shape.
 inline std::vector<int64_t> indices_of(std::span<const int64_t> shape, int64_t place) {
   std::vector<int64_t> indices(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0; place /= shape[axis]) {
@@ -29,15 +29,15 @@ inline std::string element_name(const std::string& name, std::span<const int64_t
   return fmt::format("{}[{}]", name, fmt::join(indices_of(shape, place), ", "));
 }
 
-// "x[:, 1]": a value of every sample of this shape; "x" where a sample is one number.
+// "x[:, 1]": one value of every sample of this shape; "x" if a sample is one number.
 inline std::string column_name(const std::string& name, std::span<const int64_t> sample,
                                int64_t place) {
   if (sample.empty()) return name;
   return fmt::format("{}[:, {}]", name, fmt::join(indices_of(sample, place), ", "));
 }
 
-// The whole number, or where a double does not hold it one beside it that float32 does not hold
-// either: RoundedNumbers then counts it. Beyond 2^53 the numbers of float32 are far apart.
+// The whole number or, if a double cannot hold it, a near one that float32 cannot hold either, so
+// that RoundedNumbers counts it. Beyond 2^53 the numbers of float32 are far apart.
 template <std::integral T>
 double counted_double(T value) {
   const auto nearest = static_cast<double>(value);

@@ -17,12 +17,12 @@ namespace {
 
 constexpr int64_t kPixelBytes = 3 * 32 * 32;
 
-// How a record begins, and what of it is the label.
+// The start of a record, and where its label is.
 struct CifarLayout {
   std::vector<std::string> train;
   std::string test;
   int64_t label_bytes;  // of a record, in front of the pixels
-  int64_t label;        // which of them counts
+  int64_t label;        // the byte of them that counts
   int64_t classes;
   std::string names;  // the file of the classes' names
 };
@@ -35,7 +35,7 @@ bool has_file(const std::string& folder, const std::string& name) {
   return std::filesystem::exists(in_folder(folder, name));
 }
 
-// Why the files are not there, as far as the folder shows it.
+// The reason why the files are missing, as far as the folder shows it.
 InvalidArgument missing(const std::string& name, const std::string& folder) {
   const auto absent = [&](const std::string& more, const std::string& hint) {
     return InvalidArgument(name + " is not in the folder" + more, folder, hint);
@@ -113,7 +113,7 @@ void append_records(const std::string& path, const CifarLayout& layout, Dataset&
   }
 }
 
-// A line a class; none where the file is missing or has another number of lines.
+// A line a class; empty if the file is missing or has another number of lines.
 std::vector<std::string> read_class_names(const std::string& path, int64_t classes) {
   std::vector<std::string> names;
   std::ifstream file(path);

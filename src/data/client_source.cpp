@@ -75,8 +75,8 @@ void lay_validation(ClientLayout& layout, double validation_fraction) {
   }
 }
 
-// The sizes are part of it, since the same bytes can be read in another shape; those for validation
-// where there are some.
+// Sizes are digested, too, since the same bytes can be read in another shape; validation sizes if
+// there are any.
 uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays) {
   uint64_t digest = 0;
   const auto add = [&](const void* data, std::size_t bytes) {

@@ -1,5 +1,5 @@
-// Clients and their samples on their way to where they are used: shared memory, or a file. A source
-// says first how much there is, then writes it, so that nobody holds all samples on the way.
+// Clients and their samples on their way into shared memory or a file. A source first tells the
+// sizes, then writes the samples, so that nobody holds all of them on the way.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace hanse {
 
-// Of a file that numbers them: a label beyond is a mistake, and a table of classes fills memory.
+// The limit where a file numbers its classes: a larger label is a mistake, and its table fills
+// memory.
 constexpr int64_t kMostClasses = int64_t{1} << 24;
 
 struct ClientLayout {
@@ -23,8 +24,8 @@ struct ClientLayout {
   bool multi_label = false;
   std::vector<ClientRanges> clients;  // each begins where the one before it ends
   int64_t held_out = 0;               // the last ones: they have test samples only
-  int64_t common_test = 0;            // samples behind the clients', of no client: for tests
-  // As the data have them; empty: the data have numbers alone.
+  int64_t common_test = 0;            // samples behind the clients', for tests
+  // The data's names; empty: they have numbers alone.
   std::vector<std::string> client_names;  // [clients.size()]
   std::vector<std::string> class_names;   // [scored classes]
   std::vector<std::string> unread;        // as in Dataset
@@ -37,10 +38,10 @@ struct ClientLayout {
   LabelForm label_form() const { return {classes, label_values, multi_label}; }
 };
 
-// Throws InvalidArgument: names of clients or of classes that are no UTF-8.
+// Throws InvalidArgument: a client's or class's name that is no UTF-8.
 void check_names(const ClientLayout& layout, const std::string& path);
 
-// Where the samples go.
+// The memory that gets the samples.
 struct SampleArrays {
   std::byte* features;  // [samples, sample_values], stored as the layout says
   int32_t* labels;      // [samples, label_values]; null: there are targets
@@ -57,7 +58,7 @@ struct SampleArrays {
 
 SampleArrays arrays_at(const SamplePlaces& places, std::byte* memory);
 
-// XXH3 of the samples as they stand, of the clients' ranges, of all sizes and of names.
+// XXH3 of the stored samples, the clients' ranges, all sizes and names.
 uint64_t digest_of(const ClientLayout& layout, const SampleArrays& arrays);
 
 // Writes element order[i] - begin of `in`, `width` bytes each, to place i.
@@ -68,25 +69,27 @@ class ClientSource {
  public:
   virtual ~ClientSource() = default;
   const ClientLayout& layout() const { return layout_; }  // of all samples
-  // Writes every sample. Called once at most. Throws InvalidArgument: what layout() did not see.
+  // Writes every sample. Called at most once. Throws InvalidArgument: errors that layout() did not
+  // see.
   virtual void write(const SampleArrays& out) = 0;
 
  protected:
   ClientLayout layout_;  // filled by the constructor
 };
 
-// Lays clients of these numbers of training and test samples one after another: those with training
-// samples, then, held out, those with test samples alone. Returns who they are, in this order. With
-// a `test_fraction` above 0 the data have no test samples of their own: so many of each client's
-// training samples become them (split.hpp), and split_clients() chooses which.
+// Lays clients with these numbers of training and test samples one after another: those with
+// training samples, then, held out, those with test samples alone. Returns their indices in this
+// order. With a `test_fraction` above 0 the data have no test samples of their own: so many of each
+// client's training samples become them (split.hpp), and split_clients() chooses which.
 std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t>& train,
                                  const std::vector<int64_t>& test, double test_fraction = 0);
 
-// Makes so many of each client's training samples in the layout, which has its names, validation
-// samples; split_clients() chooses which. Throws InvalidArgument as split_validation() does.
+// Turns so many of each client's training samples in the layout, which has its names, into
+// validation samples; split_clients() chooses which. Throws InvalidArgument as split_validation()
+// does.
 void lay_validation(ClientLayout& layout, double validation_fraction);
 
-// Brings the samples for validation and for tests of every client behind its training samples, as
+// Moves every client's validation and test samples behind its training samples, as
 // split_train_test() and split_validation() do; the layout's counts are those of samples_kept_out()
 // (split.hpp). A fraction of 0 moves nothing. Cost: a pass over the samples for each part, one
 // client in memory.
@@ -98,7 +101,8 @@ void split_clients(const ClientLayout& layout, double test_fraction, double vali
 std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed);
-// Of Hanse's own file, which is read whole and checked: to write it again, with seal and digest.
+// The source of Hanse's own file, which is read whole and checked: to write it again, with seal and
+// digest.
 std::unique_ptr<ClientSource> make_copied_source(const std::string& path);
 
 }  // namespace hanse

@@ -26,7 +26,7 @@ namespace hanse {
 
 namespace {
 
-// Of one sample: the row of its features, or what they are together.
+// The shape of one sample: the row of its features, or the shape that they form together.
 std::vector<int64_t> shape_of(const CsvColumns& columns, const DataOptions& options) {
   if (options.shape.empty()) return {columns.features()};
   double values = 1;
@@ -123,7 +123,7 @@ class CsvTable {
     return rounded;
   }
 
-  // A number, or the mark of one of several classes.
+  // Reads a number, or the mark of one of several classes.
   void read_target(std::size_t column) {
     const float value = read_float(column, rounded_targets_);
     if (!regression_ && value != 0 && value != 1) {
@@ -168,7 +168,7 @@ class CsvTable {
     dataset_.class_names = without_numbers(std::move(dataset_.class_names));
   }
 
-  // Goes over the rows once more for the columns that float32 does not hold.
+  // Reads the rows again for the columns that float32 cannot hold.
   void read_precise() {
     for (std::size_t i = 0; i < features_.size(); ++i) {
       if (!rounded_features_.is_rounded(static_cast<int64_t>(features_[i]))) continue;

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// In small letters. What pandas and R take for missing, Weka's "?", MySQL's "\N" and the errors of
-// workbooks.
+// In small letters: marks of missing values in pandas and R, Weka's "?", MySQL's "\N" and the
+// errors of workbooks.
 constexpr std::array kMissing = {
     "na"sv,      "n/a"sv,    "n.a."sv,    "<na>"sv,   "#n/a"sv,    "#n/a n/a"sv, "#na"sv,
     "nan"sv,     "-nan"sv,   "+nan"sv,    "1.#ind"sv, "-1.#ind"sv, "1.#qnan"sv,  "-1.#qnan"sv,
@@ -43,7 +43,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> part
                              [&](std::string_view part) { return text.find(part) != text.npos; });
 }
 
-// The number that `text` is without all `part`, with `instead` in their place; empty: none.
+// The number in `text` with `instead` in the place of every `part`; empty: none.
 std::string repaired(std::string_view text, std::string_view part, std::string_view instead) {
   std::string result(text);
   for (std::size_t at = 0; (at = result.find(part, at)) != result.npos; at += instead.size()) {

@@ -1,4 +1,4 @@
-// What the text of one field of a table means.
+// The meaning of the text in one field of a table.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@ namespace hanse {
 // Does a text stand for a value that is missing?
 enum class Missing {
   kNo,
-  kPerhaps,  // "none", "-", "unknown": the name of a class as well
+  kPerhaps,  // "none", "-", "unknown": may be the name of a class
   kYes,      // "NA", "n/a", "NaN", "null", "?", "#N/A", "\N" and the like
 };
 Missing missing_mark(std::string_view text);
 
-// A decimal number, infinity where it is beyond the doubles; none: it is no number.
+// A decimal number, infinity beyond the doubles; empty: it is no number.
 std::optional<double> to_number(std::string_view text);
 
-// The number that a text is but for the minus or blanks of Unicode, blanks, "_" or a decimal comma;
-// empty: it is none.
+// The number that a text means if Unicode's minus or blanks, blanks, "_" or a decimal comma are
+// mended; empty: none.
 std::string meant_number(std::string_view text);
 
-// What to do about a text that is no number and should be.
+// A hint at how to mend a text that should be a number.
 std::string number_hint(std::string_view text);
 
 // Throws InvalidArgument: the text is not UTF-8.

@@ -18,7 +18,7 @@ namespace {
 
 using ColumnNames = std::vector<std::string>;
 
-// The fields of a line, roughly: to find what separates them.
+// The fields of a line, roughly: to find their separator.
 ColumnNames fields_of(std::string_view line, char separator) {
   ColumnNames fields(1);
   bool in_quotes = false;
@@ -35,8 +35,8 @@ ColumnNames fields_of(std::string_view line, char separator) {
   return fields;
 }
 
-// The one that makes the label column's name a field; else the comma where there is one, else what
-// makes the most fields.
+// The separator that makes the label column's name a field; else the comma if there is one, else
+// the one that makes the most fields.
 char separator_of(std::string_view line, const std::string& label_column) {
   const auto wanted = split_list(label_column);
   char most = ',';
@@ -98,7 +98,7 @@ void refuse_sample(const std::string& where, const ColumnNames& fields, const st
 
 namespace {
 
-// A number, one missing, or one that stood twice and that pandas gave a number of its own: 0.2.1.
+// A number, a missing one, or one that appeared twice and that pandas renamed: 0.2.1.
 bool is_number_like(const std::string& field) {
   if (field.empty() || to_number(field) || missing_mark(field) == Missing::kYes) return true;
   const std::size_t dot = field.rfind('.');
@@ -118,10 +118,10 @@ bool counts_up(const ColumnNames& fields) {
   return true;
 }
 
-// Before columns are looked for by name: does the line look as if it had none?
+// Before columns are looked for by name: does the line look like a sample?
 bool is_mostly_numbers(const ColumnNames& fields) {
   const auto numbers = std::ranges::count_if(fields, is_number_like);
-  const auto others = std::ssize(fields) - numbers;  // of a label and a client
+  const auto others = std::ssize(fields) - numbers;  // at most a label and a client
   return others <= std::min<std::ptrdiff_t>(2, numbers) && !counts_up(fields);
 }
 
@@ -141,7 +141,7 @@ std::size_t find_column(const CsvScanner& scanner, const ColumnNames& names,
   throw InvalidArgument(fmt::format("there is no column '{}'", name), scanner.where(), hint);
 }
 
-// One name, which may have a comma, or several.
+// Finds one name, which may have a comma, or several.
 std::vector<std::size_t> find_labels(const CsvScanner& scanner, const ColumnNames& names,
                                      const std::string& wanted) {
   if (wanted.empty()) return {names.size() - 1};
@@ -174,8 +174,8 @@ void check_names(const CsvScanner& scanner, const ColumnNames& names) {
   }
 }
 
-// Features that are called by numbers: names, when they are years and the label's column is asked
-// for by its name, or count up; else a sample.
+// Features may have numbers as names if these are years and the label's column is asked for by its
+// name, or if they count up; else the line is a sample.
 void check_numbers(const CsvScanner& scanner, const DataOptions& options, CsvColumns& columns) {
   for (std::size_t i = 0; i < columns.names.size(); ++i) {
     if (columns.is_feature(i) && !is_number_like(columns.names[i])) return;
@@ -210,7 +210,7 @@ void remark_separator(const CsvScanner& scanner, CsvColumns& columns) {
 
 namespace {
 
-// A text that is no table has a first line that says so.
+// If the text is no table, its first line shows it.
 void check_first_line(const CsvScanner& scanner) {
   const std::string& first = scanner.fields().front().text;
   const auto refuse = [&](const char* what, const char* hint) {

@@ -1,4 +1,4 @@
-// The first line of a table: which columns there are, and what stands between them.
+// The first line of a table: its columns and their separator.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct CsvColumns {
   // All features' names are numbers: if the label column also has its own name as a label, the
   // table has no header.
   bool perhaps_a_sample = false;
-  std::vector<std::string> remarks;  // to be said when the table is read
+  std::vector<std::string> remarks;  // for the user, when the table is read
 
   bool is_label(std::size_t column) const;
   bool is_feature(std::size_t column) const { return !is_label(column) && column != client; }
@@ -26,15 +26,15 @@ struct CsvColumns {
 };
 
 // Takes a byte order mark, blank last lines, DOS's mark of the end and a first line "sep=;" off
-// `text`, and says what its separator is: the comma unless the first line has none, or has the
-// label column's name between others of ; tab |.
+// `text`, and finds its separator: the comma unless the first line has none, or has the label
+// column's name between others of ; tab |.
 CsvDialect find_dialect(std::string_view& text, const std::string& label_column);
 
 // Reads the header. Throws InvalidArgument: it lacks a column that the options name, has a name
 // twice, or is a sample.
 CsvColumns read_header(CsvScanner& scanner, const DataOptions& options);
 
-// Throws the InvalidArgument of a table whose first line, of these fields, is a sample.
+// Throws the InvalidArgument of a table whose first line, with these fields, is a sample.
 [[noreturn]] void refuse_sample(const std::string& where, const std::vector<std::string>& fields,
                                 const std::string& more = "");
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMostShown = 4;
 
-// What names have in common that differ by blanks, dots at the end, small letters or, of numbers,
-// the way they are written. Empty: a letter alone, which may well differ from its small one.
+// The same for names that differ by blanks, dots at the end, small letters or, for numbers, the way
+// they are written. Empty: a single letter, which may well differ from its small one.
 std::string common_form(std::string_view name) {
   std::string form;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -101,9 +101,9 @@ namespace {
 
 bool is_word(const CsvName& name) { return !whole_number(name.text); }
 
-// Of a class, in the order of classes.
+// A class's place in the order of classes.
 struct ClassKey {
-  // Where words are classes as well, a number is a name: two ways to write it are two classes.
+  // If words are classes as well, a number is a name: two ways to write it are two classes.
   ClassKey(const CsvName& name, bool are_mixed) {
     auto whole = whole_number(name.text);
     is_word = !whole;
@@ -121,11 +121,11 @@ struct ClassKey {
   std::string number, text;
 };
 
-// Whole numbers and words are there. Do the words belong to the classes?
+// There are whole numbers and words. Do the words belong to the classes?
 void check_mixture(const CsvNames& names) {
   const int64_t words = std::ranges::count_if(names.all(), is_word);
   const int64_t numbers = std::ssize(names.all()) - words;
-  // In a table whose numbers stand in quotes as well, those of a word say nothing.
+  // If numbers are quoted as well, a word's quotes say nothing.
   const bool all_quoted =
       std::ranges::all_of(names.all(), [](const CsvName& name) { return name.quoted; });
   const std::string hint = all_quoted ? "correct it or remove the row"

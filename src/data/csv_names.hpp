@@ -25,7 +25,7 @@ struct CsvName {
 
 class CsvNames {
  public:
-  // `place` ends what says where: "column 'site'". The scanner outlives it.
+  // `place` ends the place in messages: "column 'site'". The scanner outlives it.
   CsvNames(const CsvScanner& scanner, bool of_clients, std::string place)
       : scanner_(scanner), of_clients_(of_clients), place_(std::move(place)) {}
 
@@ -35,8 +35,7 @@ class CsvNames {
 
   const std::deque<CsvName>& all() const { return names_; }
 
-  // Says what is odd and allowed: marks of missing values that are names, names that differ by
-  // little.
+  // Remarks on odd but valid names: marks of missing values, names that differ by little.
   void say_what_is_odd() const;
 
   std::string file_and_column() const;
@@ -46,17 +45,17 @@ class CsvNames {
   std::string where(int64_t line) const;
 
   const CsvScanner& scanner_;
-  bool of_clients_;  // or of classes
+  bool of_clients_;  // false: of classes
   std::string place_;
-  std::deque<CsvName> names_;  // which stay in place
+  std::deque<CsvName> names_;  // a deque: names stay in place
   std::unordered_map<std::string_view, int64_t> number_of_;
 };
 
-// Numbers the classes whose labels `names` has, and names them, in sorted order: whole numbers by
-// value, so that labels 0..n-1 keep their numbers, and behind them the others by their bytes. The
-// dataset's labels are numbers of names and become those of classes. Says when there are both.
-// Throws InvalidArgument: among whole numbers stands a mark of a missing label, or one word alone,
-// which is taken for a mistake.
+// Numbers the classes in `names`, and names them, in sorted order: whole numbers by value, so that
+// labels 0..n-1 keep their numbers, and behind them the others by their bytes. The dataset's labels
+// are numbers of names and become numbers of classes. Says when there are both. Throws
+// InvalidArgument: among whole numbers stands a mark of a missing label, or a single word, which is
+// taken for a mistake.
 void number_classes(const CsvNames& names, Dataset& dataset);
 
 }  // namespace hanse

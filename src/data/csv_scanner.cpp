@@ -35,7 +35,7 @@ void CsvScanner::scan_plain(CsvField& field) {
   const char ends[] = {dialect_.separator, dialect_.line_end};
   const std::size_t end =
       std::min(text_.find_first_of(std::string_view(ends, 2), at_), text_.size());
-  field.text = trim(text_.substr(at_, end - at_));  // takes the \r of a CRLF along
+  field.text = trim(text_.substr(at_, end - at_));  // removes the \r of a CRLF, too
   field.quoted = false;
   at_ = end;
 }

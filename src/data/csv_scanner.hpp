@@ -8,7 +8,7 @@
 
 namespace hanse {
 
-// What the characters of a table mean.
+// The meaning of a table's characters.
 struct CsvDialect {
   char separator = ',';
   char line_end = '\n';    // '\r': the text has no '\n'
@@ -20,7 +20,7 @@ struct CsvField {
   bool quoted = false;
 };
 
-// A field may be quoted; "" in it is one quote. A copy reads on from where the original stands.
+// A field may be quoted; "" in it is one quote. A copy reads on from the original's place.
 class CsvScanner {
  public:
   // Both texts outlive it and its copies.
@@ -50,7 +50,7 @@ class CsvScanner {
   std::size_t at_ = 0;
   int64_t line_ = 0;
   int64_t next_line_;
-  std::vector<CsvField> fields_;  // of the last record: the strings' memory is used again
+  std::vector<CsvField> fields_;  // of the last record; the strings' memory is used again
 };
 
 }  // namespace hanse

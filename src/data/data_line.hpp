@@ -1,4 +1,4 @@
-// The line at the start of a run that says what the data are.
+// The line at the start of a run that describes the data.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace hanse {
 // "1 user", "2 users".
 std::string counted(int64_t count, const std::string& one, const std::string& many);
 
-// "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it, where there is any,
-// what is not as one expects: classes without a sample, and what the source has that was not read.
-// `labels`: of all samples of the layout; empty: there are targets. Cost: a pass over the labels.
+// "data: 120 samples of 4 clients, 3 classes: cat, dog, horse", and behind it any oddities: classes
+// without a sample, and parts of the source that were not read. `labels` of all samples of the
+// layout; empty: there are targets. Cost: a pass over the labels.
 std::string data_line(const ClientLayout& layout, std::span<const int32_t> labels);
 
 }  // namespace hanse

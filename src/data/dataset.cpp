@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-// new_label[old label], -1 for those that go.
+// new_label[old label], -1 for dropped ones.
 std::vector<int32_t> renumbering(int64_t classes, const std::vector<int64_t>& labels) {
   std::vector<int32_t> new_label(static_cast<std::size_t>(classes), -1);
   int32_t next = 0;
@@ -57,7 +57,7 @@ std::vector<std::string> names_of(const std::vector<std::string>& before,
   return without_numbers(std::move(names));
 }
 
-// Takes out the groups that no sample is left of; the others keep their order.
+// Drops the groups without samples; the others keep their order.
 void drop_empty_groups(Dataset& dataset) {
   std::vector<int64_t> new_group(dataset.group_names.size(), -1);
   for (const int64_t group : dataset.groups) new_group[static_cast<std::size_t>(group)] = 0;

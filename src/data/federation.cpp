@@ -25,7 +25,7 @@ namespace hanse {
 
 namespace {
 
-// What the first rank of a host finds.
+// The data that the first rank of a host finds.
 struct Found {
   std::unique_ptr<ClientSource> source;  // null: the samples are mapped
   ClientLayout layout;                   // clients as the file has them
@@ -44,7 +44,7 @@ FederationSizes sizes_of(const ClientLayout& layout, const SamplePlaces& places)
           .places = places};
 }
 
-// In shared memory each array starts on its own cache line.
+// Each array starts on its own cache line in shared memory.
 SamplePlaces place(const ClientLayout& layout) {
   const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   SamplePlaces places{.features = 0};
@@ -73,14 +73,14 @@ Found find_source(const DataOptions& data, const FederationOptions& federation, 
   return found;
 }
 
-// Collective. The samples of all ranks of the host: read into shared memory, or the mapped file.
+// Collective. The samples for all ranks of the host: read into shared memory, or the mapped file.
 std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, Communicator& host) {
   const SamplePlaces& places = found.sizes.places;
   std::shared_ptr<std::byte> memory;
   const bool mapped = find_data_kind(data.kind).traits.mapped;
   agree_on(host, [&] {
     memory = mapped ? map_file(data.path, places.bytes, Access::kRead)
-                    : host.allocate_shared(places.bytes);  // which fails on all ranks, or none
+                    : host.allocate_shared(places.bytes);  // fails on all ranks, or on none
   });
   agree_on(host, [&] {
     if (!found.source) return;
@@ -92,7 +92,7 @@ std::shared_ptr<std::byte> hold_samples(Found& found, const DataOptions& data, C
   return memory;
 }
 
-// Collective. Shared, so that a host has one copy for all its ranks.
+// Collective. Shares them, so that a host has one copy for all its ranks.
 std::shared_ptr<std::byte> hold_ranges(const std::vector<ClientRanges>& ranges,
                                        const FederationSizes& sizes, Communicator& host) {
   const auto bytes = (sizes.clients + sizes.held_out) * static_cast<int64_t>(sizeof(ClientRanges));
@@ -108,7 +108,7 @@ void add_trained(const ClientRanges& own, FederationSizes& sizes) {
   sizes.validation_samples += own.validation;
 }
 
-// Who is held out decides what is trained on: counts and order of the clients.
+// Counts and orders the clients: those held out are not trained on.
 void hold_out_clients(Found& found, const FederationOptions& federation, uint64_t seed) {
   ClientLayout& layout = found.layout;
   hold_out(layout.clients, layout.client_names, layout.held_out, federation.held_out, seed);
@@ -123,7 +123,7 @@ void hold_out_clients(Found& found, const FederationOptions& federation, uint64_
   }
 }
 
-// Collective. What the first rank of the host finds.
+// Collective. Shares the scales that the first rank of the host finds.
 std::vector<ChannelScale> share_scales(const std::string& text, const Federation& federation,
                                        Communicator& host) {
   std::vector<ChannelScale> scales;
@@ -165,8 +165,8 @@ void convert_portable(const std::byte* in, float* out, int64_t count, float scal
 using Convert = void (*)(const std::byte* in, float* out, int64_t count, float scale);
 
 // 10 x 784 values take 0.35 us with AVX2 and 0.66 us without. AVX-512 gains nothing more: the
-// stores bound it. A function pointer and not target_clones, which the thread sanitizer cannot
-// load.
+// stores bound it. Called through a pointer, because the thread sanitizer cannot load
+// target_clones.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* in, float* out, int64_t count,
                                           float scale) {
@@ -183,7 +183,7 @@ void bytes_to_floats(const std::byte* in, float* out, int64_t count, float scale
   kFastest(in, out, count, scale);
 }
 
-// `count` values of whole samples, which have `sample_values` each; without scales they stay.
+// Scales `count` values of whole samples, `sample_values` each; without scales they stay.
 void normalize(std::span<const ChannelScale> scales, int64_t sample_values, int64_t count,
                float* out) {
   if (scales.empty()) return;
@@ -267,8 +267,8 @@ int64_t Federation::bytes() const {
          (clients() + held_out()) * static_cast<int64_t>(sizeof(ClientRanges));
 }
 
-// All of `next` at once would fill the processor's list of misses, and the conversion would wait: a
-// round of jobs/bench-lr.cfg takes 1.2 times as long then.
+// Prefetching all of `next` at once would fill the processor's list of misses, and the conversion
+// would wait: a round of jobs/bench-lr.cfg takes 1.2 times as long then.
 void Federation::gather(int64_t begin, std::span<const int32_t> order, float* out,
                         ListedSamples next) const {
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -298,7 +298,7 @@ void Federation::values_of(int64_t sample, int64_t count, float* out) const {
 
 namespace {
 
-// The `each` values of samples begin + order[i] of `all`, when there are such values.
+// Copies the `each` values of samples begin + order[i] from `all`, unless that is empty.
 template <class T>
 void pick(std::span<const T> all, int64_t each, int64_t begin, std::span<const int32_t> order,
           std::vector<T>& out) {

@@ -19,7 +19,7 @@ constexpr std::size_t kHeadBytes = 4096, kZipTailBytes = 65536;
 
 struct FileFormat {
   std::string name;  // "an Excel workbook"
-  std::string hint;  // {0}: what is wanted, {1}: the path
+  std::string hint;  // {0}: the wanted format, {1}: the path
 };
 
 constexpr const char* kSave = "save it as {0} in UTF-8";
@@ -97,7 +97,7 @@ std::optional<FileFormat> zip_format(std::string_view bytes) {
   return FileFormat{"a zip archive", kUnpack};
 }
 
-// Of the bytes at even or odd places in `head`, are most 0, as of Western texts in UTF-16?
+// Are most bytes at even or odd places in `head` 0, as in Western texts in UTF-16?
 bool mostly_zero(std::string_view head, std::size_t first) {
   std::size_t zeros = 0, all = 0;
   for (std::size_t i = first; i < head.size(); i += 2, ++all) zeros += head[i] == '\0' ? 1 : 0;

@@ -1,4 +1,5 @@
-// What the readers of folders share: names, and what they leave out, for the line at the start.
+// Parts that the readers of folders share: names, and the files left out, for the line at the
+// start.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,23 @@
 
 namespace hanse {
 
-// Of ASCII letters, in any locale.
+// Changes ASCII letters alone, in any locale.
 std::string lower_case(std::string text);
 
-// Belongs to the system or to a tool, not to the data: .git, .ipynb_checkpoints, ._1.png, __MACOSX,
+// Does the file belong to the system or to a tool? .git, .ipynb_checkpoints, ._1.png, __MACOSX,
 // @eaDir.
 bool is_hidden(const std::string& name);
 
 class Unread {
  public:
-  // "1 ONE", "COUNT MANY". Adds to what was added under the same words.
+  // Counts for "1 ONE" or "COUNT MANY", on top of earlier counts for the same words.
   void add(const std::string& one, const std::string& many, int64_t count = 1);
-  // A file, counted by its ending: "12 .bmp files".
+  // Counts a file by its ending: "12 .bmp files".
   void add_file(const std::filesystem::path& path);
   void add_hidden(bool is_folder);
 
-  // Sorted by their words. Of many endings the most frequent ones, and the rest together.
+  // Sorted by their words. If there are many endings, the most frequent ones, and one sum for the
+  // rest.
   std::vector<std::string> texts() const;
 
  private:

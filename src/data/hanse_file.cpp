@@ -24,8 +24,8 @@ namespace {
 
 constexpr int64_t kAlignment = 64;  // a cache line
 
-// Writes all but the samples and their digest, which have their room in the file; `digest` gets the
-// place of the digest.
+// Writes all but the samples and their digest, for which it leaves room in the file; `digest` gets
+// the place of the digest.
 SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, int64_t& digest) {
   const hdf5::Section section;
   auto file = hdf5::File::create(path, kSealBytes, kAlignment);
@@ -70,7 +70,7 @@ SamplePlaces write_frame(const std::string& path, const ClientLayout& layout, in
   return places;
 }
 
-// A page of a sparse file that the disk has no room for would kill the program.
+// Reserves the disk's blocks: a full disk would kill the program at a page of a sparse file.
 void reserve(const std::string& path, int64_t bytes) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) throw IoError("cannot open the file: " + errno_text(), path);
@@ -83,8 +83,8 @@ void reserve(const std::string& path, int64_t bytes) {
   }
 }
 
-// Of the samples, which the seal leaves out: they have a digest of their own, and a start does not
-// read them.
+// The ranges of the samples, which the seal leaves out: they have a digest of their own, and a
+// start does not read them.
 std::vector<ByteRange> sample_ranges(const SamplePlaces& places, const ClientLayout& layout) {
   const int64_t second = layout.classes > 0 ? places.labels : places.targets;
   std::vector<ByteRange> ranges = {

@@ -27,14 +27,14 @@ hdf5::Dataset open_dataset(const hdf5::File& file, const std::string& name) {
   return file.dataset(name);
 }
 
-// Where its elements stand one after another.
+// Offset of its contiguous elements.
 int64_t place_of(const hdf5::Dataset& dataset, const std::string& path) {
   const int64_t start = dataset.offset();
   if (start < 0) refuse_file("the dataset is chunked or compressed", path, dataset.name());
   return start;
 }
 
-// The bytes as they stand: the library reads over the ends of what a damaged file describes.
+// Reads the bytes itself: the library would read beyond the ends in a damaged file.
 void read_bytes(const std::string& path, int64_t start, void* out, int64_t bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file.seekg(start) || !file.read(static_cast<char*>(out), bytes)) {

@@ -1,4 +1,4 @@
-// What Hanse's own data file consists of, each checked as it is read.
+// The fields of Hanse's own data file, each checked as it is read.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,23 @@ namespace hanse {
 inline constexpr const char* kHanseFileHint =
     "write it with hanse convert; data/README.md has the format";
 
-// All that follow throw InvalidArgument with the file and the name of what does not fit.
+// All functions below throw InvalidArgument with the file and the name of the field that does not
+// fit.
 [[noreturn]] void refuse_file(const std::string& what, const std::string& path,
                               const std::string& name);
 
-// Attributes, which are there.
+// Reads attributes. REQUIRES: they exist.
 int64_t read_number(const hdf5::File& file, const std::string& name);
 Storage read_encoding(const hdf5::File& file);
 
-// Checks the type and the place of a dataset; returns its extents and where it starts.
+// Checks the type and the place of a dataset; returns its extents and its offset.
 std::vector<int64_t> locate(const hdf5::File& file, const std::string& name, const hdf5::Type& type,
                             int64_t& start);
 
-// A dataset with one extent.
+// Reads a dataset with one extent.
 std::vector<int64_t> read_list(const hdf5::File& file, const std::string& name);
 
-// None, or `count` of them: of fixed length, as hanse convert writes them, or of any.
+// Reads none, or `count` names: of fixed length, as hanse convert writes them, or of any.
 std::vector<std::string> read_names(const hdf5::File& file, const std::string& name, int64_t count);
 
 }  // namespace hanse

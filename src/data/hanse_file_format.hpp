@@ -1,4 +1,4 @@
-// What the writer and the reader of Hanse's own data file share.
+// Parts that the writer and the reader of Hanse's own data file share.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ inline hdf5::Type feature_type(Storage storage) {
   return storage == Storage::kFloat ? hdf5::kTypeOf<float> : hdf5::kTypeOf<uint8_t>;
 }
 
-// Of labels and targets: a sample's have an extent where there are several.
+// Extents of labels and targets: several values a sample are a second extent.
 inline std::vector<int64_t> label_extents(int64_t samples, const LabelForm& form) {
   if (form.values == 1 && !form.multi_label) return {samples};
   return {samples, form.values};

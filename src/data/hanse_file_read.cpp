@@ -23,15 +23,15 @@ namespace hanse {
 
 namespace {
 
-// A smaller file is read whole when it is opened: within some milliseconds.
+// Smaller files are read whole when they are opened, within some milliseconds.
 constexpr int64_t kReadAtOnce = 16 << 20;
 constexpr std::size_t kShownNames = 8;
 
-// Everything but the samples and labels.
+// All but the samples and labels.
 struct Header {
   ClientLayout layout;
   SamplePlaces places;
-  int64_t digest = -1;  // its place; -1: there is none
+  int64_t digest = -1;  // its place; -1: none
 };
 
 std::vector<ClientRanges> read_clients(const hdf5::File& file, int64_t samples) {
@@ -78,7 +78,7 @@ void check_held_out(const ClientLayout& layout, const std::string& path) {
   }
 }
 
-// A second extent is that of the values of one label.
+// A second extent counts the values of one label.
 void read_labels_place(const hdf5::File& file, int64_t samples, Header& header) {
   ClientLayout& layout = header.layout;
   SamplePlaces& places = header.places;
@@ -159,7 +159,7 @@ Header read_header(const std::string& path) {
   }
 }
 
-// A file that is mapped.
+// A mapped file.
 class Content {
  public:
   Content(const Header& header, const std::string& path)
@@ -168,7 +168,7 @@ class Content {
         memory_(map_file(path, header.places.bytes, Access::kRead)),
         arrays_(arrays_at(header.places, memory_.get())) {}
 
-  // Of a sequence the label -1 is that of no class; one position at least has another.
+  // In a sequence, -1 marks a position without a class; at least one position has one.
   void check_labels() const {
     const LabelForm form = header_.layout.label_form();
     if (form.multi_label) return check_marks(form.values);
@@ -188,7 +188,7 @@ class Content {
     }
   }
 
-  // As the file has it.
+  // The digest in the file.
   std::optional<uint64_t> stored_digest() const {
     if (header_.digest < 0) return std::nullopt;
     uint64_t digest = 0;
@@ -282,7 +282,7 @@ std::string digest_text(const Content& content, bool verify) {
              : "digest: none\n";
 }
 
-// The clients of a file, as they stand there.
+// The clients of a file, in its order.
 class CopiedSource final : public ClientSource {
  public:
   explicit CopiedSource(const std::string& path)

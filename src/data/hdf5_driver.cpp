@@ -26,7 +26,7 @@ struct OpenFile {
   H5FD_t known;
   int* error;
   int descriptor;
-  haddr_t used;  // behind the last byte that the library has given out
+  haddr_t used;  // end of the bytes that the library has allotted
 };
 
 OpenFile& own(H5FD_t* file) { return *reinterpret_cast<OpenFile*>(file); }
@@ -49,8 +49,8 @@ herr_t close_file(H5FD_t* file) {
   return 0;
 }
 
-// The features of the library's own driver, and so the same files, but for the sieve: it would
-// write what stands beside a part of a dataset again, and another process may have changed it.
+// Has the features of the library's own driver, and so makes the same files, but for the sieve: it
+// would rewrite bytes beside a part of a dataset, which another process may have changed.
 herr_t query(const H5FD_t*, unsigned long* features) {
   *features = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA |
               H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |
@@ -106,7 +106,7 @@ herr_t write_bytes(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t to, size_t bytes, co
   return 0;
 }
 
-// The file ends where what was given out ends.
+// The file ends with its last allotted byte.
 herr_t truncate_file(H5FD_t* file, hid_t, hbool_t) {
   OpenFile& open = own(file);
   if (*open.error != 0 || end_of(file, H5FD_MEM_DEFAULT) == open.used) return 0;
@@ -118,7 +118,7 @@ hid_t register_driver() {
   static H5FD_class_t driver = {};
 #if H5_VERSION_GE(1, 13, 0)
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(400);  // of drivers that nobody else knows
+  driver.value = static_cast<H5FD_class_value_t>(400);  // a number that no other driver has
 #endif
   driver.name = "quiet";
   driver.maxaddr = static_cast<haddr_t>(INT64_MAX);

@@ -64,7 +64,7 @@ void keep_cache_small(const Handle& access, const std::string& file) {
   check(H5Pset_mdc_config(access.id(), &cache), "set the cache up", file);
 }
 
-// In memory and in the file.
+// The type of numbers in memory and in the file.
 hid_t number_type(const Type& type) {
   static_assert(std::endian::native == std::endian::little, "files have the memory's order");
   if (type.kind == Kind::kFloat) return type.bytes == 8 ? H5T_IEEE_F64LE : H5T_IEEE_F32LE;
@@ -92,7 +92,7 @@ Handle text_type(std::size_t bytes, const std::string& file) {
   return type;
 }
 
-// Of a dataset: with zero bytes behind a shorter text.
+// The type of a dataset of texts: shorter ones end in zero bytes.
 Handle padded_type(std::size_t bytes, const std::string& file) {
   Handle type = text_type(bytes, file);
   check(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text", file);
@@ -112,7 +112,7 @@ herr_t collect_name(hid_t, const char* name, const H5L_info_t*, void* names) {
   return 0;
 }
 
-// What is read has room for one element.
+// The reader has room for one element.
 void require_one(const Handle& attribute, const std::string& name, const std::string& file) {
   const Handle space(H5Aget_space(attribute.id()), H5Sclose, "read the attribute " + name, file);
   if (H5Sget_simple_extent_npoints(space.id()) == 1) return;

@@ -106,7 +106,7 @@ int64_t append_labels(const std::string& path, Dataset& dataset) {
   return count;
 }
 
-// Images and labels of one part.
+// Appends images and labels of one part.
 void append_part(const IdxPart& part, Dataset& dataset) {
   const int64_t n_images = append_images(part.images, dataset);
   const int64_t n_labels = append_labels(part.labels, dataset);

@@ -41,7 +41,7 @@ bool is_one_of(const std::string& word, std::initializer_list<const char*> words
   return std::ranges::find(words, word) != words.end();
 }
 
-// None: it is not called as such a file.
+// Empty: no such file has this name.
 std::optional<IdxName> parse_name(const std::string& name) {
   std::vector<std::string> words = words_of(name);
   if (words.back() == "gz") words.pop_back();
@@ -74,7 +74,7 @@ std::string first_ones(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kMost ? ", ..." : "");
 }
 
-// Sorted names of what is there; none of a folder that cannot be read.
+// Sorted names of the entries; none if the folder cannot be read.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code code;
@@ -88,7 +88,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 // The files of a data set: the names of each role.
 using Files = std::array<std::vector<std::string>, kRoles>;
 
-// Of a plain and a packed file, and of a file and a folder that are called alike, the former.
+// The preferred one: plain before packed, file before folder of the same name.
 std::string only_one(std::vector<std::string> names, const std::string& folder) {
   const auto is_folder = [&](const std::string& name) {
     std::error_code code;
@@ -118,7 +118,7 @@ std::string path_of(const IdxName& wanted, const Files& files, const std::string
 }
 
 InvalidArgument several_sets(const std::map<std::string, Files>& sets, const std::string& folder) {
-  std::vector<std::string> files;  // one of each set
+  std::vector<std::string> files;  // one for each set
   for (const auto& [set, own] : sets) {
     for (const auto& names : own) {
       if (names.empty()) continue;

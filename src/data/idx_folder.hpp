@@ -1,4 +1,4 @@
-// Which files of a folder are the images and labels of an IDX data set.
+// Finds the images and labels of an IDX data set in a folder.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct IdxFolder {
   std::vector<std::string> unread;  // as in Dataset
 };
 
-// By their names, which data/README.md gives; opens no file. Throws InvalidArgument: a file is
-// missing, or there are the files of several data sets.
+// Goes by the names that data/README.md gives; opens no file. Throws InvalidArgument: a file is
+// missing, or there are files of several data sets.
 IdxFolder list_idx(const std::string& folder);
 
 }  // namespace hanse

@@ -58,7 +58,7 @@ int64_t InputFile::read(const std::string& field, void* out, int64_t bytes) {
     if (got <= 0) break;
     done += got;
   }
-  if (done < bytes) {  // the end of the file, or of what can be read of it
+  if (done < bytes) {  // the end of the file, or of its readable part
     int code = Z_OK;
     const char* text = gzerror(file_, &code);
     if (code == Z_ERRNO) throw damaged(path_, field, errno_text());

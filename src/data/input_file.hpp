@@ -21,8 +21,8 @@ class InputFile {
 
   const std::string& path() const { return path_; }
 
-  // Reads up to `bytes` bytes; fewer only at the end of the file. `field` names, for the message,
-  // what is being read. Throws InvalidArgument when the file is damaged or cut.
+  // Reads up to `bytes` bytes; fewer only at the end of the file. `field` names the data in
+  // messages. Throws InvalidArgument when the file is damaged or cut.
   int64_t read(const std::string& field, void* out, int64_t bytes);
 
   // Not compressed: the bytes of the file are its contents.
@@ -38,7 +38,7 @@ class InputFile {
   gzFile_s* file_ = nullptr;
 };
 
-// All bytes of a file: a plain one is mapped, of a gzip one they are unpacked in memory.
+// All bytes of a file: a plain one is mapped, a gzip one is unpacked in memory.
 class InputText {
  public:
   // Throws InvalidArgument as InputFile does.
@@ -50,7 +50,7 @@ class InputText {
  private:
   std::pmr::string unpacked_;  // see ScratchMemory
   std::shared_ptr<const std::byte> mapped_;
-  std::string_view view_;  // of either; the object stays in place
+  std::string_view view_;  // of either text; the object stays in place
 };
 
 }  // namespace hanse

@@ -61,7 +61,7 @@ const Keys<Options> kTexts{
 const Keys<Options> kCharacters = key("vocabulary", &Options::vocabulary,
                                       "characters: a fixed list of 97, or those the texts have");
 
-// data.shape of kinds whose samples are mostly MNIST's.
+// data.shape for kinds whose samples are mostly MNIST's.
 Keys<Options> image_key(const std::string& help) {
   return with_default(key("shape", &Options::shape, at_least(1), help), &Options::shape,
                       std::vector<int64_t>{1, 28, 28});
@@ -195,7 +195,7 @@ const std::vector<DataKind> kDataKinds = {
      make_synthetic_classification},
 };
 
-// A name that the system refuses is none of a file.
+// A name that the system refuses is no file's.
 bool exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);

@@ -26,10 +26,10 @@ constexpr const char* kParts[] = {"train", "test"};
 constexpr const char* kRowHint =
     "make one text of it, or a list of numbers of its words; data/README.md shows it for Sent140";
 
-// How many files were passed over, by what they are: "hidden", ".txt".
+// Numbers of skipped files, by kind: "hidden", ".txt".
 using OtherFiles = std::map<std::string, int64_t>;
 
-// FOLDER/*.json in the order of their names; empty when the folder is not there.
+// FOLDER/*.json in the order of their names; empty if the folder is missing.
 std::vector<std::string> json_files(const fs::path& folder, OtherFiles& others) {
   std::vector<std::string> files;
   std::error_code code;
@@ -97,8 +97,8 @@ class LeafSource final : public ClientSource {
     int64_t samples = 0;
     int64_t labels = 0;
     int64_t promised = -1;              // by num_samples
-    const std::string* file = nullptr;  // that has them
-    int64_t next_sample = 0;            // where they are written
+    const std::string* file = nullptr;  // the file that has them
+    int64_t next_sample = 0;            // where the next is written
     int64_t next_label = 0;
   };
   struct User {
@@ -171,7 +171,7 @@ void LeafSource::find_files() {
   }
 }
 
-// First pass: who has how much, and whether all of it is alike.
+// First pass: counts each user's samples and checks that they are alike.
 void LeafSource::survey() {
   for (int part : {0, 1}) {
     for (const std::string& file : files_[part]) {
@@ -188,7 +188,7 @@ void LeafSource::survey() {
   }
 }
 
-// A user of two files is most likely one that was copied.
+// A user in two files is most likely a copy.
 void LeafSource::learn_item(const std::string& name, const LeafItem& item, int part) {
   Count& count = user(name).parts[part];
   if (count.file && count.file != reading_) {
@@ -307,7 +307,7 @@ void LeafSource::warn_of_rounded() const {
   warning(fmt::format("{} ({}); hint: subtract the least value before", text, folder_));
 }
 
-// Second pass: every value to its place.
+// Second pass: writes every value to its place.
 void LeafSource::write_item(Count& count, const LeafItem& item, const SampleArrays& out) {
   if (item.is_label) {
     const int32_t label =

@@ -108,7 +108,7 @@ class LeafParser final : public nlohmann::json_sax<json> {
   }
   bool holds_values() const { return field_ == Field::kFeatures || field_ == Field::kLabels; }
 
-  // A name that stands twice would add up, where Python's reader takes the last.
+  // A user's two entries would add up, while Python's reader takes the last.
   void start_user(const std::string& name) {
     user_ = name;
     const bool has_labels_alone = section_ == "user_data_label";
@@ -151,7 +151,7 @@ class LeafParser final : public nlohmann::json_sax<json> {
     ++item_.place;
   }
 
-  // Of the value that is being read.
+  // Where the present value is.
   std::string place_text() const {
     if (field_ == Field::kLabels) return fmt::format("label {}", item_.place);
     if (arrays_ == 1) return fmt::format("sample {}", item_.place);
@@ -173,14 +173,14 @@ class LeafParser final : public nlohmann::json_sax<json> {
   LeafUsers users_;
   NameSet with_data_, with_labels_;  // users in user_data, and in FLUTE's user_data_label
   LeafItem item_;                    // the one in progress
-  int64_t objects_ = 0;              // open ones
+  int64_t objects_ = 0;              // number of open objects
   int64_t arrays_ = 0;
   std::string section_, user_, entry_;
-  Field field_ = Field::kNone;  // of the open array
+  Field field_ = Field::kNone;  // the open array's
 };
 
-// The word at whose end, or within, the parser stopped: "NaN" or "-Infinity", which Python's
-// json.dump writes, or a number.
+// The word in or behind which the parser stopped: "NaN" or "-Infinity", which Python's json.dump
+// writes, or a number.
 std::string LeafParser::word_at(std::size_t at) const {
   const std::string_view text = text_.view();
   const auto in_word = [&](std::size_t place) {

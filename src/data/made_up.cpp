@@ -20,8 +20,8 @@ namespace {
 constexpr double kNoise = 0.1;          // deviation of a target around <w*, x>
 constexpr double kLargestScale = 10.0;  // max s_m
 
-// What a stream of Purpose::kData is for in synthetic data; stands in the stream's `round`. Numbers
-// are part of the results: never reuse or renumber one.
+// The purpose of a stream of Purpose::kData in synthetic data, as its `round`. Numbers are part of
+// the results: never reuse or renumber one.
 enum class DataStream : uint64_t {
   kSamples = 0,       // a client's features and targets
   kCoefficients = 1,  // w*
@@ -59,7 +59,7 @@ std::vector<double> coefficients(const DataOptions& options, uint64_t seed) {
 }
 
 // s [clients]: exp(N(0, sigma^2)), then all times one factor so that the largest is 10. The largest
-// is taken out in the exponent, where no sigma can overflow; a scale may become 0.
+// is subtracted in the exponent, where no sigma can overflow; a scale may become 0.
 std::vector<double> client_scales(double sigma, int64_t clients, uint64_t seed) {
   std::vector<double> scales;
   for (int64_t m = 0; m < clients; ++m) {
@@ -76,9 +76,9 @@ struct Coordinate {
   double deviation = 0;
 };
 
-// N(0, s Sigma), or N(0, s^2 Sigma^2) where the authors' code hands s Sigma_jj to a function that
-// wants a deviation. Sigma_jj = kappa^((j - 1)/(d - 1) - 1) = kappa^(-(d - j)/(d - 1)), j = 1..d:
-// Sigma_dd is 1 for every d.
+// N(0, s Sigma), or N(0, s^2 Sigma^2) as the authors' code, which passes s Sigma_jj as a deviation.
+// Sigma_jj = kappa^((j - 1)/(d - 1) - 1) = kappa^(-(d - j)/(d - 1)), j = 1..d: Sigma_dd is 1 for
+// every d.
 std::vector<Coordinate> dense_law(const DataOptions& options, double s) {
   std::vector<Coordinate> law(static_cast<std::size_t>(options.dimension));
   const double steps = std::max(static_cast<double>(options.dimension - 1), 1.0);
@@ -104,7 +104,7 @@ void draw_features(const std::vector<Coordinate>& law, RandomStream& stream, flo
   }
 }
 
-// Writes the features x [d] of one sample and returns y = <w*, x> + noise, of x as it is stored.
+// Writes the features x [d] of one sample and returns y = <w*, x> + noise, for x as stored.
 float draw_sample(const std::vector<Coordinate>& law, const std::vector<double>& w,
                   RandomStream& stream, float* x) {
   draw_features(law, stream, x);
@@ -113,7 +113,7 @@ float draw_sample(const std::vector<Coordinate>& law, const std::vector<double>&
   return static_cast<float>(target + kNoise * stream.normal());
 }
 
-// For clients * samples_per_client samples and `extra` more.
+// A dataset with room for clients * samples_per_client samples and `extra` more.
 Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client,
                   int64_t extra = 0) {
   int64_t samples = 0;
@@ -136,19 +136,19 @@ Dataset with_room(int64_t dimension, int64_t clients, int64_t samples_per_client
 
 // ---- synthetic(alpha, beta) ----
 
-// What is a client's own: the law of its features, and label = argmax (weights x + bias).
+// A client's own law: the law of its features, and label = argmax (weights x + bias).
 struct ClientLaw {
   std::vector<Coordinate> coordinates;
   std::vector<double> weights;  // [classes, d]
   std::vector<double> bias;     // [classes]
 };
 
-// Samples beyond those that every client has: the first number of a client's own stream.
+// Samples beyond the number that all have: the first number of a client's own stream.
 int64_t extra_samples(RandomStream& own) {
   return static_cast<int64_t>(std::exp(4 + 2 * own.normal()));
 }
 
-// The numbers behind it.
+// The law, from the stream's next numbers.
 ClientLaw client_law(const DataOptions& options, RandomStream& stream) {
   const auto d = static_cast<std::size_t>(options.dimension);
   const auto classes = static_cast<std::size_t>(options.classes);
@@ -166,7 +166,7 @@ ClientLaw client_law(const DataOptions& options, RandomStream& stream) {
   return law;
 }
 
-// Writes the features [d] of a sample; returns its label, of the features as they are stored.
+// Writes the features [d] of a sample; returns the label of the features as stored.
 int32_t draw_labelled(const ClientLaw& law, RandomStream& stream, float* x) {
   const std::size_t d = law.coordinates.size();
   draw_features(law.coordinates, stream, x);
@@ -185,7 +185,7 @@ int32_t draw_labelled(const ClientLaw& law, RandomStream& stream, float* x) {
 
 // ---- random samples ----
 
-// Product of the extents; refuses what cannot be addressed.
+// Product of the extents; refuses sizes that cannot be addressed.
 int64_t checked_values(const std::vector<int64_t>& shape, int64_t samples) {
   int64_t values = 1;
   for (const int64_t extent : shape) {

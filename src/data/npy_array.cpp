@@ -27,7 +27,7 @@ constexpr const char* kSaveHint = "save numbers or texts: numpy.savez(path, x=x,
 constexpr int64_t kLongestHeader = 1 << 16;
 constexpr int64_t kMostAtOnce = int64_t{1} << 30;  // zlib counts in unsigned int
 
-// Values of another type as T, by which a reader asks for them.
+// Converts values of type From to the T that a reader wants.
 template <class From, class T>
 void cast_values(const std::byte* in, int64_t count, T* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ void cast_halves(const std::byte* in, int64_t count, T* out) {
   }
 }
 
-// Numbers of any type that is read.
+// Converts numbers of any type that is read.
 template <class T>
 void cast_numbers(const NpyType& type, const std::byte* in, int64_t count, T* out) {
   const bool is_signed = type.kind == 'i', is_float = type.kind == 'f';
@@ -81,7 +81,7 @@ void swap_bytes(std::byte* values, int64_t bytes, int64_t each) {
   for (int64_t at = 0; at < bytes; at += each) std::reverse(values + at, values + at + each);
 }
 
-// What stands behind 'key': in the header, which is the text of a Python dictionary.
+// The text behind 'key': in the header, which is the text of a Python dictionary.
 std::string_view value_behind(std::string_view header, const std::string& key) {
   const std::size_t at = header.find("'" + key + "':");
   if (at == std::string_view::npos) return "";
@@ -202,7 +202,7 @@ void NpyArray::set_shape(std::string_view extents) {
   }
 }
 
-// The next values as they stand, but for the order of their bytes.
+// Reads the next values, in the processor's order of bytes.
 void NpyArray::read_values(void* out, int64_t count) {
   stream_.read(out, count * type_.bytes);
   if (type_.is_swapped) {
@@ -228,7 +228,7 @@ void NpyArray::read_floats(float* out, int64_t count) {
   read_ += count;
 }
 
-// Of the value at this place of those read last, which became `in_float32`.
+// The value at this place of the last read ones, which became `in_float32`.
 double NpyArray::value_at(int64_t place, float in_float32) const {
   const auto read = [&]<class T>(T value) {
     std::memcpy(&value, &scratch_[to_index(place * type_.bytes)], sizeof value);

@@ -19,18 +19,18 @@ namespace hanse {
 // Unpacks a member of a zip file: stored or deflated.
 class MemberStream {
  public:
-  // Both must outlive the object. Throws InvalidArgument: packed in another way.
+  // Both must outlive the object. Throws InvalidArgument: another packing.
   MemberStream(std::string_view packed, const ZipMember& member, std::string where);
   ~MemberStream();
   MemberStream(const MemberStream&) = delete;
   MemberStream& operator=(const MemberStream&) = delete;
 
-  // Fills out [bytes]. Throws InvalidArgument when the member is damaged or ends before; behind its
-  // last byte also when its checksum is another.
+  // Fills out [bytes]. Throws InvalidArgument when the member is damaged or too short, and at its
+  // last byte when its checksum differs.
   void read(void* out, int64_t bytes);
 
  private:
-  std::string_view packed_;  // what is left, of a stored member
+  std::string_view packed_;  // the rest of a stored member
   const ZipMember& member_;
   std::string where_;
   std::unique_ptr<z_stream_s> inflating_;  // null: stored
@@ -38,29 +38,28 @@ class MemberStream {
   uint32_t checksum_ = 0;
 };
 
-// An array of numbers or texts in the order of C, with bytes in either order. Throws
-// InvalidArgument, in the constructor, for all else, Python objects among it: nothing is ever
-// unpickled.
+// An array of numbers or texts in the order of C, with bytes in either order. The constructor
+// throws InvalidArgument for all else, Python objects among it: nothing is ever unpickled.
 class NpyArray {
  public:
-  // `bytes` of the file, which must outlive the object; `name` and `use` are for messages.
+  // `bytes` are the file's and must outlive the object; `name` and `use` are for messages.
   NpyArray(std::string_view bytes, const ZipMember& member, const ZipSource& source,
            const std::string& name, ArrayUse use);
 
   const std::string& name() const { return name_; }
   const std::string& where() const { return where_; }
-  const std::vector<int64_t>& shape() const { return shape_; }  // none is 0
+  const std::vector<int64_t>& shape() const { return shape_; }  // no extent is 0
   int64_t size() const { return size_; }                        // values
   const NpyType& type() const { return type_; }
   bool is_bytes() const { return type_.kind == 'u' && type_.bytes == 1; }
   bool is_float() const { return type_.kind == 'f'; }
   bool is_text() const { return type_.is_text(); }
 
-  // The next values, as they stand; REQUIRES: is_bytes().
+  // Copies the next values' bytes. REQUIRES: is_bytes().
   void read_bytes(std::byte* out, int64_t count) { stream_.read(out, count); }
   // The next values. REQUIRES: numbers. Throws InvalidArgument: not finite in float32.
   void read_floats(float* out, int64_t count);
-  // Warns of the numbers among them that float32 does not hold.
+  // Warns of numbers among them that float32 cannot hold.
   void warn_of_rounded() const;
   // All values. REQUIRES: numbers that T holds; T is int64_t, uint64_t or double.
   template <class T>

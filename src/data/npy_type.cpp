@@ -17,7 +17,7 @@ struct Answer {
   std::string what, hint;
 };
 
-// The array as another type, by the use that is made of it.
+// A hint at the type to which the array should be cast for its use.
 std::string cast_hint(const std::string& name, ArrayUse use) {
   switch (use) {
     case ArrayUse::kNumbers: return fmt::format("save {}.astype('float32')", name);

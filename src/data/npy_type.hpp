@@ -1,4 +1,4 @@
-// What the values of an array of NumPy's are.
+// The types of the values in NumPy's arrays.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hanse {
 
-// What a reader makes of an array: it decides what can be done about one that is not read.
+// A reader's use of an array: it decides the hint about an array that is not read.
 enum class ArrayUse { kNumbers, kIntegers, kNames };
 
 struct NpyType {
@@ -17,13 +17,13 @@ struct NpyType {
   bool is_swapped = false;  // the highest byte of a number, or of a character, stands first
 
   bool is_text() const { return kind == 'U' || kind == 'S'; }
-  // That stand in the order of is_swapped.
+  // The bytes whose order is_swapped tells.
   int64_t unit_bytes() const { return kind == 'U' ? 4 : kind == 'S' ? 1 : bytes; }
 };
 
-// Of what stands behind 'descr': in the header of the array `name`, "'<f4'" for example. Throws
+// Reads the text behind 'descr': in the header of the array `name`, "'<f4'" for example. Throws
 // InvalidArgument, with `where`, for a type that is not read; its hint is a line of Python that
-// makes an array of the same name that is.
+// makes a readable array of the same name.
 NpyType npy_type(std::string_view descr, const std::string& name, ArrayUse use,
                  const std::string& where);
 

@@ -42,8 +42,8 @@ class NpzFile {
 
   bool has(const std::string& name) const { return std::ranges::count(names_, name) > 0; }
 
-  // Into `place`, since the array stays where it is. Throws InvalidArgument: there is none, or
-  // several, or it is not one that is read.
+  // Makes the array in `place`, because it cannot move. Throws InvalidArgument: none has the name,
+  // several have, or its type is not read.
   NpyArray& open(const std::string& name, ArrayUse use, std::optional<NpyArray>& place) const {
     const auto found = std::ranges::find(names_, name);
     if (found == names_.end()) {
@@ -59,7 +59,7 @@ class NpzFile {
                          use);
   }
 
-  // "array mean" for each that is none of ours.
+  // "array mean" for each array that is not read.
   std::vector<std::string> unread() const {
     std::vector<std::string> others;
     for (const std::string& name : names_) {
@@ -76,8 +76,8 @@ class NpzFile {
   std::vector<std::string> names_;  // of the members, without .npy
 };
 
-// [n, h, w] are grey images; [n, h, w, c] with 1 or 3 channels are turned to [n, c, h, w], which
-// other arrays of that many extents are already.
+// [n, h, w] are grey images; [n, h, w, c] with 1 or 3 channels are turned to [n, c, h, w]; other
+// arrays of four extents have that order already.
 bool has_channels_last(const std::vector<int64_t>& all) {
   const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
   return all.size() == 4 && is_channels(all[3]) && !is_channels(all[1]);
@@ -91,7 +91,7 @@ std::vector<int64_t> shape_of_sample(const std::vector<int64_t>& all) {
   return shape;
 }
 
-// Values of type T, channels last, to channels first.
+// Turns values of type T from channels last to channels first.
 template <class T>
 void turn_channels(const std::vector<std::byte>& sample, int64_t channels, std::byte* out) {
   put_channels_first(reinterpret_cast<const T*>(sample.data()), channels,
@@ -129,7 +129,7 @@ void read_features(NpyArray& x, Dataset& dataset) {
   x.warn_of_rounded();
 }
 
-// One value for each sample.
+// Requires one value for each sample.
 void require_line(const NpyArray& array, int64_t samples) {
   const auto& shape = array.shape();
   const bool is_line = shape.size() == 1 || (shape.size() == 2 && shape[1] == 1);
@@ -150,7 +150,8 @@ double exact_below(int64_t bytes) { return std::exp2(bytes == 2 ? 11 : bytes == 
 constexpr const char* kLabels = "labels are";
 constexpr const char* kClients = "clients are named by";
 
-// Floating-point numbers among labels or clients: says what they hold, and a way that suits it.
+// Refuses floating-point numbers among labels or clients: says what they hold, and a way that suits
+// it.
 [[noreturn]] void refuse_floats(NpyArray& array, const char* whose) {
   const std::vector<double> values = array.numbers<double>();
   const std::string& name = array.name();
@@ -187,7 +188,7 @@ constexpr const char* kClients = "clients are named by";
                fmt::format("save {}.astype('int64'){}", name, regression));
 }
 
-// The place of each value among the distinct ones, sorted, which become the names.
+// Replaces each value by its index among the distinct values, sorted, which become the names.
 template <class T, class Number>
 void number_values(const std::vector<T>& values, std::vector<Number>& numbers,
                    std::vector<std::string>& names) {
@@ -201,7 +202,7 @@ void number_values(const std::vector<T>& values, std::vector<Number>& numbers,
   for (const T& value : distinct) names.push_back(name_of(value));
 }
 
-// What NumPy and pandas make of a missing value where they make texts of an array.
+// The texts that NumPy and pandas write for missing values.
 constexpr std::array<std::string_view, 3> kMissingTexts = {"nan", "NaT", "<NA>"};
 
 // Texts among labels or clients, each with a name.
@@ -225,7 +226,7 @@ std::vector<std::string> named_texts(NpyArray& array) {
   return texts;
 }
 
-// Classes or clients: `whose` says which.
+// Numbers classes or clients: `whose` says which.
 template <class Number>
 void number_array(NpyArray& array, const char* whose, std::vector<Number>& numbers,
                   std::vector<std::string>& names) {

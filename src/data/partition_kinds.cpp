@@ -11,7 +11,7 @@ namespace hanse {
 
 namespace {
 
-// By the data's own clients where there are such, else alike.
+// By the data's own clients if there are any, else iid.
 Partition partition_auto(const Dataset& dataset, const FederationOptions& options, uint64_t seed) {
   const auto partition = dataset.groups.empty() ? partition_iid : partition_by_column;
   return partition(dataset, options, seed);

@@ -33,10 +33,10 @@ bool takes_own_clients(const Dataset& dataset, const FederationOptions& options)
 // Are there as many sizes as probabilities, whose sum is 1? Throws InvalidArgument.
 void check_sizes(const FederationOptions& options);
 
-// ---- what they share ----
+// ---- shared parts ----
 
-// What a stream of Purpose::kPartition is for; stands in the stream's `round`. Numbers are part of
-// the results: never reuse or renumber one.
+// The purpose of a stream of Purpose::kPartition, as its `round`. Numbers are part of the results:
+// never reuse or renumber one.
 enum class PartitionStream : uint64_t {
   kOrder = 0,        // order of all samples
   kSizes = 1,        // sizes: size of a client
@@ -44,10 +44,10 @@ enum class PartitionStream : uint64_t {
   kProportions = 3,  // dirichlet: attempt * classes + class
   kRepair = 4,       // dirichlet: samples moved to too small clients
   kShards = 5,       // shards: order of the shards
-  kHeldOut = 6,      // who is held out of training
-  kLabels = 7,       // labels: those of a client
+  kHeldOut = 6,      // which clients are held out of training
+  kLabels = 7,       // labels: a client's
   kValidationClients = 8,
-  kShares = 9,  // class-shares: those of a client
+  kShares = 9,  // class-shares: a client's
 };
 
 inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uint64_t client = 0) {
@@ -57,13 +57,13 @@ inline RandomStream partition_stream(uint64_t seed, PartitionStream purpose, uin
 // 0, 1, ..., n-1 in random order.
 std::vector<int64_t> shuffled_samples(int64_t n, uint64_t seed);
 
-// Client c gets the next sizes[c] samples of `order`; what is left over belongs to nobody.
+// Client c gets the next sizes[c] samples of `order`; the rest belongs to nobody.
 Partition from_sizes(std::vector<int64_t> order, std::span<const int64_t> sizes);
 
 // Sample i belongs to client owners[i]; a client's samples stand in ascending order.
 Partition from_owners(std::span<const int64_t> owners, int64_t clients);
 
-// Throws InvalidArgument when the samples do not suffice for federation.min-samples everywhere.
+// Throws InvalidArgument when there are too few samples for federation.min-samples everywhere.
 void require_min_samples(const Dataset& dataset, const FederationOptions& options);
 
 }  // namespace hanse

@@ -62,9 +62,9 @@ std::vector<int64_t> cut_places(const std::vector<double>& p, int64_t size, doub
   return places;
 }
 
-using Cuts = std::vector<std::vector<int64_t>>;  // of every class, [classes][clients + 1]
+using Cuts = std::vector<std::vector<int64_t>>;  // [classes][clients + 1]
 
-// One attempt.
+// Draws one attempt.
 Cuts draw_cuts(const Partition& classes, const FederationOptions& options, uint64_t seed,
                int64_t attempt) {
   Cuts cuts;
@@ -100,7 +100,7 @@ std::vector<int64_t> owners_of(const Partition& classes, const Cuts& cuts) {
   return owners;
 }
 
-// Gives random samples of whoever is largest to the clients below the minimum.
+// Gives random samples of the largest client to the clients below the minimum.
 // REQUIRES: clients * least <= samples; then the largest always stays at or above the minimum.
 Partition move_to_small(std::vector<int64_t> owners, int64_t clients, int64_t least,
                         uint64_t seed) {
@@ -221,7 +221,8 @@ Partition partition_by_label(const Dataset& dataset, const FederationOptions& op
 
 namespace {
 
-// Who has each label, [classes]: client c has label c mod classes, and others drawn at random.
+// The owners of each label, [classes]: client c has label c mod classes, and others drawn at
+// random.
 std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationOptions& options,
                                               uint64_t seed) {
   std::vector<std::vector<int64_t>> owners(static_cast<std::size_t>(classes));
@@ -244,8 +245,8 @@ std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationO
 
 namespace {
 
-// Each client's samples, which it then has in ascending order. Throws InvalidArgument where a
-// client has none: `what` is wrong with it, and what may help.
+// Makes the partition of each client's samples, in ascending order. Throws InvalidArgument for a
+// client without samples: `what` is wrong, and what may help.
 Partition from_clients(std::vector<std::vector<int64_t>>& samples, const std::string& what,
                        const std::string& hint) {
   Partition result{.offsets = {0}};

@@ -1,4 +1,4 @@
-// Partitions that do not look at the class labels, and what all partitions share.
+// Partitions that ignore the class labels, and parts that all partitions share.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -57,8 +57,8 @@ std::vector<double> pareto_quantiles(int64_t n, double power) {
   return weights;
 }
 
-// Shares `total` in proportion to ascending weights, at least `least` each: whoever falls below it
-// gets it, and the larger ones share the rest.
+// Shares `total` in proportion to ascending weights, at least `least` each: shares below are raised
+// to it, and the larger ones share the rest.
 std::vector<int64_t> proportional_sizes(const std::vector<double>& weights, int64_t total,
                                         int64_t least) {
   std::vector<double> weight_from(weights);  // sum of weights[i..n)

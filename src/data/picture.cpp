@@ -19,7 +19,7 @@ namespace hanse {
 
 namespace {
 
-// Deflate makes 1032 bytes of one at most. JPEG takes a bit at least for a block of 8 x 8 pixels.
+// Deflate makes at most 1032 bytes of one. JPEG takes at least a bit for a block of 8 x 8 pixels.
 constexpr int64_t kMostPngBytes = 1032, kMostJpegPixels = 512;
 constexpr const char* kDamagedHint = "the file is incomplete or corrupt; fetch it again";
 
@@ -27,7 +27,7 @@ InvalidArgument damaged_picture(const std::string& path, const std::string& reas
   return InvalidArgument("damaged picture: " + reason, path, kDamagedHint);
 }
 
-// Room for the picture, of which the file's `bytes` can be so many pixels.
+// Makes room for the picture, if the file's bytes can hold so many pixels.
 void make_room(Picture& picture, int64_t most_pixels, const std::string& path) {
   const int64_t pixels = picture.width * picture.height;  // each fits in 32 bits
   if (pixels > most_pixels) {
@@ -39,7 +39,7 @@ void make_room(Picture& picture, int64_t most_pixels, const std::string& path) {
   picture.pixels.resize(to_index(pixels * picture.channels));
 }
 
-// A PNG file in memory. libpng says by a jump that it fails: what it does runs in `guarded`.
+// A PNG file in memory. libpng reports failures by a jump: its calls run in `guarded`.
 class PngFile {
  public:
   PngFile(std::span<const uint8_t> bytes, const std::string& path) : left_(bytes), path_(path) {
@@ -52,7 +52,7 @@ class PngFile {
   PngFile(const PngFile&) = delete;
   PngFile& operator=(const PngFile&) = delete;
 
-  // Passes over all that may change colours: gAMA, cHRM, sRGB, iCCP.
+  // Ignores all that may change colours: gAMA, cHRM, sRGB, iCCP.
   void read_header() {
     guarded([this] {
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
@@ -64,7 +64,7 @@ class PngFile {
   int bits() const { return png_get_bit_depth(png_, info_); }
   int colours() const { return png_get_color_type(png_, info_); }
 
-  // Into [height, width, channels] bytes: the upper eight bits of sixteen, no transparency.
+  // Reads into [height, width, channels] bytes: the upper 8 of 16 bits, no transparency.
   void read_pixels(std::vector<uint8_t>& pixels) {
     std::vector<png_bytep> rows;
     const std::size_t row_bytes = pixels.size() / to_index(height());
@@ -82,7 +82,7 @@ class PngFile {
   }
 
  private:
-  // No object with a destructor may be made in a step, for a jump would pass over it.
+  // A step may make no object with a destructor, for a jump would skip it.
   template <class Step>
   void guarded(const Step& step) {
     if (setjmp(png_jmpbuf(png_))) throw damaged_picture(path_, error_);
@@ -107,7 +107,7 @@ class PngFile {
   png_infop info_ = nullptr;
 };
 
-// What Pillow makes of inks: JPEG stores 255 less each of them. [pixels, 4] -> [pixels, 3].
+// Mixes inks as Pillow does; JPEG stores 255 less each of them. [pixels, 4] -> [pixels, 3].
 void mix_inks(const std::vector<uint8_t>& inks, std::vector<uint8_t>& colours) {
   for (std::size_t p = 0; 4 * p < inks.size(); ++p) {
     const int light = inks[4 * p + 3];
@@ -118,7 +118,7 @@ void mix_inks(const std::vector<uint8_t>& inks, std::vector<uint8_t>& colours) {
   }
 }
 
-// libjpeg says so of what no pixel depends on, and many cameras write.
+// Does libjpeg warn of something that changes no pixel, and that many cameras write?
 bool is_harmless(const std::string& warning) {
   return warning.find("extraneous bytes before marker 0xd9") != std::string::npos ||
          warning.find("unknown JFIF revision") != std::string::npos;
@@ -189,7 +189,7 @@ void PictureReader::read_jpeg(const std::string& path) {
                                               : TJPF_RGB,
                                    TJFLAG_LIMITSCANS | flags));
   };
-  // The last warning is known, or the first one: a harmless one that is both is the only one.
+  // libjpeg tells the last warning, or the first: a harmless one that is both is the only one.
   const std::string last = decode(0);
   if (!last.empty() &&
       (!is_harmless(last) || decode(TJFLAG_STOPONWARNING) != last || decode(0) != last)) {

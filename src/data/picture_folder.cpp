@@ -34,14 +34,14 @@ Part part_called(const std::string& name) {
   return found == kNames.end() ? kNoPart : found->second;
 }
 
-// One that cannot be opened is a picture, too, for its reader to refuse.
+// A file that cannot be opened counts as a picture, for its reader to refuse.
 bool is_picture(const fs::directory_entry& entry) {
   const std::string ending = lower_case(entry.path().extension().string());
   return (ending == ".png" || ending == ".jpg" || ending == ".jpeg") &&
          (entry.is_regular_file() || !entry.exists());
 }
 
-// What a folder holds itself, sorted by bytes: the names of folders, the paths of pictures.
+// A folder's own entries, sorted by bytes: the names of folders, the paths of pictures.
 struct Entries {
   std::vector<std::string> folders, pictures;
 };
@@ -70,7 +70,7 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return std::ranges::mismatch(inner, outer).in2 == outer.end();
 }
 
-// Appends the pictures in a folder and in what it holds. `above`: the folders that led here.
+// Appends the pictures in a folder and below it. `above`: the folders that led here.
 void collect(const std::string& folder, std::vector<fs::path> above, Unread& unread,
              std::vector<std::string>& paths) {
   above.push_back(fs::canonical(folder));
@@ -94,7 +94,7 @@ std::vector<std::string> pictures_in(const std::string& folder, Unread& unread) 
   return paths;
 }
 
-// ", but 12 .bmp files": what a folder without what is looked for has.
+// ", but 12 .bmp files": the other files of a folder without the wanted ones.
 std::string other_than(const Unread& found) {
   const auto texts = found.texts();
   return texts.empty() ? "; it is empty" : fmt::format(", but {}", fmt::join(texts, ", "));
@@ -160,8 +160,8 @@ PartNames parts_among(const std::vector<std::string>& folders, const std::string
   return names;
 }
 
-// Of a folder without training pictures: its folders are classes, of which none is called as a part
-// holds parts, or all classes.
+// A folder without training pictures must have classes as folders; none may have the name of a part
+// and hold parts, or all classes.
 void require_classes(const std::string& folder, const std::vector<std::string>& names,
                      const PartNames& parts) {
   const std::string& part = parts[kTest].empty() ? parts[kValidation] : parts[kTest];
@@ -193,7 +193,7 @@ void require_classes(const std::string& folder, const std::vector<std::string>& 
   }
 }
 
-// Of a folder with training pictures: beside its parts lies no class.
+// A folder with training pictures must have no class beside its parts.
 void require_no_class(const std::string& folder, const std::vector<std::string>& names,
                       const std::string& train, Unread& unread) {
   for (const std::string& name : names) {
@@ -207,14 +207,14 @@ void require_no_class(const std::string& folder, const std::vector<std::string>&
   }
 }
 
-// Do test pictures lie in folders of classes? One folder alone of another name says nothing.
+// Do test pictures lie in folders of classes? A single folder of another name tells nothing.
 bool tells_classes(const std::vector<std::string>& folders,
                    const std::vector<std::string>& classes) {
   if (folders.size() != 1) return !folders.empty();
   return std::ranges::binary_search(classes, folders[0]);
 }
 
-// The test pictures, where their classes are told. Those for validation are not read.
+// Adds the test pictures if their classes are told. Validation pictures are not read.
 void add_test_part(const std::string& folder, const PartNames& parts, Unread& unread,
                    PictureFolder& result) {
   for (const Part part : {kTest, kValidation}) {

@@ -1,4 +1,4 @@
-// Which pictures a folder of classes has; data/README.md has the grammar.
+// The pictures of a folder of classes; data/README.md has the grammar.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct PictureFile {
 struct PictureFolder {
   std::vector<std::string> classes;  // sorted by their bytes
   std::vector<PictureFile> files;    // class after class, sorted by the bytes of their paths
-  int64_t test_begin = -1;           // from here on the same of the test part; -1: there is none
+  int64_t test_begin = -1;           // the test part's files start here, in the same order; -1:
+                                     // none
   std::vector<std::string> unread;   // as in Dataset
 };
 

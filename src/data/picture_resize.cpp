@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kFractionBits = 22;  // of the weights, which are fixed-point numbers
 
-// What one place of the new line is made of.
+// The weights that make one place of the new line.
 struct Taps {
-  int64_t first = 0;             // of the old line
-  std::vector<int64_t> weights;  // of it and those behind
+  int64_t first = 0;             // index in the old line
+  std::vector<int64_t> weights;  // its weight and those of the next
 };
 
 std::vector<Taps> taps_of(int64_t old_size, int64_t new_size) {
@@ -39,7 +39,7 @@ std::vector<Taps> taps_of(int64_t old_size, int64_t new_size) {
   return all;
 }
 
-// One axis of [outer, old size, inner] becomes as long as there are taps.
+// Resizes one axis of [outer, old size, inner] to the number of taps.
 std::vector<uint8_t> resize_axis(const std::vector<uint8_t>& in, int64_t outer, int64_t old_size,
                                  int64_t inner, const std::vector<Taps>& all) {
   std::vector<uint8_t> out;

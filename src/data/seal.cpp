@@ -29,7 +29,7 @@ std::string text_of(const SealKind& kind, const Seal& seal) {
   return text;
 }
 
-// What is wrong with the block; fills `seal`.
+// Returns the block's fault; fills `seal`.
 std::optional<std::string> parse(const std::string& block, const SealKind& kind, Seal& seal) {
   if (!block.starts_with(kind.magic + " ")) return "it does not begin with " + kind.magic;
   std::istringstream text(block.substr(kind.magic.size()));
@@ -58,7 +58,7 @@ std::optional<std::string> read_seal(const std::string& path, const SealKind& ki
   return std::nullopt;
 }
 
-// Does the file begin with the magic word? Not when it cannot be read.
+// Does the file begin with the magic word? No if it cannot be read.
 bool is_sealed(const std::string& path, const SealKind& kind) {
   std::string word(kind.magic.size(), '\0');
   std::ifstream in(path, std::ios::binary);

@@ -15,7 +15,7 @@ namespace {
 // Samples in memory that a partition gives to clients.
 class PartitionedSource final : public ClientSource {
  public:
-  // `names`: of the clients, or none. The samples behind the dataset's last label are the common
+  // `names` are the clients', or none. The samples behind the dataset's last label are the common
   // test set, whose labels are `common_labels`.
   PartitionedSource(Dataset dataset, Partition partition, std::vector<std::string> names,
                     const std::vector<int32_t>& common_labels)
@@ -52,11 +52,11 @@ class PartitionedSource final : public ClientSource {
 
  private:
   Dataset dataset_;
-  Partition partition_;  // and behind all clients' samples those of the common test set
+  Partition partition_;  // behind all clients' samples stands the common test set
 };
 
-// Takes the labels of the source's own test samples out of the dataset, whose clients then share
-// the samples before them.
+// Takes the labels of the source's own test samples out of the dataset; clients then share the
+// samples before them.
 std::vector<int32_t> take_common_labels(const DataOptions& data, Dataset& dataset) {
   if (data.test != OwnTests::kCommon) return {};
   const int64_t begin = dataset.test_begin;
@@ -102,14 +102,14 @@ std::unique_ptr<ClientSource> make_partitioned_source(const DataOptions& data,
 void check_own_clients(const DataOptions& data, const FederationOptions& federation) {
   const DataKind& kind = find_data_kind(data.kind);
   if (!kind.traits.own_clients) return;
-  // Another partition would mix what makes the clients of these data differ.
+  // Another partition would mix the clients, whose differences matter in these data.
   if (federation.partition != "by-column" && federation.partition != "auto") {
     throw InvalidArgument(fmt::format("data.kind = {} has clients of its own, {} gives their "
                                       "samples to others",
                                       data.kind, federation.partition),
                           "federation.partition", "use by-column, or auto");
   }
-  if (kind.read) return;  // what follows is done to samples in memory
+  if (kind.read) return;  // the checks below are for other kinds
   if (kind.traits.mapped && data.validation_fraction > 0) {
     throw InvalidArgument(
         fmt::format("data.kind = {} has the samples for validation in its file", data.kind),

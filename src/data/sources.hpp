@@ -1,4 +1,4 @@
-// From the options to the source, or the file, that they name.
+// Makes the source, or opens the file, that the options name.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace hanse {
 
-// Throws InvalidArgument when the options ask data with clients of their own for what is done to
-// others alone: a partition, classes to keep, standardizing.
+// Throws InvalidArgument when the options want for data with clients of their own what other data
+// alone have: a partition, classes to keep, standardizing.
 void check_own_clients(const DataOptions& data, const FederationOptions& federation);
 
 // The source that the options name, its partition included. Throws InvalidArgument.
@@ -24,10 +24,10 @@ std::unique_ptr<ClientSource> make_client_source(const DataOptions& data,
 struct HanseFile {
   ClientLayout layout;
   SamplePlaces places;
-  uint64_t digest = 0;  // of layout and samples
+  uint64_t digest = 0;  // over layout and samples
 };
 
-// Reads the header, the names and the labels; `places` are those of the mapped file. A file of up
+// Reads the header, the names and the labels; `places` are offsets in the mapped file. A file of up
 // to 16 MiB, and one without a digest, is read whole and compared with its digest. Throws
 // InvalidArgument: not such a file, damaged, arrays that do not fit each other, labels outside the
 // classes, numbers that are not finite.

@@ -32,7 +32,7 @@ int64_t move_behind(std::span<T> values, const std::vector<char>& chosen) {
   return static_cast<int64_t>(kept);
 }
 
-// Of every client's training samples.
+// Splits every client's training samples.
 void split_each(Partition& partition, ClientSplitter& splitter) {
   for (std::size_t c = 0; c < partition.train_end.size(); ++c) {
     int64_t& end = partition.train_end[c];
@@ -89,8 +89,8 @@ void ClientSplitter::count_strata(std::span<const int64_t> own) {
   }
 }
 
-// floor(fraction * n_label) each; what is missing to all that are wanted goes, one by one, to the
-// largest remainders. Equal remainders stand in random order, so that no label is preferred.
+// floor(fraction * n_label) each; the rest goes, one by one, to the largest remainders. Equal
+// remainders stand in random order, so that no label is preferred.
 void ClientSplitter::set_counts(int64_t samples) {
   int64_t missing = samples_kept_out(samples, wanted_);
   const double fraction =

@@ -1,4 +1,4 @@
-// What is kept out of training: samples of each client, for validation and for tests, and clients.
+// Data kept out of training: each client's samples for validation and for tests, and whole clients.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,36 @@ namespace hanse {
 // A part that a key asks for: a share below 1, which is rounded, or a whole number. Throws
 // InvalidArgument, which names the key, for all else.
 void check_part(double wanted, const std::string& key);
-// REQUIRES: checked. May be more than there are.
+// The number that is asked for; may exceed n. REQUIRES: checked.
 int64_t part_of(double wanted, int64_t n);
 
-// What the samples that a key keeps out of training are for.
+// The purpose of the samples that a key keeps out of training.
 struct SamplePart {
   const char* key;
-  uint64_t stream;  // of kSplit, from which they are drawn
+  uint64_t stream;  // of kSplit, which draws them
 };
 inline constexpr SamplePart kTestPart = {"data.test-fraction", 0};
 inline constexpr SamplePart kValidationPart = {"data.validation-fraction", 1};
 
-// Number of samples that are kept out of a client's n, such a part; one sample at least stays.
+// The number of samples that such a part keeps out of a client's n; at least one stays.
 int64_t samples_kept_out(int64_t n, double wanted);
 
-// Throws InvalidArgument where validation would take all of a client's n training samples, of which
-// there are some.
+// Throws InvalidArgument if validation would take all of a client's n > 0 training samples.
 void require_training(int64_t n, double validation_fraction, const std::string& client);
 
 class ClientSplitter {
  public:
-  // `labels` of all samples, empty unless each has one class; outlives the object.
-  // Throws InvalidArgument when the fraction is no part.
+  // `labels` of all samples, empty unless each has one class; must outlive the object. Throws
+  // InvalidArgument when `wanted` is no part.
   ClientSplitter(std::span<const int32_t> labels, int64_t classes, double wanted, uint64_t seed,
                  const SamplePart& part = kTestPart);
 
-  // Puts the client's samples of the part behind the others; both keep their order. `own` are
+  // Moves the client's samples of the part behind the others; both keep their order. `own` are
   // sample indices. Returns the number of the others.
   int64_t split(std::span<int64_t> own, uint64_t client);
 
  private:
-  // The samples of one label of one client.
+  // A client's samples of one label.
   struct Stratum {
     int64_t samples = 0;
     int64_t chosen = 0;
@@ -64,11 +63,11 @@ class ClientSplitter {
   uint64_t stream_;
   std::vector<int64_t> stratum_of_;  // [classes]; -1: the client has none
   std::vector<Stratum> strata_;      // in the order of first appearance in places_
-  std::vector<int64_t> places_;      // of the client's samples, in random order
+  std::vector<int64_t> places_;      // the client's samples, in random order
   std::vector<char> chosen_;
 };
 
-// Why clients are kept out of training: federation.held-out, federation.validation-clients.
+// The reason to keep clients out of training: federation.held-out, federation.validation-clients.
 enum class HeldFor { kTests, kValidation };
 
 // Moves `wanted` of the clients, a share below 1 (rounded) or a whole number, and their names

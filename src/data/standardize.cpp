@@ -25,7 +25,7 @@ struct Features {
     }
   }
 
-  // As it was read: it must not have been set.
+  // The value as it was read. REQUIRES: it was not set yet.
   double at(int64_t i, std::size_t d) const {
     return precise[d] ? precise[d][i] : static_cast<double>(sample(i)[d]);
   }
@@ -38,14 +38,14 @@ struct Features {
 };
 
 struct Moments {
-  // [width]: what values and mean are measured from, one of the precise values, else 0: numbers
-  // that are large and next to each other have exact differences, and no exact sums.
+  // [width]: the origin of values and mean, one of the precise values, else 0: large numbers next
+  // to each other have exact differences, but no exact sums.
   std::vector<double> origin;
   std::vector<double> mean;       // [width]
   std::vector<double> deviation;  // [width]; 1 for a constant column
 };
 
-// Of each column over the samples.
+// Moments of each column over the samples.
 Moments moments(const Features& features, Samples samples) {
   const std::size_t width = features.width;
   const auto n = static_cast<double>(samples.size());
@@ -66,7 +66,7 @@ Moments moments(const Features& features, Samples samples) {
   }
   for (std::size_t d = 0; d < width; ++d) {
     // Compares the values: the rounded mean of equal ones may differ from them, and their deviation
-    // from it would be a tiny number and no zero.
+    // would be a tiny number instead of zero.
     const double first = features.at(samples.front(), d);
     const bool constant = std::all_of(samples.begin(), samples.end(),
                                       [&](int64_t i) { return features.at(i, d) == first; });

@@ -56,7 +56,7 @@ class TokenSource final : public ClientSource {
   }
 
  private:
-  // Tokens of a client's training part, of that for validation behind it, and of its test part.
+  // Tokens of a client's training part, its validation part behind it, and its test part.
   struct Parts {
     int64_t train = 0;
     int64_t validation = 0;
@@ -77,7 +77,7 @@ class TokenSource final : public ClientSource {
     }
   }
 
-  // Of a client's training texts and its test texts, which are behind them.
+  // Cuts a client's training texts and its test texts behind them.
   Parts cut(int64_t train, int64_t test) const {
     if (!reader_->has_test()) {
       const int64_t kept = std::max<int64_t>(train - part_of(data_.test_fraction, train),
@@ -106,7 +106,7 @@ class TokenSource final : public ClientSource {
   std::unique_ptr<TextReader> reader_;
   std::unique_ptr<Vocabulary> vocabulary_;
   DataOptions data_;
-  bool every_;  // token of a window is followed by a target
+  bool every_;  // every token of a window has a target
   int64_t min_samples_;
   std::vector<std::size_t> kept_;  // the reader's clients, in the layout's order
 };
@@ -174,7 +174,7 @@ void TokenSource::write_windows(Tokens tokens, int64_t begin, int64_t end,
   }
 }
 
-// The tokens before the last one, which is the label.
+// Writes the tokens before the last one, which is the label.
 void TokenSource::write_window(Tokens tokens, int64_t sample, int32_t* label,
                                const SampleArrays& out) const {
   const auto window = static_cast<std::size_t>(data_.window);
@@ -184,7 +184,7 @@ void TokenSource::write_window(Tokens tokens, int64_t sample, int32_t* label,
   *label = tokens.back();
 }
 
-// The first tokens, each with the one behind it as label; behind the text's end -1.
+// Writes the first tokens, each with the next as its label; behind the text's end -1.
 void TokenSource::write_sequence(Tokens tokens, int64_t sample, int32_t* labels,
                                  const SampleArrays& out) const {
   const auto window = static_cast<std::size_t>(data_.window);
@@ -194,7 +194,7 @@ void TokenSource::write_sequence(Tokens tokens, int64_t sample, int32_t* labels,
   std::fill_n(labels, window - used.size(), -1);
 }
 
-// With so much padding on the left, and on the right what is left of the window.
+// Writes `padding` on the left, and on the right to fill the window.
 void TokenSource::write_features(Tokens tokens, std::size_t padding, int64_t sample,
                                  const SampleArrays& out) const {
   const auto behind = static_cast<std::size_t>(data_.window) - padding - tokens.size();
@@ -207,7 +207,7 @@ void TokenSource::write_features(Tokens tokens, std::size_t padding, int64_t sam
   });
 }
 
-// ---- plays: who speaks is a client ----
+// ---- plays: each speaker is a client ----
 
 constexpr const char* kSpeechFormat =
     "before each speech, after an empty line, stands a line NAME:";
@@ -273,7 +273,7 @@ class RoleReader final : public TextReader {
     }
   }
 
-  // A paragraph that begins with no name goes on with the last speech.
+  // A paragraph without a name at its start belongs to the last speech.
   void add(std::string_view paragraph) {
     paragraph = strip(paragraph.substr(0, paragraph.find_last_not_of('\n') + 1));
     const std::size_t length = std::min(paragraph.find('\n'), paragraph.size());
@@ -296,8 +296,8 @@ class RoleReader final : public TextReader {
   InputText file_;
   std::string_view text_;
   std::map<std::string, std::size_t, std::less<>> role_;  // name -> client
-  std::vector<std::string> names_;                        // of each client
-  std::vector<std::vector<std::string_view>> speeches_;   // of each client, in `text_`
+  std::vector<std::string> names_;                        // by client
+  std::vector<std::vector<std::string_view>> speeches_;   // by client, in `text_`
   std::size_t speaker_ = 0;
   int64_t nobodys_ = 0;  // paragraphs before the first speech
 };

@@ -11,11 +11,11 @@
 
 namespace hanse {
 
-// Texts of one client, and what to call them in a message.
+// Texts of one client, and its name in messages.
 struct ClientTexts {
   std::string where;
   std::vector<std::string> train;
-  std::vector<std::string> test;  // with test texts of their own
+  std::vector<std::string> test;  // if the data have test texts
 };
 
 class TextReader {
@@ -27,22 +27,20 @@ class TextReader {
   virtual bool has_test() const = 0;
   // Called twice for each client. Texts of a client are joined by the vocabulary's separator.
   virtual ClientTexts read(int64_t client) = 0;
-  // What it leaves out, as in ClientLayout.
+  // The parts left out, as in ClientLayout.
   virtual std::vector<std::string> unread() const { return {}; }
 };
 
-// Sample: data.window tokens, on the left filled up with padding, and as label the token that
-// follows them; the second token of a text is the first to be predicted, then every data.stride-th.
-// With data.targets = every it is the data.window tokens from the first, then from every
-// data.stride-th on, and as labels the tokens behind each of them; on the right, where the text has
-// ended, padding with the label -1.
-// Of each client the first data.max_samples count, in training and in test. Without test texts the
-// end of every client's text, data.test_fraction of it, becomes them, and the end of what is left,
+// Sample: data.window tokens, filled up with padding on the left, and as label the next token; the
+// second token of a text is predicted first, then every data.stride-th. With data.targets = every
+// it is the data.window tokens from the first, then from every data.stride-th on, and as labels the
+// tokens behind each of them; behind the text's end, padding with the label -1.
+// The first data.max_samples of each client count, in training and in test. Without test texts the
+// end of every client's text, data.test_fraction of it, becomes them, and the end of the rest,
 // data.validation_fraction of it, validation samples. The parts are texts of their own: no window
-// reaches from one into another. Clients with fewer than
-// `min_samples` training samples are left out; with test samples alone they are held out, the last
-// ones. Throws InvalidArgument when nobody is left. Cost: reads every text twice; one client in
-// memory.
+// reaches from one into another. Clients with fewer than `min_samples` training samples are left
+// out; with test samples alone they are held out, the last ones. Throws InvalidArgument when nobody
+// is left. Cost: reads every text twice; one client in memory.
 std::unique_ptr<ClientSource> make_token_source(std::unique_ptr<TextReader> reader,
                                                 std::unique_ptr<Vocabulary> vocabulary,
                                                 const DataOptions& data, int64_t min_samples = 1);

@@ -33,7 +33,7 @@ bool has_numbers(const hdf5::Dataset& dataset) {
 
 bool has_texts(const hdf5::Dataset& dataset) { return dataset.type().kind == hdf5::Kind::kText; }
 
-// What the first client with samples says of a file: an empty one has no type that counts.
+// The first client with samples stands for a file: the types of an empty one do not count.
 struct Example {
   int64_t client = -1;
   std::vector<std::string> names;  // of its datasets
@@ -100,7 +100,7 @@ class ArraySource final : public ClientSource {
   std::vector<std::byte> scratch_;
 };
 
-// Labels and their number; a client without any has no samples either.
+// Reads labels and their number; a client without labels has no samples either.
 int64_t ArraySource::read_part(int part, int64_t client) {
   const int64_t labels = read_labels(files_->dataset(part, client, label_));
   if (labels > 0) return labels;
@@ -174,7 +174,7 @@ void ArraySource::survey() {
   lay_validation(layout_, validation_fraction_);
 }
 
-// From the files' order of clients, which have so many, to the layout's.
+// Reorders labels from the files' order of clients, with `counts` each, to the layout's.
 void ArraySource::order_labels(const std::vector<int64_t>& counts) {
   std::vector<int64_t> begins(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), int64_t{0});
@@ -203,7 +203,7 @@ void ArraySource::check_features(const hdf5::Dataset& dataset, int64_t samples) 
   }
 }
 
-// Channels last becomes channels first.
+// Turns channels last into channels first.
 template <class T>
 void ArraySource::read_samples(const hdf5::Dataset& dataset, T* out) {
   if (extents_.size() != 3 || extents_[2] == 1) return dataset.read(out);
@@ -240,7 +240,7 @@ void ArraySource::write_part(const std::optional<hdf5::Dataset>& dataset, int64_
          *dataset, "leave the sample out, or fill the value in");
 }
 
-// Of types that hold more than float32 does.
+// Counts in types that hold more than float32 does.
 void ArraySource::count_rounded(const hdf5::Dataset& dataset) {
   const auto [kind, bytes, is_signed] = dataset.type();
   int64_t place = 0;
@@ -311,7 +311,7 @@ class TffTexts final : public TextReader {
 
 // ---- layouts ----
 
-// The features' dataset of a known layout: the first of these that a client has.
+// The features' dataset in known layouts: the first of these that a client has.
 constexpr const char* kLayouts[] = {"pixels", "image", "snippets", "tokens", "title"};
 constexpr const char* kWords[] = {"tokens", "title"};
 
@@ -339,7 +339,7 @@ Example find_example(const TffFile& file, const std::string& given) {
   throw InvalidArgument("no client has a dataset", "data.path", "see data/README.md");
 }
 
-// Have the texts labels of their own, which are texts too? Without, they predict their next token.
+// Are there labels for the texts, which are texts too? Otherwise they predict their next token.
 bool has_tags(const TffFile& file, const Example& example, const std::string& label) {
   if (label == DataOptions().label_column) return false;
   if (std::ranges::count(example.names, label) > 0 &&

@@ -11,7 +11,7 @@
 
 namespace hanse {
 
-// Runs `work` with the library to itself. What cannot be read of an input is bad input.
+// Runs `work` with the library to itself. Input that cannot be read is bad input.
 template <class Work>
 auto read_input(Work work) {
   const hdf5::Section section;
@@ -22,11 +22,11 @@ auto read_input(Work work) {
   }
 }
 
-// "dataset score" for each of the names that is not among those used, for the line at the start.
+// "dataset score" for each name that is not used, for the line at the start.
 std::vector<std::string> unread_datasets(const std::vector<std::string>& names,
                                          const std::vector<std::string>& used);
 
-// Open for as long as the object lives. REQUIRES of every call: inside an hdf5::Section.
+// Open while the object lives. REQUIRES, for every call: inside an hdf5::Section.
 class TffFile {
  public:
   // Lists the clients. Throws InvalidArgument: no such file, no HDF5, no group /examples, no
@@ -39,8 +39,8 @@ class TffFile {
   const std::string& name(int64_t client) const { return entry(client).name; }
 
   std::vector<std::string> names(int64_t client) const;
-  // [samples, ...]; its file() is what to call it in a message. Nothing of a client without any
-  // dataset. Throws InvalidArgument that lists the names there are, when this is not one of them.
+  // [samples, ...]; its file() is its name in messages. Nothing for a client without any dataset.
+  // Throws InvalidArgument that lists the names there are, when this is not one of them.
   std::optional<hdf5::Dataset> dataset(int64_t client, const std::string& name) const;
 
  private:

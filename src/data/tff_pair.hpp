@@ -22,7 +22,7 @@ class TffPair {
   }
 
   bool has_test() const { return test_.has_value(); }
-  // Those of the train file by name, then those of the test file alone.
+  // The train file's clients by name, then those of the test file alone.
   int64_t clients() const { return std::ssize(clients_); }
   const TffFile& train_file() const { return train_; }
   const std::string& name(int64_t client) const {
@@ -30,8 +30,8 @@ class TffPair {
     return in_train >= 0 ? train_.name(in_train) : test_->name(in_test);
   }
 
-  // A dataset of a client in the train file (0) or the test file (1); nothing where that does not
-  // have the client.
+  // A dataset of a client in the train file (0) or the test file (1); nothing if that file lacks
+  // the client.
   std::optional<hdf5::Dataset> dataset(int part, int64_t client, const std::string& name) const {
     const int64_t at = clients_[static_cast<std::size_t>(client)][static_cast<std::size_t>(part)];
     if (at < 0) return std::nullopt;
@@ -56,7 +56,7 @@ class TffPair {
 
   TffFile train_;
   std::optional<TffFile> test_;
-  std::vector<std::array<int64_t, 2>> clients_;  // where each file has it; -1: it has not
+  std::vector<std::array<int64_t, 2>> clients_;  // index in each file; -1: it has none
 };
 
 }  // namespace hanse

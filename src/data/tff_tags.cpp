@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kTitle = "title";
 
-// Of one client in one file: as many texts as lists of tags.
+// One client's texts in one file, with a list of tags for each.
 struct TaggedTexts {
   std::string where;
   std::vector<std::string> texts, tags;
@@ -97,7 +97,7 @@ class TagSource final : public ClientSource {
   uint64_t seed_;
   std::unique_ptr<Vocabulary> words_;
   bool has_title_ = false;
-  std::unordered_map<std::string, std::size_t> number_of_;  // of a tag
+  std::unordered_map<std::string, std::size_t> number_of_;  // by tag
   std::vector<std::size_t> order_;                          // the files' clients, as laid out
 };
 

@@ -23,7 +23,7 @@ void for_each_character(std::string_view text, const std::string& where, Work wo
   }
 }
 
-// Those of the list, or of the texts, numbered from 1 by code point.
+// The characters of the list, or of the texts, numbered from 1 by code point.
 class CharacterVocabulary final : public Vocabulary {
  public:
   explicit CharacterVocabulary(bool of_the_texts) : learns_(of_the_texts), number_of_(127) {
@@ -66,9 +66,10 @@ class CharacterVocabulary final : public Vocabulary {
 
  private:
   bool learns_;
-  std::vector<int32_t> number_of_;  // [code points]; kPadding, and those behind: not one of them
+  std::vector<int32_t> number_of_;  // [code points]; kPadding, and code points beyond: not in the
+                                    // vocabulary
   int32_t size_ = 1;
-  int64_t unknown_ = 0;  // characters of the texts
+  int64_t unknown_ = 0;  // such characters in the texts
 };
 
 class WordVocabulary final : public Vocabulary {
@@ -149,7 +150,7 @@ std::unique_ptr<Vocabulary> make_word_vocabulary(int64_t size) {
 
 std::vector<std::string> most_frequent(const std::unordered_map<std::string, int64_t>& counts,
                                        int64_t wanted) {
-  std::vector<std::pair<int64_t, std::string>> words;  // by minus their counts
+  std::vector<std::pair<int64_t, std::string>> words;  // minus the count, word
   for (const auto& [word, count] : counts) words.emplace_back(-count, word);
   std::ranges::sort(words);
   std::vector<std::string> found;

@@ -32,16 +32,16 @@ class Vocabulary {
   // Appends the text's tokens. REQUIRES: after freeze().
   virtual void encode(std::string_view text, const std::string& where,
                       std::vector<int32_t>& out) const = 0;
-  // What the texts have and it lacks, for the line at the start: "3 characters ...". Empty:
-  // nothing, or what is meant to be left out.
+  // The texts' parts that it lacks, for the line at the start: "3 characters ...". Empty: nothing,
+  // or only what is left out on purpose.
   virtual std::string unread() const { return ""; }
   // Stands between two texts of a client.
   virtual int32_t separator() const = 0;
   virtual int64_t size() const = 0;
 };
 
-// Token 0 is padding, and every character that is not in the list. kAscii: 1 is the line feed, 2 to
-// 96 are the characters of codes 32 to 126. kData: the texts' characters by code point, from 1.
+// Token 0 is padding, and every character outside the list. kAscii: 1 is the line feed, 2 to 96 are
+// the characters of codes 32 to 126. kData: the texts' characters by code point, from 1.
 std::unique_ptr<Vocabulary> make_character_vocabulary(Characters characters);
 
 // Words between white space: 0 padding, 1 any other word, 2 the end of a text, from 3 on the `size`

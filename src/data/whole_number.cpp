@@ -24,7 +24,7 @@ bool take_minus(std::string_view& text) {
   return minus;
 }
 
-// Takes "e-3" at the start, 0 where there is none; one beyond all digits is cut.
+// Takes "e-3" at the start, 0 if there is none; a value beyond all digits is cut.
 std::optional<int64_t> take_exponent(std::string_view& text) {
   if (!text.starts_with('e') && !text.starts_with('E')) return 0;
   text.remove_prefix(1);
