@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMostShown = 4;
 
-// The same for names that differ by blanks, dots at the end, small letters or, for numbers, the way
-// they are written. Empty: a single letter, which may well differ from its small one.
+// A form shared by names that differ by blanks, dots at the end, small letters or, for numbers, the
+// way they are written. Empty: a single letter, which may well differ from its small one.
 std::string common_form(std::string_view name) {
   std::string form;
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -26,8 +26,8 @@ struct BatchTrial {
 std::vector<BatchTrial> batch_trials(const LocalWork& work, const Federation& federation,
                                      const Model& model, int64_t trained, int64_t loss_batches);
 
-// The same for streams that are cut into `horizon` batches (stream.hpp), of which steps take so
-// many samples (0: the whole batch).
+// The trials for streams that are cut into `horizon` batches (stream.hpp); steps take so many
+// samples (0: the whole batch).
 std::vector<BatchTrial> stream_trials(const Federation& federation, int64_t horizon,
                                       int64_t step_rows);
 

@@ -1,4 +1,4 @@
-// What a participant is given, and what comes of it.
+// A participant's task, and its outcome.
 #pragma once
 
 #include <cstdint>

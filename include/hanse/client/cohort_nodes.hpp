@@ -1,4 +1,4 @@
-// What the models of an online federation's nodes do on a device, several side by side.
+// The models of an online federation's nodes on a device, several side by side.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct CohortNodesSettings {
   bool graphs = true;          // Cohort::Settings
 };
 
-// make_sgd_fit() of C nodes at once on the cohort's device, which must outlive it.
+// make_sgd_fit() for C nodes at once on the cohort's device, which must outlive it.
 std::unique_ptr<StreamFit> make_cohort_fit(Cohort& cohort, const CohortNodesSettings& settings,
                                            int64_t n_params);
 
@@ -39,8 +39,8 @@ class CohortNodes {
               const CohortNodesSettings& settings);
   ~CohortNodes();
 
-  // `model` with evaluations and cross_losses() on the device, C rows at once; single gradients are
-  // still the host's.
+  // `model` with evaluations and cross_losses() on the device, C rows at once; the host still
+  // computes single gradients.
   Model& model();
   // make_cohort_fit().
   StreamFit& fit();

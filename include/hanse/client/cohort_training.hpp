@@ -31,7 +31,7 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation);
 // host's memory. The bits are the same. Cost: as many steps as the client with the most of them
 // takes, each for C clients.
 //
-// As an Evaluator: of theta(), in batches of up to kEvaluationRows, on the device.
+// As an Evaluator it evaluates theta(), in batches of up to kEvaluationRows, on the device.
 class CohortTraining final : public Evaluator {
  public:
   static constexpr int64_t kEvaluationRows = 512;
@@ -61,7 +61,7 @@ class CohortTraining final : public Evaluator {
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    const Cohort::Start& start = {}, const Step& make_step = {});
 
-  // The outcomes' losses, of those sums [C].
+  // Fills in the outcomes' losses, from those sums [C].
   void finish(std::span<const double> losses, std::span<ClientOutcome> outcomes) const;
 
   EvaluationSums range(SampleRange range, SampleResults results = {}) override;

@@ -1,4 +1,4 @@
-// What a model is worth on samples of a federation.
+// Evaluates a model on samples of a federation.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hanse {
 
-// Of one model: sums over samples, in evaluation mode.
+// Evaluates one model: sums over samples, in evaluation mode.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -23,7 +23,7 @@ class Evaluator {
   virtual EvaluationSums chosen(int64_t begin, std::span<const int32_t> order) = 0;
 };
 
-// Of a row in the host's memory, by Model::evaluate(). Memory: a batch of the model's
+// Evaluates a row in the host's memory, by Model::evaluate(). Memory: a batch of the model's
 // evaluation_rows().
 class RowEvaluator final : public Evaluator {
  public:
@@ -31,7 +31,7 @@ class RowEvaluator final : public Evaluator {
   RowEvaluator(const Federation& federation, Model& model)
       : federation_(federation), model_(model) {}
 
-  // Of this row from now on, which must outlive its evaluations.
+  // Evaluates this row from now on, which must outlive the evaluations.
   RowEvaluator& at(std::span<const float> row) {
     row_ = row;
     return *this;

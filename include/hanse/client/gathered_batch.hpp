@@ -22,7 +22,7 @@ inline Batch batch_of(const Federation& federation, SampleRange range, const flo
           .rows = range.size()};
 }
 
-// Of a batch the samples in that range of its rows.
+// The samples of a batch in that range of its rows.
 inline Batch part_of(const Batch& whole, SampleRange range, int64_t sample_values,
                      int64_t label_values = 1) {
   Batch part = whole;

@@ -1,4 +1,4 @@
-// What a participant does with the model it receives.
+// How a participant trains the model that it receives.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,14 @@ class LocalUpdate {
   virtual bool sends_direction() const { return false; }
   // The steps of a client's round.
   const RoundSteps& steps() const { return steps_; }
-  // Of an update in a round, in place of RoundSteps::feedback_scale(), which this is unless
-  // overridden.
+  // The scale of an update's feedback in a round; RoundSteps::feedback_scale() unless overridden.
   virtual double feedback_scale(int64_t round, int64_t samples) const {
     return steps_.feedback_scale(round, samples);
   }
   // Do updates count by their effective steps, as FedNova's?
   virtual bool counts_steps() const { return false; }
-  // What train() does, for C clients side by side by CohortTraining of the same options; null: it
-  // trains one after the other alone. `cohorts` must outlive it, as this object must.
+  // train() for C clients side by side, by CohortTraining with the same options; null: it only
+  // trains one after the other. `cohorts` must outlive it, as this object must.
   virtual std::unique_ptr<CohortUpdate> cohort_update(CohortTraining& cohorts, int64_t n_params);
   virtual bool trains_side_by_side() const { return false; }
 
@@ -55,8 +54,8 @@ class LocalUpdate {
   // client's, zero before its first participation. Here: the same.
   virtual void receive(std::span<const float> /*state*/, std::span<float> /*row*/) const {}
   // Turns the received model in task.row into the client's own, the one it would use for itself.
-  // What else it leaves in the task counts for nothing. Here: the model after a round of training,
-  // for clients that keep none. REQUIRES: not sends_direction().
+  // Changes of the task's other parts do not count. Here: the model after a round of training, for
+  // clients that keep none. REQUIRES: not sends_direction().
   virtual void own_model(const ClientTask& task) { train(task); }
   // Does own_model() take the model that train() left in the state? A client that never took part
   // has none until it trains for the first time.

@@ -1,4 +1,4 @@
-// Options of what a participant does: a struct for each part that reads them. `hanse list` says the
+// Options of a participant's work: a struct for each part that reads them. `hanse list` says the
 // range and the use of each key; a member that the job sets by another key says which.
 #pragma once
 
@@ -44,7 +44,7 @@ struct OptimizerOptions {
   double eps = 1e-8;      // added to the root of the second moment; adagrad: 1e-10
 };
 
-// What a step does with a gradient.
+// How a step uses a gradient.
 struct StepOptions {
   double lr = 0.1;             // step size; its largest, where the schedule moves it
   double lr_decay = 1;         // step, exponential: factor applied to lr ...
@@ -71,7 +71,7 @@ struct PropfairOptions {
 // Derivative of the client's objective by its loss F; 1 when off.
 double propfair_slope(const PropfairOptions& options, double loss);
 
-// What a client minimises.
+// The loss that a client minimises.
 struct LossOptions {
   std::string objective;               // file of a loss of the user's own; empty: model.loss
   double label_smoothing = 0;          // share of a label that all classes get, [0, 1)
@@ -82,7 +82,7 @@ struct LossOptions {
 // The key that gives training another loss than model.loss; empty: none.
 std::string own_loss_key(const LossOptions& options);
 
-// What training makes of images: augmentation.hpp.
+// How training changes images: augmentation.hpp.
 struct AugmentationOptions {
   int64_t crop = 0;    // pixels of the border in which an image may move
   double flip = 0;     // probability that left and right change places, [0, 1]
@@ -90,7 +90,7 @@ struct AugmentationOptions {
   double mixup = 0;    // a of Beta(a, a), the share of a sample in its mixture; 0: none
 };
 
-// The key of the first that is asked for; empty: none.
+// The key of the first augmentation that is asked for; empty: none.
 std::string augmentation_key(const AugmentationOptions& options);
 
 // Which part of the model is trained, and which stays with the client.
@@ -109,7 +109,7 @@ constexpr auto choices_of(HessianStart) { return std::array{"hessian", "zero"}; 
 enum class Safeguard { kFrobenius, kProjection };
 constexpr auto choices_of(Safeguard) { return std::array{"frobenius", "projection"}; }
 
-// Of the updates in second_order.hpp.
+// Options of the updates in second_order.hpp.
 struct SecondOrderOptions {
   double alpha = 0.05;                        // fednew: damping of the Newton direction
   double rho = 0.1;                           // fednew: penalty on y_i - y
@@ -129,7 +129,7 @@ constexpr auto choices_of(LoweringRate) { return std::array{"l-bfgs", "gradient"
 enum class SentGradient { kAuto, kLast, kMean, kUpdate };
 constexpr auto choices_of(SentGradient) { return std::array{"auto", "last", "mean", "update"}; }
 
-// What clients send that lower every loss: DQN-Fed's, AdaFed's.
+// How clients send updates that lower every loss: DQN-Fed's, AdaFed's.
 struct LoweringOptions {
   LoweringRate rate = LoweringRate::kLbfgs;
   double rate_power = 1;  // of LoweringRate::kLoss
@@ -138,7 +138,7 @@ struct LoweringOptions {
   SentGradient gradient = SentGradient::kAuto;
 };
 
-// What is done with the model, and what only some updates read.
+// The method of training, and options of single methods.
 struct UpdateOptions {
   std::string kind = "sgd";  // of client.update: kinds/updates.hpp
   double mu = 0.01;          // prox: weight of mu/2 |w - theta|^2 (FedProx, Li et al. 2020)

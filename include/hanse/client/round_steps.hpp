@@ -10,16 +10,16 @@
 
 namespace hanse {
 
-// Samples that a pass over `samples` >= 1 training samples visits: all of them, or with drop_last
-// those in whole batches, one of all where there are fewer than `batch`; and those that its loss
-// F_i is measured on, of so many mini-batches, all when `batches` is 0.
+// Samples that a pass over `samples` >= 1 training samples visits: all, or with drop_last those in
+// whole batches, or one batch of all if they are fewer than `batch`. The other counts the samples
+// that measure its loss F_i: so many mini-batches, all when `batches` is 0.
 int64_t samples_a_pass(const LocalWork& work, int64_t samples);
 int64_t loss_samples(const LocalWork& work, int64_t batches, int64_t samples);
 // Mini-batch steps of a client with `samples` training samples in one round.
 int64_t local_steps(const LocalWork& work, int64_t samples);
-// Those that it makes in the task's round: fewer where it is one of `work.stragglers`, which make 1
-// to E of their E epochs, or of their steps, each number as likely (Li et al. 2020, FedProx,
-// section 5.2). A pure function of its arguments.
+// Steps that it makes in the task's round: fewer if it is one of `work.stragglers`, which make 1 to
+// E of their E epochs, or of their steps, each number as likely (Li et al. 2020, FedProx, section
+// 5.2). A pure function of its arguments.
 int64_t steps_of_task(const LocalWork& work, const ClientTask& task, int64_t samples);
 // Samples that these steps process; the last batch of a pass may be smaller.
 int64_t samples_processed(const LocalWork& work, int64_t samples);

@@ -20,7 +20,7 @@ class Schedule {
   bool moves_within_rounds() const { return options_.schedule.over == ScheduleOver::kSteps; }
   // The step size of a round (from 1); options.lr in all of them where it moves within rounds.
   double rate(int64_t round) const;
-  // The same of a step (from 0) of the `steps` that a client makes in a round.
+  // The size of a step (from 0) of the `steps` that a client makes in a round.
   double rate(int64_t round, int64_t step, int64_t steps) const;
 
   // A share of lr at place t of `length`, both behind the warm-up.

@@ -1,4 +1,4 @@
-// In which direction a client has moved each entry of the model: FedHEAL's memory of signs.
+// The direction in which a client has moved each entry of the model: FedHEAL's memory of signs.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace hanse {
 
-// Of an update u = theta_i - theta an entry counts (m = 1) when the client has moved it like this,
-// down or not at all (u <= 0) or up (u > 0), in more than the share `threshold` of its rounds so
-// far, this one not among them; in the client's first round, and of buffers, all entries count.
+// An entry of an update u = theta_i - theta counts (m = 1) when the client has moved it like this,
+// down or not at all (u <= 0) or up (u > 0), in more than the share `threshold` of its earlier
+// rounds; in the client's first round, and in buffers, all entries count.
 // State of a client: how often it has moved each trained entry down or not at all, and its rounds;
 // exact up to 2^24 rounds. Cost of each method: one pass over update and state.
 class SignMemory {
@@ -22,7 +22,7 @@ class SignMemory {
 
   std::vector<StateBlock> state_blocks() const;
 
-  // In each method `update` is [P] and `state` that of the client, [width_of(state_blocks())].
+  // In each method `update` is [P] and `state` the client's, [width_of(state_blocks())].
   // sum over the trained tensors of |m u|.
   double distance(std::span<const float> update, std::span<const float> state) const;
   // masked <- m u and mask <- m of the entries from `begin` on, as many as `masked` has.

@@ -1,4 +1,4 @@
-// Clients that are not trained: their updates are made up, and what training costs is declared.
+// Clients that are not trained: their updates are made up, and the cost of training is declared.
 #pragma once
 
 #include <memory>

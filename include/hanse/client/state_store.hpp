@@ -12,7 +12,7 @@
 
 namespace hanse {
 
-// A named part of what a client keeps; the parts of a row stand one behind the other.
+// A named part of a client's state; the parts of a row stand one behind the other.
 struct StateBlock {
   std::string name;
   int64_t width;  // floats

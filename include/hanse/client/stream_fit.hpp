@@ -15,8 +15,8 @@ class StreamFit {
   virtual ~StreamFit() = default;
   // row [P]: the node's model on entry, its estimate Gamma on return. `noise` feeds dropout.
   virtual void fit(int64_t node, const Batch& batch, RandomStream& noise, std::span<float> row) = 0;
-  // The same of several nodes from `first` on: their batches [n], keys of their streams [n] and
-  // rows [n, P].
+  // Fits several nodes from `first` on: their batches [n], keys of their streams [n] and rows [n,
+  // P].
   virtual void fit_all(int64_t first, std::span<const Batch> batches,
                        std::span<const Cohort::NoiseKey> keys, std::span<float> rows);
   // Does the estimate depend on earlier batches? After a resume they are then given once more, in
@@ -24,13 +24,13 @@ class StreamFit {
   virtual bool remembers() const { return false; }
 };
 
-// Which samples a step is on: the next `rows` of the batch, the last ones of it perhaps fewer, and
-// then again from its start.
+// The samples of a step: the next `rows` of the batch, the last ones of it perhaps fewer, and then
+// again from its start.
 struct StepBatch {
   int64_t rows = 0;  // 0: the whole batch
   int64_t sample_values = 0, label_values = 1;
 
-  // Of a batch of `all` samples those of a step, from 0.
+  // The samples of a step, from 0, in a batch of `all` samples.
   SampleRange of(int64_t step, int64_t all) const;
 };
 

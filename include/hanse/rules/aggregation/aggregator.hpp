@@ -14,7 +14,7 @@
 
 namespace hanse {
 
-// What a rule needs to know of the participants before it can mix.
+// The facts about participants that a rule needs before it can mix.
 struct AggregatorNeeds {
   bool sizes = false;         // lambda and samples of RoundReport; the others may be given any
   bool losses = false;        // F_i at the received model, on the client's training samples
@@ -26,11 +26,11 @@ struct AggregatorNeeds {
   bool late = false;          // coefficients follow after training, from norms and rates
   int64_t trials = 0;         // with losses: shorter steps to try until accepts()
   bool last_updates = false;  // with gram: those of absent clients count too, see absent()
-  // Of each update only the entries count whose sign the client has had in more than this share of
-  // its rounds (client/sign_memory.hpp); the rule weighs by their distances.
+  // An update's entry counts only if the client has had its sign in more than this share of its
+  // rounds (client/sign_memory.hpp); the rule weighs by the updates' distances.
   std::optional<double> sign_share = std::nullopt;
 
-  // Are updates kept until the rule has seen what came of the training?
+  // Are updates kept until the rule has seen the results of the training?
   bool after_training() const { return late || gram || sign_share; }
 };
 
@@ -49,7 +49,7 @@ struct RoundReport {
                                          // of A absent clients follow: [L, K + A, K + A]
   std::span<const double> rates = {};    // [K] d_i; empty unless asked for
   std::span<const double> distances = {};  // [K] of the updates' entries that count; or empty
-  // As WorkTimes has them.
+  // As in WorkTimes.
   std::span<const int64_t> staleness = {};
   std::span<const double> durations = {};
 };
@@ -89,7 +89,7 @@ class Aggregator : public Stateful {
   // tried, needs().trials times in all; then there is no step.
   virtual bool accepts(std::span<const double> before, std::span<const double> after) const;
 
-  // Adds what the rule itself has to say to the run's tables; it outlives them.
+  // Adds the rule's own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
 
   // The weights p over all clients after the round, for rules that keep such: [M], which sum to 1;
@@ -117,7 +117,7 @@ std::unique_ptr<Aggregator> make_fedavg(ClientWeights weights, Estimator estimat
 // Throws InvalidArgument unless all losses are finite and at least `low`, 0 or -infinity.
 void require_losses(std::span<const double> losses, double low);
 
-// What a step x = sum_i c_i u_i does to each participant, from the inner products of the updates
+// The effect of a step x = sum_i c_i u_i on each participant, by the inner products of the updates
 // u_i (descent directions, -g_i to first order).
 struct StepView {
   double squared_norm = 0;       // |x|^2
@@ -126,8 +126,8 @@ struct StepView {
   int64_t conflicts = 0;         // u_i that are not zero and have u_i.x <= 0
 };
 
-// gram [L, K, K]: inner products of the updates' parts in L layers; coefficients [L, K]. Of the
-// last `absent` updates nothing is said. Cost: O(L K^2).
+// gram [L, K, K]: inner products of the updates' parts in L layers; coefficients [L, K]. The last
+// `absent` updates are left out of the view. Cost: O(L K^2).
 StepView view_step(std::span<const double> gram, std::span<const double> coefficients, int64_t k,
                    int64_t absent = 0);
 

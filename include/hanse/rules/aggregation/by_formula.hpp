@@ -12,7 +12,7 @@ namespace hanse {
 // divided by the sum of all values. Names: n, its training samples; lambda, its share of all
 // samples; w, the draw's weight, which counts only where the formula uses it; F, its loss; norm,
 // |theta_i - theta|^2; K, the participants of the round; M, all clients; round, from 1.
-// It needs only what the formula names: losses for F; for norm the updates are kept until it is
+// It needs only the names in the formula: losses for F; for norm the updates are kept until it is
 // known. Throws InvalidArgument for a formula that cannot be parsed; mix() does when a value is
 // negative or not finite, or all are 0.
 // REQUIRES: clients >= 1. Cost a round: O(participants) for each operation.

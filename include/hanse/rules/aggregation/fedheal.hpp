@@ -1,4 +1,4 @@
-// FedHEAL: clients whose updates move the model far count more, of entries that are no noise.
+// FedHEAL: clients whose updates move the model far count more; noisy entries do not count.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace hanse {
 
-// FedHEAL (Chen, Huang and Ye 2024). Of an update u_i = theta_i - theta only the entries count
-// whose sign the client has had in more than the share `threshold` of its rounds
+// FedHEAL (Chen, Huang and Ye 2024). An entry of an update u_i = theta_i - theta counts only if the
+// client has had its sign in more than the share `threshold` of its rounds
 // (client/sign_memory.hpp); m_i [P] is 1 there and 0 elsewhere. The rule weighs clients by d_i, the
 // sum of the norms of m_i u_i over the model's tensors:
 //   delta_i <- (1 - beta) delta_i + beta d_i / sum_j d_j

@@ -12,10 +12,10 @@ namespace hanse {
 
 // d = g^T B g (eq. 18) with B the inverse BFGS matrix of n pairs s = difference of models, y =
 // difference of gradients, oldest first, that starts from B_0 = (s.y / y.y of the last) I. `gram`
-// [2n + 1, 2n + 1] holds the inner products of s_1, y_1, ..., s_n, y_n, g. With V_i = I -
-// rho_i y_i s_i^T and rho_i = 1/(s_i.y_i), B = V^T B_before V + rho s s^T, so d is a sum of
-// squares. Of the products with an s, s_i.y_j for i <= j and s_i.g alone count, the others need
-// only be finite. REQUIRES: n >= 1, every s_i.y_i > 0. Cost: O(n^3), no vector.
+// [2n + 1, 2n + 1] holds the inner products of s_1, y_1, ..., s_n, y_n, g. With V_i = I - rho_i y_i
+// s_i^T and rho_i = 1/(s_i.y_i), B = V^T B_before V + rho s s^T, so d is a sum of squares. Products
+// with an s other than s_i.y_j for i <= j and s_i.g need only be finite. REQUIRES: n >= 1, every
+// s_i.y_i > 0. Cost: O(n^3), no vector.
 double lbfgs_rate(std::span<const double> gram, int64_t n);
 
 // Is a pair fit for BFGS, that is s.y > 1e-8 |s| |y|? It keeps B positive definite, so d > 0.

@@ -66,7 +66,7 @@ class ArmFeatures {
 // Adds a pull to a row of statistics [row_width()], which travels: packed, columns of the lower
 // triangle and then v; per arm, all n_x and then all s_x. Cost O(p^2) packed, O(1) per arm.
 void add_pull(const ArmFeatures& features, int64_t arm, double residual, std::span<double> row);
-// The same in statistics per arm, whatever the features.
+// Adds it to statistics per arm, whatever the features.
 void add_pull(int64_t arm, double residual, std::span<double> row);
 
 // Means and widths of all arms under Sigma and v. Keeps Sigma = L L^T.
@@ -82,7 +82,7 @@ class ConfidenceSet {
   // computed anew from Sigma every 64 pulls, means and widths with it and whenever a width has
   // fallen to a hundredth. Cost A p + 4 p^2 flops; anew, A p^2.
   void observe(int64_t arm, double residual);
-  // The same pulls, seen by other arms of as many coordinates. Cost A p^2 flops.
+  // Looks at the same pulls with other arms of as many coordinates. Cost A p^2 flops.
   void look_at(const ArmFeatures& features);
 
   const ArmFeatures& features() const { return *features_; }
@@ -102,7 +102,7 @@ class ConfidenceSet {
   std::vector<double> shift() const;
   // Sigma^{-1} g of any g [d]. Cost O(p^2 + p d).
   std::vector<double> solve(std::span<const double> weights) const;
-  // The same in the coordinates of Sigma, [p].
+  // Solves in place, in the coordinates of Sigma, [p].
   void solve_in_place(std::span<double> coordinates) const;
 
  private:

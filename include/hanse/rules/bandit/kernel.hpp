@@ -19,7 +19,7 @@ struct KernelOptions {
 // Throws InvalidArgument that names "bandit.kernel-length" or "bandit.inclusion".
 void check_options(const KernelOptions& options);
 
-// Of arms at one point only the lowest is ever pulled, so that points and arms are the same below.
+// Only the lowest of arms at one point is ever pulled: below, points and arms are the same.
 
 // The kernel's ridge regression over all data that a client knows: its bound of an arm is
 // mu(x) + width sigma(x), mu(x) = k_x^T (K + lambda I)^{-1} y, sigma^2(x) = (k(x, x) - k_x^T (K +
@@ -31,8 +31,9 @@ void check_options(const KernelOptions& options);
 std::unique_ptr<BanditPolicy> make_kernel_policy(const Arms& arms, const UcbOptions& ucb,
                                                  const KernelOptions& kernel, int64_t clients);
 
-// The same in a dictionary S of points pulled: z(x) = K_SS^{-1/2} k_S(x), by the pseudo-inverse.
-// With G = sum z z^T and h = sum z y over the data that a client knows and A = G + lambda I,
+// This ridge regression in a dictionary S of points pulled: z(x) = K_SS^{-1/2} k_S(x), by the
+// pseudo-inverse. With G = sum z z^T and h = sum z y over the data that a client knows and A = G +
+// lambda I,
 //   mu(x) = z^T A^{-1} h,  sigma^2(x) = (k(x, x) - z^T G A^{-1} z) / lambda;
 // without a dictionary all arms tie. All synchronize when sigma^2 of the last synchronization,
 // summed over own pulls since, is above gamma; then each client takes each of its pulls since the

@@ -22,8 +22,8 @@ class RewardNetwork {
 
   // f_x(w); `x` [inputs], `w` [n_params].
   double value(std::span<const double> x, std::span<const double> w) const;
-  // The same, and grad_w f_x(w) into `gradient` [n_params], in closed form. Cost 4 H inputs flops
-  // and H exponentials.
+  // Returns f_x(w), and writes grad_w f_x(w) to `gradient` [n_params], in closed form. Cost 4 H
+  // inputs flops and H exponentials.
   double gradient(std::span<const double> x, std::span<const double> w,
                   std::span<double> gradient) const;
 
@@ -32,7 +32,7 @@ class RewardNetwork {
   int64_t hidden_;
 };
 
-// What the two forms of optimism below need beside a confidence set.
+// The arms that both forms of optimism below need beside a confidence set.
 struct NetworkArms {
   RewardNetwork network;
   std::vector<double> points;  // [arms, inputs]

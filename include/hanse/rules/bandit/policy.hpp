@@ -1,5 +1,4 @@
-// How the clients of a federated bandit choose arms, what they know together, and when they
-// synchronize.
+// How the clients of a federated bandit choose arms, what they share, and when they synchronize.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +33,13 @@ class BanditClient {
   // The next turn; a trigger needs no reward. Changes nothing, so that a speculative turn that is
   // discarded costs nothing.
   virtual Turn next() const = 0;
-  // Makes it, with the reward y. From a turn that triggers the client learns nothing: the
-  // synchronization behind it replaces what it knows.
+  // Makes the turn, with the reward y. A turn that triggers teaches the client nothing: the
+  // synchronization behind it replaces its knowledge.
   void play(const Turn& turn, double reward);
 
   // Its pulls since the last synchronization.
   const Pulls& own() const { return own_; }
-  // Goes on from own() of a client that knew the same before its first pull.
+  // Goes on from own() of a client with the same knowledge before its first pull.
   void replay(const Pulls& own);
 
  protected:
@@ -55,25 +54,25 @@ class BanditPolicy {
  public:
   virtual ~BanditPolicy() = default;
 
-  // A client that knows what all know together. REQUIRES: this object outlives it.
+  // A client with the knowledge that all share. REQUIRES: this object outlives it.
   virtual std::unique_ptr<BanditClient> make_client(int64_t client) const = 0;
 
   // Statistics travel as rows of so many numbers; the sum of all clients' rows since the start is
-  // what they know together. add() adds a client's pulls since the last synchronization.
+  // their shared knowledge. add() adds a client's pulls since the last synchronization.
   virtual int64_t row_width() const = 0;
   virtual void add(const Pulls& pulls, int64_t client, std::span<double> row) const = 0;
-  // Of policies whose clients draw a dictionary of points before each synchronization. members():
-  // by how many clients each arm's point was taken [arms], for the caller to fill with the sums of
-  // draw() before know(); empty: there is none to draw. draw() adds a client's part: of `pulls`,
-  // all its own since the start, each consumes one number of `uniform`, in [0, 1).
+  // For policies whose clients draw a dictionary of points before each synchronization. members():
+  // the number of clients that took each arm's point [arms], for the caller to fill with the sums
+  // of draw() before know(); empty: there is none to draw. draw() adds a client's part: each of
+  // `pulls`, all its own since the start, consumes one number of `uniform`, in [0, 1).
   virtual std::span<int64_t> members() { return {}; }
   virtual void draw(std::span<const int64_t> /*pulls*/, const std::function<double()>& /*uniform*/,
                     std::span<int64_t> /*members*/) const {}
   // Distinct points that stand for all pulls since the last synchronization; -1: features do.
   virtual int64_t dictionary() const { return -1; }
 
-  // All clients know what the row `total` says: a synchronization. Returns the scalars that it
-  // sent, as papers count them. Throws InvalidArgument when the numbers give out.
+  // Synchronizes: all clients learn the row `total`. Returns the scalars that it sent, as papers
+  // count them. Throws InvalidArgument when the numbers give out.
   virtual double know(std::span<const double> total) = 0;
 
   // The estimate that the pulls of `row` give, for the model of the run. `client` counts where each

@@ -9,7 +9,7 @@
 
 namespace hanse {
 
-// Arms of a bandit: what a learner may know of each, and its mean reward.
+// Arms of a bandit: a learner's knowledge of each, and its mean reward.
 struct Arms {
   int64_t inputs = 0;
   std::vector<double> points;  // [arms, inputs]

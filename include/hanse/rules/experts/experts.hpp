@@ -17,7 +17,7 @@ enum class Exchange {
   kGradients  // each node its own model, which moves by a mixture of all nodes' gradients
 };
 
-// Do all nodes' models travel, and what each loses on every node's batch?
+// Do all nodes' models travel, and their losses on every node's batch?
 inline bool compares_models(Exchange exchange) {
   return exchange == Exchange::kAll || exchange == Exchange::kGradients;
 }
@@ -27,7 +27,7 @@ inline bool compares_models(Exchange exchange) {
 // sum_t sum_j p_ij L_it(theta_j) exceeds that of the best single j by log N / eta + eta T / 8 at
 // most (Cesa-Bianchi and Lugosi 2006, theorem 2.2).
 //
-// Of kGradients (Omni-Fedge) the weights of node i are best_shares() of its losses, from the
+// With kGradients (Omni-Fedge) the weights of node i are best_shares() of its losses, from the
 // weights of the round before; 1/N at first.
 class ExpertRule {
  public:
@@ -39,14 +39,14 @@ class ExpertRule {
   Exchange exchange() const { return exchange_; }
 
   // weights [N, N]: row i is node i's share of each node's model among `participants` (ascending,
-  // at least one); it sums to 1 and is zero for the others. Of kGradients all participate. Cost
+  // at least one); it sums to 1 and is zero for the others. With kGradients all participate. Cost
   // O(N^2).
   void weigh(std::span<const int64_t> participants, std::span<double> weights) const;
 
-  // losses [N, N], of kAll in [0, 1]: of model j on node i's batch in (i, j). Cost O(N^2).
+  // losses [N, N], in [0, 1] for kAll: entry (i, j) is model j's on node i's batch. Cost O(N^2).
   void observe(std::span<const double> losses);
 
-  // What has been learnt, all of it; empty for rules that learn nothing.
+  // All that has been learnt; empty for rules that learn nothing.
   std::vector<double>& memory() { return memory_; }
 
  private:

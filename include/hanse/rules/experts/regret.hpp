@@ -1,4 +1,4 @@
-// What each node has lost so far, beside what it would have lost with a fixed choice in hindsight.
+// Each node's losses so far, and the losses of fixed choices in hindsight.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ class RegretBook final : public Stateful {
  public:
   static constexpr int64_t kMostNodes = 100;
 
-  // `scale`: what the losses were divided by to lie in [0, 1].
+  // Losses were divided by `scale` to lie in [0, 1].
   RegretBook(int64_t nodes, double scale);
 
-  // weights and losses [N, N] of a round, as in ExpertRule; own [N]: the loss of what each node
-  // used.
+  // weights and losses [N, N] of a round, as in ExpertRule; own [N]: the loss of the model that
+  // each node used.
   void add(std::span<const double> weights, std::span<const double> losses,
            std::span<const double> own);
 
@@ -40,7 +40,7 @@ class RegretBook final : public Stateful {
   }
   double own(int64_t node) const { return own_[to_index(node)]; }  // of own_i
   double best_peer(int64_t node) const;  // the least over j of the sum of losses_ij
-  // Of the best fixed mixture of the peers' predictions, whose loss on a batch is
+  // The loss of the best fixed mixture of the peers' predictions, whose loss on a batch is
   // -(1/scale) log sum_j q_j exp(-scale losses_ij): where no loss was clipped, exp(-scale loss) is
   // the geometric mean of the probabilities that model j gave the batch's labels. It is at most
   // best_peer(). NaN above kMostNodes nodes.

@@ -23,7 +23,7 @@ class Formula {
   Formula(std::string text, std::vector<std::string> names, std::string where);
 
   bool uses(std::string_view name) const;
-  // Of names[i], by `values[i]`: [size], or [1], which counts for all; others are not looked at.
+  // Evaluates with `values[i]` for names[i]: [size], or [1] for all; unused names are ignored.
   // Cost: a pass over [size] for each operation, rank() O(size log size).
   std::vector<double> evaluate(const std::vector<std::span<const double>>& values,
                                std::size_t size) const;

@@ -1,4 +1,4 @@
-// Samplers that learn from what the participants report: online stochastic mirror descent on bandit
+// Samplers that learn from the participants' reports: online stochastic mirror descent on bandit
 // feedback (Zhao, Wang, Liu, Zhang, Zhou, Chen and Kolar 2025: "osmd", "adaptive-osmd" and
 // "osmd-doubling"), and those that it is compared with (section 7: "mabs", "vrb" and "avare").
 #pragma once

@@ -24,7 +24,7 @@ enum class BoundSource {
   kRunning,     // the largest a_m seen so far
 };
 
-// Of samplers that learn (learning.hpp). What has no value is chosen by the sampler.
+// Options of samplers that learn (learning.hpp). The sampler chooses those without a value.
 struct LearningOptions {
   OsmdKind kind = OsmdKind::kAdaptive;  // osmd
   Variant variant = Variant::kPaper;    // osmd, mabs, vrb
@@ -49,7 +49,7 @@ struct LearningOptions {
   double delta = 1;
 };
 
-// As a job says them.
+// A job's options.
 struct SamplerOptions {
   std::string kind = "uniform";
   int64_t per_round = 10;
@@ -58,7 +58,7 @@ struct SamplerOptions {
   double mixing = 0;           // 0: that of the sampler's paper
   std::string formula;         // formula
   RuleFile own;                // python, plugin
-  // The others; what is above replaces its own. Uniform draws are without replacement.
+  // The other options; those above replace its own. Uniform draws are without replacement.
   LearningOptions learning = {.replacement = false};
   int64_t seed = 0;  // of the draws and of who is there; 0: run.seed
 };

@@ -26,17 +26,17 @@ struct Draw {
   int64_t draws() const;  // K = sum_i N_i
 };
 
-// From which model and how long the participants of a round worked, in the draw's order.
+// The model and the time with which a round's participants worked, in the draw's order.
 struct WorkTimes {
   std::vector<int64_t> staleness;  // [K] rounds between that model and the present one; or empty: 0
   std::vector<double> durations;   // [K] seconds of the run's virtual clock; empty: it has none
 };
 
-// What the participants of a round report, in the draw's order.
+// The reports of a round's participants, in the draw's order.
 struct Feedback {
   std::span<const double> a;       // a_i = lambda_i^2 |g_i|^2, g_i the client's gradient or update
   std::span<const double> losses;  // mean mini-batch loss
-  // As WorkTimes has them.
+  // As in WorkTimes.
   std::span<const int64_t> staleness = {};
   std::span<const double> durations = {};
 };
@@ -64,11 +64,11 @@ class ClientSampler : public Stateful {
   // toggle() does not change it.
   virtual double probability(int64_t client) const = 0;
 
-  // Is every client as likely as any other, in every round? Also of samplers that cannot say.
+  // Is every client as likely as any other, in every round? False if the sampler cannot say.
   virtual bool even() const { return false; }
 
-  // Called after every round with what its participants reported. Throws InvalidArgument, naming
-  // the client, when an a_i is negative or not finite and the sampler uses it.
+  // Called after every round with its participants' reports. Throws InvalidArgument, naming the
+  // client, when an a_i is negative or not finite and the sampler uses it.
   virtual void observe(const Draw& /*draw*/, const Feedback& /*feedback*/) {}
 
   // These clients came or went; all are available at first, and after load(). Each stands once.
@@ -79,7 +79,7 @@ class ClientSampler : public Stateful {
   virtual bool needs_all_clients() const { return false; }
   virtual void observe_all(std::span<const double> /*a*/) {}
 
-  // Adds what the sampler itself has to say to the run's tables; it outlives them.
+  // Adds the sampler's own columns to the run's tables; it outlives them.
   virtual void add_columns(Columns& /*columns*/) const {}
 
   // Weights of the rule's experts, when it has some.
