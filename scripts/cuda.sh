@@ -12,7 +12,7 @@ cuda_pip() { "$cuda_venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 site_packages() { find "$cuda_venv/lib" -maxdepth 2 -name site-packages -print -quit; }
 
-# Of LibTorch: "13.2".
+# The CUDA version of LibTorch, such as 13.2.
 torch_cuda_version() { sed -n "s/^cuda.* = '\(.*\)'/\1/p" "$(site_packages)/torch/version.py"; }
 
 # pip has compilers from CUDA 13 on; an older one is the machine's, where it has the same version.
@@ -52,7 +52,7 @@ link_cuda_libraries() {
   done
 }
 
-# Of the version asked for, and not of an earlier default.
+# Is the version there that was asked for, not an earlier default?
 has_cuda_torch() { [[ $(cat "$cuda_venv/complete" 2>/dev/null) == "$torch_version" ]]; }
 
 install_cuda_torch() {

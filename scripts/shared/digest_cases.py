@@ -61,7 +61,7 @@ JOBS = {
                             "federation.min-samples": 2, "client.pairs": 1},
     "tiny-imagenet": {"run.rounds": 2, "federation.clients": 50},
 }
-# Of a job that plays a bandit.
+# Options of a job that plays a bandit.
 BANDIT_JOB = {"run.rounds": 20, "run.repeats": 2, "evaluate.every": 10}
 
 # family: (options of all its kinds, {kind: what this kind needs}); the key comes from `hanse list`.
@@ -332,7 +332,7 @@ def listed(program, family):
 
 
 def all_cases(program, sources):
-    """Every case; of the kinds as the program lists them."""
+    """Every case: the job files', and those of the kinds as the program lists them."""
     cases = list(job_cases(ROOT / "jobs", sources))
     for family in FAMILIES:
         cases += kind_cases(family, *listed(program, family))

@@ -34,7 +34,7 @@ def paper_number(text):
 
 
 def verdict(paper, ours):
-    """Of two (mean, deviation)."""
+    """The verdict on two (mean, deviation)."""
     if paper[0] is None or ours[0] is None:
         return "-"
     spread = max((deviation for deviation in (paper[1], ours[1]) if deviation is not None),

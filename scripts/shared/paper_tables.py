@@ -53,7 +53,7 @@ def read(name):
 # -- settings
 
 def settings_of(table):
-    """By name; `quick` is one of every table."""
+    """The settings by name; every table has `quick`."""
     return {**table.get("settings", {}),
             "quick": {"seeds": 1, "set": table["quick"], "grids": "off",
                       "note": "quick: one seed of few rounds; these numbers say nothing."}}
@@ -94,8 +94,8 @@ def finished_in(out):
 
 
 def seconds_of(table, seeds=None, cores=2, finished=0):
-    """What the runs take that are not finished, from its `time`, "40 minutes"; a minute where that is
-    not said so."""
+    """Seconds for the runs that are not finished, from the table's `time`, "40 minutes"; a minute
+    where that is not said so."""
     found = re.fullmatch(r"(\d+) (second|minute|hour)s?", table["time"])
     whole = int(found[1]) * {"second": 1, "minute": 60, "hour": 3600}[found[2]] if found else 60
     missing = max(0, runs_of(table, seeds) - finished)
@@ -103,8 +103,8 @@ def seconds_of(table, seeds=None, cores=2, finished=0):
 
 
 def pace_of(times):
-    """How many times as long as told tables take here, at least 1; `times` is what was told of each
-    and what it took. Those of less than a minute are mostly starts of programs."""
+    """How many times as long as told tables take here, at least 1; `times` has what was told of
+    each and what it took. Tables of less than a minute mostly start programs."""
     told, taken = (sum(column) for column in zip((0, 0), *(one for one in times if one[0] >= 60)))
     return max(1.0, taken / told) if told else 1.0
 
@@ -151,7 +151,7 @@ def sweep_of(table, seeds, common, out):
 
 
 def failures_of(table, sweep):
-    """Those of the sweep's failures that the table does not allow."""
+    """The failures of the sweep that the table does not allow."""
     may = tuple(f"{case_of(row).name}, " for row in table["rows"] if row.get("may-diverge"))
     return [text for text in sweep.failures if not (text.startswith(may) and DIVERGED in text)]
 
@@ -202,7 +202,7 @@ def counts(line, column):
 
 
 def value_of(task, column):
-    """A run's number, of a file's last line or of round `at`, the mean `from` a round on, or a sum;
+    """A run's number: from a file's last line or round `at`, the mean `from` a round on, or a sum;
     None when it has none, or no finite one."""
     try:
         with open(task.folder / column.get("file", "evaluations.csv"), newline="") as file:
@@ -223,8 +223,8 @@ def value_of(task, column):
 
 
 def numbers_of(table, sweep):
-    """Ours, the numbers of the finished runs (None where one has none), [rows][columns][runs]; and
-    how many these are of each row."""
+    """Our numbers, [rows][columns][finished runs], None where a run has none; and how many runs of
+    each row have finished."""
     done = [[task for task in sweep.tasks if task.case.name == case_of(row).name and task.summary()]
             for row in table["rows"]]
     return [[[value_of(task, column) for task in own] for column in table["columns"]]

@@ -42,8 +42,8 @@ def write_csv(path, head, lines):
 
 
 def columns(raw, out, data):
-    """A CSV with a header, of a file of lines with `features` numbers and a label, which `labels`
-    may rename."""
+    """Makes a CSV with a header from lines with `features` numbers and a label, which `labels` may
+    rename."""
     features, labels = data["features"], data.get("labels", {})
 
     def write(path):
@@ -79,7 +79,7 @@ def sums_by_account(path, columns):
 
 
 def movements_of_tables(folder):
-    """Of each account: mean order, number of transactions, their mean amount and balance."""
+    """Each account's mean order, number of transactions, their mean amount and balance."""
     orders = sums_by_account(folder / "order.asc", ["amount"])
     moves = sums_by_account(folder / "trans.asc", ["amount", "balance"])
     return {account: [orders[account][1] / orders[account][0], count, amount / count,
@@ -88,8 +88,8 @@ def movements_of_tables(folder):
 
 
 def movements_of_package(path, loans):
-    """The same of each loan's account from data.berka of R's package ldt, whose rows are loan.asc's.
-    It has no balance: in its place is the mean of amount / balance."""
+    """As movements_of_tables, from data.berka of R's package ldt, whose rows are loan.asc's. It
+    has no balance: in its place is the mean of amount / balance."""
     x = r_data.read(path)["data.berka"]["x"]
     if len(x["trans_num"]) != len(loans):
         raise Refused(f"{path}: {len(x['trans_num'])} loans, not loan.asc's {len(loans)}; hint: "
@@ -142,8 +142,8 @@ BERKA_HEAD = ["region", "amount", "duration", "payments", "days_of_account", "in
 
 
 def kmnist(folder, out, _):
-    """The 10,000 test images, whose NPZ files kmnist-test-imgs and -labels each have one array, as one
-    file with x and y."""
+    """Makes one file with x and y of the 10,000 test images, whose NPZ files kmnist-test-imgs and
+    -labels have one array each."""
     parts = {"x": folder / "kmnist-test-imgs.npz", "y": folder / "kmnist-test-labels.npz"}
 
     def write(path):
@@ -156,7 +156,7 @@ def kmnist(folder, out, _):
 
 
 def pictures(folder, out, data):
-    """The folder, where it has train/; else its `archive`, of which train/ and test/ are unpacked."""
+    """The folder if it has train/; else unpacks train/ and test/ of its `archive`."""
     if (folder / "train").is_dir():
         return {"data.path": folder}
     archive = folder / data["archive"]

@@ -5,12 +5,12 @@ import json
 
 
 def model_digest(folder):
-    """Of the trained model, as the run's summary has it."""
+    """The digest of the trained model, as the run's summary has it."""
     return json.loads((folder / "summary.json").read_text())["model_digest"]
 
 
 def table_digest(folder, bytes_too=True):
-    """Of the run's CSV files without the columns that are measured times or count what a resume
+    """The digest of the run's CSV files, without columns of measured times or of what a resume
     repeated, and of its traces. The columns of bytes are the same on one number of ranks alone, and
     on several only as long as the work is shared out in the same way."""
     digest = hashlib.sha256()

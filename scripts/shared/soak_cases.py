@@ -2,7 +2,7 @@
 import dataclasses
 import random
 
-# Families of which a job may take a rule from another case, and the section that it takes.
+# Families from which a job may take a rule of another case, and the section that it takes.
 SECTIONS = {"samplers": "sampler.", "aggregators": "aggregator.", "updates": "client.",
             "optimizers": "server."}
 # Families whose runs may have any number of rounds.

@@ -84,7 +84,7 @@ ROWS = [
 ]
 
 
-# Rows whose numbers are of what "split" says, or "held_out_split".
+# Rows whose numbers belong to the samples that "split" names, or "held_out_split".
 SPLIT_OF = {"metrics.accuracy": "split", "metrics.auroc": "split", "metrics.loss": "split",
             "metrics.top5": "split", "metrics.balanced": "split", "metrics.f1": "split",
             "metrics.online_accuracy": "split", "metrics.held_out": "held_out_split"}
@@ -176,7 +176,7 @@ class Column:
                            two_digits if text is rounds else None, missing)
 
     def median_cell(self):
-        """Of the rounds to the target; "-" without one."""
+        """The median of the rounds to the target; "-" without one."""
         targets = self.values("metrics.target_round")
         if self.summed_up() or not (self.target or any(targets)):
             return "-"
@@ -184,8 +184,8 @@ class Column:
 
 
 def mean_text(values, show, spread=None, missing="-"):
-    """84.12 % (0.31): mean (deviation). Where some runs have no such number it says of how many the
-    mean is: 41.5 (16), 2 of 5."""
+    """84.12 % (0.31): mean (deviation). Where some runs lack the number it says how many have it:
+    41.5 (16), 2 of 5."""
     known = sum(value is not None for value in values)
     return spread_text(*mean_and_deviation(values), known, len(values), show, spread, missing)
 
@@ -226,7 +226,7 @@ def has_target(place):
 
 
 def find_places(paths):
-    """Those of all these paths. Raises BadRun."""
+    """The places that all these paths name. Raises BadRun."""
     try:
         return [place for path in paths for place in places(path)]
     except FileNotFoundError as error:
@@ -266,5 +266,5 @@ def cautions(columns):
 
 
 def notes(columns):
-    """The same of curves."""
+    """The cautions on curves."""
     return [CURVES] * any(column.several for column in columns) + cautions(columns)

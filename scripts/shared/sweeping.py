@@ -109,7 +109,7 @@ class Sweep:
                 for error, cases in names.items()))
 
     def _error_of(self, task):
-        """Nothing when there is none."""
+        """The error of a case; nothing when there is none."""
         said = subprocess.run([str(self.program), "check", self.job, *self.options(task)],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="replace", check=False)
@@ -191,7 +191,7 @@ class Sweep:
         return [f"--{key}={value}" for key, value in options.items()]
 
     def _execute(self, task):
-        """One line of what came of it; nothing when the sweep is being stopped."""
+        """Runs one; returns a line on its end, nothing when the sweep is being stopped."""
         start = time.monotonic()
         task.folder.parent.mkdir(parents=True, exist_ok=True)
         log = task.folder.with_suffix(".log")
@@ -227,7 +227,7 @@ class Sweep:
         return f"skipped: {why}"
 
     def report(self, name):
-        """What is not in the table, on stderr."""
+        """Tells on stderr what is not in the table."""
         if self.skipped:
             print(f"{name}: skipped {self.skipped} runs that other processes do; the same command "
                   "adds them to the table", file=sys.stderr)
@@ -287,7 +287,7 @@ def processors():
 
 
 def as_called(text):
-    """The text with the names that scripts have where they lie: of an installation, which has no
+    """The text with the names of scripts where they lie: in an installation, which has no
     scripts/build, scripts/plot is hanse-plot."""
     scripts = ROOT / "scripts"
     if (scripts / "build").exists():
@@ -299,7 +299,7 @@ def as_called(text):
 # -- the table
 
 def cell_text(values, percent, missing="-"):
-    """84.12 % (0.31), or 0.4512 (0.0034); where some runs have no number, of how many it is."""
+    """84.12 % (0.31), or 0.4512 (0.0034); where some runs lack the number, how many have it."""
     def show(value):
         value = 0.0 if abs(value) < 1e-12 else value  # what rounding left of nothing
         return f"{100 * value:.2f} %" if percent else f"{value:.4g}"

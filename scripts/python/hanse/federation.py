@@ -24,8 +24,8 @@ def write_federation(path: Path, clients: Mapping[str, Sequence[Any]], *,
     of a sequence, -1 for none.
     `classes`: the names of the classes, in order, or their number.
     `several_labels`: y is [samples, classes], 1 for each class of a sample and 0 for the others.
-    `test_fraction`: of clients without x_test, the share of their samples, at least 0 and below 1,
-    that `seed` picks for testing; one sample at least stays for training.
+    `test_fraction`: the share of samples, at least 0 and below 1, that `seed` picks for testing
+    from clients without x_test; one sample at least stays for training.
 
     The program copies the samples to seal the file, so that a damaged one is refused: the disk
     needs their size twice meanwhile. Raises Refused, which names the client, for arrays that do not
@@ -119,7 +119,7 @@ def _labels(name: str, y: Any, classes: Sequence[str] | int | None, several: boo
 
 def _write(path: pathlib.Path, names: list[str], parts: list[tuple[Any, Any, int]],
            classes: Sequence[str] | int | None, several: bool) -> None:
-    """Without a seal; data/README.md has the format."""
+    """Writes the file without a seal; data/README.md has the format."""
     import h5py
     import numpy
 

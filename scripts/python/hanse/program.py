@@ -42,7 +42,7 @@ class Stopped(HanseError):
 
 
 def build_folder(checkout: pathlib.Path) -> pathlib.Path:
-    """That of the MPI that HANSE_MPI names: build, or build-mpich."""
+    """The folder of the MPI that HANSE_MPI names: build, or build-mpich."""
     mpi = os.environ.get("HANSE_MPI") or "openmpi"
     return checkout / ("build" if mpi == "openmpi" else f"build-{mpi}")
 
@@ -70,7 +70,7 @@ def find_program() -> pathlib.Path:
 
 
 def mpirun(program: Path, ranks: int) -> list[str]:
-    """Words before the program for that many ranks of this machine: the mpirun that its build has
+    """The words that start that many ranks on this machine: the mpirun that the program's build has
     put beside it, else that of PATH. Raises Refused."""
     if ranks < 1:
         raise Refused(f"{ranks} ranks; hint: at least 1 is needed")
@@ -143,7 +143,7 @@ def replay(trace: Path | Mapping[str, Any], *, check: bool = False) -> dict[str,
 
 
 def ask(*words: Path) -> str:
-    """What a command says that ends soon, such as `hanse convert`. Raises Refused or Failed."""
+    """The output of a command that ends soon, such as `hanse convert`. Raises Refused or Failed."""
     return _ask([os.fspath(word) for word in words])
 
 
@@ -156,7 +156,7 @@ def _ask(words: list[str]) -> str:
 
 
 def _error(status: int, lines: list[str]) -> HanseError:
-    """Of a program that has ended with this status, behind these last lines."""
+    """The error of a program that has ended with this status after these last lines."""
     known = [line for line in lines if line.startswith(ERROR)]
     stopped = [line for line in lines if STOPPED_LINE in line]
     if status == STOPPED:
@@ -189,7 +189,7 @@ def _train(words: list[str], ranks: int, progress: bool) -> Run:
 
 
 def _listen(process: subprocess.Popen, lines: collections.deque, progress: bool) -> None:
-    """Until it has ended. Its error is not shown: it is raised."""
+    """Listens until the program has ended. Its error is not shown: it is raised."""
     assert process.stderr
     for line in process.stderr:
         lines.append(line.rstrip("\n"))

@@ -21,7 +21,7 @@ Path = Union[str, os.PathLike]
 
 class Run:
     """A run directory. Tables are read when they are asked for, and anew each time. They need
-    pandas (Debian: python3-pandas). Of a folder of repeats (run.repeats) they have the lines of all
+    pandas (Debian: python3-pandas). A folder of repeats (run.repeats) gives the lines of all
     repeats, with the column `repeat` in front."""
 
     def __init__(self, path: Path) -> None:
@@ -40,14 +40,14 @@ class Run:
 
     @property
     def repeats(self) -> list[Run]:
-        """The runs of a folder of repeats; none of a run."""
+        """The runs of a folder of repeats; a run has none."""
         (place,) = places(self.path)
         return [Run(path) for path in place.runs if path != self.path]
 
     @property
     def summary(self) -> dict[str, Any]:
-        """summary.json; {} while the run has not finished. Of a folder of repeats it has means and
-        deviations, and in "n" of how many repeats each is."""
+        """summary.json; {} while the run has not finished. For a folder of repeats it has means and
+        deviations, and in "n" the number of repeats in each."""
         path = self.path / "summary.json"
         return json.loads(path.read_text()) if path.is_file() else {}
 
@@ -88,7 +88,7 @@ class Run:
 
     @property
     def held_out(self) -> pandas.DataFrame:
-        """The same of those held out."""
+        """As clients, for the clients held out of training."""
         return self._clients(1)
 
     @property

@@ -89,8 +89,8 @@ def read_job(folder: Path) -> dict[str, str]:
 # -- names
 
 def tails(paths: Sequence[Path]) -> list[str]:
-    """Of each path as many of its last parts as no other path ends with, of a seed's or a repeat's
-    folder with what it is a seed of."""
+    """The end of each path that no other path has; a seed's or a repeat's folder keeps the name of
+    what it is a seed of."""
     parts = [pathlib.Path(path).resolve().parts for path in paths]
 
     def shortest(own: tuple[str, ...]) -> str:
@@ -130,7 +130,7 @@ def job_name(job: Job, keys: Sequence[str]) -> str:
 
 def names(found: Sequence[Place]) -> list[str]:
     """What tells these apart: the cases of a sweep, else what differs between the jobs, else, where
-    that is nothing or too much, the ends of their paths. Of one alone the end of its path."""
+    that is nothing or too much, the ends of their paths. One alone has the end of its path."""
     ends = tails([place.path for place in found])
     cases = [case_name(place.case) for place in found]
     if all(cases) and len(set(cases)) == len(cases):
@@ -146,7 +146,7 @@ def names(found: Sequence[Place]) -> list[str]:
 # -- numbers of several runs
 
 def mean_and_deviation(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Of the numbers among them: mean, and the sample's standard deviation (None of one)."""
+    """Mean and sample standard deviation (None for one) of the numbers among them."""
     known = [value for value in values if value is not None]
     if not known:
         return None, None
@@ -178,7 +178,7 @@ def unlike(columns: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
 
 
 def listed(values: Sequence[Any]) -> str:
-    """'10 and 20', '10, 20 and 30', or of many '10 to 90'."""
+    """'10 and 20', '10, 20 and 30', or '10 to 90' for many."""
     if len(values) > 3:
         return f"{values[0]} to {values[-1]}"
     return " and ".join(filter(None, [", ".join(map(str, values[:-1])), str(values[-1])]))

@@ -52,7 +52,7 @@ def program(pid):
 
 
 def ranks_of(mpirun):
-    """The ranks that it has started, under MPICH through a proxy."""
+    """The ranks that this mpirun has started, under MPICH through a proxy."""
     found = children(mpirun)
     for proxy in [pid for pid in found if name(pid) == "hydra_pmi_proxy"]:
         found.remove(proxy)

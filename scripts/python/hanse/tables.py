@@ -23,7 +23,7 @@ def clients_of_table(table: Any, *, client: str, label: str, features: Sequence[
     of numbers to be predicted, and there are no classes.
     `features`: the columns of the sample's numbers, in order; one of them alone may hold lists of
     one length. Default: all other columns. Unsigned bytes stay such.
-    `shape`: of a sample whose numbers are an image, for example (1, 28, 28).
+    `shape`: the shape of a sample whose numbers are an image, for example (1, 28, 28).
 
     Needs pyarrow. Raises Refused, which names the column, for one that is missing, has no numbers,
     or misses values, and for numbers that do not have the shape.
