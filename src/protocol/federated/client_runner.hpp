@@ -84,7 +84,7 @@ class ClientRunner {
                      std::span<float> change) const;
   // A client's state, made at its first participation; empty where clients have none.
   std::span<float> state_of(int64_t client) const;
-  // The same as a copy; zeros before the first participation. Only on the rank that keeps it.
+  // A copy of it; zeros before the first participation. Only on the rank that keeps it.
   std::vector<float> state_copy(int64_t client) const;
   bool has_states() const { return states_ != nullptr; }
   bool has_state(int64_t client) const { return states_ && states_->contains(client); }
