@@ -106,7 +106,7 @@ TEST(Suggestion, WhatBeginsWithTheTextComesBeforeTheNearest) {
   EXPECT_TRUE(suggestion("CNN", models).starts_with("did you mean 'cnn-leaf' or 'cnn-cifar'?"));
   EXPECT_TRUE(suggestion("cnm-leaf", models).starts_with("did you mean 'cnn-leaf'?"));
   EXPECT_TRUE(suggestion("c", models).starts_with("did you mean 'mlp'?"));
-  // Of many the first.
+  // Only the first of many is suggested.
   const std::vector<std::string> metrics{"auroc", "accuracy_mean", "accuracy_std", "accuracy_gap",
                                          "accuracy_kl"};
   EXPECT_TRUE(suggestion("accuracy", metrics).starts_with("did you mean 'accuracy_mean'?"));

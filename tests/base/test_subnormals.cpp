@@ -12,7 +12,7 @@ namespace {
 volatile float small_float = 1e-30F, tiny_float = 1e-40F;
 volatile double small_double = 1e-300;
 
-// Of results, by their bits, since a comparison may take them for 0; and of operands.
+// Looks at results by their bits, since a comparison may take them for 0, and at operands.
 bool keeps_subnormals() {
   const bool floats = std::bit_cast<uint32_t>(small_float * 1e-10F) != 0;
   EXPECT_EQ(floats, std::bit_cast<uint64_t>(small_double * 1e-20) != 0);

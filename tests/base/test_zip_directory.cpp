@@ -38,7 +38,7 @@ TEST(Archive, AGoodOneIsRead) {
   }
 }
 
-TEST(Archive, NoArchive) {
+TEST(Archive, WhatIsNoneIsRefused) {
   const std::string file = zip_of(kEntries, true);
   expect_refused("", "the file is empty");
   expect_refused("no archive", "no zip file, or cut off");

@@ -187,7 +187,7 @@ class AtenLoop final : public Loop {
   }
 };
 
-// Of this thread: all three use one, and other programs' turns do not count.
+// The time of this thread: all three use one, and other programs' turns do not count.
 template <class Work>
 double processor_seconds(Work work) {
   const auto now_s = [] {

@@ -1,10 +1,17 @@
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "cli/verbs.hpp"
+#include "hanse/base/digest.hpp"
 #include "hanse/cli/program.hpp"
+#include "hanse/comm/mpi_environment.hpp"
+#include "hanse/config.hpp"
 #include "hanse/job/keyed_job.hpp"
+#include "hanse/model/torch_library.hpp"
 #include "hanse/run/catalog.hpp"
 #include "support/errors.hpp"
 
@@ -70,8 +77,8 @@ TEST(ManualPage, HasEveryKeyAndKind) {
 
 TEST(UsageText, HasEveryCommandAndStatus) {
   const std::string text = usage_text();
-  for (const char* verb : {"run", "resume", "plan", "replay", "list", "inspect"}) {
-    EXPECT_TRUE(has(text, std::string("hanse ") + verb)) << verb;
+  for (const Verb& verb : kVerbs) {
+    EXPECT_TRUE(has(text, fmt::format("\n  hanse {} ", verb.name))) << verb.name;
   }
   for (const char* status : {"0 done", "1 failed", "2 bad", "75 stopped"}) {
     EXPECT_TRUE(has(text, status)) << status;
@@ -80,8 +87,13 @@ TEST(UsageText, HasEveryCommandAndStatus) {
 
 TEST(VersionText, NamesTheLibraries) {
   const std::string text = version_text();
-  for (const char* name : {"hanse ", "mpi ", "libtorch ", "hdf5 "})
-    EXPECT_TRUE(has(text, name)) << text;
+  for (const auto& [name, version] : {std::pair<const char*, std::string>{"hanse", kVersion},
+                                      {"mpi", MpiEnvironment::library_version()},
+                                      {"libtorch", torch_library().version()},
+                                      {"hdf5", kHdf5Version}}) {
+    EXPECT_FALSE(version.empty()) << name;
+    EXPECT_TRUE(has(text, fmt::format("{:<9} {}\n", name, version))) << text;
+  }
 }
 
 // What the program prints and returns.

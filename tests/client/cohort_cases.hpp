@@ -48,8 +48,8 @@ inline Row initial_row(Model& model, const Case& c) {
   RandomStream stream(kSeed, Purpose::kInitialize);
   model.initialize(row, stream);
   if (!c.starts_blank) return row;
-  // Of so few bits that a convolution's sums are exact: what is equal stays so, whatever the order
-  // in which a processor's kernels add.
+  // The values have so few bits that a convolution's sums are exact: what is equal stays so,
+  // whatever the order in which a processor's kernels add.
   for (float& value : row) value = std::round(value * 64) / 64;
   std::fill_n(row.begin(), model.layout().slots().front().size, 0.0F);
   return row;

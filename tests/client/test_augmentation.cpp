@@ -145,7 +145,7 @@ TEST(Augmentation, DrawsAreUniform) {
   for (const int count : moves) EXPECT_NEAR(count / static_cast<double>(after.rows), 1 / 9.0, 0.03);
 }
 
-// Of client, round and seed. One sample is in the same place of every order.
+// Client, round and seed fix the draws. One sample has the same place in every order.
 TEST(Augmentation, DrawsAreTheClientsOwn) {
   const Federation federation = images({1, 6, 6}, 1);
   ClientOptions client{{.batch = 0}};

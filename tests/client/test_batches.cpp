@@ -276,7 +276,7 @@ TEST(BatchTrials, AreTheSizesThatLossesAreMeasuredOn) {
   EXPECT_TRUE(more) << "the federation shows nothing";
 }
 
-TEST(BatchTrials, OfStreams) {
+TEST(BatchTrials, HaveEverySizeThatStreamsHave) {
   const auto comm = make_single_communicator();
   const Federation federation = split_federation(*comm);
   std::set<std::pair<bool, int64_t>> expected;

@@ -181,7 +181,7 @@ TEST(CohortTraining, EmptyPlacesRest) {
   }
 }
 
-// Of a model that overflows on them.
+// The model overflows on them.
 TEST(CohortTraining, SamplesOfOthersDoNotFillABatch) {
   const TempFolder folder;
   std::string text = "label,client,x\n0,a,1\n1,a,2\n";
@@ -237,7 +237,7 @@ TEST(CohortTraining, EvaluatesAsTheModelDoes) {
   }
 }
 
-// Of equal logits the first is the guess; and what is evaluated leaves training as it is.
+// The first of equal logits is the guess; an evaluation leaves training as it is.
 TEST(CohortTraining, EvaluationOfABlankModel) {
   const Case c{.model = kind("linear")};
   const auto comm = make_single_communicator();

@@ -237,7 +237,7 @@ std::vector<double> torch_one_cycle(double max_lr, int total) {
   return all;
 }
 
-TEST(Schedule, Formulas) {
+TEST(Schedule, RatesFollowTheFormulas) {
   ClientOptions o{{}, {.lr = 0.5, .lr_decay = 0.25, .lr_decay_every = 2}};
   const auto expect = [&](const std::string& kind, int64_t length,
                           const std::vector<double>& expected) {
@@ -312,7 +312,7 @@ TEST(ClassWeights, AreBalanced) {
   EXPECT_GT(distance(with("client"), with("none")), 1e-4);
 }
 
-TEST(Optimizer, BadInput) {
+TEST(Optimizer, BadInputIsRefused) {
   Fixture f;
   const auto refuses = [&](const ClientOptions& options, std::initializer_list<std::string> parts,
                            auto make) {

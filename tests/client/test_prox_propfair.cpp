@@ -136,7 +136,7 @@ TEST(Prox, EachRoundHasItsOwnCentre) {
   }
 }
 
-TEST(Propfair, Slope) {
+TEST(Propfair, SlopeGrowsWithTheLossUpToItsTangent) {
   const PropfairOptions paper{.base = 3};
   EXPECT_DOUBLE_EQ(propfair_slope(paper, 0), 1.0 / 3);
   EXPECT_DOUBLE_EQ(propfair_slope(paper, 1), 0.5);

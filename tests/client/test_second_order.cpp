@@ -33,7 +33,7 @@ VectorXd vector_of(const Row& row) {
       .cast<double>();
 }
 
-// Of f(w) = mean (<w, x> - y)^2 / 2 + penalty/2 |w|^2.
+// The second derivatives of f(w) = mean (<w, x> - y)^2 / 2 + penalty/2 |w|^2.
 MatrixXd hessian(const Samples& samples) {
   MatrixXd h = kPenalty * MatrixXd::Identity(3, 3);
   const auto n = static_cast<double>(samples.x.size());

@@ -194,9 +194,11 @@ TEST(StateStore, AMissingFolderIsAnError) {
 
 TEST(StateRoom, WhatFitsIsAccepted) {
   const ScratchFolder folder;
-  require_state_room(1000, 1'000'000, 4, int64_t{1} << 30, folder.path());  // 4 GB in memory
-  require_state_room(0, int64_t{1} << 40, 1, 0, folder.path());
-  require_state_room(1024, 1, 1, 0, folder.path() + "/made/later");
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_NO_THROW(require_state_room(kGiB, 4, 16, kGiB, "/proc"));  // just so many bytes of memory
+  EXPECT_THROW(require_state_room(kGiB, 5, 16, kGiB, "/proc"), InvalidArgument);
+  EXPECT_NO_THROW(require_state_room(0, int64_t{1} << 40, 1, 0, "/proc"));
+  EXPECT_NO_THROW(require_state_room(1024, 1, 1, 0, folder.path() + "/made/later"));
 }
 
 TEST(StateRoom, WhatCannotFitIsRefusedWithTheNumbers) {

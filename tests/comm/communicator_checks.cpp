@@ -235,7 +235,7 @@ void check_bytes_moved(Communicator& comm) {
   // Rank r sends 4 r bytes; the root's own do not move.
   EXPECT_EQ(moved([&] { comm.gatherv(std::span<const float>(mine), last); }),
             is_last ? 4 * (last - 1) * last / 2 : 0);
-  // Of five doubles the first is rank 0's, the others the last rank's.
+  // Rank 0 has the first of five doubles, the last rank the others.
   std::vector<int64_t> counts(static_cast<std::size_t>(comm.size()), 0);
   counts.front() = 1;
   counts.back() += 4;

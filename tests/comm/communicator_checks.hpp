@@ -18,7 +18,7 @@ inline void PrintTo(const CommunicatorCheck& check, std::ostream* out) { *out <<
 
 const std::vector<CommunicatorCheck>& communicator_checks();
 
-// Of them, in host_checks.cpp.
+// host_checks.cpp has these.
 void check_split(Communicator& comm);
 void check_allocate_shared(Communicator& comm);
 void check_work_queue(Communicator& comm);

@@ -1,4 +1,4 @@
-// Of ranks that share a host, and of work that free ranks take.
+// Checks of ranks that share a host, and of work that free ranks take.
 #include <algorithm>
 #include <numeric>
 #include <string>

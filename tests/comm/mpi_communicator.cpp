@@ -12,7 +12,7 @@ namespace {
 
 class MpiCommunicator : public testing::TestWithParam<CommunicatorCheck> {};
 
-TEST_P(MpiCommunicator, Check) { GetParam().run(mpi_world()); }
+TEST_P(MpiCommunicator, DoesWhatEveryCommunicatorDoes) { GetParam().run(mpi_world()); }
 
 INSTANTIATE_TEST_SUITE_P(All, MpiCommunicator, testing::ValuesIn(communicator_checks()),
                          [](const auto& instance) { return instance.param.name; });

@@ -21,7 +21,7 @@ namespace {
 using Case = std::tuple<CommunicatorCheck, int>;
 class ThreadCommunicator : public testing::TestWithParam<Case> {};
 
-TEST_P(ThreadCommunicator, Check) {
+TEST_P(ThreadCommunicator, DoesWhatEveryCommunicatorDoes) {
   const auto& [check, ranks] = GetParam();
   run_threads(ranks, check.run);
 }
@@ -52,7 +52,7 @@ void run_simulated(int ranks, const std::function<void(Communicator&)>& body) {
 // It does what every communicator does, and its bytes are the same.
 class SimulatedCommunicator : public testing::TestWithParam<Case> {};
 
-TEST_P(SimulatedCommunicator, Check) {
+TEST_P(SimulatedCommunicator, DoesWhatEveryCommunicatorDoes) {
   const auto& [check, ranks] = GetParam();
   run_simulated(ranks, check.run);
 }

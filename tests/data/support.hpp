@@ -97,7 +97,7 @@ inline std::vector<int64_t> client_sizes(const Partition& partition) {
   return sizes;
 }
 
-// Of data whose values are float32.
+// The values of data that stores float32.
 inline std::vector<float> features_of(const Dataset& dataset) {
   std::vector<float> values(dataset.features.size() / sizeof(float));
   std::memcpy(values.data(), dataset.features.data(), dataset.features.size());

@@ -83,7 +83,7 @@ TEST_F(CsvTest, EmptyLabelColumnMeansTheLastOne) {
   EXPECT_EQ(dataset.labels, (std::vector<int32_t>{1, 0}));
 }
 
-TEST_F(CsvTest, Regression) {
+TEST_F(CsvTest, RegressionReadsTargets) {
   options_.task = "regression";
   const Dataset dataset = read("label,x\n-0.5,1\n1e3,2\n");
   EXPECT_EQ(dataset.targets, (std::vector<float>{-0.5F, 1000}));
@@ -169,7 +169,7 @@ TEST_F(CsvTest, WrongNumberOfFields) {
   expect_bad(head + "1,5,2,0\n", "numbers have a decimal point", ":3");
 }
 
-TEST_F(CsvTest, BadHeaders) {
+TEST_F(CsvTest, BadHeadersAreRefused) {
   expect_bad("", "the file is empty", ":");
   expect_bad("a,label\n", "no row below the header", ":1");
   expect_bad("a,b,a,label\n1,2,3,0\n", "'a' stands twice", ":1");
@@ -324,7 +324,7 @@ TEST_F(CsvTest, ManyColumns) {
   EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
 }
 
-TEST_F(CsvTest, BadClientColumns) {
+TEST_F(CsvTest, BadClientColumnsAreRefused) {
   options_.client_column = "site";
   expect_bad("sites,x,label\n1,1,1\n", "no column 'site'", ":1");
   expect_bad("site,label\n1,1\n", "no feature column", ":1");
@@ -333,12 +333,12 @@ TEST_F(CsvTest, BadClientColumns) {
   expect_bad("site,x,label\n1,1,1\n", "both label and client", ":1");
 }
 
-TEST_F(CsvTest, BadQuotes) {
+TEST_F(CsvTest, BadQuotesAreRefused) {
   expect_bad("a,label\n\"1,0\n", "does not end", ":2");
   expect_bad("a,label\n\"1\"2,0\n", "follows a closing quote", ":2");
 }
 
-TEST_F(CsvTest, BadFileAndTask) {
+TEST_F(CsvTest, BadFileAndTaskAreRefused) {
   expect_invalid([&] { read_csv(folder_.file("none.csv"), options_); },
                  {"cannot open", folder_.file("none.csv")});
   expect_invalid([&] { read_csv(folder_.path(), options_); }, {"found a folder", folder_.path()});

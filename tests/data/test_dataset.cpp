@@ -21,7 +21,7 @@ TEST(MakeRandom, HasTheShapeAskedFor) {
   EXPECT_EQ(dataset.classes, 4);
 }
 
-// Of as few bytes as the largest token needs; the numbers are the stream's.
+// A token takes as few bytes as the largest one needs; the numbers are the stream's.
 TEST(MakeRandom, TokensTakeFewBytes) {
   const std::pair<int64_t, int64_t> cases[] = {{256, 1}, {257, 2}, {65536, 2}, {65537, 4}};
   for (const auto& [tokens, bytes] : cases) {
@@ -91,7 +91,7 @@ TEST(MakeRandom, NoClassesMeansRegression) {
   EXPECT_NEAR(sum / 1000, 0.5, 0.05);
 }
 
-TEST(MakeRandom, BadArguments) {
+TEST(MakeRandom, BadArgumentsAreRefused) {
   expect_invalid([] { make_random({}, 10, 5, 1); }, {"data.shape"});
   expect_invalid([] { make_random({3, 0}, 10, 5, 1); }, {"extent 0", "data.shape"});
   expect_invalid([] { make_random({int64_t{1} << 40, 1 << 30}, 10, 5, 1); }, {"data.shape"});
@@ -168,7 +168,7 @@ TEST(KeepLabels, WideSamplesMoveWhole) {
   EXPECT_EQ(static_cast<std::size_t>(kept.size()), at);
 }
 
-TEST(KeepLabels, BadLabels) {
+TEST(KeepLabels, BadLabelsAreRefused) {
   const Dataset dataset = numbered_dataset({0, 2, 0}, 3);
   expect_invalid([&] { keep_labels(dataset, {0, 3}); }, {"class 3", "data.labels", "0 to 2"});
   expect_invalid([&] { keep_labels(dataset, {-1}); }, {"class -1"});

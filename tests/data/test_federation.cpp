@@ -266,7 +266,7 @@ TEST_F(CsvFederation, ClientsComeFromTheColumn) {
             (std::vector<float>{all[6], all[7], all[4], all[5], all[6], all[7]}));
 }
 
-TEST_F(CsvFederation, Regression) {
+TEST_F(CsvFederation, RegressionHasTargetsAndNoLabels) {
   data_.task = "regression";
   const Federation federation = load_alone(data_, options_, 1);
   EXPECT_EQ(federation.classes(), 0);
@@ -381,7 +381,7 @@ TEST(FederationView, HasTheNamesOfItsClients) {
   EXPECT_NE(client_label(view, 0), client_label(view, 1));
 }
 
-TEST(Federation, BadOptions) {
+TEST(Federation, BadOptionsAreRefused) {
   const auto expect_bad = [](const DataOptions& data, const FederationOptions& options,
                              const std::string& part) {
     try {

@@ -305,7 +305,7 @@ TEST(HeldOut, ClientsForValidation) {
   EXPECT_FALSE(load({.kind = "random", .shape = {4}, .classes = 3}, tests).has_validation(0));
 }
 
-TEST(HeldOut, BadNumbers) {
+TEST(HeldOut, BadNumbersAreRefused) {
   const DataOptions data{.kind = "random", .shape = {4}, .classes = 3};
   const auto message = [&](double held_out) -> std::string {
     try {

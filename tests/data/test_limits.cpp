@@ -22,10 +22,10 @@ Federation load(const std::string& kind, const std::string& path) {
   return Federation::load({.kind = kind, .path = path}, {}, 1, *host);
 }
 
-void read_leaf(const std::string& text) {
+Federation read_leaf(const std::string& text) {
   const TempFolder folder;
   folder.write("all.json", text);
-  load("leaf", folder.path());
+  return load("leaf", folder.path());
 }
 
 std::string leaf(const std::string& counts, const std::string& features) {
@@ -43,7 +43,11 @@ TEST(Paths, TheSystemRefusesLongNames) {
 TEST(LeafLimits, DepthIsNoDanger) {
   std::string deep(1'000'000, '[');
   deep.append("1").append(1'000'000, ']');
-  read_leaf(leaf("2", deep + ", [2]"));
+  EXPECT_NO_THROW({
+    const Federation federation = read_leaf(leaf("2", deep + ", [2]"));
+    EXPECT_EQ(federation.samples(), 2);
+    EXPECT_EQ(federation.sample_values(), 1);
+  });
 }
 
 TEST(LeafLimits, NumbersOfSamples) {

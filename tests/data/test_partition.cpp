@@ -133,7 +133,7 @@ TEST(PartitionSizes, AZeroProbabilityIsNeverDrawn) {
             std::vector<int64_t>(100, 3));
 }
 
-TEST(PartitionSizes, BadArguments) {
+TEST(PartitionSizes, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 40, .partition = "sizes"};
   options.sizes = {3};
@@ -191,7 +191,7 @@ TEST(PartitionPowerLaw, LargeClientsStandAnywhere) {
   EXPECT_FALSE(std::is_sorted(sizes.rbegin(), sizes.rend()));
 }
 
-TEST(PartitionPowerLaw, BadArguments) {
+TEST(PartitionPowerLaw, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 40, .partition = "power-law", .min_samples = 3};
   expect_invalid([&] { partition_samples(dataset, options, 1); },
@@ -219,7 +219,7 @@ TEST(PartitionByColumn, NeedsAClientColumn) {
                  {"client column", "federation.partition", "data.client-column"});
 }
 
-TEST(PartitionSamples, BadArguments) {
+TEST(PartitionSamples, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(6, 2);
   expect_invalid([&] { partition_samples(dataset, {.clients = 7, .partition = "iid"}, 1); },
                  {"more clients (7) than samples (6)", "federation.clients"});

@@ -104,7 +104,7 @@ TEST(PartitionDirichlet, MinimumIsReachedByMoving) {
   EXPECT_GT(*std::max_element(sizes.begin(), sizes.end()), 20);
 }
 
-TEST(PartitionDirichlet, BadArguments) {
+TEST(PartitionDirichlet, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 30, .partition = "dirichlet", .min_samples = 4};
   const auto expect_bad = [&](const std::vector<std::string>& parts) {
@@ -142,7 +142,7 @@ TEST(PartitionShards, ShardSizesDifferByOneAtMost) {
   }
 }
 
-TEST(PartitionShards, BadArguments) {
+TEST(PartitionShards, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   for (const int64_t each : {0, 3}) {
     expect_invalid(
@@ -210,7 +210,7 @@ TEST(PartitionLabels, OwnersShareALabelEvenly) {
   EXPECT_NE(order(1), order(2));
 }
 
-TEST(PartitionLabels, BadArguments) {
+TEST(PartitionLabels, BadArgumentsAreRefused) {
   const Dataset dataset = numbered_dataset({0, 1, 2, 0, 1, 2}, 3);
   FederationOptions options{.clients = 3, .partition = "labels", .labels_per_client = 4};
   expect_invalid([&] { partition_samples(dataset, options, 1); }, {"4 labels", "1 to 3"});
@@ -221,7 +221,7 @@ TEST(PartitionLabels, BadArguments) {
                  {"client 5", "none of the samples", "fewer clients"});
 }
 
-// Of 3 classes of 400, 550 and 1010 samples every client keeps at most the share of its part.
+// Three classes have 400, 550 and 1010 samples: every client keeps at most its part's share.
 TEST(PartitionClassShares, ClientsKeepSharesOfEqualParts) {
   std::vector<int32_t> labels(400, 0);
   labels.insert(labels.end(), 550, 1);
@@ -247,16 +247,14 @@ TEST(PartitionClassShares, ClientsKeepSharesOfEqualParts) {
   }
 }
 
-TEST(PartitionClassShares, BadArguments) {
+TEST(PartitionClassShares, BadArgumentsAreRefused) {
   const Dataset few = numbered_dataset({0, 1}, 2);
   expect_invalid(
-      [&] {
-        partition_samples(few, {.clients = 2, .partition = "class-shares", .share = 0.1}, 1);
-      },
+      [&] { partition_samples(few, {.clients = 2, .partition = "class-shares", .share = 0.1}, 1); },
       {"client 0", "keeps no sample", "larger share"});
 }
 
-TEST(PartitionByLabel, BadArguments) {
+TEST(PartitionByLabel, BadArgumentsAreRefused) {
   const Dataset dataset = cyclic_dataset(100, 10);
   FederationOptions options{.clients = 7, .partition = "by-label", .labels_per_client = 2};
   const auto expect_bad = [&](const Dataset& data, const std::vector<std::string>& parts) {

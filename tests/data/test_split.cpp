@@ -138,7 +138,7 @@ TEST(SplitTrainTest, IsAPureFunctionOfSeedAndClient) {
   EXPECT_NE(orders[0], orders[2]);
 }
 
-TEST(SplitTrainTest, BadFractions) {
+TEST(SplitTrainTest, BadFractionsAreRefused) {
   const Dataset dataset = cyclic_dataset(5, 5);
   for (const double fraction : {-0.1, 1.5, 1e300, std::nan("")}) {
     Partition partition = one_client(dataset);
@@ -163,7 +163,7 @@ TEST(SplitTrainTest, ANumberOfSamples) {
   }
 }
 
-// Of what the test part leaves, which stays what it is; stratified as the test part is.
+// It takes what the test part leaves, which stays what it is, and is stratified as that is.
 TEST(SplitValidation, ComesFromTheTrainingSamples) {
   const Dataset dataset = cyclic_dataset(200, 4);
   const FederationOptions options{.clients = 6, .partition = "power-law", .min_samples = 9};

@@ -97,7 +97,7 @@ TEST(Standardize, LeavesAloneWhatIsNobodys) {
   EXPECT_EQ(column(same, 0), (std::vector<float>{7, 1, 3}));
 }
 
-// Of column 0 float32 has one value for all, of column 1 it has them as they are.
+// float32 has one value for all of column 0, and those of column 1 as they are.
 TEST(Standardize, PreciseFeaturesAreCentredInFloat64) {
   for (const Standardize scope : {Standardize::kClient, Standardize::kAll}) {
     Dataset dataset = table({{1.7e12F, 5}, {1.7e12F, 9}, {1.7e12F, 1}, {1.7e12F, 2}});

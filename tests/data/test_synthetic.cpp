@@ -346,7 +346,7 @@ TEST(SyntheticSupport, DoesNotDependOnTheOtherClients) {
   EXPECT_TRUE(std::equal(few.targets.begin(), few.targets.end(), many.targets.begin()));
 }
 
-TEST(SyntheticRegression, BadOptions) {
+TEST(SyntheticRegression, BadOptionsAreRefused) {
   const auto expect_bad = [](const DataOptions& options, const std::vector<std::string>& parts) {
     expect_invalid([&] { make_synthetic_regression(options, 3, 2, 1); }, parts);
   };

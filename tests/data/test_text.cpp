@@ -187,7 +187,7 @@ TEST(Roles, SmallRolesAreLeftOut) {
   expect_invalid([&] { make_role_source(play(folder, 3), 18); }, {"18 training samples"});
 }
 
-TEST(Roles, BadFiles) {
+TEST(Roles, FilesWithoutRolesOrOfOtherBytesAreRefused) {
   const TempFolder folder;
   DataOptions options = play(folder, 3);
   options.path = folder.write("prose.txt", "No role.\n\nNone: at all\n");

@@ -5,7 +5,7 @@
 
 namespace hanse {
 
-// Of all clients in order on rank 0, each evaluated on one of the ranks.
+// Evaluates each client on one of the ranks; rank 0 has them all, in order.
 inline std::vector<ClientEvaluation> evaluate_all(Communicator& comm, const Federation& federation,
                                                   Evaluator& model) {
   const EvaluationRequest request{

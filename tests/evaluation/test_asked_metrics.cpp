@@ -18,7 +18,7 @@ namespace {
 using Labels = std::vector<int32_t>;
 constexpr AskedMetrics kAll{.top5 = true, .balanced_accuracy = true, .f1 = true, .classes = true};
 
-TEST(AskedMetrics, Names) {
+TEST(AskedMetrics, UnknownNamesAreRefused) {
   EXPECT_FALSE(asked_metrics("").any());
   const AskedMetrics two = asked_metrics("classes, top5");
   EXPECT_TRUE(two.classes && two.top5);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-TEST(SampleScores, Names) {
+TEST(SampleScores, AskedOnesComeOnceInTheirOrder) {
   const AskedMetrics asked = asked_metrics("f1, recall@5,mrr,recall@10, mrr");
   EXPECT_TRUE(asked.f1);
   std::vector<std::string> names;
@@ -193,7 +193,7 @@ TEST(SampleScores, OfOneClass) {
   EXPECT_DOUBLE_EQ(named[3].second, std::exp(2.0));
 }
 
-// Of perplexities the largest is the worst.
+// The largest perplexity is the worst.
 TEST(SampleScores, TheWorstOfWhatIsBetterSmall) {
   std::vector<ClientEvaluation> clients;
   for (const double value : {3.0, 1.0, 2.0}) {

@@ -30,7 +30,7 @@ struct Schedule {
   std::string path;
 };
 
-TEST(AvailabilityOption, Forms) {
+TEST(AvailabilityOption, EveryFormMakesItsAvailability) {
   EXPECT_FALSE(make_availability("always", 5));
   EXPECT_EQ(sorted_changes(make_availability("1", 5), 1), Ids());
   EXPECT_EQ(make_availability("0.25", 300)(9, 4), make_independent_availability(300, 0.25)(9, 4));

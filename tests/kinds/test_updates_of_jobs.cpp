@@ -30,7 +30,7 @@ TEST(UpdatesOfJobs, StragglersAreOfThoseThatReadTheKey) {
   }
 }
 
-// Of the chosen kind of a family, as the check of a job file calls it.
+// Calls the check of the kind that the job chooses of a family, as the reader of job files does.
 void check_chosen(KeyedJob& job, const std::string& key) {
   for (const KindFamily& family : kind_families()) {
     if (family.key == key) family.find(family.choice(job)).check(job);

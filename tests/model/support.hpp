@@ -61,7 +61,7 @@ inline ModelOptions model_options(const std::string& kind, const std::string& lo
   return options;
 }
 
-// Of every kind, as small as they get.
+// Options of a model as small as its kind gets.
 inline ModelOptions small_options(const std::string& kind, const std::string& loss) {
   ModelOptions options = model_options(kind, loss, {7, 5});
   options.vocabulary = 11;

@@ -83,7 +83,7 @@ Descent plain_descent(const Sizes& s, const std::vector<float>& d, const std::ve
   return result;
 }
 
-// Of all of a weight.
+// The tiles that cover a whole weight.
 std::vector<WeightTile> tiles(const Sizes& s) {
   std::vector<WeightTile> found;
   const auto& [zero, outputs, first, inputs] = kStreamedTile;

@@ -18,7 +18,7 @@ namespace {
 
 using Row = std::vector<float>;
 
-// Of every magnitude at which rounding to 2^-44 does something else.
+// The values have every magnitude at which rounding to 2^-44 does something else.
 Row random_row(int64_t n, uint64_t key) {
   RandomStream stream(key, Purpose::kData);
   Row row(static_cast<std::size_t>(n));

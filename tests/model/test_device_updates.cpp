@@ -117,7 +117,7 @@ TEST(DeviceUpdates, GramIsTheSlowSumWithTheSameBitsOnAnyRanks) {
   }
 }
 
-// Of GramBlocks::kMost blocks, and a last one that is shorter.
+// The row has GramBlocks::kMost blocks, and a last one that is shorter.
 TEST(DeviceUpdates, GramOfALongRow) {
   const int64_t n = GramBlocks::kLength * GramBlocks::kMost + 77;
   const auto theta = make_theta(n);

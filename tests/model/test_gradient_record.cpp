@@ -47,7 +47,7 @@ TEST(GradientRecord, ModelsThatHaveFactors) {
 }
 
 // 2 samples: 4 (144 + 7 + 7 + 5 + 5 + 3) of the factors and 15 biases.
-TEST(GradientRecord, CostOfAProduct) {
+TEST(GradientRecord, AProductCostsItsFactorsAndBiases) {
   EXPECT_EQ(small_model("mlp")->record_product_cost(2), 4 * 171 + 15);
 }
 
@@ -76,7 +76,7 @@ TEST(GradientRecord, IsTheGradientAndItsStep) {
 }
 
 // Rows and factors among each other; batches of several sizes.
-TEST(GradientRecord, InnerProducts) {
+TEST(GradientRecord, InnerProductsAreThoseOfTheRows) {
   for (const std::string& kind : kWithFactors) {
     SCOPED_TRACE(kind);
     const auto model = small_model(kind);

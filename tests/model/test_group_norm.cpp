@@ -31,7 +31,7 @@ std::vector<NormCase> norm_cases() {
           {64, 2, 100, 2}, {70, 5, 31, 2}, {66, 33, 64, 1, 100}, {32, 4, 1089, 1, -3}};
 }
 
-// Of [rows, pixels, channels].
+// What a norm over [rows, pixels, channels] reads and writes.
 struct NormNumbers {
   Values row, x, other, d;  // row: gamma, then beta
 

@@ -160,7 +160,7 @@ TEST(LabelForms, GradientsMatchDifferencesAndSteps) {
   }
 }
 
-// Of each position: the loss of the outputs is that of the samples, and tokens behind it change
+// At each position the loss of the outputs is that of the samples, and tokens behind it change
 // nothing.
 TEST(LabelForms, PositionsDoNotLookAtThoseBehindThem) {
   constexpr std::size_t kLength = 5, kClasses = 4, kChanged = 3;

@@ -197,7 +197,7 @@ TEST(LstmKernels, StepIsThatOfItsFormula) {
   }
 }
 
-// Of delta h_t + delta_cells c_t, by differences in float64.
+// The slope is that of delta h_t + delta_cells c_t, by differences in float64.
 TEST(LstmKernels, GradientIsTheSlope) {
   constexpr double kStep = 1e-6;
   for (const Family family : families()) {

@@ -54,7 +54,7 @@ TEST(ResNet, GradientIsThatOfAutograd) {
   }
 }
 
-// Of each tensor alone, with the others' gradients not asked for.
+// The gradient of each tensor alone is what it is when all are asked for.
 TEST(ResNet, HandsOverWhatIsWanted) {
   class Some final : public RowStep {
    public:

@@ -18,7 +18,7 @@ struct Size {
   int64_t classes, n_params;
 };
 
-TEST(Zoo, ParameterCounts) {
+TEST(Zoo, KindsHaveAsManyParametersAsPublished) {
   const std::vector<Size> sizes = {{"linear", {784}, 10, 7850},
                                    {"linear", {1, 28, 28}, 10, 7850},
                                    {"mlp", {784}, 10, 159010},

@@ -40,12 +40,12 @@ struct CohortJob {
   std::string device = "cpu";
   std::string model = "mlp";
   ServerRole role = ServerRole::kAuto;
-  std::string rule = "fedavg";  // fedavg | fedmgda+ | fedlf | dqn-fed | backtracking, of dqn-fed
+  std::string rule = "fedavg";
+  int64_t backtrack = 0;  // of dqn-fed
   std::string sampler = "uniform";
   Reduction reduction = Reduction::kExact;
   ServerOptions server = {};
   bool regret = false;
-  bool own_models = false;         // are evaluated
   double round_seconds = 0;        // of a clock whose every look takes a second
   int64_t sample_bytes = 1 << 20;  // on the device: all samples of it
   ClientOptions client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}};
@@ -63,10 +63,9 @@ ClientOptions pooled() {
   return client;
 }
 
-// Of the kinds that keep something of each client.
+// A job of an update that keeps something of each client.
 CohortJob stateful(const std::string& kind) {
   CohortJob job{
-      .own_models = kind == "ditto",
       .client = {{.epochs = 2, .batch = 4}, {.lr = 0.1, .weight_decay = 0.02}, {.kind = kind}}};
   job.client.lambda = 0.7;
   job.client.second_order.alpha = 0.3;
@@ -74,9 +73,10 @@ CohortJob stateful(const std::string& kind) {
 }
 
 // Clients that send directions, with pairs of the round alone or such as they keep.
-CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs,
-                   const std::string& rule = "dqn-fed") {
-  CohortJob job{.rule = rule, .client = {{.steps = 3, .batch = batch}, {.lr = 0.05}}};
+CohortJob lowering(LoweringRate rate, int64_t batch, int64_t pairs, int64_t backtrack = 0) {
+  CohortJob job{.rule = rate == LoweringRate::kLoss ? "adafed" : "dqn-fed",
+                .backtrack = backtrack,
+                .client = {{.steps = 3, .batch = batch}, {.lr = 0.05}}};
   job.client.rate = rate;
   job.client.pairs = pairs;
   return job;
@@ -96,7 +96,7 @@ CohortJob optimal(CohortJob job) {
 CohortJob personal(ClientOptions client, bool all = false) {
   client.personal = "fc1.*";
   client.alone = all;
-  return {.own_models = true, .client = client};
+  return {.client = client};
 }
 
 // Whatever the device's engine trains; by the name that a failure shows.
@@ -122,7 +122,7 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"alone", personal({{.epochs = 2, .batch = 4}, {.lr = 0.1, .momentum = 0.5}}, true)},
       {"optimal scaffold", optimal(stateful("scaffold"))},
       {"dqn-fed", lowering(LoweringRate::kLbfgs, 4, 2)},
-      {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, "backtracking")},
+      {"dqn-fed with kept pairs", lowering(LoweringRate::kLbfgs, 4, 5, 3)},
       {"dqn-fed of full batches", lowering(LoweringRate::kLbfgs, 0, 5)},
       {"adafed", lowering(LoweringRate::kLoss, 4, 2)},
       {"torchscript", {.model = "torchscript"}},
@@ -130,9 +130,24 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
   return jobs;
 }
 
-// Those, and what does not have the same bits everywhere.
+// The kinds of a family that GPUs train; rules in files or formulas have tests of their own.
+std::vector<std::string> kinds_on_devices(const std::string& key) {
+  std::vector<std::string> names;
+  for (const KindFamily& family : kind_families()) {
+    for (const auto& row : family.rows) {
+      const bool is_own = row.name == "python" || row.name == "plugin" || row.name == "formula";
+      if (family.key == key && !row.cpus_alone && !is_own) names.push_back(row.name);
+    }
+  }
+  return names;
+}
+
+// Those, every kind of update and rule, and what does not have the same bits everywhere.
 std::vector<std::pair<std::string, CohortJob>> near_jobs() {
   auto jobs = device_jobs();
+  for (const auto& kind : kinds_on_devices("client.update")) jobs.push_back({kind, stateful(kind)});
+  for (const auto& rule : kinds_on_devices("aggregator.kind"))
+    jobs.push_back({rule, {.rule = rule}});
   jobs.push_back({"float32 sums", {.reduction = Reduction::kFast}});
   jobs.push_back({"time limit", {.cohort = 1, .round_seconds = 1}});
   jobs.push_back({"lenet", {.model = "lenet"}});
@@ -165,58 +180,44 @@ ModelOptions model_options(const CohortJob& job) {
   return options;
 }
 
-using Maker = std::unique_ptr<LocalUpdate> (*)(const ClientOptions&, const Federation&, Model&);
-const std::vector<std::pair<std::string, Maker>> kMakers{{"sgd", make_sgd},
-                                                         {"prox", make_sgd},
-                                                         {"scaffold", make_scaffold},
-                                                         {"ditto", make_ditto},
-                                                         {"feddyn", make_feddyn}};
-
-// Without the Gram matrix, with it, and with those of the layers, and losses.
-std::unique_ptr<Aggregator> make_rule(const std::string& rule, int64_t clients) {
-  if (rule == "fedmgda+") return make_fedmgda(0.1, ClientWeights::kSamples);
-  if (rule == "fedlf") return make_fedlf({});
-  if (rule == "dqn-fed") return make_dqn_fed(1, 0);
-  if (rule == "backtracking") return make_dqn_fed(1, 3);
-  return make_fedavg(ClientWeights::kSamples, Estimator::kNormalized, clients);
-}
-
-std::unique_ptr<LocalUpdate> make_update(const ClientOptions& options, const Federation& federation,
-                                         Model& model, const AggregatorNeeds& rule) {
-  if (rule.rates) return make_quasi_newton(options, federation, model);
-  const auto& [kind, maker] = *std::find_if(
-      kMakers.begin(), kMakers.end(), [&](const auto& one) { return one.first == options.kind; });
-  auto update = maker(options, federation, model);
-  if (options.alone) return make_personal(std::move(update), {{0, model.n_params()}});
-  if (options.personal.empty()) return update;
-  return make_personal(std::move(update), personal_parts(model.layout(), {options.personal}));
+// The parts of it that the kinds make.
+Job kinds_of(const CohortJob& c) {
+  Job job;
+  job.aggregator.kind = c.rule;
+  job.aggregator.radius = 1;
+  job.aggregator.backtrack = c.backtrack;
+  job.client = c.client;
+  job.server = c.server;
+  return job;
 }
 
 struct CohortRun : TrainerFixture<> {
-  CohortRun(Communicator& all, const CohortJob& job) : TrainerFixture(all, unequal_federation) {
-    model = make_model(model_options(job), federation.sample_shape(), 3);
-    aggregator = make_rule(job.rule, federation.clients());
-    update = make_update(job.client, federation, *model, aggregator->needs());
-    const int64_t clients = job.client.pooled ? 1 : federation.clients();
+  CohortRun(Communicator& all, const CohortJob& c) : TrainerFixture(all, unequal_federation) {
+    const Job job = kinds_of(c);
+    model = make_model(model_options(c), federation.sample_shape(), 3);
+    const int64_t clients = c.client.pooled ? 1 : federation.clients();
     const int64_t drawn = std::min<int64_t>(clients, 7);
-    sampler = job.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
-                                       : make_uniform_sampler(clients, drawn);
-    if (job.client.kind == "feddyn") optimizer = make_dyn_optimizer(model->n_params());
+    const double share = static_cast<double>(drawn) / static_cast<double>(clients);
+    aggregator = make_aggregator(job, federation.clients(), share);
+    update = make_update(job, federation, *model, aggregator->needs());
+    sampler = c.sampler == "optimal" ? make_optimal_sampler(clients, drawn, true)
+                                     : make_uniform_sampler(clients, drawn);
+    optimizer = make_optimizer(job, federation.clients(), model->n_params());
     settings.seed = kSeed;
     settings.max_participants = 7;
-    settings.server = job.server;
-    settings.server.role = job.role;
-    settings.comm.reduction = job.reduction;
-    settings.regret = job.regret;
-    settings.own_models = job.own_models;
-    settings.round_seconds = job.round_seconds;
+    settings.server = c.server;
+    settings.server.role = c.role;
+    settings.comm.reduction = c.reduction;
+    settings.regret = c.regret;
+    settings.own_models = evaluates_own_models(job);
+    settings.round_seconds = c.round_seconds;
     static const LookedAt clock;
-    if (job.round_seconds > 0) settings.clock = &clock;
-    if (job.cohort > 0) {
+    if (c.round_seconds > 0) settings.clock = &clock;
+    if (c.cohort > 0) {
       runner = make_cohort_runner(
           {comm, federation, *model, *update, aggregator->needs()}, settings,
-          std::make_unique<CohortTraining>(job.client, federation, model_options(job), job.device,
-                                           job.cohort, job.sample_bytes),
+          std::make_unique<CohortTraining>(instructed_clients(job), federation, model_options(c),
+                                           c.device, c.cohort, c.sample_bytes),
           torch_library().make_staged_communicator(comm));
     }
     start();

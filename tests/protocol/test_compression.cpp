@@ -27,7 +27,7 @@ ParameterLayout layout_of(int64_t n) {
   return layout;
 }
 
-// Of n values and then the buffers.
+// The row has n values, and the buffers behind them.
 Row drawn_row(int64_t n, uint64_t seed) {
   RandomStream stream(seed, Purpose::kData);
   Row row(static_cast<std::size_t>(n + kBuffers));

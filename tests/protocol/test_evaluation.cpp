@@ -282,7 +282,7 @@ TEST(Summarize, TenPercentOfAnyNumberOfClients) {
   }
 }
 
-// Of the participants, whose loss did not rise; of all, whose fell.
+// `improved` counts participants whose loss did not rise, the others all clients whose loss fell.
 TEST(Summarize, WhoImproved) {
   const Numbers now{1, 2, 3, 4, 5};
   const Numbers before{2, 2, 1, 9, 9};
@@ -303,7 +303,7 @@ TEST(Summarize, WhoImproved) {
   for (const char* name : {"improved", "train_loss_fell"}) {
     EXPECT_TRUE(std::isnan(found(name, {}))) << name;  // no evaluation before
   }
-  // Of whom the evaluation before was not, is not counted.
+  // A client that the evaluation before left out is not counted.
   EXPECT_DOUBLE_EQ(found("improved", {2, std::nan(""), 1, 9, 9}), 1.0 / 2);
   EXPECT_DOUBLE_EQ(found("train_loss_fell", {2, std::nan(""), 1, 9, 9}), 3.0 / 4);
   for (auto& client : clients) client.took_part = false;

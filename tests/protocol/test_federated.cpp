@@ -147,7 +147,7 @@ TEST(FederatedTrainer, TheRuleScalesTheStep) {
   }
 }
 
-TEST(FederatedTrainer, AllRanksGetTheSharedModel) {
+TEST(FederatedTrainer, AnEvaluationBringsTheModelToAllRanks) {
   const auto expected = train_threads(1, {}, 2);
   run_threads(3, [&](Communicator& comm) {
     TinyTraining training(comm, {});

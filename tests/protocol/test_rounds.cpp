@@ -23,45 +23,25 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Payload of a round: the plan's length and entries, the sum, the model and the findings, with a
-// number a rank, go over each of the other ranks' links once; with losses, those and the plan once
-// more, and in the first round the initial model.
-int64_t expected_bytes(int64_t ranks, int64_t participants, bool fast, bool losses, bool first) {
-  const int64_t plan = 8 + 40 * participants;
-  const int64_t model = (first ? 2 : 1) * 4 * kParams;
-  const int64_t sum = (fast ? 4 : 8) * kParams;
-  const int64_t findings = 8 * (4 * participants + 5 + ranks);
-  const int64_t again = losses ? 8 * (participants + ranks) + plan : 0;
-  return (ranks - 1) * (plan + model + sum + findings + again);
-}
-
-TEST(RoundRecord, CountsParticipantsRoundsAndBytes) {
+TEST(RoundRecord, CountsRoundsAndParticipants) {
   for (int ranks = 1; ranks <= 4; ++ranks) {
-    for (const bool fast : {false, true}) {
-      for (const bool losses : {false, true}) {
-        TinyJob job;
-        job.by_losses = losses;
-        job.comm.reduction = fast ? Reduction::kFast : Reduction::kExact;
-        run_threads(ranks, [&](Communicator& comm) {
-          TinyTraining training(comm, job);
-          for (int64_t round = 1; round <= 2; ++round) {
-            const RoundRecord record = training.trainer->round(false);
-            EXPECT_EQ(record.round, round);
-            EXPECT_FALSE(record.failed);
-            if (comm.rank() != 0) continue;
-            EXPECT_EQ(record.participants, 4);
-            EXPECT_EQ(record.bytes_sent, expected_bytes(ranks, 4, fast, losses, round == 1));
-            EXPECT_GE(record.seconds, record.train_s);
-          }
-        });
+    run_threads(ranks, [](Communicator& comm) {
+      TinyTraining training(comm, {});
+      for (int64_t round = 1; round <= 2; ++round) {
+        const RoundRecord record = training.trainer->round(false);
+        EXPECT_EQ(record.round, round);
+        EXPECT_FALSE(record.failed);
+        if (comm.rank() != 0) continue;
+        EXPECT_EQ(record.participants, 4);
+        EXPECT_GE(record.seconds, record.train_s);
       }
-    }
+    });
   }
 }
 
 // Whatever the ranks send each other: asked for work, a client's state on its way, losses.
 TEST(RoundRecord, CountsWhatEveryRankSends) {
-  std::vector<TinyJob> jobs(5);
+  std::vector<TinyJob> jobs(8);
   jobs[0].apart = true;  // rank 0 hands out work by messages
   jobs[0].server.role = ServerRole::kDedicated;
   jobs[1] = jobs[0];
@@ -70,8 +50,11 @@ TEST(RoundRecord, CountsWhatEveryRankSends) {
   jobs[3] = jobs[2];
   jobs[3].server.role = ServerRole::kDedicated;
   jobs[4].sampler = "optimal";  // asks all clients before each draw
+  jobs[5].comm.reduction = Reduction::kFast;
+  jobs[6] = jobs[5];
+  jobs[6].by_losses = true;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    for (int ranks = 2; ranks <= 4; ++ranks) {
+    for (int ranks = 1; ranks <= 4; ++ranks) {
       run_threads(ranks, [&](Communicator& comm) {
         TinyTraining training(comm, jobs[j]);
         for (int64_t round = 1; round <= 6; ++round) {
@@ -81,6 +64,7 @@ TEST(RoundRecord, CountsWhatEveryRankSends) {
           comm.reduce(std::span(&sent, 1), ReduceOp::kSum, 0);
           if (comm.rank() == 0) {
             EXPECT_EQ(record.bytes_sent, sent) << "job " << j << ", round " << round;
+            EXPECT_EQ(sent > 0, ranks > 1);
           }
           training.trainer->evaluate();  // is nobody's round
         }

@@ -88,7 +88,7 @@ TEST(Balance, ByHand) {
   EXPECT_EQ(balance(Costs{3, 3, 2, 2, 2}, 2), (Items{1, 1, 0, 0, 0}));
 }
 
-// Of the way from longest first to the best of all at most a third is left, and none ends later.
+// At most a third of the way from longest first to the best of all is left; none ends later.
 TEST(Balance, SwapsBringItNearTheBest) {
   RandomStream stream(6, Purpose::kData);
   for (int64_t workers = 2; workers <= 3; ++workers) {

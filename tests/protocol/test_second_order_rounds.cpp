@@ -132,7 +132,7 @@ struct NewtonTraining : TrainerFixture<> {
     }
     return sum;
   }
-  // Of f = sum_i w_i f_i, by Newton's method in float64.
+  // Newton's method finds it for f = sum_i w_i f_i in float64.
   VectorXd minimizer() const {
     VectorXd w = VectorXd::Zero(model->n_params());
     for (int i = 0; i < 50; ++i) {

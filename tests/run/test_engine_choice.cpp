@@ -21,17 +21,24 @@
 namespace hanse {
 namespace {
 
-// The objects that a job makes, and what its rounds need by them.
+// The objects that a job makes, over samples that its model takes, and what its rounds need.
 struct MadeJob {
   explicit MadeJob(const Job& job) : comm(make_single_communicator()) {
-    Job known;  // the model's kind is in the needs by its name
-    known.data.kind = "random";
-    known.data.shape = {4};
-    known.data.classes = 3;
-    known.federation.clients = 2;
-    known.federation.samples = 8;
-    federation = Federation::load(known.data, known.federation, 1, *comm);
-    model = make_model(known.model, federation.sample_shape(), federation.classes());
+    DataOptions data = job.data;
+    data.kind = "random";
+    data.shape = {1, 12, 12};
+    if (job.model.kind == "lstm" || job.model.kind == "transformer") data.shape = {12};
+    data.classes = 3;
+    FederationOptions clients = job.federation;
+    clients.clients = 2;
+    clients.samples = 8;
+    federation = Federation::load(data, clients, 1, *comm);
+    ModelOptions small = job.model;
+    small.vocabulary = 11;
+    small.units = 4;
+    small.heads = 2;
+    small.channels = 4;
+    model = make_model(small, federation.sample_shape(), federation.classes());
     settings.comm = job.comm;
     settings.round_seconds = job.run.round_seconds;
     settings.regret = job.evaluate.regret;

@@ -104,7 +104,7 @@ bool lacks_gradients(const Choice& choice) {
   return takes_gradients(choice.aggregator) && choice.update != "sgd";
 }
 
-// Of updates that are one algorithm with the server.
+// Is the update one algorithm with a server that this choice has not?
 bool lacks_its_server(const Choice& choice) {
   const bool second_order = choice.update == "fednew" || choice.update == "fednl";
   const bool dyn = choice.update == "feddyn";

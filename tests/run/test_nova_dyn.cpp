@@ -89,7 +89,7 @@ struct Reference {
     return moved;
   }
 
-  // Of all the client's samples.
+  // The mean over all the client's samples.
   std::vector<float> gradient(int64_t client, const Row& w) {
     const SampleRange range = federation().train(client);
     std::vector<float> features(

@@ -138,7 +138,7 @@ TEST(PlanMachines, TheServerTrainsOnOneHostOnly) {
   EXPECT_FALSE(planned({.ranks = 1}, here, ServerRole::kDedicated).dedicated);
 }
 
-TEST(PlanMachines, Links) {
+TEST(PlanMachines, LinksAreGivenOrAssumed) {
   const MachineSpeeds alone{.add_s = 2e-10};
   const Cluster one = cluster(1, 1);
   Cluster plan = cluster(8, 4);

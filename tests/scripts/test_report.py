@@ -165,7 +165,7 @@ class ReportTest(ScriptTest):
                 file.write("41,3")
         page, text = self.report(run)
         self.assertIn("Not finished: torn", text)
-        # Of the last evaluation.
+        # The page has the last evaluation's.
         self.assertIn(["test accuracy, mean of clients", "40.00 %"], page.rows)
         for name in ("clients.csv", "evaluations.csv"):
             (run / name).unlink()

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kOf = 3;  // clients
 
-// Of all but client round % 3, numbers of their own.
+// All clients but number round % 3 have numbers of their own.
 std::vector<ClientEvaluation> found(int64_t round) {
   std::vector<ClientEvaluation> all;
   for (int64_t c = 0; c < kOf; ++c) {

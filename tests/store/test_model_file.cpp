@@ -131,7 +131,7 @@ TEST(Inspect, CheckpointOfAnotherProgram) {
   EXPECT_TRUE(contains(refusal([&] { inspect_file(path); }), "/clients/rows is no matrix"));
 }
 
-TEST(Inspect, Model) {
+TEST(Inspect, ListsTheTensorsOfAModel) {
   const ScratchFolder folder;
   write_model(folder / "model.h5", example_layout(), example_row());
   const std::string text = inspect_file(folder / "model.h5");

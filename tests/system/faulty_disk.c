@@ -84,7 +84,7 @@ static enum Verdict judge(const char* call, const char* path, enum Need need) {
   return kPass;
 }
 
-// Of an open file; empty: it has none. `path` has room for PATH_MAX + 1 bytes.
+// Finds the path of an open file; empty: it has none. `path` has room for PATH_MAX + 1 bytes.
 static void path_of(int file, char* path) {
   char link[64];
   const int code = errno;

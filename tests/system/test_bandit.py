@@ -14,7 +14,7 @@ KINDS = {"fed-go-ucb": {"bandit.gamma": 0.3}, "one-go-ucb": {}, "n-go-ucb": {},
          "dis-lin-ucb": {"bandit.gamma": 0.3}, "fed-glb-ucb": {},
          "dis-kernel-ucb": {"bandit.gamma": 3},
          "approx-dis-kernel-ucb": {"bandit.gamma": 6, "bandit.inclusion": 0.3}}
-# Of a line of bandit.csv, what does not depend on the ranks.
+# These columns of bandit.csv do not depend on the ranks.
 COLUMNS = ["round", "repeat", "regret", "regret_explore", "syncs", "scalars_sent",
            "scalars_explore"]
 

@@ -290,7 +290,7 @@ class AveragedModel(hanse.Case):
         self.hanse("resume", stopped, "--run.rounds=6", ranks=3)
         np.testing.assert_array_equal(tensors(os.path.join(stopped, "averaged.h5")), average)
         self.assertEqual(hanse.summary(stopped)["metrics"], metrics)
-        # Of one round it is the model.
+        # The mean of one round is its model.
         one = self.train(job, "one", changes={"run.rounds": 1})
         np.testing.assert_array_equal(tensors(os.path.join(one, "averaged.h5")),
                                       tensors(os.path.join(one, "model.h5")))

@@ -7,7 +7,7 @@ import signal
 
 import hanse
 
-# Of SMALL_JOB, what this protocol does not read goes.
+# The keys of SMALL_JOB that this protocol does not read go.
 ONLINE = {
     "run.protocol": "online",
     "client.batch": None,

@@ -74,7 +74,7 @@ class EverySampler(Case):
 
     def test_everyone_there(self):
         jobs = [(kind, {"sampler.kind": kind}) for kind in self.samplers()]
-        # Of as many draws a round, vrb would draw the same: its share of uniform draws is 1 here.
+        # With as many draws a round vrb would draw the same: its share of uniform draws is 1 here.
         jobs.append(("uniform-repeats", {"sampler.replacement": "true", "sampler.per-round": 6}))
         jobs.append(("vrb-by-losses", {"sampler.kind": "vrb", "sampler.variant": "reference"}))
         runs = hanse.together([lambda job=job: self.check_traces(*job) for job in jobs])

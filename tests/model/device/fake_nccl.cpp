@@ -77,7 +77,7 @@ struct ncclComm {
 
 namespace {
 
-// Of an open group of this thread: what comes at its end.
+// What the end of this thread's open group brings.
 struct Arrival {
   ncclComm_t comm;
   int from;

@@ -20,7 +20,7 @@ Faults& faults();
 // cuda:1".
 std::vector<std::string>& calls();
 
-// Of the fake headers of LibTorch.
+// The fake headers of LibTorch have these.
 void choose_device(const std::string& device);
 bool stream_has_ended();
 

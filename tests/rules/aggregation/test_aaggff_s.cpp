@@ -132,7 +132,7 @@ TEST(AaggffS, FirstRoundInClosedForm) {
 
 // Nine rounds of the same losses, by a solver of another kind: the paper leans to the client with
 // the large loss, the reference with its falling normal distribution away from it.
-TEST(AaggffS, PersistentLosses) {
+TEST(AaggffS, PersistentLossesMoveWeightsByVariant) {
   const auto after_nine = [](Variant variant) {
     const auto rule = make_aaggff_s(silo_options(3, variant), 3);
     for (int64_t t = 1; t <= 9; ++t) mix_round(*rule, t, {0, 1, 2}, {2.15, 0.17, 0.41});

@@ -233,7 +233,7 @@ TEST(Superquantile, TheWorstOffShareTheTail) {
   expect_near(weigh(1, {1, 3, 2}, {1, 1, 1}), shares, 1e-15);
   const Numbers draws{1.8, 0.9, 0.3};  // times the shares: 2/5, 2/5 and 1/5 of their sum
   expect_near(weigh(0.5, {1, 3, 2}, draws), {0, 0.8, 0.2}, 1e-15);
-  // Of equal losses the first count.
+  // The first of equal losses count.
   expect_near(weigh(0.4, {1, 1, 1}, draws), {1, 0, 0}, 1e-15);
 }
 

@@ -125,7 +125,7 @@ TEST(FedLf, IsTheLiteralAlgorithmOnVectors) {
   }
 }
 
-// Of m participants and as many absent clients as rows are left.
+// m participants take part; every row that is left is an absent client's.
 TEST(FedLf, LastUpdatesOfAbsentClients) {
   const std::vector<std::vector<std::size_t>> shapes{{9}, {9, 6}, {7, 1, 8}, {1, 12}, {8, 9, 1, 1}};
   for (const bool reference : {false, true}) {
@@ -303,7 +303,7 @@ TEST(FedLf, LayersThatAClientLeavesAlone) {
 }
 
 // With unequal losses, lowering all of them by the same makes them less equal: P stands against it.
-TEST(FedLf, IdenticalClients) {
+TEST(FedLf, EqualUpdatesAreTheStepWhereLossesAreEqual) {
   Told told{.rows = {{1, 2}, {1, 2}, {1, 2}}, .layers = {2}, .losses = {2, 2, 2}};
   for (const bool reference : {false, true}) {
     told.losses = {2, 2, 2};

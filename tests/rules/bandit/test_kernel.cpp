@@ -48,7 +48,7 @@ struct Posterior {
   double variance;  // sigma^2
 };
 
-// Of all data, with no finite set of arms in mind.
+// The posterior knows all data, and no finite set of arms.
 Posterior exact(const std::vector<Sample>& data, const Vector& x, double lambda, double length) {
   Points points;
   Vector y(std::ssize(data));

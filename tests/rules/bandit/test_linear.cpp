@@ -90,7 +90,7 @@ TEST(Client, GoesOnFromItsOwnPulls) {
   EXPECT_EQ(first->own().rewards, second->own().rewards);
 }
 
-TEST(Client, TheLowestOfEqualArmsWins) {
+TEST(BestArm, IsTheLowestOfEqualOnes) {
   EXPECT_EQ(best_arm(std::vector<double>{1, 3, 3, 2}), 1);
   EXPECT_EQ(best_arm(std::vector<double>{1, 3 - 1e-14, 3, 2}), 1);
   EXPECT_EQ(best_arm(std::vector<double>{1, 3 - 1e-9, 3, 2}), 2);

@@ -232,7 +232,7 @@ double omni_objective(const Numbers& losses, double lambda, const Numbers& w) {
   return sum;
 }
 
-// Of two nodes the weights are w and 1 - w: downhill from the start in small steps.
+// Two nodes have the weights w and 1 - w: small steps lead downhill from the start.
 double downhill(const Numbers& losses, double lambda, double w) {
   const auto value = [&](double x) { return omni_objective(losses, lambda, {x, 1 - x}); };
   for (double step = 1e-3; step > 1e-9; step /= 2) {

@@ -86,8 +86,8 @@ TEST(Draws, CountsWithReplacementFollowTheProbabilities) {
   }
 }
 
-// Of five clients, four without replacement: every order has the product of its conditional
-// probabilities, and the client left out is told by it.
+// A round draws four of five clients without replacement: every order has the product of its
+// conditional probabilities, and tells the client left out.
 TEST(Draws, OrdersWithoutReplacement) {
   for (const SamplerCase& kind : sampler_roster()) {
     if (kind.replacement || is_full(kind)) continue;

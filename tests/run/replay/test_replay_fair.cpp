@@ -250,7 +250,7 @@ TEST(ReplayFair, FedLfWithAbsentClients) {
   Json second = {{"participants", {1, 2}}, {"losses", {0.5, 0.5}}};
   second["gram"] = {{1, 0, 0, 0}, {0, 9, 0, 0}, {0, 0, 100, 0}, {0, 0, 0, 0.01}};
   const Json result = replayed(rule, 4, {first, second});
-  // Of length 1 before it is made as long as the mean update, sqrt(10)/2.
+  // The step has length 1 before it is made as long as the mean update, sqrt(10)/2.
   const double scale = std::sqrt(10.0) / 2;
   expect_near(numbers(result[1]["weights"]),
               {scale * 0.25 * 2, scale * 0.25 * 2 / 3, scale * 0.25 * 2 / 10, scale * 0.25 * 20},

@@ -54,7 +54,7 @@ const double kDouble = 4 * std::log(2.0) / 27;
 const double kTriple = 4 * std::log(3.0) / 27;
 
 // `initial` are the clients' samples.
-TEST(ReplaySampler, Formula) {
+TEST(ReplaySampler, AFormulaWeighsSamplesAndFeedback) {
   const Json rounds = {{{"draws", {2, 0}}, {"feedback", {4, 1}}}};
   const Json input = {
       {"rule",

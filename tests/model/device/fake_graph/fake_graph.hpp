@@ -16,7 +16,7 @@ inline std::vector<std::string>& calls() {
   return list;
 }
 
-// Of all threads.
+// All threads count here.
 struct Captures {
   int open = 0;        // graphs that are recorded now
   int most = 0;        // at a time
