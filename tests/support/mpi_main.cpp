@@ -1,5 +1,5 @@
 // main() of a GoogleTest program on every rank: rank 0 prints all, the others their failures, and
-// the program fails on every rank when a test failed on any.
+// the program fails on every rank when a test failed, or left a file, on any.
 #include <cstdio>
 #include <memory>
 
@@ -7,6 +7,7 @@
 
 #include "hanse/comm/mpi_environment.hpp"
 #include "support/mpi_world.hpp"
+#include "support/working_folder.hpp"
 
 namespace hanse {
 
@@ -40,7 +41,8 @@ int main(int argc, char** argv) {
   const hanse::MpiEnvironment mpi;
   hanse::world = hanse::make_mpi_communicator();
   if (hanse::world->rank() != 0) hanse::keep_quiet();
-  const int64_t failed = RUN_ALL_TESTS();
+  const hanse::WorkingFolder folder;
+  const int64_t failed = RUN_ALL_TESTS() != 0 || !folder.is_empty() ? 1 : 0;
   const int64_t anywhere = hanse::world->allreduce_one(failed, hanse::ReduceOp::kMax);
   hanse::world.reset();
   return anywhere == 0 ? 0 : 1;
