@@ -21,13 +21,6 @@ namespace {
 
 const std::string kSources = HANSE_SOURCES;
 
-// An array as NumPy writes it.
-std::string npy(const std::string& type, const std::string& shape, const std::string& data) {
-  const std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }\n";
-  return "\x93NUMPY" + std::string("\1\0", 2) + number_bytes(header.size(), 2) + header + data;
-}
-
 std::string png_of(const std::string& pixels, uint32_t format) {
   png_image image{.version = PNG_IMAGE_VERSION, .width = 3, .height = 2, .format = format};
   std::string file(1000, '\0');

@@ -1,4 +1,5 @@
-// Zip files as torch writes them: entries as they are, a directory behind them, and its end.
+// Zip files as torch and NumPy write them: entries as they are, a directory behind them, and its
+// end.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,13 @@ inline uint32_t checksum_of(const std::string& bytes) {
     for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320U : 0U);
   }
   return ~sum;
+}
+
+// An array of a .npz file, as NumPy writes it.
+inline std::string npy(const std::string& type, const std::string& shape, const std::string& data) {
+  const std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+  return "\x93NUMPY" + std::string("\1\0", 2) + number_bytes(header.size(), 2) + header + data;
 }
 
 // With `large` the directory's end is written once more in 64 bits.
