@@ -208,8 +208,11 @@ TEST(Nccl, ErrorsOfCallsAndOfWhatRunsBehindThemAreTold) {
 TEST(Nccl, ANewKernelsWorkBeforeACollectiveIsNoError) {
   on_ranks(1, [](Communicator&, DeviceCommunicator& devices) {
     fake::faults().device_error = 600;  // not ready
-    at::Tensor values = at::ones({2});
-    devices.sum(values, 0);
+    take_calls();
+    at::Tensor values = at::full({2}, 3, at::kFloat);
+    EXPECT_NO_THROW(devices.sum(values, 0));
+    EXPECT_TRUE(values.equal(at::full({2}, 3, at::kFloat)));  // the sum of one rank's
+    EXPECT_EQ(take_calls(), Calls({"Reduce n=2 float root=0 on cuda:0"}));
     fake::faults() = {};
   });
 }
