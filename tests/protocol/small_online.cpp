@@ -103,14 +103,20 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
                                   : std::make_unique<ExpertRule>(Exchange::kAll, c.nodes, c.eta);
   const StepBatch step{.rows = c.step_rows, .sample_values = federation.sample_values()};
   fit = c.gamma == "sgd"
-            ? make_sgd_fit(*model, 2, c.lr, step)
+            ? make_sgd_fit(*model, c.steps, c.lr, step)
             : make_ridge_fit(federation.sample_values(), 3, 0.5,
                              c.gamma == "ridge-all" ? RidgeData::kAll : RidgeData::kBatch);
+  const auto start = [&](Model& trained, StreamFit& steps, RowMixer mix) {
+    trainer = std::make_unique<OnlineTrainer>(OnlineTrainer::Parts{.comm = comm,
+                                                                   .federation = federation,
+                                                                   .model = trained,
+                                                                   .rule = *rule,
+                                                                   .fit = steps,
+                                                                   .mix_rows = std::move(mix)},
+                                              c.settings);
+  };
   if (c.cohort == 0) {
-    trainer = std::make_unique<OnlineTrainer>(
-        OnlineTrainer::Parts{
-            .comm = comm, .federation = federation, .model = *model, .rule = *rule, .fit = *fit},
-        c.settings);
+    start(*model, *fit, mix_rows);
     return;
   }
   torch_library().set_threads(1);  // ranks are threads that compute at once
@@ -120,20 +126,13 @@ OnlineRun::OnlineRun(const OnlineCase& c, Communicator& comm)
                           .clients = c.cohort,
                           .batch = Stream::largest_batch(federation, c.settings.stream.horizon),
                           .nodes = (c.nodes + comm.size() - 1) / comm.size(),
-                          .steps = 2,
+                          .steps = c.steps,
                           .lr = c.lr,
                           .step = step});
-  trainer = std::make_unique<OnlineTrainer>(
-      OnlineTrainer::Parts{.comm = comm,
-                           .federation = federation,
-                           .model = nodes->model(),
-                           .rule = *rule,
-                           .fit = nodes->fit(),
-                           .mix_rows =
-                               [device = c.device](auto weights, auto rows, int64_t n, auto out) {
-                                 torch_library().mix_rows_on(device, weights, rows, n, out);
-                               }},
-      c.settings);
+  start(nodes->model(), nodes->fit(),
+        [device = c.device](auto weights, auto rows, int64_t n, auto out) {
+          torch_library().mix_rows_on(device, weights, rows, n, out);
+        });
 }
 
 void run_rounds(OnlineRun& run, int64_t rounds, Communicator& comm, OnlineOutcome& outcome) {

@@ -24,6 +24,7 @@ struct OnlineCase {
   std::string model = "linear";
   std::vector<int64_t> shape = {4};
   double lr = 0.5;        // of the nodes' own steps
+  int64_t steps = 2;      // of a node in a round
   int64_t step_rows = 0;  // samples of a step; 0: the whole batch
   int64_t cohort = 0;     // nodes side by side on a device; 0: one by one on the host
   std::string device = "cpu";

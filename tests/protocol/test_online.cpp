@@ -224,15 +224,10 @@ TEST(Online, LocalNodesNeverHearOfEachOther) {
 TEST(Online, FedSgdIsOneStepAlongTheMeanGradient) {
   OnlineCase c;
   c.rule = "mean";
+  c.steps = 1;
   const auto comm = make_single_communicator();
   OnlineRun run(c, *comm);
-  run.fit = make_sgd_fit(*run.model, 1, 0.5);
-  OnlineTrainer trainer({.comm = *comm,
-                         .federation = run.federation,
-                         .model = *run.model,
-                         .rule = *run.rule,
-                         .fit = *run.fit},
-                        c.settings);
+  OnlineTrainer& trainer = *run.trainer;
   trainer.initialize_model();
   const auto width = static_cast<std::size_t>(run.model->n_params());
   const std::vector<float> theta(trainer.model_row().begin(),
@@ -353,7 +348,7 @@ TEST(Online, ALossOutsideTheUnitIntervalIsToldByAllRanks) {
   }
 }
 
-// Of its own steps in a first round, or of those of all that Omni-Fedge sends.
+// A node's own steps of a first round diverge, or the steps of all, which Omni-Fedge sends.
 TEST(Online, AModelThatDivergedIsToldByAllRanks) {
   const auto expect_told = [](const OnlineCase& c, int64_t failing, const std::string& what) {
     run_threads(2, [&](Communicator& comm) {
