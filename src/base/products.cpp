@@ -113,8 +113,7 @@ Rows tile_of(std::span<const float* const> rows, int64_t begin) {
   return result;
 }
 
-// Adds the products of up to kTile rows with all rows of `right`, over `length` values from
-// `begin`.
+// Adds up to kTile rows' products with all of `right`, over `length` values from `begin`.
 void add_band(std::span<const float* const> band, std::span<const float* const> right,
               int64_t begin, int64_t length, std::size_t stride, double* table) {
   const Rows left = tile_of(band, begin);

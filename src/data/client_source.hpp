@@ -12,8 +12,7 @@
 
 namespace hanse {
 
-// The limit where a file numbers its classes: a larger label is a mistake, and its table fills
-// memory.
+// The limit where a file numbers its classes: a larger label is a mistake.
 constexpr int64_t kMostClasses = int64_t{1} << 24;
 
 struct ClientLayout {
@@ -69,8 +68,7 @@ class ClientSource {
  public:
   virtual ~ClientSource() = default;
   const ClientLayout& layout() const { return layout_; }  // of all samples
-  // Writes every sample. Called at most once. Throws InvalidArgument: errors that layout() did not
-  // see.
+  // Writes every sample. Called at most once. Throws InvalidArgument.
   virtual void write(const SampleArrays& out) = 0;
 
  protected:
@@ -85,8 +83,7 @@ std::vector<std::size_t> lay_out(ClientLayout& layout, const std::vector<int64_t
                                  const std::vector<int64_t>& test, double test_fraction = 0);
 
 // Turns so many of each client's training samples in the layout, which has its names, into
-// validation samples; split_clients() chooses which. Throws InvalidArgument as split_validation()
-// does.
+// validation samples; split_clients() chooses which. Throws as split_validation().
 void lay_validation(ClientLayout& layout, double validation_fraction);
 
 // Moves every client's validation and test samples behind its training samples, as
@@ -101,8 +98,7 @@ void split_clients(const ClientLayout& layout, double test_fraction, double vali
 std::unique_ptr<ClientSource> make_leaf_source(const DataOptions& data, uint64_t seed);
 std::unique_ptr<ClientSource> make_role_source(const DataOptions& data, int64_t min_samples);
 std::unique_ptr<ClientSource> make_tff_source(const DataOptions& data, uint64_t seed);
-// The source of Hanse's own file, which is read whole and checked: to write it again, with seal and
-// digest.
+// The source of Hanse's own file, read whole and checked: to write it again.
 std::unique_ptr<ClientSource> make_copied_source(const std::string& path);
 
 }  // namespace hanse

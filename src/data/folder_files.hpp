@@ -1,5 +1,4 @@
-// Parts that the readers of folders share: names, and the files left out, for the line at the
-// start.
+// Parts that the readers of folders share: names, and files that they leave out.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,7 @@ class Unread {
   void add_file(const std::filesystem::path& path);
   void add_hidden(bool is_folder);
 
-  // Sorted by their words. If there are many endings, the most frequent ones, and one sum for the
-  // rest.
+  // Sorted by their words. If there are many endings, the most frequent ones, and the rest.
   std::vector<std::string> texts() const;
 
  private:

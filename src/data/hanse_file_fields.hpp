@@ -13,8 +13,7 @@ namespace hanse {
 inline constexpr const char* kHanseFileHint =
     "write it with hanse convert; data/README.md has the format";
 
-// All functions below throw InvalidArgument with the file and the name of the field that does not
-// fit.
+// All functions below throw InvalidArgument with the file and the field that does not fit.
 [[noreturn]] void refuse_file(const std::string& what, const std::string& path,
                               const std::string& name);
 

@@ -150,8 +150,7 @@ double exact_below(int64_t bytes) { return std::exp2(bytes == 2 ? 11 : bytes == 
 constexpr const char* kLabels = "labels are";
 constexpr const char* kClients = "clients are named by";
 
-// Refuses floating-point numbers among labels or clients: says what they hold, and a way that suits
-// it.
+// Refuses floating-point numbers among labels or clients: says what they hold, and a way out.
 [[noreturn]] void refuse_floats(NpyArray& array, const char* whose) {
   const std::vector<double> values = array.numbers<double>();
   const std::string& name = array.name();

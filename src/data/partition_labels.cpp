@@ -221,8 +221,7 @@ Partition partition_by_label(const Dataset& dataset, const FederationOptions& op
 
 namespace {
 
-// The owners of each label, [classes]: client c has label c mod classes, and others drawn at
-// random.
+// The owners of each label, [classes]: client c has label c mod classes, and random others.
 std::vector<std::vector<int64_t>> draw_labels(int64_t classes, const FederationOptions& options,
                                               uint64_t seed) {
   std::vector<std::vector<int64_t>> owners(static_cast<std::size_t>(classes));

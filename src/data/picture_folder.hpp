@@ -15,8 +15,7 @@ struct PictureFile {
 struct PictureFolder {
   std::vector<std::string> classes;  // sorted by their bytes
   std::vector<PictureFile> files;    // class after class, sorted by the bytes of their paths
-  int64_t test_begin = -1;           // the test part's files start here, in the same order; -1:
-                                     // none
+  int64_t test_begin = -1;           // the test part's files start here; -1: none
   std::vector<std::string> unread;   // as in Dataset
 };
 

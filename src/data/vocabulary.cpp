@@ -66,8 +66,7 @@ class CharacterVocabulary final : public Vocabulary {
 
  private:
   bool learns_;
-  std::vector<int32_t> number_of_;  // [code points]; kPadding, and code points beyond: not in the
-                                    // vocabulary
+  std::vector<int32_t> number_of_;  // [code points]; kPadding, and beyond: unknown
   int32_t size_ = 1;
   int64_t unknown_ = 0;  // such characters in the texts
 };

@@ -59,7 +59,7 @@ std::string value_text(const hdf5::Dataset& dataset) {
   return "";
 }
 
-// A line "  NAME  TYPE  SHAPE  VALUE" for each dataset, in columns; names without the first `skip`
+// A line "  NAME  TYPE  SHAPE  VALUE" for each dataset, names without their first `skip`
 // characters.
 std::string dataset_lines(const hdf5::File& file, const std::vector<std::string>& names,
                           std::size_t skip) {

@@ -17,8 +17,7 @@ enum class ExitStatus : int {
   kStopped = 75,  // stopped on request, after writing a checkpoint
 };
 
-// Base of all typed failures. what() is "WHAT (WHERE); hint: HINT", without the parts that are
-// empty.
+// Base of all typed failures. what() is "WHAT (WHERE); hint: HINT", without empty parts.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& what, const std::string& where = "",

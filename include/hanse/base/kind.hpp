@@ -82,8 +82,7 @@ struct KindRow {
   std::string name;     // "osmd"
   std::string summary;  // one line
   Keys<Options> keys;   // those that the kind reads and others do not
-  // Checks the options without data, when the kind is chosen. Throws InvalidArgument. Null: nothing
-  // to check.
+  // Checks the options without data, if the kind is chosen. Throws InvalidArgument. May be null.
   std::function<void(const Options& options)> check;
   bool cpus_alone = false;  // GPUs do not train jobs that choose it
 };

@@ -49,8 +49,7 @@ inline Range from_below(double low, double high) {
   return {.low = low, .high = high, .high_open = true};
 }
 
-// How one kind of a family, such as osmd of sampler.kind, reads a key: its own default, range and
-// help.
+// How one kind, such as osmd of sampler.kind, reads a key: its own default, range and help.
 struct KindUse {
   std::string selector;  // "sampler.kind"
   std::string kind;      // "osmd"

@@ -21,8 +21,7 @@ class CohortUpdate {
   // waits for. `received` as before; the cohort's rows stay.
   virtual void finish(std::span<const double> losses, std::span<const float> received,
                       std::span<ClientOutcome> outcomes) = 0;
-  // [P] origin of the cohort's rows: theta(), or undefined where the rows are the updates
-  // themselves.
+  // [P] origin of the cohort's rows: theta(), or undefined where they are the updates.
   virtual const at::Tensor& origin() = 0;
 };
 

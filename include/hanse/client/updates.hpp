@@ -19,8 +19,7 @@ namespace hanse {
 // accumulation, and one batch. State, with optimizer.state = kept: the moments and their age.
 std::unique_ptr<LocalUpdate> make_sgd(const ClientOptions& options, const Federation& federation,
                                       Model& model);
-// SGD with mu/2 |w - theta|^2 in the loss, mu = options.mu (FedProx, Li et al. 2020). Memory: a row
-// more.
+// SGD with options.mu/2 |w - theta|^2 in the loss (FedProx, Li et al. 2020). Memory: a row.
 std::unique_ptr<LocalUpdate> make_prox(const ClientOptions& options, const Federation& federation,
                                        Model& model);
 // SGD whose updates count by their effective steps (FedNova, Wang et al. 2020). REQUIRES:

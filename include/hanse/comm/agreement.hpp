@@ -1,5 +1,4 @@
-// Agreement of all ranks: on errors, so that no rank waits for one that has given up, and on
-// inputs.
+// Agreement of all ranks on errors, so that none waits for one that has given up, and on inputs.
 #pragma once
 
 #include <exception>

@@ -34,8 +34,8 @@ std::vector<int64_t> balance_groups(std::span<const double> costs, int64_t group
                                     std::span<const double> slowness = {});
 
 // How many participants a worker should take at once, so that asking for more costs little beside
-// training: about 10 ms of them, but at least four pieces a worker, and 1 unless the costs are in
-// seconds (`seconds`).
+// training: about 10 ms of them, but at least four pieces a worker, and 1 unless costs are
+// `seconds`.
 int64_t piece_length(std::span<const double> costs, bool seconds, int64_t workers);
 
 // Cuts [0, sizes.size()) into `parts` contiguous ranges of about the same sum; returns the

@@ -21,8 +21,7 @@
 
 namespace hanse {
 
-// What rank 0 does with a part of an exchange's sum, which starts at the element `begin` and may be
-// overwritten.
+// What rank 0 does with a part of an exchange's sum, from element `begin` on; it may overwrite it.
 using ExchangeStep = std::function<void(int64_t begin, std::span<float> sum)>;
 
 // Seconds that rank 0 spends in exchange().

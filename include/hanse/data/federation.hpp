@@ -98,11 +98,8 @@ class Federation {
     const SampleRange own = validation(client);
     return own.size() > 0 && own.begin == ranges_[client].train_end;
   }
-  int64_t validation_samples() const {
-    return sizes_.validation_samples;
-  }                                                               // of clients in
-                                                                  // training
-  int64_t train_samples() const { return sizes_.train_samples; }  // of clients() clients
+  int64_t validation_samples() const { return sizes_.validation_samples; }  // in training
+  int64_t train_samples() const { return sizes_.train_samples; }            // of clients() clients
   // Test samples of the shared model, behind all clients' samples; often empty.
   SampleRange common_test() const { return {samples() - sizes_.common_test, samples()}; }
 

@@ -29,8 +29,7 @@ inline const SealKind kModelSeal = {"HANSE-MODEL"};
 std::string seal_of(const std::string& path, const SealKind& kind,
                     const std::vector<ByteRange>& without = {});
 
-// The fault of the seal itself or of the file's length; nothing: all is well. Cost: reads one
-// block.
+// The fault of the seal itself or of the file's length; else nothing. Cost: reads one block.
 std::optional<std::string> seal_fault(const std::string& path, const SealKind& kind);
 
 // seal_damage(), or nothing for a file without a seal.

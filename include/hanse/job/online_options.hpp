@@ -10,8 +10,7 @@
 
 namespace hanse {
 
-// Fed-Exp's weights learn from these losses: those of the peers' mixtures, or of the mixed
-// estimates.
+// Fed-Exp's weights learn from losses of the peers' mixtures, or of the mixed estimates.
 enum class ExpertLosses { kPaper, kCorrected };
 constexpr auto choices_of(ExpertLosses) { return std::array{"paper", "corrected"}; }
 

@@ -16,8 +16,7 @@ class Tensor;
 
 namespace hanse {
 
-// Some steps of C clients, borrowed from the caller. Places behind a client's samples must hold
-// finite values.
+// Some steps of C clients, borrowed from the caller. Unused places must hold finite values.
 struct CohortSteps {
   std::span<const int64_t> places;  // [steps, C, B] places of samples on the device
   std::span<const int64_t> counts;  // [steps, C] samples; 0: the client does not step

@@ -38,8 +38,7 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-// All tensors of a model, one after another, without gaps: trained ones, then buffers, then frozen
-// ones.
+// All tensors of a model, one after another, without gaps: trained, buffers, frozen.
 class ParameterLayout {
  public:
   // Appends a tensor behind the present ones and returns its offset in the row.

@@ -1,5 +1,5 @@
-// Rules that are proved pure beside a run or a replay: that what they decide follows from what they
-// are given and from the state that they save.
+// Checks beside a run or a replay that rules are pure: arguments and saved state determine what
+// they decide.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,7 @@ class ClientRunner;
 class HostSink;
 struct SharedRows;
 
-using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared, because ClientRunner is incomplete in
-                                                  // this header
+using RunnerPtr = std::shared_ptr<ClientRunner>;  // shared: incomplete in this header
 
 // Makes the sink of a host's runner: src/protocol/federated/host_sink.hpp.
 struct RunnerParts;

@@ -27,8 +27,7 @@ class RoundFootprint {
   double messages() const { return messages_; }      // from one rank to another
   double operations() const { return operations_; }  // collective, for which all ranks wait
   double memory_bytes() const;                       // on the rank that keeps most
-  // Bytes of one kind, "plan", "model" or "sum", or part, "model rows" or "sums"; 0 when there is
-  // none.
+  // Bytes of one kind, "plan", "model" or "sum", or part, "model rows" or "sums"; or 0.
   double sent_bytes_of(const std::string& kind) const;
   double memory_bytes_of(const std::string& part) const;
 

@@ -1,4 +1,4 @@
-// Estimates a job's needs on given machines before it is run.
+// Estimates a job's needs on given machines before it runs.
 #pragma once
 
 #include <string>
