@@ -9,12 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "hanse/base/error.hpp"
-#include "hanse/client/personal.hpp"
-#include "hanse/client/updates.hpp"
-#include "hanse/protocol/dyn_optimizer.hpp"
 #include "hanse/evaluation/evaluation.hpp"
-#include "hanse/rules/aggregation/multi_objective.hpp"
-#include "hanse/rules/aggregation/quasi_newton.hpp"
+#include "hanse/job/job.hpp"
+#include "hanse/kinds/aggregators.hpp"
+#include "hanse/kinds/families.hpp"
+#include "hanse/kinds/updates.hpp"
 #include "hanse/rules/sampling/basic.hpp"
 #include "model/script_file.hpp"
 #include "protocol/resume.hpp"
