@@ -138,7 +138,7 @@ TEST(ReplayCheck, NamesTheFirstDifference) {
 
 // theta moves by lr x velocity, and the velocity by half of itself and the update.
 TEST(Replay, AServerOptimizerStepsFromThetaAlongTheUpdates) {
-  const Json trace{{"rule", {{"server.optimizer", "momentum"}, {"server.momentum", 0.5}}},
+  const Json trace{{"rule", {{"server.optimizer", "momentum"}, {"server.beta", 0.5}}},
                    {"theta", {0, 1}},
                    {"rounds", {{{"update", {1, 0}}}, {{"update", {1, 0}}}, {{"update", {0, 2}}}}}};
   const Json found = Json::parse(replay(trace.dump()));
