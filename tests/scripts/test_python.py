@@ -291,7 +291,7 @@ class RuleTest(ScriptTest):
             hanse.rule_test(type("Made", (Fair,), {"state": dict}), MIXED)
         with self.assertRaisesRegex(hanse.Refused, "Made is no rule"):
             hanse.rule_test(type("Made", (), {}), MIXED)
-        with self.assertRaisesRegex(hanse.Refused, r"rounds\[1\].*gram"):
+        with self.assertRaisesRegex(hanse.Refused, r"'gram' is missing.*rounds\[1\]"):
             hanse.rule_test(type("Made", (), {"needs": {"gram"}, "mix": lambda self, r: [1, 1]}),
                             MIXED)
 

@@ -1,8 +1,10 @@
 """Rules for the program whose methods run in another process, which waits at ADDRESS: rule_test()
-writes that line above this text, and the program loads the file as one of the user's own."""
+writes the address into a copy, which the program loads as a file of the user's own."""
 from multiprocessing.connection import Client
 
-there = Client(ADDRESS)  # noqa: F821  # pylint: disable=undefined-variable
+ADDRESS = ""
+
+there = Client(ADDRESS)
 REPORT = ("round", "clients", "samples", "lam", "draw_weights", "losses", "norms", "gram", "rates")
 
 

@@ -61,7 +61,7 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
     """
     with tempfile.TemporaryDirectory(prefix="hanse-") as folder:
         stub, address = pathlib.Path(folder, "rule.py"), os.path.join(folder, "calls")
-        stub.write_text(f"ADDRESS = {address!r}\n{STUB.read_text()}")
+        stub.write_text(STUB.read_text().replace('ADDRESS = ""', f"ADDRESS = {address!r}"))
         given = _trace_of(rule, _read(trace), str(stub), seed)
         words = {key: str(value) for key, value in (args or {}).items()}
         calls = _Calls(rule, words)

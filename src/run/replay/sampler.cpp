@@ -219,7 +219,7 @@ Json replay_sampler(const Json& trace, const Job& job, bool checks) {
   if (trace.contains("importance")) {
     result["importance"] = numbers(trace, "importance", to_index(clients), 0, "trace");
   }
-  result["next"] = probabilities(*sampler);
+  if (!traits.own) result["next"] = probabilities(*sampler);
   return result;
 }
 
