@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "hanse/base/error.hpp"
 #include "hanse/cli/program.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/model/torch_library.hpp"
@@ -39,9 +40,17 @@ run.max-seconds).
 }
 
 std::string version_text() {
-  torch_library();  // loaded, so that its version is shown, too
+  bool has_torch = true;
+  try {
+    torch_library();  // loaded, so that its version is shown, too
+  } catch (const InvalidArgument&) {
+    has_torch = false;
+  }
   std::string text;
-  for (const auto& [name, version] : versions()) text += fmt::format("{:<9} {}\n", name, version);
+  for (const auto& [name, version] : versions()) {
+    const bool is_missing = name == "libtorch" && !has_torch;
+    text += fmt::format("{:<9} {}\n", name, is_missing ? "none; scripts/build adds it" : version);
+  }
   return text;
 }
 
