@@ -70,6 +70,7 @@ class NoLibTorch(BadInput):
                               ("lstm", {"model.kind": "lstm", "model.units": 5, **tokens})):
             summary = hanse.summary(self.train(self.job(changes), name))
             self.assertEqual(summary["versions"]["libtorch"], "not used")
+        self.assertIn("libtorch  none; scripts/build adds it\n", self.hanse("--version").stdout())
 
 
 class OtherMpi(BadInput):
