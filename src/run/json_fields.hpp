@@ -14,8 +14,6 @@
 
 namespace hanse {
 
-struct Job;
-
 using Json = nlohmann::json;
 
 // All of these throw InvalidArgument that names `where`.
@@ -60,17 +58,6 @@ Json to_rows(std::span<const double> values, std::size_t n);
 
 // JSON with 17 significant digits a number: each double parses back to itself.
 std::string to_text(const nlohmann::ordered_json& value);
-
-// One family's replay: the trace with its rule, whose options are set in `job`. `checks`: a twin of
-// an aggregator or a sampler proves it pure (protocol/checked_rules.hpp), the sampler draws in
-// every round beside the draw that the trace has, and each round of an online rule is that of a
-// fresh one.
-Json replay_aggregator(const Json& trace, const Job& job, bool checks);
-Json replay_rate(const Json& trace, const Job& job, bool checks);
-Json replay_sampler(const Json& trace, const Job& job, bool checks);
-Json replay_bandit(const Json& trace, const Job& job, bool checks);
-Json replay_online(const Json& trace, const Job& job, bool checks);
-Json replay_optimizer(const Json& trace, const Job& job, bool checks);
 
 // "rounds[3].weights[0] is 0.25, but 0.26": the first number, or the like, in which two results
 // differ; nothing when they are the same, each number bit for bit.

@@ -14,10 +14,10 @@
         def step(self, theta, update):
             return theta + update
 
-Arrays are read-only float64 (clients: int64; theta and update: float32, and may be changed), rounds
-count from 1. Each class may also have __init__(self, clients, args), with the number of clients and a
-dict of texts, state(self), a dict of arrays, and load(self, state), which gets them back. A sampler is
-told the most that it may draw, sampler.per-round, as its attribute per_round.
+Arrays are read-only float64 (clients: int64; theta and update: float32, and may be changed),
+rounds count from 1. Each class may also have __init__(self, clients, args), with the number of
+clients and a dict of texts, state(self), a dict of arrays, and load(self, state), which gets them
+back. A sampler is told the most that it may draw, sampler.per-round, as its attribute per_round.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from typing import Any
 
 from .program import HanseError, Path, Refused, replay
 
-STUB = pathlib.Path(__file__).with_name("called_rule.py")
+CALLED_RULE = pathlib.Path(__file__).with_name("called_rule.py")
 
 
 class Impure(HanseError):
@@ -60,9 +60,9 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
     Refused for a malformed trace or a decision that a run would refuse.
     """
     with tempfile.TemporaryDirectory(prefix="hanse-") as folder:
-        stub, address = pathlib.Path(folder, "rule.py"), os.path.join(folder, "calls")
-        stub.write_text(STUB.read_text().replace('ADDRESS = ""', f"ADDRESS = {address!r}"))
-        given = _trace_of(rule, _read(trace), str(stub), seed)
+        file, address = pathlib.Path(folder, "rule.py"), os.path.join(folder, "calls")
+        file.write_text(CALLED_RULE.read_text().replace('ADDRESS = ""', f"ADDRESS = {address!r}"))
+        given = _trace_of(rule, _read(trace), str(file), seed)
         words = {key: str(value) for key, value in (args or {}).items()}
         calls = _Calls(rule, words)
         with Listener(address) as listener, ThreadPoolExecutor(1) as pool:
@@ -74,7 +74,7 @@ def rule_test(rule: type, trace: Path | Mapping[str, Any], args: Mapping[str, An
         try:
             rounds = playing.result()["rounds"]
         except HanseError as error:
-            text = str(error).replace(str(stub), rule.__name__)
+            text = str(error).replace(str(file), rule.__name__)
             if "the rule is not pure" in text:
                 raise Impure(text.replace("the rule", rule.__name__, 1)) from None
             raise calls.error or type(error)(text) from None
@@ -102,7 +102,8 @@ def _trace_of(rule: type, trace: Mapping[str, Any], path: str, seed: int | None)
         clients = int(trace.get("clients", 1))
         most = int(trace.get("rule", {}).get("sampler.per-round", clients))
         return {**trace, "seed": trace.get("seed", 1) if seed is None else seed, "own_draws": True,
-                "rounds": [{"losses": one.get("feedback"), **one} for one in trace.get("rounds", [])],
+                "rounds": [{"losses": one.get("feedback"), **one}
+                           for one in trace.get("rounds", [])],
                 "rule": {"sampler.kind": "python", "sampler.path": path,
                          "sampler.per-round": min(most, clients)}}
     if callable(getattr(rule, "step", None)):

@@ -123,7 +123,7 @@ class NcclCommunicator final : public DeviceCommunicator {
     bool is_under_way = false;
     comm_.wait_until([&] {
       if (!is_under_way) {
-        check_engine(stream.stream());
+        check_device(stream.stream());
         check(collective(stream.stream()));
       }
       is_under_way = true;
@@ -140,7 +140,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   }
 
   // An earlier kernel's error stays with the device; NCCL would only say that it saw one.
-  void check_engine(cudaStream_t stream) {
+  void check_device(cudaStream_t stream) {
     const cudaError_t code = cudaStreamQuery(stream);
     if (code == cudaSuccess || code == cudaErrorNotReady) return;
     failed_ = true;

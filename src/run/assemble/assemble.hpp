@@ -51,7 +51,7 @@ struct OnlineAssembly final : Assembly {
   void plan(const PlanCase& plan, PlanSheet& sheet) override;
 
   std::unique_ptr<ExpertRule> experts;
-  OnlineEngine runner;
+  OnlineEngine engine;
   std::unique_ptr<OnlineTrainer> online;
 };
 

@@ -39,18 +39,18 @@ std::unique_ptr<Assembly> assemble_online(const Job& job, Communicator& comm) {
   auto assembly = std::make_unique<OnlineAssembly>(comm);
   load_samples_and_model(job, comm, *assembly);
   const Federation& federation = assembly->federation;
-  assembly->runner = choose_online_engine(job, comm, *assembly);
-  assembly->trained_on = assembly->runner.trained_on;
-  const OnlineEngine& runner = assembly->runner;
+  assembly->engine = choose_online_engine(job, comm, *assembly);
+  assembly->trained_on = assembly->engine.trained_on;
+  const OnlineEngine& engine = assembly->engine;
   agree_on(comm, [&] {
     assembly->experts = make_experts(job.online, federation.clients(), job.online.horizon);
     assembly->online = std::make_unique<OnlineTrainer>(
         OnlineTrainer::Parts{.comm = comm,
                              .federation = federation,
-                             .model = runner.model(*assembly->model),
+                             .model = engine.model(*assembly->model),
                              .rule = *assembly->experts,
-                             .fit = runner.fit(),
-                             .mix_rows = runner.mix_rows},
+                             .fit = engine.fit(),
+                             .mix_rows = engine.mix_rows},
         online_settings(job, federation.clients()));
   });
   if (assembly->files.contains("model.path")) {

@@ -39,15 +39,15 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
   agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
   const RankDevice device =
       choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
-  OnlineEngine runner;
-  runner.trained_on = device.kind;
+  OnlineEngine engine;
+  engine.trained_on = device.kind;
   const int64_t nodes = federation.clients(), ranks = comm.size();
   agree_on(comm, [&] {
     if (device.name.empty()) {
-      runner.on_host = make_stream_fit(job, federation, *assembly.model);
+      engine.on_host = make_stream_fit(job, federation, *assembly.model);
       return;
     }
-    runner.on_device = std::make_unique<CohortNodes>(
+    engine.on_device = std::make_unique<CohortNodes>(
         *assembly.model, federation, job.model,
         CohortNodesSettings{.device = device.name,
                             .clients = side_by_side(job, nodes),
@@ -57,11 +57,11 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
                             .lr = job.online.lr,
                             .step = {.rows = job.online.batch},
                             .graphs = job.run.device_graphs == DeviceGraphs::kAuto});
-    runner.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
+    engine.mix_rows = [name = device.name](auto weights, auto rows, int64_t n, auto out) {
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };
   });
-  return runner;
+  return engine;
 }
 
 }  // namespace hanse

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/aggregators.hpp"
 #include "hanse/protocol/checked_rules.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

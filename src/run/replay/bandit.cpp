@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/bandits.hpp"
 #include "hanse/protocol/bandit_policy.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/experts.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "families.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/updates.hpp"
 #include "hanse/protocol/checked_rules.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

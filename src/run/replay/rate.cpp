@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/products.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/rules/aggregation/quasi_newton.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

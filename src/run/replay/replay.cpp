@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/job/keyed_job.hpp"
 #include "hanse/protocol/checked_rules.hpp"
 #include "hanse/run/catalog.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "families.hpp"
 #include "hanse/base/error.hpp"
 #include "hanse/base/index.hpp"
 #include "hanse/job/job.hpp"
 #include "hanse/kinds/samplers.hpp"
 #include "hanse/protocol/checked_rules.hpp"
-#include "json_fields.hpp"
 
 namespace hanse {
 
