@@ -46,13 +46,12 @@ class CohortNodes::OnDevice final : public Model {
   EvaluationSums evaluate(std::span<const float> row, const Batch& batch,
                           SampleResults results) override {
     cohort_.put_theta(row);
-    EvaluationSums sums;
     for (int64_t first = 0; first < batch.rows; first += std::ssize(places_)) {
       const int64_t rows = std::min(batch.rows - first, std::ssize(places_));
       cohort_.put(0, part_of(batch, {first, first + rows}, values_));
-      sums += cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
+      cohort_.evaluate(std::span(places_).first(to_index(rows)), results.from(first));
     }
-    return sums;
+    return cohort_.take_evaluations();
   }
 
   // REQUIRES: batches that have room together, those of a rank's nodes.

@@ -17,6 +17,7 @@ class CohortPasses final : public CohortUpdate {
   // `update` and `cohorts` must outlive the object; the options behind them are the same.
   CohortPasses(PassUpdate& update, CohortTraining& cohorts, int64_t n_params);
 
+  bool reads_received() const override { return !rows_.empty(); }
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    std::span<const float> received) override;
   void finish(std::span<const double> losses, std::span<const float> received,

@@ -160,16 +160,36 @@ std::vector<ClientOutcome> CohortTraining::train(std::span<const ClientTask> tas
     cohort_->put_steps({.places = std::span(rows_).first(some * places * to_index(batch_)),
                         .counts = std::span(counts_).first(some * places),
                         .rates = std::span(rates_).first(some * places)});
+    make_steps(static_cast<int64_t>(some), made, make_step);
+    made += static_cast<int64_t>(some);
     for (std::size_t step = 0; step < some; ++step) {
-      const auto number = static_cast<int64_t>(step);
-      ++made;
-      make_step ? make_step(number, made) : cohort_->step(number);
       for (std::size_t i = 0; i < tasks.size(); ++i) {
         outcomes[i].samples += counts_[step * places + i];
       }
     }
   }
   return outcomes;
+}
+
+// The first places of which all have to act in a step that was put, because the last has samples
+// there. Few different numbers: kernels are recorded for each.
+int64_t CohortTraining::acting(std::size_t step) const {
+  const auto counts = std::span(counts_).subspan(step * streams_.size(), streams_.size());
+  int64_t last = clients_;
+  while (last > 1 && counts[to_index(last - 1)] == 0) --last;
+  int64_t all = clients_;
+  while ((all + 1) / 2 >= last && all > 1) all = (all + 1) / 2;
+  return all;
+}
+
+// Makes the first `count` of the steps that were put, behind `made` others of the round.
+void CohortTraining::make_steps(int64_t count, int64_t made, const Step& make_step) {
+  for (int64_t step = 0; make_step && step < count; ++step) make_step(step, made + step + 1);
+  for (int64_t first = 0, end = 0; !make_step && first < count; first = end) {
+    const int64_t clients = acting(to_index(first));
+    while (end < count && acting(to_index(end)) == clients) ++end;
+    cohort_->steps(first, end - first, clients);
+  }
 }
 
 void CohortTraining::finish(std::span<const double> losses,
@@ -192,15 +212,14 @@ EvaluationSums CohortTraining::chosen(int64_t begin, std::span<const int32_t> or
 EvaluationSums CohortTraining::evaluate(int64_t begin, std::span<const int32_t> order,
                                         SampleResults results) {
   constexpr auto kMost = static_cast<std::size_t>(kEvaluationRows);
-  EvaluationSums sums;
   for (std::size_t first = 0; first < order.size(); first += kMost) {
     const auto part = order.subspan(first, std::min(kMost, order.size() - first));
     locate(begin, part, 0);
     bring(static_cast<int64_t>(part.size()));
-    sums += cohort_->evaluate(std::span(rows_).first(part.size()),
-                              results.from(static_cast<int64_t>(first)));
+    cohort_->evaluate(std::span(rows_).first(part.size()),
+                      results.from(static_cast<int64_t>(first)));
   }
-  return sums;
+  return cohort_->take_evaluations();
 }
 
 }  // namespace hanse

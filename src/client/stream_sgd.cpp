@@ -78,7 +78,7 @@ class CohortFit final : public StreamFit {
     for (std::size_t i = 0; i < batches.size(); ++i) put(place + i, batches[i]);
     cohort_.start({.rows = rows_, .noise = streams});
     cohort_.put_steps({.places = places_, .counts = counts_, .rates = rates_});
-    for (int64_t step = 0; step < settings_.steps; ++step) cohort_.step(step);
+    cohort_.steps(0, settings_.steps, settings_.clients);
     cohort_.take_rows(rows_);
     std::copy(mine.begin(), mine.end(), rows.begin());
   }

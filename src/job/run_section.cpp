@@ -18,13 +18,15 @@ void bind_run(OptionTable& table, RunOptions& run) {
   may_change(table.add(
       "run.ranks-per-gpu", run.ranks_per_gpu, between(1, 64),
       "ranks of a host that may have the same GPU; comm.devices says how they exchange sums"));
-  table.add("run.device-cohort", run.device_cohort, between(1, 1024),
-            "participants that a GPU trains side by side, neighbours in the draw; part of what "
-            "fixes the bits of a result");
-  may_change(table.add(
-      "run.device-graphs", run.device_graphs,
-      "auto: a GPU gets the kernels of a step of linear, mlp, lenet and the cnn kinds as one CUDA "
-      "graph, where it can record one; the bits are the same; nothing on CPUs and without CUDA"));
+  table.add(
+      "run.device-cohort", run.device_cohort, between(0, 1024),
+      "participants that a GPU trains side by side at most, neighbours in the draw, in cohorts "
+      "of one size; 0: 32, fewer of large models; part of what fixes the bits of a result");
+  may_change(
+      table.add("run.device-graphs", run.device_graphs,
+                "auto: a GPU gets the kernels of steps as CUDA graphs, where it can record them, "
+                "of all models "
+                "but torchscript's; the bits are the same; nothing on CPUs and without CUDA"));
   may_change(
       table.add("run.max-seconds", run.max_seconds, at_least(0),
                 "seconds after which the run stops with a checkpoint and status 75; 0: no limit"));

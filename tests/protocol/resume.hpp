@@ -53,6 +53,7 @@ std::vector<float> go_on(int ranks, const Job& job, const Kept& kept, int64_t ro
       std::copy(row.begin(), row.end(), training.trainer->client_states()->row(client).begin());
     }
     for (int64_t round = 0; round < rounds; ++round) training.trainer->round(false);
+    training.trainer->collect();
     const auto row = training.trainer->model_row();
     if (comm.rank() == 0) result.assign(row.begin(), row.end());
   });

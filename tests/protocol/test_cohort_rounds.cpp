@@ -110,6 +110,7 @@ const std::vector<std::pair<std::string, CohortJob>>& device_jobs() {
       {"server momentum", {.server = {.optimizer = "momentum", .lr = 0.5, .lr_decay = 0.9}}},
       {"server adagrad", {.server = {.optimizer = "adagrad", .lr = 0.01}}},
       {"server adam", {.server = {.optimizer = "adam", .lr = 0.01}}},
+      {"averaged", {.server = {.average = true}}},
       {"server yogi", {.rule = "fedmgda+", .server = {.optimizer = "yogi", .lr = 0.01}}},
       {"pooled", {.cohort = 1, .client = pooled()}},
       {"scaffold", stateful("scaffold")},
@@ -244,6 +245,7 @@ Result train(int ranks, const CohortJob& job) {
         result.worth.push_back(x);
       }
     }
+    run.trainer->collect();
     if (comm.rank() != 0) return;
     for (const auto& [name, value] : run.trainer->metrics()) {
       if (std::isfinite(value)) result.worth.push_back(value);
@@ -352,7 +354,7 @@ TEST_F(CohortRounds, TheHostWaitsOnceForACohort) {
     for (const auto& [rule, times] : {std::pair("fedavg", 1), {"fedmgda+", 2}}) {
       const int64_t whole =
           downloads_of_round({.cohort = 7, .device = device, .rule = rule}) - times;
-      EXPECT_GE(whole, 1) << rule;  // the server's model
+      EXPECT_GE(whole, 0) << rule;
       for (const int64_t cohort : {1, 2, 3, 6}) {
         const int64_t cohorts = (7 + cohort - 1) / cohort;
         EXPECT_EQ(downloads_of_round({.cohort = cohort, .device = device, .rule = rule}),
@@ -363,8 +365,8 @@ TEST_F(CohortRounds, TheHostWaitsOnceForACohort) {
   }
 }
 
-// With one rank sum and model stay on the device: only the server's model comes to the host, once.
-TEST_F(CohortRounds, OneRankBringsTheModelAloneToTheHost) {
+// Sum and model stay on the device until somebody asks for the model.
+TEST_F(CohortRounds, TheModelStaysOnTheDevice) {
   for (const std::string& device : test_devices()) {
     for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad", "yogi"}) {
       for (const Reduction reduction : {Reduction::kExact, Reduction::kFast}) {
@@ -372,7 +374,7 @@ TEST_F(CohortRounds, OneRankBringsTheModelAloneToTheHost) {
                                       .device = device,
                                       .reduction = reduction,
                                       .server = {.optimizer = optimizer, .lr = 0.01}}),
-                  2)  // the other is of the cohort: losses, norms and what is out of range
+                  1)  // the cohort's losses, norms and what is out of range
             << optimizer << ", " << name_of(reduction);
       }
     }

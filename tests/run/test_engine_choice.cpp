@@ -192,14 +192,29 @@ TEST(EngineChoice, RanksThatHaveTheSameGpuAreCounted) {
 
 // Operations of a sample, samples a batch, clients a cohort.
 TEST(EngineChoice, SmallModelsAreNotWorthAGpu) {
+  EXPECT_FALSE(is_worth_a_gpu({31400, 20, 10}));  // linear, 784 to 10
+  EXPECT_TRUE(is_worth_a_gpu({639200, 20, 10}));  // mlp, 784 to 200 to 10
+  EXPECT_TRUE(is_worth_a_gpu({0, 20, 10}));       // not known
+  EXPECT_TRUE(is_worth_a_gpu({31400, 0, 10}));    // all samples of a client
+  EXPECT_TRUE(is_worth_a_gpu({31400, 20, 32}));
+}
+
+// Cohorts have one size, which the job and the participants fix.
+TEST(EngineChoice, ParticipantsAreDividedIntoEqualCohorts) {
   Job job;
+  const int64_t small = 1000, large = 100'000'000;
+  EXPECT_EQ(side_by_side(job, 10, small), 10);
+  EXPECT_EQ(side_by_side(job, 32, small), 32);
+  EXPECT_EQ(side_by_side(job, 33, small), 17);
+  EXPECT_EQ(side_by_side(job, 50, small), 25);
+  EXPECT_EQ(side_by_side(job, 10, large), 5);  // 8 GiB have room for 7
+  EXPECT_EQ(side_by_side(job, 10, 1'000'000'000'000), 1);
+  EXPECT_EQ(side_by_side(job, 0, small), 1);
   job.run.device_cohort = 8;
-  EXPECT_FALSE(is_worth_a_gpu(job, {31400, 20}));  // linear, 784 to 10
-  EXPECT_TRUE(is_worth_a_gpu(job, {639200, 20}));  // mlp, 784 to 200 to 10
-  EXPECT_TRUE(is_worth_a_gpu(job, {0, 20}));       // not known
-  EXPECT_TRUE(is_worth_a_gpu(job, {31400, 0}));    // all samples of a client
-  job.run.device_cohort = 1024;
-  EXPECT_TRUE(is_worth_a_gpu(job, {31400, 20}));
+  EXPECT_EQ(side_by_side(job, 10, small), 5);
+  EXPECT_EQ(side_by_side(job, 10, large), 5);
+  EXPECT_EQ(side_by_side(job, 8, small), 8);
+  EXPECT_EQ(side_by_side(job, 3, small), 3);
 }
 
 // Without a GPU, auto is the CPU on every rank, and cuda an error on every rank.
@@ -212,7 +227,7 @@ TEST(EngineChoice, HostsWithoutGpu) {
     const MadeJob made(job);
     const RoundNeeds needs = made.needs(job);
     const auto choose = [&](const Job& wanted) {
-      return choose_device(wanted, device_refusal(needs), {0, 20}, comm, *host);
+      return choose_device(wanted, device_refusal(needs), {0, 20, 8}, comm, *host);
     };
     EXPECT_EQ(choose(job).name, "");
     const RunnerParts parts{comm, made.federation, *made.model, *made.update, made.rule};

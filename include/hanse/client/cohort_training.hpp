@@ -29,7 +29,8 @@ int64_t largest_batch(const LocalWork& work, const Federation& federation);
 // All samples of the federation stand on the device, as float32, where they take no more than
 // `sample_bytes` there; else each mini-batch goes there when it is due, from C mini-batches in the
 // host's memory. The bits are the same. Cost: as many steps as the client with the most of them
-// takes, each for C clients.
+// takes, each for the clients that still have one, rounded up to C, C / 2, C / 4, ...: they are few
+// where the tasks stand in the order of their steps, the longest first.
 //
 // As an Evaluator it evaluates theta(), in batches of up to kEvaluationRows, on the device.
 class CohortTraining final : public Evaluator {
@@ -72,6 +73,8 @@ class CohortTraining final : public Evaluator {
   void locate(int64_t begin, std::span<const int32_t> order, int64_t place);
   void bring(int64_t samples);
   void next_batch(std::size_t step, std::size_t place, int64_t round);
+  int64_t acting(std::size_t step) const;
+  void make_steps(int64_t count, int64_t made, const Step& make_step);
   EvaluationSums evaluate(int64_t begin, std::span<const int32_t> order, SampleResults results);
 
   Schedule schedule_;

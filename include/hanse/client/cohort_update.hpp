@@ -12,6 +12,8 @@ namespace hanse {
 class CohortUpdate {
  public:
   virtual ~CohortUpdate() = default;
+  // Does it read `received`? Otherwise the device alone has to have it.
+  virtual bool reads_received() const = 0;
   // Acts as update.train() for each task, from `received` [P], which is the cohort's theta(), too.
   // It ignores the tasks' rows: rows stay on the device, and so do the losses, without which the
   // outcomes are not finished. REQUIRES: 1 to C tasks.

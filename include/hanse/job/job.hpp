@@ -39,7 +39,7 @@ struct RunOptions {
   int64_t threads = 1;  // of each rank
   RunDevice device = RunDevice::kAuto;
   int64_t ranks_per_gpu = 1;
-  int64_t device_cohort = 8;  // clients side by side on a GPU
+  int64_t device_cohort = 0;  // clients side by side on a GPU; 0: side_by_side()
   DeviceGraphs device_graphs = DeviceGraphs::kAuto;
   double max_seconds = 0;    // 0: no limit
   int64_t patience = 0;      // evaluations without a better one; 0: no limit

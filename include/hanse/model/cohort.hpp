@@ -47,7 +47,7 @@ class Cohort {
     double clip = 0;  // largest gradient norm; 0: off
     Slope slope = {};
     bool by_hand = true;  // networks of known layers: gradients without autograd, which is slower
-    bool graphs = true;   // on GPUs: such a step's kernels are recorded, and start together
+    bool graphs = true;   // on GPUs: steps' kernels are recorded, and start together
   };
   // A RandomStream with Purpose::kDropout.
   struct NoiseKey {
@@ -74,9 +74,10 @@ class Cohort {
   // Uploads the samples of the next steps at once, while the device works on earlier ones. Call it
   // after start().
   virtual void put_steps(const CohortSteps& steps) = 0;
-  // Step `number` of the uploaded steps, from 0, for every client with a sample in it. Cost: C
-  // times that of the model's loss_and_gradient, in kernels C times as large.
-  virtual void step(int64_t number) = 0;
+  // `count` of the uploaded steps, from `first` on, for the first `clients` of C that have a sample
+  // in them; the others have none. Cost of each: `clients` times that of the model's
+  // loss_and_gradient, in kernels so many times as large.
+  virtual void steps(int64_t first, int64_t count, int64_t clients) = 0;
   // [C, P] on the device: gradients of that step's losses alone, at the rows, which stay; valid
   // until the next call. The step's dropout masks apply. `counts`: the losses count in losses().
   virtual const at::Tensor& gradients(int64_t number, bool counts) = 0;
@@ -84,7 +85,7 @@ class Cohort {
   virtual const at::Tensor& losses() const = 0;
   // Copies losses() to the host's memory. Waits for the device.
   virtual void take_losses(std::span<double> losses) const = 0;
-  // [C, P] float32 on the device; unchanged until the next start(), step() or put_rows().
+  // [C, P] float32 on the device; unchanged until the next start(), steps() or put_rows().
   virtual const at::Tensor& rows() const = 0;
   // Copies the first rows, [n, P], from and to the host's memory; and theta(), [P].
   virtual void take_rows(std::span<float> rows) const = 0;
@@ -93,8 +94,10 @@ class Cohort {
   virtual void put_theta(std::span<const float> row) = 0;
   // Evaluates theta() on the samples in these places, as Model::evaluate(). The shape of each
   // kernel call depends on their number and the model alone, and the bits on nothing else of the
-  // call. Waits for the device.
-  virtual EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) = 0;
+  // call. take_evaluations() brings the results, and the sums over all calls since it was called
+  // last, in one transfer of up to some 64 MiB: it waits for the device.
+  virtual void evaluate(std::span<const int64_t> places, SampleResults results) = 0;
+  virtual EvaluationSums take_evaluations() = 0;
   // [batches, C] mean losses, in evaluation mode, of each of rows() on each of these ranges of
   // samples on the device. Waits for the device.
   virtual std::vector<double> row_losses(std::span<const SampleRange> batches) = 0;

@@ -42,6 +42,9 @@ struct GpuLibrary {
   // it, "cuda:0". Call it before the first computation. Throws NotCompiled in a build without CUDA.
   std::string (*use)(int64_t index);
 
+  // Memory that nobody has, of the GPU in use.
+  int64_t (*free_bytes)();
+
   std::string (*cuda_version)();  // of the runtime, "13.0"; empty in a build without CUDA
   std::string (*nccl_version)();  // of the loaded library, "2.29.3"; empty in a build without it
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,22 +33,26 @@ struct RankDevice {
   std::string name;  // LibTorch's, "cuda:0"; empty: clients are trained on the CPU
   // Fixes the bits of its results: "NVIDIA H100 80GB HBM3, compute capability 9.0, ..."
   std::string kind = "cpu";
-  bool shared = false;       // two ranks, of any host, have the same GPU
-  int64_t sample_bytes = 0;  // for samples on it: a quarter of its memory, over all ranks
+  bool shared = false;  // two ranks, of any host, have the same GPU
+  // For samples on it: a quarter of its memory, half of what is free at most, over all its ranks.
+  int64_t sample_bytes = 0;
 };
 
-// Clients of a cohort in rounds of at most so many participants.
-int64_t side_by_side(const Job& job, int64_t participants);
+// Clients of a cohort: `participants` at most, in as many cohorts of one size as run.device-cohort
+// asks for; where that is 0, 32 a cohort at most, of large models as many as have some 8 GiB for
+// their rows. It follows from the job alone, which fixes the bits.
+int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params);
 
-// The cost of a client's step: floating-point operations of a sample's gradient, 0: not known; and
-// samples, 0: all of the client's.
+// The cost of a cohort's step: floating-point operations of a sample's gradient, 0: not known;
+// samples of a client, 0: all of them; and clients side by side.
 struct StepCost {
   double flops;
   int64_t batch;
+  int64_t clients;
 };
 
 // Does such a step keep a GPU computing longer than waiting?
-bool is_worth_a_gpu(const Job& job, const StepCost& work);
+bool is_worth_a_gpu(const StepCost& work);
 
 // Chooses by run.device: the n-th rank of a host gets the n-th GPU that it sees, and the first
 // again behind the last. Obstacles to GPUs, `refusal` among them, are errors under `cuda` and a
@@ -55,6 +60,11 @@ bool is_worth_a_gpu(const Job& job, const StepCost& work);
 // AgreedError.
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host);
+
+// Makes what a run needs on the chosen device. A GPU that has no room for it is an error under
+// `cuda`; under `auto` it is a notice, and the device is the CPU. Collective. Throws AgreedError.
+void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+                    const std::function<void()>& make);
 
 // A runner, and what it computes on, RankDevice::kind.
 struct ChosenRunner {

@@ -37,6 +37,7 @@ class QuasiNewtonCohort final : public CohortUpdate {
             cohorts.cohort(), sum_line() + (rule.sends_last() ? 0 : 1), options.weight_decay)),
         row_(n_params_) {}
 
+  bool reads_received() const override { return true; }
   std::vector<ClientOutcome> train(std::span<const ClientTask> tasks,
                                    std::span<const float> received) override {
     lr_ = schedule_.rate(tasks.front().round);

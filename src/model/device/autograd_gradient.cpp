@@ -15,26 +15,31 @@ class AutogradGradient final : public StepGradient {
   AutogradGradient(StepParts parts, CohortForward& network)
       : parts_(std::move(parts)),
         network_(network),
-        within_(at::arange(parts_.batch, parts_.table.counts().options())) {
-    for (const at::Tensor& row : parts_.rows) leaves_.push_back(row.detach().requires_grad_());
-  }
+        within_(at::arange(parts_.batch, parts_.table.counts().options())) {}
 
-  at::Tensor find() override {
-    const at::Tensor& order = parts_.table.places();
-    const at::Tensor weights = weights_of(parts_.table.counts().unsqueeze(1));
-    const at::Tensor input = parts_.features.index_select(0, order).view({clients(), batch(), -1});
-    const at::Tensor targets = parts_.targets.index_select(0, order).view({clients(), batch()});
+  at::Tensor find(int64_t clients) override {
+    const at::Tensor order = parts_.table.places().narrow(0, 0, clients * batch());
+    const at::Tensor weights = weights_of(parts_.table.counts().narrow(0, 0, clients).unsqueeze(1));
+    const at::Tensor input = parts_.features.index_select(0, order).view({clients, batch(), -1});
+    const at::Tensor targets = parts_.targets.index_select(0, order).view({clients, batch()});
+    std::vector<at::Tensor> leaves, masks;  // of these clients
+    for (const at::Tensor& row : parts_.rows) {
+      leaves.push_back(row.narrow(0, 0, clients).detach().requires_grad_());
+    }
+    for (const at::Tensor& mask : parts_.noise.masks()) {
+      masks.push_back(mask.narrow(0, 0, clients));
+    }
     const at::Tensor logits = network_.training_logits(
-        leaves_, input, parts_.noise.masks(), parts_.noise.of_clients(parts_.table.number()));
-    const at::Tensor losses = tensor_losses(*parts_.loss, logits, targets, at::Reduction::None)
-                                  .view({clients(), batch()});
+        leaves, input, masks, parts_.noise.of_clients(parts_.table.number(), clients));
+    const at::Tensor losses =
+        tensor_losses(*parts_.loss, logits, targets, at::Reduction::None).view({clients, batch()});
     // A client's mean has no part in another one's: the sum's gradient holds each of theirs.
     const auto gradients =
-        torch::autograd::grad({losses}, leaves_, {weights}, /*retain_graph=*/false,
+        torch::autograd::grad({losses}, leaves, {weights}, /*retain_graph=*/false,
                               /*create_graph=*/false, /*allow_unused=*/true);
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      at::Tensor& own = parts_.gradients[i];
+      at::Tensor own = parts_.gradients[i].narrow(0, 0, clients);
       gradients[i].defined() ? own.copy_(gradients[i]) : own.zero_();
     }
     // Only losses that count: 0 NaN is NaN, and places behind a client's samples must add nothing.
@@ -43,7 +48,6 @@ class AutogradGradient final : public StepGradient {
   }
 
  private:
-  int64_t clients() const { return parts_.clients; }
   int64_t batch() const { return parts_.batch; }
 
   // [C, B] what each sample counts in its client's loss, from the clients' counts [C, 1].
@@ -53,8 +57,7 @@ class AutogradGradient final : public StepGradient {
 
   StepParts parts_;
   CohortForward& network_;
-  at::Tensor within_;               // [B] 0, 1, ...
-  std::vector<at::Tensor> leaves_;  // the rows' tensors
+  at::Tensor within_;  // [B] 0, 1, ...
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <deque>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 
 #include "device/cohort_noise.hpp"
 #include "device/descent.hpp"
@@ -50,10 +52,13 @@ class NetworkCohort final : public Cohort {
                           .gradients = tensors_of(gradient_, model.layout())};
     if (const auto spec = network_spec(c.options, c.sample_shape); spec && settings.by_hand) {
       differentiation_ = make_network_gradient(parts, *spec, c.sample_shape);
-      auto recorder = settings.graphs ? make_graph_recorder(on_device_.device().is_cpu()) : nullptr;
-      if (differentiation_ && recorder) graph_ = std::make_unique<StepGraph>(std::move(recorder));
     }
+    const int64_t steps_a_graph = differentiation_ ? kFewKernels : 1;
     if (!differentiation_) differentiation_ = make_autograd_gradient(parts, *network_);
+    if (!settings.graphs || !network_->can_be_recorded()) return;
+    if (auto recorder = make_graph_recorder(on_device_.device().is_cpu())) {
+      graphs_ = std::make_unique<StepGraphs>(std::move(recorder), steps_a_graph);
+    }
   }
 
   void put(int64_t begin, const Batch& batch) override {
@@ -68,31 +73,38 @@ class NetworkCohort final : public Cohort {
   void start(const Start& start) override {
     rows_.copy_(theta_.unsqueeze(0).expand_as(rows_));
     put_rows(start.rows);
-    const bool is_other = descent_.start(start, rows_, theta_);
-    if (is_other && graph_) graph_->forget();
+    descent_.start(start, rows_, theta_);
     losses_.zero_();
     noise_.start(start.noise);
   }
 
   void put_steps(const CohortSteps& steps) override {
-    table_.put(steps, noise_.put_steps(steps.counts));
+    const bool moves = table_.put(steps, noise_.put_steps(steps.counts));
+    if (moves && graphs_) graphs_->forget();
   }
 
-  void step(int64_t number) override {
-    table_.choose(number);
-    const auto make_step = [this] {
-      const at::Tensor means = differentiate();
-      const at::NoGradGuard no_grad;
-      losses_.add_(means);
-      if (settings_.slope.base > 0) gradient_.mul_(slopes(means));
-      descent_.step(gradient_, table_.rates(), rows_);
-    };
-    graph_ ? graph_->run(make_step) : make_step();
+  void steps(int64_t first, int64_t count, int64_t clients) override {
+    if (!graphs_) {
+      for (int64_t number = first; number < first + count; ++number) {
+        table_.choose(number);
+        step(clients);
+      }
+      return;
+    }
+    const auto& [mu, own_anchor, pulls] = descent_.form();
+    table_.go_to(first, count);
+    graphs_->run({mu, own_anchor, pulls, clients}, count, [&](int64_t some) {
+      for (int64_t i = 0; i < some; ++i) {
+        table_.choose_ahead(i);
+        step(clients);
+      }
+      table_.move_on(some);
+    });
   }
 
   const at::Tensor& gradients(int64_t number, bool counts) override {
     table_.choose(number);
-    const at::Tensor means = differentiate();
+    const at::Tensor means = differentiate(c());
     if (counts) losses_.add_(means);
     return gradient_;
   }
@@ -113,7 +125,7 @@ class NetworkCohort final : public Cohort {
     upload(theta_, 0, std::ssize(row), row.data());
   }
 
-  EvaluationSums evaluate(std::span<const int64_t> places, SampleResults results) override {
+  void evaluate(std::span<const int64_t> places, SampleResults results) override {
     const at::NoGradGuard no_grad;
     const auto n = static_cast<int64_t>(places.size());
     // On the CPU that is the host's memory, which outlives what is computed of it.
@@ -124,13 +136,22 @@ class NetworkCohort final : public Cohort {
     const at::Tensor z = network_->logits(theta_tensors_, input, {});  // [1, n, outputs]
     const at::Tensor loss = at::sum(losses_of(z, targets).to(at::kDouble), {1});
     const at::Tensor correct = at::sum(guessed_right(*loss_, z, targets), {1}).to(at::kDouble);
-    const at::Tensor sums = downloaded(at::cat({loss, correct}));
-    if (results.scores) download(class_one_scores(z), results.scores);
-    if (results.ranks) download(ranks_of_labels(*loss_, z, targets), results.ranks);
-    if (results.classes) download(classes_taken(*loss_, z, targets), results.classes);
-    if (results.outputs) download(z, results.outputs);
-    const auto* numbers = sums.data_ptr<double>();
-    return {.loss = numbers[0], .correct = numbers[1], .samples = n};
+    evaluated_.push_back({0, 0, n});
+    evaluations_.add(loss, &evaluated_.back().loss);
+    evaluations_.add(correct, &evaluated_.back().correct);
+    if (results.scores) evaluations_.add(class_one_scores(z), results.scores);
+    if (results.ranks) evaluations_.add(ranks_of_labels(*loss_, z, targets), results.ranks);
+    if (results.classes) evaluations_.add(classes_taken(*loss_, z, targets), results.classes);
+    if (results.outputs) evaluations_.add(z, results.outputs);
+    if (evaluations_.bytes() > kMostToBring) evaluations_.bring();
+  }
+
+  EvaluationSums take_evaluations() override {
+    evaluations_.bring();
+    EvaluationSums sums;
+    for (const EvaluationSums& part : evaluated_) sums += part;
+    evaluated_.clear();
+    return sums;
   }
 
   std::vector<double> row_losses(std::span<const SampleRange> batches) override {
@@ -149,10 +170,22 @@ class NetworkCohort final : public Cohort {
   }
 
  private:
-  // Overwrites the gradient of the table's step. Returns the mean losses [C].
-  at::Tensor differentiate() {
-    noise_.draw(table_);
-    return differentiation_->find();
+  static constexpr int64_t kMostToBring = int64_t{64} << 20;
+  static constexpr int64_t kFewKernels = 32;  // steps of a graph, where a step has some ten kernels
+
+  // The table's step of the first clients.
+  void step(int64_t clients) {
+    const at::Tensor means = differentiate(clients);
+    const at::NoGradGuard no_grad;
+    losses_.narrow(0, 0, clients).add_(means);
+    if (settings_.slope.base > 0) gradient_.narrow(0, 0, clients).mul_(slopes(means));
+    descent_.step(gradient_, table_.rates(), rows_, clients);
+  }
+
+  // Overwrites the first clients' gradients of the table's step. Returns their mean losses.
+  at::Tensor differentiate(int64_t clients) {
+    noise_.draw(table_, clients);
+    return differentiation_->find(clients);
   }
 
   int64_t c() const { return settings_.clients; }
@@ -163,12 +196,12 @@ class NetworkCohort final : public Cohort {
     return tensor_losses(*loss_, z, targets, at::Reduction::None).view(targets.sizes());
   }
 
-  // Cohort::Slope [C, 1] at the clients' mean losses [C].
+  // Cohort::Slope [n, 1] at the mean losses [n] of n clients.
   at::Tensor slopes(const at::Tensor& means) const {
     const Slope& slope = settings_.slope;
     const at::Tensor room = slope.base - means;
     const at::Tensor beyond = at::full_like(room, slope.beyond);
-    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).view({c(), 1});
+    return at::where(room >= slope.least, room.reciprocal(), beyond).to(at::kFloat).unsqueeze(1);
   }
 
   std::unique_ptr<CohortForward> network_;
@@ -185,9 +218,11 @@ class NetworkCohort final : public Cohort {
   at::Tensor losses_;                      // [C] float64
   std::vector<at::Tensor> theta_tensors_;  // [1, shape of each tensor], on theta_
   std::vector<at::Tensor> tensors_;        // [C, shape of each tensor], on rows_
+  std::deque<EvaluationSums> evaluated_;   // batches whose sums are on their way ...
+  Downloads evaluations_;                  // ... to them
   Descent descent_;
   std::unique_ptr<StepGradient> differentiation_;
-  std::unique_ptr<StepGraph> graph_;  // null: kernels are started one by one
+  std::unique_ptr<StepGraphs> graphs_;  // null: kernels are started one by one
 };
 
 }  // namespace
@@ -202,7 +237,13 @@ std::unique_ptr<Cohort> make_cohort(const ModelOptions& options,
         "model.path", "use group norm");
   }
   const ModelCase c{options, sample_shape, make_loss(options.loss, classes)};
-  return std::make_unique<NetworkCohort>(*model, c, classes, settings);
+  try {
+    return std::make_unique<NetworkCohort>(*model, c, classes, settings);
+  } catch (const c10::OutOfMemoryError&) {
+    throw InvalidArgument(fmt::format("{} has no room for {} clients side by side", settings.device,
+                                      settings.clients),
+                          "run.device-cohort", "a smaller one");
+  }
 }
 
 }  // namespace hanse

@@ -53,7 +53,7 @@ void CohortNoise::put_seeds() {
   }
 }
 
-void CohortNoise::draw(const StepTable& table) {
+void CohortNoise::draw(const StepTable& table, int64_t clients) {
   for (std::size_t i = 0; i < masks_.size(); ++i) {
     const DropoutRule rule(dropouts_[i].share);
     const DropWork work{
@@ -67,13 +67,13 @@ void CohortNoise::draw(const StepTable& table) {
         .streams = keys_.data_ptr<int64_t>(),
         .drawn = table.drawn().data_ptr<int64_t>() + static_cast<int64_t>(i) * clients_,
         .mask = masks_[i].data_ptr<float>()};
-    run(work, clients_ * work.blocks(), keys_.device());
+    run(work, clients * work.blocks(), keys_.device());
   }
 }
 
-CohortForward::StepOfClients CohortNoise::of_clients(int64_t step) const {
+CohortForward::StepOfClients CohortNoise::of_clients(int64_t step, int64_t clients) const {
   const auto first = static_cast<std::size_t>(step * clients_);
-  const auto n = static_cast<std::size_t>(clients_);
+  const auto n = static_cast<std::size_t>(clients);
   return {std::span(counts_).subspan(first, n), std::span(seeds_).subspan(first, n)};
 }
 

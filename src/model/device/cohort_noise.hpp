@@ -27,14 +27,14 @@ class CohortNoise {
   // Prepares the next steps, with so many samples [steps, C]. Returns StepTable::drawn() of them.
   std::vector<int64_t> put_steps(std::span<const int64_t> counts);
 
-  // Draws the masks of the table's step.
-  void draw(const StepTable& table);
+  // Draws the masks of the table's step, for the first `clients`.
+  void draw(const StepTable& table, int64_t clients);
 
   // [C, B, width] for each dropout, in the order of Model's, a client's samples of one dropout
   // after the other; behind them stands what earlier steps have left. The tensors stay where they
   // are.
   std::span<const at::Tensor> masks() const { return masks_; }
-  CohortForward::StepOfClients of_clients(int64_t step) const;
+  CohortForward::StepOfClients of_clients(int64_t step, int64_t clients) const;
 
  private:
   void put_seeds();

@@ -16,31 +16,29 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows)
   if (momentum_ > 0) velocity_ = at::zeros_like(rows);
 }
 
-bool Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
-  const Form form{.mu = start.mu,
-                  .own_anchor = start.mu > 0 && !start.to_theta && !start.rows.empty(),
-                  .pulls = !start.pulls.empty()};
+void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
+  form_ = {.mu = start.mu,
+           .own_anchor = start.mu > 0 && !start.to_theta && !start.rows.empty(),
+           .pulls = !start.pulls.empty()};
   theta_ = theta;
-  if (form.own_anchor) {
+  if (form_.own_anchor) {
     if (!anchor_.defined()) anchor_ = at::empty_like(rows);
     anchor_.copy_(rows);
   }
-  if (form.pulls) {
+  if (form_.pulls) {
     if (!pulls_.defined()) pulls_ = at::empty_like(rows);
     pulls_.zero_();
     upload(pulls_, 0, std::ssize(start.pulls) / rows.size(1), start.pulls.data());
   }
   if (velocity_.defined()) velocity_.zero_();
-  const bool is_other = form != form_;
-  form_ = form;
-  return is_other;
 }
 
-void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows) const {
+void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows,
+                   int64_t clients) const {
   if (clip_ > 0) {
-    const at::Tensor norm =
-        at::sqrt(at::sum(gradient.square(), {1}, /*keepdim=*/true, at::kDouble));
-    gradient.mul_(at::clamp_max(clip_ / norm, 1.0).to(at::kFloat));
+    at::Tensor acting = gradient.narrow(0, 0, clients);
+    const at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/true, at::kDouble));
+    acting.mul_(at::clamp_max(clip_ / norm, 1.0).to(at::kFloat));
   }
   const int64_t n = rows.size(1);
   const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
@@ -54,7 +52,7 @@ void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& ro
                          .rates = rates.data_ptr<float>(),
                          .velocity = velocity_.defined() ? velocity_.data_ptr<float>() : nullptr,
                          .rows = rows.data_ptr<float>(),
-                         .clients = rows.size(0),
+                         .clients = clients,
                          .n = n,
                          .anchor_stride = form_.own_anchor ? n : 0};
   run(work, n, rows.device());

@@ -14,21 +14,20 @@ class Descent {
   // Steps move rows [C, P].
   Descent(const Cohort::Settings& settings, const at::Tensor& rows);
 
-  // Starts from `rows`, which have their values by now. Returns whether steps call other kernels
-  // than before, or give them other addresses.
-  bool start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
+  // Starts from `rows`, which have their values by now.
+  void start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta);
 
-  // Moves `rows` with rates [C]; overwrites `gradient` [C, P].
-  void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows) const;
+  // Moves the first `clients` of `rows` [C, P] with rates [C]; overwrites their `gradient` [C, P].
+  void step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& rows, int64_t clients) const;
 
- private:
-  // What chooses the kernels.
+  // What chooses the kernels of a step and their addresses.
   struct Form {
     double mu = 0;
     bool own_anchor = false, pulls = false;
-    bool operator==(const Form&) const = default;
   };
+  const Form& form() const { return form_; }
 
+ private:
   double weight_decay_, momentum_, clip_;
   bool nesterov_;
   Form form_;

@@ -94,6 +94,11 @@ std::string use_gpu(int64_t index) {
   return device;
 }
 
+int64_t free_bytes() {
+  std::size_t free = 0, all = 0;
+  return cudaMemGetInfo(&free, &all) == cudaSuccess ? static_cast<int64_t>(free) : 0;
+}
+
 std::string cuda_version() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess) return "unknown";

@@ -8,6 +8,7 @@ namespace hanse {
 
 std::vector<Gpu> gpus() { return {}; }
 std::string use_gpu(int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }
+int64_t free_bytes() { return 0; }
 std::string cuda_version() { return ""; }
 std::string nccl_version() { return ""; }
 void run_on_gpu(const Work&, int64_t) { throw NotCompiled("CUDA", "build with -DHANSE_CUDA=ON"); }

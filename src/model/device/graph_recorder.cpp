@@ -1,6 +1,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -15,9 +16,9 @@ namespace hanse {
 
 namespace {
 
-// One recording at a time: ranks may be threads, and LibTorch's generator of a GPU is part of a
-// recording.
-std::mutex& one_recording() {
+// One recording at a time, and none while a graph is given back: ranks may be threads, and
+// LibTorch's generator of a GPU keeps a list of the graphs without a lock of its own.
+std::mutex& list_of_graphs() {
   static std::mutex mutex;
   return mutex;
 }
@@ -30,61 +31,75 @@ void put_behind(const c10::cuda::CUDAStream& earlier, const c10::cuda::CUDAStrea
   event.block(later);
 }
 
-class CudaRecorder final : public GraphRecorder {
+class CudaRecording final : public Recording {
  public:
-  CudaRecorder() : aside_(c10::cuda::getStreamFromPool()) {}
-
-  // Runs on the stream that is recorded: libraries make some things once for each stream.
-  void warm_up(const Step& step) override {
-    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
-    put_behind(current, aside_);
-    {
-      const c10::cuda::CUDAStreamGuard guard(aside_);
-      step();
-    }
-    put_behind(aside_, current);
-  }
-
-  void record(const Step& step) override {
+  explicit CudaRecording(std::unique_ptr<at::cuda::CUDAGraph> graph) : graph_(std::move(graph)) {}
+  ~CudaRecording() override {
+    const std::lock_guard lock(list_of_graphs());
     graph_.reset();
-    const std::lock_guard lock(one_recording());
-    const c10::cuda::CUDAStreamGuard guard(aside_);
-    auto graph = std::make_unique<at::cuda::CUDAGraph>();
-    const Pool pool = at::cuda::graph_pool_handle();
-    try {
-      // Other threads, NCCL's among them, go on with what they do.
-      graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-      step();
-      graph->capture_end();
-    } catch (const std::exception&) {
-      abandon(*graph, pool);
-      throw;
-    }
-    graph_ = std::move(graph);
   }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
 
   void replay() override { graph_->replay(); }
 
  private:
-  using Pool = decltype(at::cuda::graph_pool_handle());
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+};
 
+class CudaRecorder final : public GraphRecorder {
+ public:
+  CudaRecorder() : aside_(c10::cuda::getStreamFromPool()), pool_(at::cuda::graph_pool_handle()) {}
+
+  // Runs on the stream that is recorded: libraries make some things once for each stream.
+  void warm_up(const Work& work) override {
+    const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream();
+    put_behind(current, aside_);
+    {
+      const c10::cuda::CUDAStreamGuard guard(aside_);
+      work();
+    }
+    put_behind(aside_, current);
+  }
+
+  // All recordings have one pool of memory: they run one after the other, and leave nothing there
+  // for the next one.
+  std::unique_ptr<Recording> record(const Work& work) override {
+    std::unique_lock lock(list_of_graphs());
+    const c10::cuda::CUDAStreamGuard guard(aside_);
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    try {
+      // Other threads, NCCL's among them, go on with what they do.
+      graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+      work();
+      graph->capture_end();
+    } catch (const std::exception&) {
+      abandon(*graph);
+      graph.reset();
+      throw;
+    }
+    lock.unlock();
+    return std::make_unique<CudaRecording>(std::move(graph));
+  }
+
+ private:
   // A recording that has failed ends with an error of its own, mostly before LibTorch's allocator
   // is told of the end: without that it would keep memory for the recording for ever.
-  void abandon(at::cuda::CUDAGraph& graph, Pool pool) const {
+  void abandon(at::cuda::CUDAGraph& graph) const {
     try {
       graph.capture_end();
     } catch (const std::exception&) {
     }
     try {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(aside_.device_index(), pool);
-      c10::cuda::CUDACachingAllocator::releasePool(aside_.device_index(), pool);
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(aside_.device_index(), pool_);
+      c10::cuda::CUDACachingAllocator::releasePool(aside_.device_index(), pool_);
     } catch (const std::exception&) {  // it has been told
     }
     cudaGetLastError();  // is told here, and not to whoever asks next
   }
 
   c10::cuda::CUDAStream aside_;
-  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  decltype(at::cuda::graph_pool_handle()) pool_;
 };
 
 }  // namespace

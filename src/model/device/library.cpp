@@ -75,6 +75,7 @@ extern "C" const TorchLibrary* hanse_torch_library() {
       .version = [] { return std::string(TORCH_VERSION); },
       .gpu = {.all = gpus,
               .use = use_gpu,
+              .free_bytes = free_bytes,
               .cuda_version = cuda_version,
               .nccl_version = nccl_version},
   };

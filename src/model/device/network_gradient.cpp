@@ -126,13 +126,14 @@ class NetworkGradient final : public StepGradient {
     set_loss(parts, rule);
   }
 
-  at::Tensor find() override {
+  at::Tensor find(int64_t clients) override {
     const at::NoGradGuard no_grad;
+    acting_ = clients;
     forward();
-    on_device(loss_, clients_ * batch_);
-    on_device(means_work_, clients_);
+    on_device(loss_, clients * batch_);
+    on_device(means_work_, clients);
     backward();
-    return means_;
+    return acting(means_);
   }
 
  private:
@@ -142,8 +143,11 @@ class NetworkGradient final : public StepGradient {
   }
   template <class One>
   void on_device(const One& work) const {
-    on_device(work, work.items());
+    on_device(work, work.items(acting_));
   }
+
+  // The part of those who take part.
+  at::Tensor acting(const at::Tensor& of_all) const { return of_all.narrow(0, 0, acting_); }
 
   static float* data(const at::Tensor& values) {
     return values.defined() ? values.data_ptr<float>() : nullptr;
@@ -158,8 +162,7 @@ class NetworkGradient final : public StepGradient {
     const Activation output(clients_, batch_, width, floats_);
     const at::Tensor chosen = at::empty({clients_, batch_, width}, floats_.dtype(at::kByte));
     const at::Tensor sums = at::empty({clients_, stage.channels, pixels}, floats_);
-    const Pooling pooling{.clients = clients_,
-                          .batch = batch_,
+    const Pooling pooling{.batch = batch_,
                           .channels = stage.channels,
                           .height = of.out_height(),
                           .width = of.out_width(),
@@ -172,7 +175,6 @@ class NetworkGradient final : public StepGradient {
     ConvolutionLayer layer{
         .own = std::move(own),
         .unroll = {.of = of,
-                   .clients = clients_,
                    .batch = batch_,
                    .images = data(is_first ? features_ : stages_.back().output.values),
                    .places = is_first ? places_.data_ptr<int64_t>() : nullptr,
@@ -186,8 +188,7 @@ class NetworkGradient final : public StepGradient {
         .unpool = {pooling, data(output.delta)},
         .images = {}};
     if (!is_first) {
-      layer.images =
-          ImagesWork{of, clients_, batch_, data(columns_), data(stages_.back().output.delta)};
+      layer.images = ImagesWork{of, batch_, data(columns_), data(stages_.back().output.delta)};
     }
     stages_.push_back(std::move(layer));
   }
@@ -200,8 +201,7 @@ class NetworkGradient final : public StepGradient {
     const int64_t units = own.weight.size(1);
     if (below == nullptr) samples_ = at::empty({clients_, batch_, own.weight.size(2)}, floats_);
     const Activation output(clients_, batch_, units, floats_);
-    const UnitsWork forward{.clients = clients_,
-                            .batch = batch_,
+    const UnitsWork forward{.batch = batch_,
                             .units = units,
                             .values = data(output.values),
                             .mask = data(mask),
@@ -238,43 +238,57 @@ class NetworkGradient final : public StepGradient {
   void forward() {
     for (ConvolutionLayer& stage : stages_) {
       on_device(stage.unroll);
-      at::bmm_out(stage.sums, stage.own.weight, stage.columns);
+      product(acting(stage.own.weight), acting(stage.columns), stage.sums);
       on_device(stage.pool);
     }
     if (samples_.defined()) {
-      at::Tensor flat = samples_.view({clients_ * batch_, -1});
-      at::index_select_out(flat, features_, 0, places_);
+      const int64_t rows = acting_ * batch_;
+      at::Tensor flat = samples_.view({clients_ * batch_, -1}).narrow(0, 0, rows);
+      at::index_select_out(flat, features_, 0, places_.narrow(0, 0, rows));
     }
     for (DenseLayer& layer : dense_) {
-      at::bmm_out(layer.output.values, layer.input, layer.own.weight.transpose(1, 2));
+      product(acting(layer.input), acting(layer.own.weight).transpose(1, 2), layer.output.values);
       if (&layer != &dense_.back()) on_device(layer.forward);
     }
   }
 
   // Goes back from the gradient of the logits, which stands in their place.
   void backward() {
-    at::Tensor delta = dense_.back().output.values;
+    at::Tensor delta = acting(dense_.back().output.values);
     for (auto layer = dense_.rbegin(); layer != dense_.rend(); ++layer) {
       if (layer != dense_.rbegin()) {
-        delta = layer->output.delta;
+        delta = acting(layer->output.delta);
         on_device(layer->backward, delta.numel());
       }
-      at::bmm_out(layer->own.weight_gradient, delta.transpose(1, 2), layer->input);
-      if (layer->own.bias.defined()) at::sum_out(layer->own.bias_gradient, delta, {1});
-      if (layer->input_delta.defined()) at::bmm_out(layer->input_delta, delta, layer->own.weight);
+      product(delta.transpose(1, 2), acting(layer->input), layer->own.weight_gradient);
+      if (layer->own.bias.defined()) sum(delta, 1, layer->own.bias_gradient);
+      if (layer->input_delta.defined())
+        product(delta, acting(layer->own.weight), layer->input_delta);
     }
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
       on_device(stage->unpool);
       if (stage != stages_.rbegin()) on_device(stage->unroll);  // the columns are a later stage's
-      at::bmm_out(stage->own.weight_gradient, stage->sums, stage->columns.transpose(1, 2));
-      at::sum_out(stage->own.bias_gradient, stage->sums, {2});
+      const at::Tensor sums = acting(stage->sums), columns = acting(stage->columns);
+      product(sums, columns.transpose(1, 2), stage->own.weight_gradient);
+      sum(sums, 2, stage->own.bias_gradient);
       if (!stage->images) continue;
-      at::bmm_out(stage->columns, stage->own.weight.transpose(1, 2), stage->sums);
+      product(acting(stage->own.weight).transpose(1, 2), sums, stage->columns);
       on_device(*stage->images);
     }
   }
 
+  // Overwrites the acting clients' part of [C, ...] with products, or with sums over a dimension.
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of_all) const {
+    at::Tensor out = acting(of_all);
+    at::bmm_out(out, a, b);
+  }
+  void sum(const at::Tensor& values, int64_t dimension, const at::Tensor& of_all) const {
+    at::Tensor out = acting(of_all);
+    at::sum_out(out, values, {dimension});
+  }
+
   int64_t clients_, batch_;
+  int64_t acting_ = 0;  // those whose gradient is being found
   at::TensorOptions floats_;
   at::Tensor features_;  // StepParts
   at::Tensor places_;    // [C B]

@@ -24,12 +24,12 @@ struct Patches {
 // An item is that of all b.
 struct ColumnsWork {
   Patches of;
-  int64_t clients, batch;
+  int64_t batch;
   const float* images;    // [samples, channels, height, width]
   const int64_t* places;  // [C, B] of the batches' samples; null: one behind the other
   float* columns;         // [C, channels taps, B, out_pixels]
 
-  int64_t items() const { return clients * of.rows() * of.out_pixels(); }
+  int64_t items(int64_t clients) const { return clients * of.rows() * of.out_pixels(); }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
     const int64_t pixels = of.out_pixels(), pixel = item % pixels, row = item / pixels;
@@ -50,11 +50,11 @@ struct ColumnsWork {
 // The way back: images <- sums of what their taps' columns have. An item is a pixel of all b.
 struct ImagesWork {
   Patches of;
-  int64_t clients, batch;
+  int64_t batch;
   const float* columns;  // [C, channels taps, B, out_pixels]
   float* images;         // [C, B, channels, height, width]
 
-  int64_t items() const { return clients * of.channels * of.pixels(); }
+  int64_t items(int64_t clients) const { return clients * of.channels * of.pixels(); }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
     const int64_t pixel = item % of.pixels(), row = item / of.pixels();
@@ -85,8 +85,8 @@ struct ImagesWork {
 struct Pooling {
   static constexpr uint8_t kNone = 255;  // chosen by no pixel: the ReLU is shut
 
-  int64_t clients, batch, channels, height, width;  // before it
-  int64_t window;                                   // 2; 1: no pooling
+  int64_t batch, channels, height, width;  // before it
+  int64_t window;                          // 2; 1: no pooling
   float* sums;        // [C, channels, B, height, width] the convolution's, or their gradient
   const float* mask;  // [C, B, channels, out_pixels]; null: no dropout
   uint8_t* chosen;    // [C, B, channels, out_pixels] the pixel of the window, row by row
@@ -105,7 +105,7 @@ struct PoolWork {
   Pooling of;
   float* images;  // [C, B, channels, out_pixels]
 
-  int64_t items() const { return of.clients * of.channels * of.out_pixels(); }
+  int64_t items(int64_t clients) const { return clients * of.channels * of.out_pixels(); }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
     const int64_t pixel = item % of.out_pixels(), row = item / of.out_pixels();
@@ -139,7 +139,7 @@ struct UnpoolWork {
   Pooling of;
   const float* delta;  // [C, B, channels, out_pixels] the gradient of the images
 
-  int64_t items() const { return of.clients * of.channels * of.height * of.width; }
+  int64_t items(int64_t clients) const { return clients * of.channels * of.height * of.width; }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
     const int64_t all = of.height * of.width, pixel = item % all, row = item / all;
@@ -161,13 +161,13 @@ struct UnpoolWork {
 
 // x <- relu(x + bias) mask. An item is a unit of all b.
 struct UnitsWork {
-  int64_t clients, batch, units;
+  int64_t batch, units;
   float* values;      // [C, B, units]
   const float* mask;  // [C, B, units]; null: no dropout
   const float* bias;  // of each client, `bias_stride` further, [units]; null: none
   int64_t bias_stride;
 
-  int64_t items() const { return clients * units; }
+  int64_t items(int64_t clients) const { return clients * units; }
 
   HANSE_BOTH_SIDES void operator()(int64_t item) const {
     const int64_t client = item / units, unit = item % units;

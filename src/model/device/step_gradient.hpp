@@ -31,9 +31,9 @@ struct StepParts {
 class StepGradient {
  public:
   virtual ~StepGradient() = default;
-  // Overwrites the gradient. Returns the clients' mean losses [C] float64; a client without samples
-  // has loss 0 and any gradient.
-  virtual at::Tensor find() = 0;
+  // Overwrites the gradient of the first `clients` of C; the others' may stay. Returns the mean
+  // losses [clients] float64; a client without samples has loss 0 and any gradient.
+  virtual at::Tensor find(int64_t clients) = 0;
 };
 
 // The tensors of the layout, each with a leading C, on the memory of rows [C, P].

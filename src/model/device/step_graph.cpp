@@ -1,5 +1,6 @@
 #include "device/step_graph.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include <fmt/format.h>
@@ -9,24 +10,28 @@
 
 namespace hanse {
 
-void StepGraph::run(const GraphRecorder::Step& step) {
-  switch (state_) {
-    case State::kNew:
-      recorder_->warm_up(step);
-      state_ = State::kWarm;
-      return;
-    case State::kWarm: try { recorder_->record(step);
-      } catch (const std::exception& error) {
-        notice(fmt::format("a step is not recorded, its kernels are started one by one: {}",
-                           first_line(error)));
-        state_ = State::kFailed;
-        return step();
-      }
-      state_ = State::kRecorded;
-      return recorder_->replay();
-    case State::kRecorded: return recorder_->replay();
-    case State::kFailed: return step();
+void StepGraphs::run(const Kind& kind, int64_t count, const Steps& steps) {
+  if (count > 0 && !fails_ && graphs_.find(kind) == graphs_.end()) {
+    recorder_->warm_up([&] { steps(1); });
+    graphs_[kind];
+    --count;
   }
+  for (; count > 0 && !fails_;) {
+    int64_t some = most_;
+    while (some > count) some /= 2;
+    std::unique_ptr<Recording>& graph = graphs_[kind][some];
+    try {
+      if (!graph) graph = recorder_->record([&] { steps(some); });
+    } catch (const std::exception& error) {
+      notice(fmt::format("a step is not recorded, its kernels are started one by one: {}",
+                         first_line(error)));
+      fails_ = true;
+      break;
+    }
+    graph->replay();
+    count -= some;
+  }
+  if (count > 0) steps(count);
 }
 
 }  // namespace hanse

@@ -1,49 +1,63 @@
-// A step's kernels, recorded once and started together.
+// Steps' kernels, recorded once and started together.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace hanse {
 
+// Kernels that were recorded.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Starts them. Does not wait.
+  virtual void replay() = 0;
+};
+
 // What can record kernels on a device.
 class GraphRecorder {
  public:
-  using Step = std::function<void()>;
+  using Work = std::function<void()>;
 
   virtual ~GraphRecorder() = default;
-  // Runs a step where it is recorded later, so that what libraries make at its first run is there.
-  virtual void warm_up(const Step& step) = 0;
-  // Records what `step` starts, which does not run. Throws where it cannot be recorded.
-  virtual void record(const Step& step) = 0;
-  // Starts what was recorded last. Does not wait.
-  virtual void replay() = 0;
+  // Does `work` where it is recorded later, so that what libraries make at its first run is there.
+  virtual void warm_up(const Work& work) = 0;
+  // Records what `work` starts, which does not run. Throws where it cannot be recorded.
+  virtual std::unique_ptr<Recording> record(const Work& work) = 0;
 };
 
 // The recorder for the device in use; null: nothing is recorded there.
 std::unique_ptr<GraphRecorder> make_graph_recorder(bool is_cpu);
 
-// For steps whose kernels have the same shapes and addresses every time.
-class StepGraph {
+// Graphs of one, two, four, ... steps that follow each other, for each kind of step: steps of a
+// kind have the same kernels, with the same shapes and addresses.
+class StepGraphs {
  public:
-  explicit StepGraph(std::unique_ptr<GraphRecorder> recorder) : recorder_(std::move(recorder)) {}
+  using Kind = std::tuple<double, bool, bool, int64_t>;  // Descent::Form and the acting clients
+  using Steps = std::function<void(int64_t count)>;
 
-  // Does what `step` starts on the device: the first time by calling it, the second time by
-  // recording it, and from then on without it. Where recording fails it says so once, and calls
-  // `step` from then on.
-  void run(const GraphRecorder::Step& step);
+  // `most`: steps that one graph holds at most, a power of two.
+  StepGraphs(std::unique_ptr<GraphRecorder> recorder, int64_t most)
+      : recorder_(std::move(recorder)), most_(most) {}
 
-  // The next step is another one.
-  void forget() {
-    if (state_ != State::kFailed) state_ = State::kNew;
-  }
+  // Does steps(count) on the device: the first step of a kind by calling it, then by recording it,
+  // and from then on without it. Each count is recorded once. Where recording fails it says so
+  // once, and calls `steps` from then on. Cost: a start for each one in the binary digits of count
+  // / most.
+  void run(const Kind& kind, int64_t count, const Steps& steps);
+
+  // The kinds have other addresses now.
+  void forget() { graphs_.clear(); }
 
  private:
-  enum class State { kNew, kWarm, kRecorded, kFailed };
-
   std::unique_ptr<GraphRecorder> recorder_;
-  State state_ = State::kNew;
+  int64_t most_;
+  bool fails_ = false;
+  std::map<Kind, std::map<int64_t, std::unique_ptr<Recording>>> graphs_;  // by count
 };
 
 }  // namespace hanse

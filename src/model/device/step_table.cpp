@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "device/kernels.hpp"
 #include "device/upload.hpp"
 #include "hanse/base/index.hpp"
 
@@ -18,12 +19,12 @@ StepTable::StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at:
   rates_ = now_.narrow(0, places + clients + drawn, rates).view(at::kFloat).narrow(0, 0, clients);
 }
 
-void StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
+bool StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
   const std::size_t clients = to_index(counts_.numel());
   const std::size_t n = steps.counts.size() / clients;
   const at::Tensor table =
-      staged({static_cast<int64_t>(n), now_.numel()}, at::kLong, now_.device());
-  auto* next = table.data_ptr<int64_t>();
+      staged({1 + static_cast<int64_t>(n) * now_.numel()}, at::kLong, now_.device());
+  auto* next = table.data_ptr<int64_t>() + 1;
   const auto put_part = [&](auto values, std::size_t step) {
     const std::size_t width = values.size() / n;
     const auto bytes = std::as_bytes(values.subspan(step * width, width));
@@ -36,12 +37,31 @@ void StepTable::put(const CohortSteps& steps, std::span<const int64_t> drawn) {
     put_part(drawn, step);
     put_part(steps.rates, step);
   }
-  steps_ = sent(table, now_.device());
+  const bool moves = !table_.defined() || table_.numel() < table.numel();
+  if (moves) table_ = at::empty({table.numel()}, now_.options());
+  table_.narrow(0, 0, table.numel()).copy_(table, /*non_blocking=*/true);
+  counter_ = 0;
+  return moves;
 }
 
 void StepTable::choose(int64_t number) {
   number_ = number;
-  now_.copy_(steps_[number]);
+  now_.copy_(table_.narrow(0, 1 + number * now_.numel(), now_.numel()));
 }
+
+void StepTable::go_to(int64_t number, int64_t count) {
+  if (number != counter_) table_.narrow(0, 0, 1).fill_(number);
+  counter_ = number + count;
+}
+
+void StepTable::choose_ahead(int64_t steps) {
+  const ChooseWork work{.table = table_.data_ptr<int64_t>(),
+                        .ahead = steps,
+                        .width = now_.numel(),
+                        .now = now_.data_ptr<int64_t>()};
+  run(work, work.width, now_.device());
+}
+
+void StepTable::move_on(int64_t steps) { table_.narrow(0, 0, 1).add_(steps); }
 
 }  // namespace hanse

@@ -16,9 +16,17 @@ class StepTable {
  public:
   StepTable(int64_t clients, int64_t batch, int64_t dropouts, const at::Device& device);
 
-  // drawn [steps, dropouts, C]: DropWork::drawn. Does not wait.
-  void put(const CohortSteps& steps, std::span<const int64_t> drawn);
+  // drawn [steps, dropouts, C]: DropWork::drawn. Does not wait. Returns whether the steps stand at
+  // other addresses than before.
+  bool put(const CohortSteps& steps, std::span<const int64_t> drawn);
   void choose(int64_t number);
+
+  // For steps that are recorded: the device counts them. go_to() sets its counter for `count` steps
+  // from `number` on; choose_ahead() chooses the step so many behind the counter, and move_on()
+  // lets it count some: kernels both.
+  void go_to(int64_t number, int64_t count);
+  void choose_ahead(int64_t steps);
+  void move_on(int64_t steps);
 
   // The chosen step, on the device:
   int64_t number() const { return number_; }
@@ -29,8 +37,9 @@ class StepTable {
 
  private:
   int64_t number_ = 0;
-  at::Tensor steps_;                            // [steps, width] int64
-  at::Tensor now_;                              // [width]
+  int64_t counter_ = 0;  // where the device's counter is behind the steps that were asked for
+  at::Tensor table_;     // int64: the device's counter, then [steps, width]
+  at::Tensor now_;       // [width]
   at::Tensor places_, counts_, drawn_, rates_;  // parts of it, in this order
 };
 

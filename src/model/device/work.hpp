@@ -13,6 +13,7 @@
 #include "hanse/sums/fold_entry.hpp"
 #include "loss_work.hpp"
 #include "network_work.hpp"
+#include "table_work.hpp"
 
 namespace hanse {
 
@@ -182,6 +183,6 @@ struct StepWork {
 };
 
 using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork, PoolWork,
-                          UnpoolWork, UnitsWork, UnitsBackWork, LossWork, DescentWork>;
+                          UnpoolWork, UnitsWork, UnitsBackWork, LossWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse

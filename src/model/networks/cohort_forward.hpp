@@ -46,6 +46,9 @@ class CohortForward {
     return logits(leaves, input, masks);
   }
 
+  // Does a training step call the same kernels, with the same numbers from the host, every time?
+  virtual bool can_be_recorded() const { return true; }
+
   // Throws Error when samples in the host's memory are none of this network's.
   virtual void check(const Batch& /*batch*/) const {}
 

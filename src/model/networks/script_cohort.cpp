@@ -30,6 +30,8 @@ class ScriptCohort final : public CohortForward {
     try_out();
   }
 
+  bool can_be_recorded() const override { return false; }  // a pass takes seeds from the host
+
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& input,
                     std::span<const at::Tensor>) const override {
     std::vector<at::Tensor> all;
@@ -107,12 +109,13 @@ class ScriptCohort final : public CohortForward {
     return module_.forward({samples.reshape(shape)}).toTensor();
   }
 
-  // What a module does on the CPU it may not do elsewhere.
+  // What a module does on the CPU it may not do elsewhere, and on the way back neither.
   void try_out() const {
     const auto zeros = at::zeros({2, size_of(sample_shape_)}, at::TensorOptions(device_));
     for (const auto mode : {std::optional<uint64_t>(), std::optional<uint64_t>(1)}) {
       try {
-        forward(zeros, mode);
+        const at::Tensor output = forward(zeros, mode);
+        if (mode && output.requires_grad()) output.sum().backward();
       } catch (const std::exception& error) {
         throw InvalidArgument(
             fmt::format("the model fails on {}: {}", device_.str(), one_line(error)), path_,

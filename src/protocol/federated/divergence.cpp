@@ -31,6 +31,7 @@ float largest_feature(const Federation& federation, int64_t client) {
 TrainingError explained(const Divergence& error, const Federation& federation, const Model& model,
                         const RoundContext& round, ClientRunner& runner) {
   const int64_t client = error.client();
+  runner.bring();
   const std::string wrong = not_finite(model.layout(), round.model);
   if (!wrong.empty()) {
     return {"the model that a client has received is not finite: " + wrong, client, round.number,

@@ -209,6 +209,7 @@ void FederatedTrainer::step(const Findings& findings, RoundRecord& record) {
   const ExchangeReport done = runner().sink().hand_over(theta_, sum_step);
   record.failed = record.failed || failure_;
   model_is_shared_ = done.shares_model;
+  if (needs_.trials > 0 || !average_.empty()) runner().bring();
   plan_->observe(done);
   account_->reduce_s += done.times.reduce_s;
   account_->step_s += done.times.step_s;
@@ -321,6 +322,7 @@ ClientStateStore* FederatedTrainer::client_states() { return parts_.runner->stat
 bool FederatedTrainer::keeps_state_of(int64_t client) const { return plan_->homes().keeps(client); }
 
 void FederatedTrainer::collect() {
+  runner().bring();
   runner().collect(server_ ? parts_.optimizer->entry_states() : EntryStates());
 }
 

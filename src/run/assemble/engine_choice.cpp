@@ -31,8 +31,12 @@ bool uses_nccl(const Job& job, const RankDevice& device, const Communicator& com
 // The samples take one in so many parts of a GPU's memory.
 constexpr int64_t kSampleShare = 4;
 
-RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Communicator& comm,
-                     Communicator& host) {
+// A cohort's clients side by side, where the job does not say. 25 clients of a LeNet fill an H100.
+constexpr int64_t kMostSideBySide = 32;
+constexpr int64_t kRowBytes = int64_t{8} << 30;  // for rows, gradients and velocities
+
+RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, int64_t clients,
+                     Communicator& comm, Communicator& host) {
   int64_t mine = -1;
   Gpu gpu;
   agree_on(comm, [&] {
@@ -54,10 +58,11 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
     device.name = torch_library().gpu.use(mine);
     device.kind = fmt::format("{}, CUDA {}, LibTorch {}", gpu.name,
                               torch_library().gpu.cuda_version(), torch_library().version());
-    device.sample_bytes = gpu.memory_bytes / (kSampleShare * most);
+    device.sample_bytes =
+        std::min(gpu.memory_bytes / kSampleShare, torch_library().gpu.free_bytes() / 2) / most;
   });
   const bool is_alone = comm.size() == 1;
-  notice(fmt::format("{} clients side by side on {} ({}), sums {}", job.run.device_cohort, gpu.name,
+  notice(fmt::format("{} clients side by side on {} ({}), sums {}", clients, gpu.name,
                      is_alone ? "1 rank" : fmt::format("{} ranks", comm.size()),
                      uses_nccl(job, device, comm) ? "through NCCL"
                      : is_alone                   ? "stay there"
@@ -65,12 +70,24 @@ RankDevice claim_gpu(const Job& job, const std::optional<Refusal>& refusal, Comm
   return device;
 }
 
-// What a core does while a GPU launches a step of a cohort, about 0.3 ms: an estimate, for no GPU
-// was measured.
-constexpr double kLeastGpuFlops = 5e7;
+// What a core does while an H100 makes a step of a small cohort, some 0.06 ms: there mlps of 8
+// hidden units were trained faster by the core, and of 32 by the GPU (gpu-trial's threshold).
+constexpr double kLeastGpuFlops = 1e7;
 
-double cohort_flops(const Job& job, const StepCost& work) {
-  return work.flops * static_cast<double>(work.batch * job.run.device_cohort);
+double cohort_flops(const StepCost& work) {
+  return work.flops * static_cast<double>(work.batch * work.clients);
+}
+
+// Says how many ranks have nobody to train.
+void tell_of_idle_ranks(int64_t participants, int64_t clients, Communicator& comm) {
+  const int64_t cohorts = (participants + clients - 1) / clients;
+  if (cohorts >= comm.size()) return;
+  notice(
+      fmt::format("{} of {} ranks train nobody: {} participants are {} {} of {}; "
+                  "run.device-cohort = {} gives each rank some",
+                  comm.size() - cohorts, comm.size(), participants, cohorts,
+                  cohorts == 1 ? "cohort" : "cohorts", clients,
+                  std::max<int64_t>(participants / comm.size(), 1)));
 }
 
 }  // namespace
@@ -112,27 +129,32 @@ int64_t ranks_on_one_gpu(std::span<const std::string> gpus, int64_t ranks_per_gp
                         "start as many ranks as the host has GPUs, or allow more");
 }
 
-int64_t side_by_side(const Job& job, int64_t participants) {
-  return std::clamp<int64_t>(participants, 1, job.run.device_cohort);
+int64_t side_by_side(const Job& job, int64_t participants, int64_t n_params) {
+  const int64_t all = std::max<int64_t>(participants, 1);
+  const int64_t fitting = kRowBytes / (3 * int64_t{sizeof(float)} * std::max<int64_t>(n_params, 1));
+  const int64_t most = job.run.device_cohort > 0 ? job.run.device_cohort
+                                                 : std::clamp<int64_t>(fitting, 1, kMostSideBySide);
+  const int64_t cohorts = (all + most - 1) / most;
+  return (all + cohorts - 1) / cohorts;
 }
 
-bool is_worth_a_gpu(const Job& job, const StepCost& work) {
-  return work.flops == 0 || work.batch == 0 || cohort_flops(job, work) >= kLeastGpuFlops;
+bool is_worth_a_gpu(const StepCost& work) {
+  return work.flops == 0 || work.batch == 0 || cohort_flops(work) >= kLeastGpuFlops;
 }
 
 RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
                          const StepCost& work, Communicator& comm, Communicator& host) {
   if (job.run.device == RunDevice::kCpu || (job.run.device == RunDevice::kAuto && !kHasCuda))
     return {};
-  if (job.run.device == RunDevice::kAuto && !is_worth_a_gpu(job, work)) {
+  if (job.run.device == RunDevice::kAuto && !is_worth_a_gpu(work)) {
     notice(
         fmt::format("clients are trained on the CPU: a step of {} clients has {:.2g} MFLOP, too "
                     "few for a GPU; run.device = cuda trains them there",
-                    job.run.device_cohort, 1e-6 * cohort_flops(job, work)));
+                    work.clients, 1e-6 * cohort_flops(work)));
     return {};
   }
   try {
-    return claim_gpu(job, refusal, comm, host);
+    return claim_gpu(job, refusal, work.clients, comm, host);
   } catch (const AgreedError& error) {
     if (job.run.device == RunDevice::kCuda) throw;
     notice(fmt::format("clients are trained on the CPU: {}", error.what()));
@@ -140,21 +162,36 @@ RankDevice choose_device(const Job& job, const std::optional<Refusal>& refusal,
   }
 }
 
+void make_on_device(const Job& job, RankDevice& device, Communicator& comm,
+                    const std::function<void()>& make) {
+  try {
+    agree_on(comm, make);
+  } catch (const AgreedError& error) {
+    if (job.run.device == RunDevice::kCuda) throw;
+    notice(fmt::format("clients are trained on the CPU: {}", error.what()));
+    device = {};
+  }
+}
+
 ChosenRunner make_runner(const Job& job, const RoundNeeds& needs, const RunnerParts& parts,
                          Communicator& host) {
-  const RankDevice device =
-      choose_device(job, device_refusal(needs), {parts.model.gradient_flops(), job.client.batch},
-                    parts.comm, host);
+  const int64_t participants = needs.settings.max_participants;
+  const int64_t clients = side_by_side(job, participants, parts.model.n_params());
+  RankDevice device =
+      choose_device(job, device_refusal(needs),
+                    {parts.model.gradient_flops(), job.client.batch, clients}, parts.comm, host);
+  std::unique_ptr<CohortTraining> cohorts;
+  if (!device.name.empty()) {
+    tell_of_idle_ranks(participants, clients, parts.comm);
+    make_on_device(job, device, parts.comm, [&] {
+      cohorts = std::make_unique<CohortTraining>(
+          instructed_clients(job), parts.federation, job.model, device.name, clients,
+          device.sample_bytes, job.run.device_graphs == DeviceGraphs::kAuto);
+    });
+  }
   if (device.name.empty()) {
     return {make_host_runner(parts, needs.settings), device.kind};
   }
-  std::unique_ptr<CohortTraining> cohorts;
-  agree_on(parts.comm, [&] {
-    cohorts = std::make_unique<CohortTraining>(
-        instructed_clients(job), parts.federation, job.model, device.name,
-        side_by_side(job, needs.settings.max_participants), device.sample_bytes,
-        job.run.device_graphs == DeviceGraphs::kAuto);
-  });
   auto devices = uses_nccl(job, device, parts.comm)
                      ? torch_library().make_nccl_communicator(parts.comm, device.name)
                      : torch_library().make_staged_communicator(parts.comm);

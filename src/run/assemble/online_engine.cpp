@@ -37,20 +37,17 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
   const int64_t batch = Stream::largest_batch(federation, job.online.horizon);
   std::optional<Refusal> refusal;
   agree_on(comm, [&] { refusal = online_refusal(job, assembly); });
-  const RankDevice device =
-      choose_device(job, refusal, {assembly.model->gradient_flops(), batch}, comm, *assembly.host);
-  OnlineEngine engine;
-  engine.trained_on = device.kind;
   const int64_t nodes = federation.clients(), ranks = comm.size();
-  agree_on(comm, [&] {
-    if (device.name.empty()) {
-      engine.on_host = make_stream_fit(job, federation, *assembly.model);
-      return;
-    }
+  const int64_t clients = side_by_side(job, nodes, assembly.model->n_params());
+  RankDevice device = choose_device(
+      job, refusal, {assembly.model->gradient_flops(), batch, clients}, comm, *assembly.host);
+  OnlineEngine engine;
+  make_on_device(job, device, comm, [&] {
+    if (device.name.empty()) return;
     engine.on_device = std::make_unique<CohortNodes>(
         *assembly.model, federation, job.model,
         CohortNodesSettings{.device = device.name,
-                            .clients = side_by_side(job, nodes),
+                            .clients = clients,
                             .batch = batch,
                             .nodes = (nodes + ranks - 1) / ranks,
                             .steps = job.online.steps,
@@ -61,6 +58,10 @@ OnlineEngine choose_online_engine(const Job& job, Communicator& comm, const Asse
       torch_library().mix_rows_on(name, weights, rows, n, out);
     };
   });
+  if (device.name.empty()) {
+    agree_on(comm, [&] { engine.on_host = make_stream_fit(job, federation, *assembly.model); });
+  }
+  engine.trained_on = device.kind;
   return engine;
 }
 

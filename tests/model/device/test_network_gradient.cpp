@@ -20,6 +20,7 @@ namespace hanse {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMark = 1234.5F;
 
 struct Case {
   NetworkSpec spec;
@@ -108,7 +109,7 @@ class Step {
     noise_.start(keys);
     table_.put({places, c_.counts, rates}, noise_.put_steps(c_.counts));
     table_.choose(0);
-    noise_.draw(table_);
+    noise_.draw(table_, c_.clients());
   }
 
   StepParts parts() {
@@ -125,7 +126,10 @@ class Step {
             .gradients = tensors(gradient_)};
   }
 
-  at::Tensor find() { return make_network_gradient(parts(), c_.spec, c_.shape)->find(); }
+  at::Tensor find() { return find(c_.clients()); }
+  at::Tensor find(int64_t clients) {
+    return make_network_gradient(parts(), c_.spec, c_.shape)->find(clients);
+  }
 
   // Mean loss, and the gradient [P], of a client.
   std::pair<double, at::Tensor> reference(int64_t client) const {
@@ -289,9 +293,9 @@ TEST(NetworkGradient, NothingOfAnEarlierStepIsLeft) {
   const auto gradient = make_network_gradient(step.parts(), c.spec, c.shape);
   const at::Tensor rows = step.rows_.clone();
   step.rows_.fill_(kNan);
-  EXPECT_TRUE(gradient->find()[0].isnan().item<bool>());
+  EXPECT_TRUE(gradient->find(c.clients())[0].isnan().item<bool>());
   step.rows_.copy_(rows);
-  expect_reference(step, c, gradient->find(), "behind one that is no number");
+  expect_reference(step, c, gradient->find(c.clients()), "behind one that is no number");
 }
 
 // Neither what a client computes without samples, nor that of places behind its samples, counts.
@@ -308,6 +312,26 @@ TEST(NetworkGradient, WhatDoesNotCountIsNoNumberAndDoesNotLeak) {
     }
   }
   expect_reference(other, line, other.find(), "places that overflow");
+}
+
+TEST(NetworkGradient, FewerClientsHaveTheSameGradientsAndTheOthersStay) {
+  const NetworkSpec convolutions{.stages = {{3, 3, 0, true}, {4, 2, 1, false}},
+                                 .hidden = {6},
+                                 .feature_dropout = 0.25,
+                                 .hidden_dropout = 0.5};
+  const std::vector<NetworkSpec> specs{{}, {.hidden = {7, 5}}, convolutions};
+  for (const NetworkSpec& spec : specs) {
+    Step step({.spec = spec});
+    const at::Tensor losses = step.find().clone(), all = step.gradient_.clone();
+    for (int64_t clients = 1; clients < 4; ++clients) {
+      step.gradient_.fill_(kMark);
+      EXPECT_TRUE(at::allclose(step.find(clients), losses.narrow(0, 0, clients), 1e-6));
+      EXPECT_TRUE(
+          at::allclose(step.gradient_.narrow(0, 0, clients), all.narrow(0, 0, clients), 1e-5, 1e-6))
+          << clients;
+      EXPECT_TRUE(step.gradient_.narrow(0, clients, 4 - clients).eq(kMark).all().item<bool>());
+    }
+  }
 }
 
 TEST(NetworkGradient, LossesStayExactFarOut) {
@@ -376,7 +400,7 @@ Trained train(const CohortCase& c, const std::string& device, bool by_hand) {
     }
   }
   cohort->put_steps({places, counts, rates});
-  for (int64_t step = 0; step < kSteps; ++step) cohort->step(step);
+  cohort->steps(0, kSteps, settings.clients);
   Trained trained{.rows = cohort->rows().cpu().clone(), .losses = std::vector<double>(3)};
   cohort->take_losses(trained.losses);
   return trained;

@@ -1,7 +1,8 @@
-// When a step is run, recorded and replayed, by a recorder that writes down what it is told.
+// When steps are run, recorded and replayed, by a recorder that writes down what it is told.
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -10,57 +11,102 @@
 namespace hanse {
 namespace {
 
+// A letter for each call: w warms up, r records, a digit replays so many steps, s is a step.
 struct Told {
-  std::string calls;  // a letter each
+  std::string calls;
   bool refuses = false;
+};
+
+class FakeRecording final : public Recording {
+ public:
+  FakeRecording(Told& told, std::size_t steps) : told_(told), steps_(steps) {}
+  void replay() override { told_.calls += std::to_string(steps_); }
+
+ private:
+  Told& told_;
+  std::size_t steps_;
 };
 
 class FakeRecorder final : public GraphRecorder {
  public:
   explicit FakeRecorder(Told& told) : told_(told) {}
 
-  void warm_up(const Step& step) override {
+  void warm_up(const Work& work) override {
     told_.calls += 'w';
-    step();
+    work();
   }
-  void record(const Step& step) override {
+  std::unique_ptr<Recording> record(const Work& work) override {
     told_.calls += 'r';
     if (told_.refuses) throw std::runtime_error("no room\nbehind");
-    step();
+    const std::size_t before = told_.calls.size();
+    work();
+    return std::make_unique<FakeRecording>(told_, told_.calls.size() - before);
   }
-  void replay() override { told_.calls += 'p'; }
 
  private:
   Told& told_;
 };
 
-std::string after(Told& told, int steps, int forgotten_before = -1) {
-  StepGraph graph(std::make_unique<FakeRecorder>(told));
-  for (int i = 0; i < steps; ++i) {
-    if (i == forgotten_before) graph.forget();
-    graph.run([&] { told.calls += 's'; });
+struct Call {
+  double mu;
+  int64_t count;
+};
+
+std::string after(Told& told, const std::vector<Call>& calls, int64_t most = 4) {
+  StepGraphs graphs(std::make_unique<FakeRecorder>(told), most);
+  for (const auto& [mu, count] : calls) {
+    graphs.run({mu, false, false, 1}, count,
+               [&](int64_t steps) { told.calls.append(static_cast<std::size_t>(steps), 's'); });
   }
   return told.calls;
 }
 
-TEST(StepGraph, RunsRecordsAndReplays) {
+// The first step warms up; each graph is recorded once, and is as long as may be.
+TEST(StepGraphs, RunRecordAndReplay) {
   Told told;
-  EXPECT_EQ(after(told, 5), "wsrspppp");
+  EXPECT_EQ(after(told, {{0, 1}, {0, 1}, {0, 1}}), "wsrs11");
+  Told longer;
+  EXPECT_EQ(after(longer, {{0, 12}, {0, 11}}),
+            "wsrssss4"
+            "4"
+            "rss2"
+            "rs1"
+            "4"
+            "4"
+            "2"
+            "1");
+  Told none;
+  EXPECT_EQ(after(none, {{0, 0}}), "");
 }
 
-// Recorded anew, after a step that warms up again.
-TEST(StepGraph, AnotherStepIsRecordedAnew) {
+// Steps of another kind have graphs of their own, and those of the first stay.
+TEST(StepGraphs, EachKindIsRecordedOnce) {
   Told told;
-  EXPECT_EQ(after(told, 6, 3), "wsrsppwsrspp");
-  Told early;
-  EXPECT_EQ(after(early, 3, 1), "wswsrsp");
+  EXPECT_EQ(after(told, {{0, 2}, {0.5, 2}, {0, 1}, {0.5, 1}}),
+            "wsrs1"
+            "wsrs1"
+            "1"
+            "1");
 }
 
-// The step that could not be recorded is run, and no later one is tried, also after another one.
-TEST(StepGraph, GoesOnWithoutARecording) {
+TEST(StepGraphs, OtherAddressesAreRecordedAnew) {
+  Told told;
+  StepGraphs graphs(std::make_unique<FakeRecorder>(told), 1);
+  const auto step = [&](int64_t) { told.calls += 's'; };
+  graphs.run({}, 2, step);
+  graphs.forget();
+  graphs.run({}, 2, step);
+  EXPECT_EQ(told.calls, "wsrs1wsrs1");
+}
+
+// The steps that could not be recorded are made, and no later ones are tried.
+TEST(StepGraphs, GoOnWithoutARecording) {
   Told told{.refuses = true};
   testing::internal::CaptureStderr();
-  EXPECT_EQ(after(told, 5, 3), "wsrssss");
+  EXPECT_EQ(after(told, {{0, 4}, {0, 1}, {1, 2}}),
+            "wsrsss"
+            "s"
+            "ss");
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("one by one: no room"), std::string::npos) << said;
   EXPECT_EQ(said.find("behind"), std::string::npos) << said;

@@ -1,5 +1,6 @@
 // The runner that trains cohorts of clients side by side on a device.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -38,14 +39,17 @@ class CohortRunner final : public ClientRunner {
   UpdateSink& sink(int64_t) override { return sink_; }
 
   void receive(std::span<float> model) override {
+    model_.bring();
     devices_->bcast(model, cohorts_->cohort().theta(), 0);
     model_.has_received(model);
   }
+  void bring() override { model_.bring(); }
   Evaluator& evaluator(std::span<const float> row) override { return model_.at(row); }
 
   Evaluator& view(const RoundContext& round, int64_t client, View view) override {
     if (view != View::kReceived) return own_model(round, client);
     if (!has_state(client)) return model_.at(round.model);
+    model_.bring();
     std::vector<float> row(round.model.begin(), round.model.end());
     parts_.update.receive(states()->existing_row(client), row);
     return model_.at(row);
@@ -67,6 +71,7 @@ class CohortRunner final : public ClientRunner {
   // them train there, each in a cohort of its own.
   void find_squared_steps(const RoundContext& round, std::span<double> squared) override {
     model_.at(round.model);
+    if (update_->reads_received()) model_.bring();
     const std::size_t together = has_states() ? 1 : size();
     for (std::size_t begin = 0; begin < squared.size(); begin += together) {
       const auto client = static_cast<int64_t>(begin);
@@ -93,6 +98,7 @@ class CohortRunner final : public ClientRunner {
   Evaluator& own_model(const RoundContext& round, int64_t client) {
     Evaluator& received = model_.at(round.model);
     if (parts_.federation.train(client).size() == 0) return received;
+    model_.bring();
     std::vector<float> row(round.model.begin(), round.model.end());
     std::vector<float> state = state_copy(client);
     ClientTask task = cohort_task(round, client, 0, state);
@@ -117,12 +123,14 @@ class CohortRunner final : public ClientRunner {
     const double start_s = settings_.clock->now_s();
     const std::span<const float> model = round.of(begin).model;
     model_.at(model);
+    if (update_->reads_received()) model_.bring();
     std::vector<ClientTask> tasks;
     std::vector<double> coefficients;
     std::vector<int64_t> positions;
-    const auto entries = round.plan.entries().subspan(begin, end - begin);
-    for (const Assignment& entry : entries) {
-      const RoundContext own = round.of(begin + tasks.size());
+    const std::vector<std::size_t> order = longest_first(round, begin, end);
+    for (const std::size_t at : order) {
+      const Assignment& entry = round.plan.entries()[at];
+      const RoundContext own = round.of(at);
       if (own.model.data() != model.data()) {
         throw Error("the clients of a cohort start from several models");
       }
@@ -143,11 +151,26 @@ class CohortRunner final : public ClientRunner {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       std::copy(tasks[i].control_change.begin(), tasks[i].control_change.end(),
                 second_row.row().begin());
-      const FoldResult second = second_row.fold(entries[i].importance);
+      const Assignment& entry = round.plan.entries()[order[i]];
+      const FoldResult second = second_row.fold(entry.importance);
       taken[i].in_range = taken[i].in_range && second.in_range;
-      note_training(round, entries[i].client, begin + i, outcomes[i], taken[i], seconds,
+      note_training(round, entry.client, order[i], outcomes[i], taken[i], seconds,
                     UpdateSum::limit(settings_.max_participants), findings);
     }
+  }
+
+  // The entries [begin, end) of the plan, those with the most samples first: they make the most
+  // steps, and the others rest together.
+  std::vector<std::size_t> longest_first(const RoundContext& round, std::size_t begin,
+                                         std::size_t end) const {
+    std::vector<std::size_t> order(end - begin);
+    std::iota(order.begin(), order.end(), begin);
+    const auto samples = [&](std::size_t entry) {
+      return parts_.federation.train(round.plan.entries()[entry].client).size();
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return samples(a) > samples(b); });
+    return order;
   }
 
   void measure(const RoundContext& round, int64_t first, std::span<double> squared) {

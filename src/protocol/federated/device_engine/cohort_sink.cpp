@@ -57,12 +57,13 @@ ExchangeReport CohortSink::hand_over(std::span<float> model, const SumStep& step
     }
   }
   const Scope timer(done.times.step_s);
+  model_.bring();
   if (step.part) step.part(0, step_);
   return done;
 }
 
 // Does nothing unless rank 0's step acts on each entry alone. Otherwise all ranks get the new
-// model, on their devices and in `model`.
+// model, on their devices; `model` has it behind ModelOnDevice::bring().
 bool CohortSink::step_on_devices(std::span<float> model, const SumStep& step, double& seconds) {
   struct {
     int64_t is_by_entry;
@@ -72,9 +73,8 @@ bool CohortSink::step_on_devices(std::span<float> model, const SumStep& step, do
   if (!message.is_by_entry) return false;
   const Scope timer(seconds);
   model_.at(model);
-  Cohort& cohort = cohorts_.cohort();
-  server_->step(message.step, step.states, *sum_, cohort.theta());
-  cohort.take_theta(model);
+  server_->step(message.step, step.states, *sum_, cohorts_.cohort().theta());
+  model_.has_received(model, /*by_step=*/true);
   return true;
 }
 

@@ -14,20 +14,29 @@
 
 namespace hanse {
 
-// Which model stands on a rank's device: the received one, or another that trains or is evaluated.
+// Which model stands on a rank's device: the received one, or another that trains or is evaluated;
+// and whether the host's memory has the received one, too.
 class ModelOnDevice {
  public:
   // `cohorts` must outlive it.
   explicit ModelOnDevice(CohortTraining& cohorts) : cohorts_(cohorts) {}
 
-  // Notes that the device has got `model` [P], which must stay where it is.
-  void has_received(std::span<const float> model) {
-    received_ = model.data();
+  // Notes that the device has got `model` [P], which must stay where it is; `by_step`: by a step on
+  // the device, behind which `model` stays until bring().
+  void has_received(std::span<float> model, bool by_step = false) {
+    received_ = model;
     has_other_ = false;
+    is_ahead_ = by_step;
+  }
+  // Brings the received model to the host's memory, unless it is there. Waits for the device.
+  void bring() {
+    if (is_ahead_) cohorts_.cohort().take_theta(received_);
+    is_ahead_ = false;
   }
   // Brings `row` [P] to the device.
   Evaluator& at(std::span<const float> row) {
-    const bool is_other = row.data() != received_;
+    const bool is_other = row.data() != received_.data();
+    if (is_other) bring();
     if (is_other || has_other_) cohorts_.cohort().put_theta(row);
     has_other_ = is_other;
     return cohorts_;
@@ -35,8 +44,9 @@ class ModelOnDevice {
 
  private:
   CohortTraining& cohorts_;
-  const float* received_ = nullptr;
+  std::span<float> received_;
   bool has_other_ = false;
+  bool is_ahead_ = false;
 };
 
 class CohortSink final : public UpdateSink {
