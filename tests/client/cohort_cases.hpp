@@ -79,7 +79,7 @@ inline std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int
 inline Trained rows_of(CohortTraining& training, const std::vector<int64_t>& clients,
                        std::vector<ClientOutcome> outcomes) {
   Trained trained{.outcomes = std::move(outcomes)};
-  const at::Tensor rows = training.cohort().rows().cpu();
+  const at::Tensor rows = training.cohort().rows().cpu().contiguous();
   const auto width = static_cast<std::size_t>(rows.size(1));
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const float* first = rows.data_ptr<float>() + i * width;

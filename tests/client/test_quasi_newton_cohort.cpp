@@ -77,7 +77,7 @@ void expect_agreement(const Case& c, const std::string& what) {
         training.cohort().take_losses(losses);
         cohort->finish(losses, theta, outcomes);
         EXPECT_FALSE(cohort->origin().defined());
-        const at::Tensor rows = training.cohort().rows().cpu();
+        const at::Tensor rows = training.cohort().rows().cpu().contiguous();
         const Row received = theta;
         for (std::size_t i = 0; i < kClients.size(); ++i) {
           ClientTask task = task_of(kClients[i], round, kept);

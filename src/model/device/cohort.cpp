@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include "device/aligned_rows.hpp"
 #include "device/cohort_noise.hpp"
 #include "device/descent.hpp"
 #include "device/device.hpp"
@@ -35,8 +36,8 @@ class NetworkCohort final : public Cohort {
         targets_(at::zeros({settings.samples}, classes > 0 ? on_device_.dtype(at::kInt)  // labels
                                                            : on_device_)),
         theta_(at::zeros({model.n_params()}, on_device_)),
-        rows_(at::zeros({settings.clients, model.n_params()}, on_device_)),
-        gradient_(at::zeros_like(rows_)),
+        rows_(aligned_rows(settings.clients, model.n_params(), on_device_)),
+        gradient_(aligned_like(rows_)),
         losses_(at::zeros({settings.clients}, on_device_.dtype(at::kDouble))),
         descent_(settings, rows_) {
     theta_tensors_ = tensors_of(theta_.unsqueeze(0), model.layout());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/aligned_rows.hpp"
 #include "device/kernels.hpp"
 #include "device/upload.hpp"
 #include "hanse/model/sgd_rule.hpp"
@@ -13,7 +14,7 @@ Descent::Descent(const Cohort::Settings& settings, const at::Tensor& rows)
       momentum_(settings.momentum),
       clip_(settings.clip),
       nesterov_(settings.nesterov) {
-  if (momentum_ > 0) velocity_ = at::zeros_like(rows);
+  if (momentum_ > 0) velocity_ = aligned_like(rows);
 }
 
 void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at::Tensor& theta) {
@@ -22,11 +23,11 @@ void Descent::start(const Cohort::Start& start, const at::Tensor& rows, const at
            .pulls = !start.pulls.empty()};
   theta_ = theta;
   if (form_.own_anchor) {
-    if (!anchor_.defined()) anchor_ = at::empty_like(rows);
+    if (!anchor_.defined()) anchor_ = aligned_like(rows);
     anchor_.copy_(rows);
   }
   if (form_.pulls) {
-    if (!pulls_.defined()) pulls_ = at::empty_like(rows);
+    if (!pulls_.defined()) pulls_ = aligned_like(rows);
     pulls_.zero_();
     upload(pulls_, 0, std::ssize(start.pulls) / rows.size(1), start.pulls.data());
   }
@@ -40,7 +41,7 @@ void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& ro
     const at::Tensor norm = at::sqrt(at::sum(acting.square(), {1}, /*keepdim=*/true, at::kDouble));
     acting.mul_(at::clamp_max(clip_ / norm, 1.0).to(at::kFloat));
   }
-  const int64_t n = rows.size(1);
+  const int64_t stride = rows.stride(0);
   const at::Tensor& anchor = form_.own_anchor ? anchor_ : theta_;
   const DescentWork work{.rule = {.weight_decay = static_cast<float>(weight_decay_),
                                   .momentum = static_cast<float>(momentum_),
@@ -53,9 +54,9 @@ void Descent::step(at::Tensor& gradient, const at::Tensor& rates, at::Tensor& ro
                          .velocity = velocity_.defined() ? velocity_.data_ptr<float>() : nullptr,
                          .rows = rows.data_ptr<float>(),
                          .clients = clients,
-                         .n = n,
-                         .anchor_stride = form_.own_anchor ? n : 0};
-  run(work, n, rows.device());
+                         .n = stride,
+                         .anchor_stride = form_.own_anchor ? stride : 0};
+  run(work, rows.size(1), rows.device());
 }
 
 }  // namespace hanse

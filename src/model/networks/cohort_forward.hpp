@@ -63,7 +63,8 @@ std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std
 // The forward passes of single kinds.
 std::unique_ptr<CohortForward> make_resnet_cohort(const ModelCase& c);
 std::unique_ptr<CohortForward> make_lstm_cohort(const ModelCase& c);
-std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c);
+std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
+                                                       const std::string& device);
 // REQUIRES: a module without float buffers and frozen parameters. Random operators draw from the
 // device's own generator, which every pass seeds from the client's stream.
 std::unique_ptr<CohortForward> make_script_cohort(const ModelCase& c, const std::string& device);

@@ -117,7 +117,7 @@ std::unique_ptr<CohortForward> make_cohort_forward(const ModelCase& c, const std
                                               c.sample_shape);
     case CohortNetwork::kResnet: return make_resnet_cohort(c);
     case CohortNetwork::kLstm: return make_lstm_cohort(c);
-    case CohortNetwork::kTransformer: return make_transformer_cohort(c);
+    case CohortNetwork::kTransformer: return make_transformer_cohort(c, device);
     case CohortNetwork::kModule: return make_script_cohort(c, device);
     case CohortNetwork::kNone: break;
   }

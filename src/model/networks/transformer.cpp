@@ -41,11 +41,13 @@ class TransformerPass {
  public:
   static constexpr std::size_t kTensors = 12;  // of a layer
 
-  TransformerPass(const SequenceSizes& sizes, int64_t heads)
+  // On `device`, where its constants stay.
+  TransformerPass(const SequenceSizes& sizes, int64_t heads, const at::Device& device = at::kCPU)
       : sizes_(sizes),
         heads_(heads),
-        positions_(sinusoidal_positions(sizes.length, sizes.embedding)) {
-    if (sizes.every) later_ = at::ones({sizes.length, sizes.length}, at::kBool).triu(1);
+        positions_(sinusoidal_positions(sizes.length, sizes.embedding).to(device)) {
+    if (!sizes.every) return;
+    later_ = at::ones({sizes.length, sizes.length}, at::kBool).triu(1).to(device);
   }
 
   const SequenceSizes& sizes() const { return sizes_; }
@@ -53,7 +55,7 @@ class TransformerPass {
   at::Tensor logits(std::span<const at::Tensor> leaves, const at::Tensor& ids,
                     const Drop& drop) const {
     const double scale = std::sqrt(static_cast<double>(sizes_.embedding));
-    at::Tensor x = drop(embed(leaves[0], ids) * scale + positions_.to(ids.device()));
+    at::Tensor x = drop(embed(leaves[0], ids) * scale + positions_);
     std::size_t next = 1;
     for (int64_t layer = 0; layer < sizes_.layers; ++layer, next += kTensors) {
       x = encode(x, leaves.subspan(next, kTensors), drop);
@@ -92,7 +94,7 @@ class TransformerPass {
     const auto parts = qkv.view({rows, length, 3, heads_, width}).permute({2, 0, 3, 1, 4});
     const double scale = 1 / std::sqrt(static_cast<double>(width));
     at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-2, -1));
-    if (sizes_.every) scores = scores.masked_fill(later_.to(scores.device()), -INFINITY);
+    if (sizes_.every) scores = scores.masked_fill(later_, -INFINITY);
     const at::Tensor shares = drop(scores.softmax(-1));
     auto sizes = qkv.sizes().vec();
     sizes.back() = sizes_.embedding;
@@ -163,7 +165,8 @@ class TransformerModel final : public GraphModel {
 
 class TransformerForward final : public CohortForward {
  public:
-  TransformerForward(const SequenceSizes& sizes, int64_t heads) : pass_(sizes, heads) {
+  TransformerForward(const SequenceSizes& sizes, int64_t heads, const at::Device& device)
+      : pass_(sizes, heads, device) {
     if (sizes.dropout == 0) return;
     for (const int64_t width : pass_.dropped_widths()) dropouts_.push_back({width, sizes.dropout});
   }
@@ -192,8 +195,10 @@ SequenceSizes transformer_sizes(const ModelCase& c) {
 
 }  // namespace
 
-std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c) {
-  return std::make_unique<TransformerForward>(transformer_sizes(c), c.options.heads);
+std::unique_ptr<CohortForward> make_transformer_cohort(const ModelCase& c,
+                                                       const std::string& device) {
+  return std::make_unique<TransformerForward>(transformer_sizes(c), c.options.heads,
+                                              at::Device(device));
 }
 
 std::unique_ptr<Model> make_transformer(const ModelCase& c) {
