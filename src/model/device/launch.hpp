@@ -5,7 +5,8 @@
 
 namespace hanse {
 
-// Starts a thread for each of `n` items on a stream (cudaStream_t). Returns an error or null.
+// Starts a thread for each of `n` items, or `n` blocks of a BlockWork, on a stream (cudaStream_t).
+// Returns an error or null.
 const char* launch(const Work& work, int64_t n, void* stream);
 
 }  // namespace hanse

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,34 @@ int64_t most_columns(const std::vector<Patches>& patches, const StepParts& parts
     most = std::max(most, parts.clients * parts.batch * of.rows() * of.out_pixels());
   }
   return most;
+}
+
+// Whether each activation, and each layer's weights, have less than 2^31 values, which is what
+// kernels count to.
+bool can_be_counted(const std::vector<Patches>& patches, const StepParts& parts,
+                    const NetworkSpec& spec) {
+  int64_t widest = size_of(parts.features.sizes().slice(1).vec());
+  for (std::size_t s = 0; s < patches.size(); ++s) {
+    widest = std::max(widest, spec.stages[s].channels * patches[s].out_pixels());
+  }
+  for (const int64_t units : spec.hidden) widest = std::max(widest, units);
+  int64_t weights = 0;
+  for (const at::Tensor& row : parts.rows) weights = std::max(weights, row[0].numel());
+  const int64_t most = std::max(parts.batch * widest, weights);
+  return most <= std::numeric_limits<int32_t>::max() / parts.clients;
+}
+
+// Into how many parts a client's batch is cut so that the gradient of a convolution's weights, a
+// small matrix that is a sum over all pixels of all samples, keeps a GPU busy: tiles of 64 x 64
+// weights for it to fill, but no sums of few pixels. It divides the batch.
+int64_t parts_of(int64_t batch, const Patches& of, int64_t outputs) {
+  constexpr int64_t kTile = 64, kTiles = 32, kLeastPixels = 128;
+  const int64_t tiles = ((outputs + kTile - 1) / kTile) * ((of.rows() + kTile - 1) / kTile);
+  int64_t parts = 1;
+  for (int64_t next = 2; next <= batch && parts * tiles < kTiles; ++next) {
+    if (batch % next == 0 && batch / next * of.out_pixels() >= kLeastPixels) parts = next;
+  }
+  return parts;
 }
 
 // A layer's tensors, on the memory of the rows and of their gradient.
@@ -74,17 +103,22 @@ struct Activation {
       : values(at::empty({clients, batch, width}, options)), delta(at::empty_like(values)) {}
 };
 
-// A stage of convolution, pooling and ReLU.
+// A stage of convolution, pooling and ReLU. A client's batch is cut into `parts`.
 struct ConvolutionLayer {
   LayerTensors own;
-  ColumnsWork unroll;
-  at::Tensor columns;  // [C, inputs taps, B pixels] in the memory of all stages
-  at::Tensor sums;     // [C, outputs, B pixels]
+  int64_t parts;
+  at::Tensor columns;  // [C parts, inputs taps, B/parts pixels] in the memory of all stages
+  at::Tensor sums;     // [C parts, outputs, B/parts pixels]
   at::Tensor chosen;   // Pooling::chosen
+  at::Tensor weights;  // [C parts, outputs, inputs taps], undefined: one part has them as they are
+  at::Tensor found;    // their gradients
   Activation output;
+  ColumnsWork unroll;
   PoolWork pool;
   UnpoolWork unpool;
   std::optional<ImagesWork> images;  // the gradient of what the stage reads; not of the first one
+  SpreadWork spread = {};            // the weights
+  GatherWork gather = {};            // their gradients
 };
 
 struct DenseLayer {
@@ -130,8 +164,7 @@ class NetworkGradient final : public StepGradient {
     const at::NoGradGuard no_grad;
     acting_ = clients;
     forward();
-    on_device(loss_, clients * batch_);
-    on_device(means_work_, clients);
+    on_device(loss_, clients);
     backward();
     return acting(means_);
   }
@@ -146,8 +179,10 @@ class NetworkGradient final : public StepGradient {
     on_device(work, work.items(acting_));
   }
 
-  // The part of those who take part.
-  at::Tensor acting(const at::Tensor& of_all) const { return of_all.narrow(0, 0, acting_); }
+  // The part of those who take part, of [C parts, ...].
+  at::Tensor acting(const at::Tensor& of_all, int64_t parts = 1) const {
+    return of_all.narrow(0, 0, acting_ * parts);
+  }
 
   static float* data(const at::Tensor& values) {
     return values.defined() ? values.data_ptr<float>() : nullptr;
@@ -156,41 +191,66 @@ class NetworkGradient final : public StepGradient {
   void add_stage(const Patches& of, const ConvolutionStage& stage, LayerTensors own,
                  const at::Tensor& mask) {
     const int64_t window = stage.pool ? 2 : 1;
-    const int64_t width = stage.channels * (of.out_height() / window) * (of.out_width() / window);
-    const int64_t pixels = batch_ * of.out_pixels();
+    const int64_t out_width = of.out_width() / window;
+    const int64_t out_pixels = of.out_height() / window * out_width;
+    const int64_t width = stage.channels * out_pixels;
     const bool is_first = stages_.empty();
     const Activation output(clients_, batch_, width, floats_);
     const at::Tensor chosen = at::empty({clients_, batch_, width}, floats_.dtype(at::kByte));
-    const at::Tensor sums = at::empty({clients_, stage.channels, pixels}, floats_);
-    const Pooling pooling{.batch = batch_,
-                          .channels = stage.channels,
-                          .height = of.out_height(),
+    const int64_t parts = parts_of(batch_, of, stage.channels), per = batch_ / parts;
+    const at::Tensor sums =
+        at::empty({clients_ * parts, stage.channels, per * of.out_pixels()}, floats_);
+    const Pooling pooling{.channels = stage.channels,
+                          .per = per,
                           .width = of.out_width(),
+                          .pixels = of.out_pixels(),
+                          .out_width = out_width,
+                          .out_pixels = out_pixels,
                           .window = window,
+                          .batch = batch_,
                           .sums = data(sums),
                           .mask = data(mask),
                           .chosen = chosen.data_ptr<uint8_t>(),
                           .bias = own.first_bias(),
                           .bias_stride = own.bias_stride()};
+    const Columns columns(of, per);
+    float* bias_gradient = data(own.bias_gradient);
     ConvolutionLayer layer{
         .own = std::move(own),
-        .unroll = {.of = of,
+        .parts = parts,
+        .columns = columns_.narrow(0, 0, clients_ * batch_ * of.rows() * of.out_pixels())
+                       .view({clients_ * parts, of.rows(), per * of.out_pixels()}),
+        .sums = sums,
+        .chosen = chosen,
+        .weights = {},
+        .found = {},
+        .output = output,
+        .unroll = {.of = columns,
                    .batch = batch_,
                    .images = data(is_first ? features_ : stages_.back().output.values),
                    .places = is_first ? places_.data_ptr<int64_t>() : nullptr,
                    .columns = data(columns_)},
-        .columns = columns_.narrow(0, 0, clients_ * of.rows() * pixels)
-                       .view({clients_, of.rows(), pixels}),
-        .sums = sums,
-        .chosen = chosen,
-        .output = output,
-        .pool = {pooling, data(output.values)},
-        .unpool = {pooling, data(output.delta)},
+        .pool = {pooling, batch_, data(output.values)},
+        .unpool = {pooling, batch_, data(output.delta), bias_gradient},
         .images = {}};
     if (!is_first) {
-      layer.images = ImagesWork{of, batch_, data(columns_), data(stages_.back().output.delta)};
+      layer.images = ImagesWork{columns, batch_, data(columns_), data(stages_.back().output.delta)};
     }
+    if (parts > 1) cut(layer);
     stages_.push_back(std::move(layer));
+  }
+
+  // Gives each part weights and gradients of its own.
+  void cut(ConvolutionLayer& layer) const {
+    const LayerTensors& own = layer.own;
+    layer.weights =
+        at::empty({clients_ * layer.parts, own.weight.size(1), own.weight.size(2)}, floats_);
+    layer.found = at::empty_like(layer.weights);
+    const int64_t n = own.weight[0].numel();
+    const auto parts = static_cast<int32_t>(layer.parts);
+    layer.spread = {n, parts, data(own.weight), own.weight.stride(0), data(layer.weights)};
+    layer.gather = {n, parts, data(layer.found), data(own.weight_gradient),
+                    own.weight_gradient.stride(0)};
   }
 
   // Adds a dense layer on the last stage, the last dense layer or the samples.
@@ -198,8 +258,15 @@ class NetworkGradient final : public StepGradient {
     const Activation* below = !dense_.empty()    ? &dense_.back().output
                               : !stages_.empty() ? &stages_.back().output
                                                  : nullptr;
-    const int64_t units = own.weight.size(1);
-    if (below == nullptr) samples_ = at::empty({clients_, batch_, own.weight.size(2)}, floats_);
+    const int64_t units = own.weight.size(1), inputs = own.weight.size(2);
+    if (below == nullptr) {
+      samples_ = at::empty({clients_, batch_, inputs}, floats_);
+      take_samples_ = {.width = inputs,
+                       .batch = batch_,
+                       .features = data(features_),
+                       .places = places_.data_ptr<int64_t>(),
+                       .values = data(samples_)};
+    }
     const Activation output(clients_, batch_, units, floats_);
     const UnitsWork forward{.batch = batch_,
                             .units = units,
@@ -207,18 +274,24 @@ class NetworkGradient final : public StepGradient {
                             .mask = data(mask),
                             .bias = own.first_bias(),
                             .bias_stride = own.bias_stride()};
+    const UnitsBackWork backward{.units = units,
+                                 .batch = static_cast<int32_t>(batch_),
+                                 .values = data(output.values),
+                                 .mask = data(mask),
+                                 .delta = data(output.delta),
+                                 .bias_gradient = data(own.bias_gradient),
+                                 .bias_stride = own.bias_stride()};
     dense_.push_back({.own = std::move(own),
                       .input = below != nullptr ? below->values : samples_,
                       .input_delta = below != nullptr ? below->delta : at::Tensor(),
                       .output = output,
                       .forward = forward,
-                      .backward = {data(output.values), data(mask), data(output.delta)}});
+                      .backward = backward});
   }
 
   void set_loss(const StepParts& parts, LossRule rule) {
     const DenseLayer& last = dense_.back();
     const bool labels = parts.targets.scalar_type() == at::kInt;
-    losses_ = at::empty({clients_, batch_}, floats_.dtype(at::kDouble));
     means_ = at::empty({clients_}, floats_.dtype(at::kDouble));
     loss_ = {.rule = rule,
              .batch = batch_,
@@ -228,24 +301,22 @@ class NetworkGradient final : public StepGradient {
              .labels = labels ? parts.targets.data_ptr<int32_t>() : nullptr,
              .targets = labels ? nullptr : parts.targets.data_ptr<float>(),
              .bias = last.own.first_bias(),
+             .bias_gradient = data(last.own.bias_gradient),
              .bias_stride = last.own.bias_stride(),
              .logits = data(last.output.values),
-             .losses = losses_.data_ptr<double>()};
-    means_work_ = {losses_.data_ptr<double>(), means_.data_ptr<double>(), batch_, 1};
+             .means = means_.data_ptr<double>(),
+             .totals = nullptr};
   }
 
   // Goes up to the logits, without their bias.
   void forward() {
     for (ConvolutionLayer& stage : stages_) {
       on_device(stage.unroll);
-      product(acting(stage.own.weight), acting(stage.columns), stage.sums);
+      if (stage.parts > 1) on_device(stage.spread);
+      product(weights(stage), acting(stage.columns, stage.parts), stage.sums);
       on_device(stage.pool);
     }
-    if (samples_.defined()) {
-      const int64_t rows = acting_ * batch_;
-      at::Tensor flat = samples_.view({clients_ * batch_, -1}).narrow(0, 0, rows);
-      at::index_select_out(flat, features_, 0, places_.narrow(0, 0, rows));
-    }
+    if (samples_.defined()) on_device(take_samples_);
     for (DenseLayer& layer : dense_) {
       product(acting(layer.input), acting(layer.own.weight).transpose(1, 2), layer.output.values);
       if (&layer != &dense_.back()) on_device(layer.forward);
@@ -258,33 +329,35 @@ class NetworkGradient final : public StepGradient {
     for (auto layer = dense_.rbegin(); layer != dense_.rend(); ++layer) {
       if (layer != dense_.rbegin()) {
         delta = acting(layer->output.delta);
-        on_device(layer->backward, delta.numel());
+        on_device(layer->backward);
       }
       product(delta.transpose(1, 2), acting(layer->input), layer->own.weight_gradient);
-      if (layer->own.bias.defined()) sum(delta, 1, layer->own.bias_gradient);
-      if (layer->input_delta.defined())
+      if (layer->input_delta.defined()) {
         product(delta, acting(layer->own.weight), layer->input_delta);
+      }
     }
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
-      on_device(stage->unpool);
+      on_device(stage->unpool, acting_ * stage->own.weight.size(1));
       if (stage != stages_.rbegin()) on_device(stage->unroll);  // the columns are a later stage's
-      const at::Tensor sums = acting(stage->sums), columns = acting(stage->columns);
-      product(sums, columns.transpose(1, 2), stage->own.weight_gradient);
-      sum(sums, 2, stage->own.bias_gradient);
+      const at::Tensor sums = acting(stage->sums, stage->parts);
+      const at::Tensor turned = acting(stage->columns, stage->parts).transpose(1, 2);
+      product(sums, turned, stage->parts > 1 ? stage->found : stage->own.weight_gradient);
+      if (stage->parts > 1) on_device(stage->gather);
       if (!stage->images) continue;
-      product(acting(stage->own.weight).transpose(1, 2), sums, stage->columns);
+      product(weights(*stage).transpose(1, 2), sums, stage->columns);
       on_device(*stage->images);
     }
   }
 
-  // Overwrites the acting clients' part of [C, ...] with products, or with sums over a dimension.
-  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of_all) const {
-    at::Tensor out = acting(of_all);
-    at::bmm_out(out, a, b);
+  // [acting C parts, outputs, inputs taps]
+  at::Tensor weights(const ConvolutionLayer& stage) const {
+    return stage.parts > 1 ? acting(stage.weights, stage.parts) : acting(stage.own.weight);
   }
-  void sum(const at::Tensor& values, int64_t dimension, const at::Tensor& of_all) const {
-    at::Tensor out = acting(of_all);
-    at::sum_out(out, values, {dimension});
+
+  // Overwrites the acting clients' part of [C parts, ...].
+  static void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of_all) {
+    at::Tensor out = of_all.narrow(0, 0, a.size(0));
+    at::bmm_out(out, a, b);
   }
 
   int64_t clients_, batch_;
@@ -296,10 +369,9 @@ class NetworkGradient final : public StepGradient {
   at::Tensor samples_;   // [C, B, values]; undefined: convolutions read them where they are
   std::vector<ConvolutionLayer> stages_;
   std::vector<DenseLayer> dense_;
-  at::Tensor losses_;  // [C, B] float64
-  at::Tensor means_;   // [C] float64
+  at::Tensor means_;  // [C] float64
+  SamplesWork take_samples_ = {};
   LossWork loss_ = {};
-  SumWork means_work_ = {};
 };
 
 }  // namespace
@@ -309,6 +381,7 @@ std::unique_ptr<StepGradient> make_network_gradient(const StepParts& parts, cons
   const std::optional<LossRule> rule = parts.loss->rule();
   const std::vector<Patches> patches = patches_of(spec, sample_shape);
   if (!rule || most_columns(patches, parts) > kMostColumns) return nullptr;
+  if (!can_be_counted(patches, parts, spec)) return nullptr;
   return std::make_unique<NetworkGradient>(parts, spec, patches, *rule);
 }
 

@@ -1,18 +1,21 @@
 // What kernels of our own do: functions of one item each, which the host calls in a loop and a GPU
-// in as many threads. Both have the same bits.
+// in as many threads; or of blocks of threads, as block_work.hpp has them. Both have the same bits.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <variant>
 
+#include "convolution_work.hpp"
+#include "dense_work.hpp"
 #include "descent_work.hpp"
+#include "drop_work.hpp"
 #include "hanse/base/both_sides.hpp"
 #include "hanse/base/wrapping.hpp"
 #include "hanse/model/entry_step.hpp"
 #include "hanse/sums/fold_entry.hpp"
 #include "loss_work.hpp"
-#include "network_work.hpp"
+#include "pooling_work.hpp"
 #include "table_work.hpp"
 
 namespace hanse {
@@ -88,72 +91,6 @@ struct SumWork {
   }
 };
 
-// Philox 4x64-10 (Salmon et al. 2011, section 3.3): the next four values of RandomStream.
-struct PhiloxBlock {
-  uint64_t values[4];
-
-  HANSE_BOTH_SIDES PhiloxBlock(uint64_t k0, uint64_t k1, uint64_t index, uint64_t round,
-                               uint64_t client)
-      : values{index, round, client, 0} {
-    for (int i = 0; i < 10; ++i) {
-      const auto a = static_cast<unsigned __int128>(0xD2E7470EE14C6C93) * values[0];
-      const auto b = static_cast<unsigned __int128>(0xCA5A826395121157) * values[2];
-      values[0] = static_cast<uint64_t>(b >> 64) ^ values[1] ^ k0;
-      values[1] = static_cast<uint64_t>(b);
-      values[2] = static_cast<uint64_t>(a >> 64) ^ values[3] ^ k1;
-      values[3] = static_cast<uint64_t>(a);
-      k0 += 0x9E3779B97F4A7C15;
-      k1 += 0xBB67AE8584CAA73B;
-    }
-  }
-};
-
-// draw_mask() of dropout.hpp for every client's samples of a step. An item is a block of a client's
-// stream, 16 of its masks' values: item = client * blocks() + block.
-struct DropWork {
-  uint64_t purpose;
-  int32_t threshold;       // of DropoutRule
-  float scale;             // of DropoutRule
-  int64_t batch;           // B
-  int64_t width;           // values a sample
-  int64_t steps;           // they are drawn [steps, samples, width / steps]
-  const int64_t* counts;   // [C] samples
-  const int64_t* streams;  // [C, 3] seed, round and client of each stream
-  const int64_t* drawn;    // [C] values of 64 bits that were drawn before
-  float* mask;             // [C, B, width], zero where a client has no sample
-
-  // How many values of 64 bits the masks of `samples` take.
-  static int64_t draws(int64_t samples, int64_t width) { return (samples * width + 3) / 4; }
-
-  // The most blocks of a client; its values may begin and end within one.
-  HANSE_BOTH_SIDES int64_t blocks() const { return batch * width / 16 + 2; }
-
-  HANSE_BOTH_SIDES void operator()(int64_t item) const {
-    const int64_t client = item / blocks();
-    const int64_t values = counts[client] * width;
-    const int64_t block = drawn[client] / 4 + item % blocks();
-    const int64_t first = 16 * block - 4 * drawn[client];  // of the block's values, in the masks
-    if (first >= values) return;
-    const int64_t* stream = streams + 3 * client;
-    const PhiloxBlock bits(static_cast<uint64_t>(stream[0]), purpose, static_cast<uint64_t>(block),
-                           static_cast<uint64_t>(stream[1]), static_cast<uint64_t>(stream[2]));
-    for (int i = 0; i < 16; ++i) {
-      const int64_t value = first + i;
-      if (value < 0 || value >= values) continue;
-      const auto drawn_bits = static_cast<int32_t>(bits.values[i / 4] >> (16 * (i % 4)) & 0xffff);
-      mask[client * batch * width + place_of(value, counts[client])] =
-          drawn_bits >= threshold ? scale : 0.0F;
-    }
-  }
-
-  // The value's place in [samples, steps, width / steps]; they are drawn [steps, samples, ...].
-  HANSE_BOTH_SIDES int64_t place_of(int64_t value, int64_t samples) const {
-    const int64_t one = width / steps;
-    const int64_t step = value / (samples * one), sample = value / one % samples;
-    return sample * width + step * one + value % one;
-  }
-};
-
 // The server's step of one entry.
 struct StepWork {
   EntryStep step;
@@ -182,7 +119,8 @@ struct StepWork {
   }
 };
 
-using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork, PoolWork,
-                          UnpoolWork, UnitsWork, UnitsBackWork, LossWork, DescentWork, ChooseWork>;
+using Work = std::variant<FoldWork, SumWork, DropWork, StepWork, ColumnsWork, ImagesWork,
+                          SpreadWork, GatherWork, PoolWork, UnpoolWork, SamplesWork, UnitsWork,
+                          UnitsBackWork, LossWork, DescentWork, ChooseWork>;
 
 }  // namespace hanse
