@@ -1,5 +1,5 @@
 // The gradients of a cohort's networks by hand against LibTorch's autograd in float64, one client
-// after the other, on the CPU as a device; and whole cohorts by hand against those by autograd.
+// after the other, on the CPU as a device.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,10 +11,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "drawn.hpp"
 #include "hanse/base/random.hpp"
 #include "hanse/model/torch_library.hpp"
 #include "model/device/step_gradient.hpp"
-#include "support/devices.hpp"
 
 namespace hanse {
 namespace {
@@ -29,20 +29,10 @@ struct Case {
   std::vector<int64_t> counts = {4, 0, 1, 3};  // samples of each client
   int64_t batch = 4;
   double step = 0;  // all values are multiples of it, so that sums are exact; 0: whatever they are
-  int64_t outputs() const { return loss == "cross-entropy" ? 3 : 1; }
+  int64_t classes = 3;
+  int64_t outputs() const { return loss == "cross-entropy" ? classes : 1; }
   int64_t clients() const { return static_cast<int64_t>(counts.size()); }
 };
-
-std::size_t to_size(int64_t n) { return static_cast<std::size_t>(n); }
-
-at::Tensor draw(RandomStream& stream, at::IntArrayRef shape, double step) {
-  at::Tensor values = at::empty(shape, at::kFloat);
-  for (float& value : std::span(values.data_ptr<float>(), to_size(values.numel()))) {
-    const double drawn = stream.normal();
-    value = static_cast<float>(step > 0 ? std::round(drawn / step) * step : drawn / 2);
-  }
-  return values;
-}
 
 std::vector<std::vector<int64_t>> shapes_of(const Case& c) {
   std::vector<std::vector<int64_t>> shapes;
@@ -115,7 +105,7 @@ class Step {
   StepParts parts() {
     return {.table = table_,
             .noise = noise_,
-            .loss = make_loss(c_.loss, c_.loss == "cross-entropy"     ? 3
+            .loss = make_loss(c_.loss, c_.loss == "cross-entropy"     ? c_.classes
                                        : c_.loss == "binary-logistic" ? 2
                                                                       : 0),
             .clients = c_.clients(),
@@ -126,10 +116,8 @@ class Step {
             .gradients = tensors(gradient_)};
   }
 
+  at::Tensor find(int64_t n) { return make_network_gradient(parts(), c_.spec, c_.shape)->find(n); }
   at::Tensor find() { return find(c_.clients()); }
-  at::Tensor find(int64_t clients) {
-    return make_network_gradient(parts(), c_.spec, c_.shape)->find(clients);
-  }
 
   // Mean loss, and the gradient [P], of a client.
   std::pair<double, at::Tensor> reference(int64_t client) const {
@@ -275,6 +263,37 @@ TEST(NetworkGradient, BatchesOfAnyLength) {
   expect_reference({.spec = spec, .counts = {0, 0}, .batch = 3}, "all of them rest");
 }
 
+TEST(NetworkGradient, EqualsAutogradAtAwkwardSizes) {
+  for (const int64_t batch : {1, 7, 33}) {
+    const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2, batch};
+    for (const int64_t classes : {2, 10, 62, 1000}) {
+      expect_reference(
+          {.spec = {.hidden = {5}}, .counts = counts, .batch = batch, .classes = classes},
+          std::to_string(batch) + " samples, " + std::to_string(classes) + " classes");
+    }
+    for (const char* loss : {"binary-logistic", "squared-error"}) {
+      expect_reference({.spec = {.hidden = {3}}, .loss = loss, .counts = counts, .batch = batch},
+                       loss);
+    }
+  }
+}
+
+// Batches in parts of any length: images of 7 x 8 pixels need three samples, of 13 x 12 one.
+TEST(NetworkGradient, EqualsAutogradWhereBatchesAreCut) {
+  for (const int64_t batch : {1, 6, 7, 33}) {
+    const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
+    for (const int64_t channels : {1, 3}) {
+      for (const int64_t side : {7, 12}) {
+        const NetworkSpec spec{
+            .stages = {{5, 3, 1, false}, {4, 3, 1, true}}, .hidden = {6}, .feature_dropout = 0.25};
+        expect_reference(
+            {.spec = spec, .shape = {channels, side + 1, side}, .counts = counts, .batch = batch},
+            std::to_string(batch) + " samples of " + std::to_string(side));
+      }
+    }
+  }
+}
+
 // Values of so few bits that all sums are exact: many windows are ties, and many sums zero.
 TEST(NetworkGradient, EqualsAutogradWhereValuesAreEqual) {
   for (const bool pool : {false, true}) {
@@ -319,9 +338,8 @@ TEST(NetworkGradient, FewerClientsHaveTheSameGradientsAndTheOthersStay) {
                                  .hidden = {6},
                                  .feature_dropout = 0.25,
                                  .hidden_dropout = 0.5};
-  const std::vector<NetworkSpec> specs{{}, {.hidden = {7, 5}}, convolutions};
-  for (const NetworkSpec& spec : specs) {
-    Step step({.spec = spec});
+  for (const NetworkSpec& spec : {NetworkSpec{}, NetworkSpec{.hidden = {7, 5}}, convolutions}) {
+    Step step({.spec = spec, .shape = {2, 14, 13}});
     const at::Tensor losses = step.find().clone(), all = step.gradient_.clone();
     for (int64_t clients = 1; clients < 4; ++clients) {
       step.gradient_.fill_(kMark);
@@ -350,102 +368,6 @@ TEST(NetworkGradient, WhatIsTooLargeToUnrollIsLeftToAutograd) {
   StepParts many = step.parts();
   many.batch = kMostColumns;
   EXPECT_EQ(make_network_gradient(many, c.spec, c.shape), nullptr);
-}
-
-// --- Whole cohorts.
-
-struct CohortCase {
-  ModelOptions model;
-  std::vector<int64_t> shape = {1, 9, 10};
-  int64_t classes = 3;
-  Cohort::Settings settings = {.clients = 3, .batch = 4, .samples = 24};
-};
-
-struct Trained {
-  at::Tensor rows;
-  std::vector<double> losses;
-};
-
-constexpr int64_t kSteps = 5;
-
-Trained train(const CohortCase& c, const std::string& device, bool by_hand) {
-  Cohort::Settings settings = c.settings;
-  settings.device = device;
-  settings.by_hand = by_hand;
-  const auto cohort = torch_library().make_cohort(c.model, c.shape, c.classes, settings);
-  RandomStream stream(9, Purpose::kData);
-  const at::Tensor features = draw(stream, {settings.samples, size_of(c.shape)}, 0);
-  const at::Tensor targets = draw(stream, {settings.samples}, 0);
-  std::vector<int32_t> labels;
-  for (int64_t i = 0; i < settings.samples; ++i) {
-    labels.push_back(static_cast<int32_t>(stream.below(std::max<int64_t>(c.classes, 1))));
-  }
-  cohort->put(0, {features.data_ptr<float>(), c.classes > 0 ? labels.data() : nullptr,
-                  c.classes > 0 ? nullptr : targets.data_ptr<float>(), settings.samples});
-  const auto model = make_model(c.model, c.shape, c.classes);
-  std::vector<float> theta(static_cast<std::size_t>(model->n_params()));
-  model->initialize(theta, stream);
-  cohort->put_theta(theta);
-  const std::vector<Cohort::NoiseKey> keys{{5, 1, 0}, {5, 1, 1}, {5, 1, 2}};
-  cohort->start({.noise = keys});
-  std::vector<int64_t> places, counts;
-  std::vector<float> rates;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    for (int64_t client = 0; client < settings.clients; ++client) {
-      counts.push_back((step + client * 2) % (settings.batch + 1));
-      rates.push_back(counts.back() > 0 ? 0.1F : 0.0F);
-      for (int64_t b = 0; b < settings.batch; ++b) {
-        places.push_back((7 * step + 5 * client + b) % settings.samples);
-      }
-    }
-  }
-  cohort->put_steps({places, counts, rates});
-  cohort->steps(0, kSteps, settings.clients);
-  Trained trained{.rows = cohort->rows().cpu().clone(), .losses = std::vector<double>(3)};
-  cohort->take_losses(trained.losses);
-  return trained;
-}
-
-void expect_same_training(const CohortCase& c, const std::string& what) {
-  for (const std::string& device : test_devices()) {
-    const Trained expected = train(c, device, false), got = train(c, device, true);
-    const double scale = expected.rows.abs().max().item<double>();
-    EXPECT_LE((got.rows - expected.rows).abs().max().item<double>(), 1e-5 * scale) << what;
-    if (device == "cpu") {  // elsewhere both ways may end in the same bits
-      EXPECT_FALSE(got.rows.equal(expected.rows)) << what << ": both by the same way";
-    }
-    for (std::size_t i = 0; i < got.losses.size(); ++i) {
-      EXPECT_NEAR(got.losses[i], expected.losses[i], 1e-5 * std::abs(expected.losses[i])) << what;
-    }
-  }
-}
-
-ModelOptions kind(const std::string& name, const std::string& loss = "cross-entropy",
-                  bool bias = true) {
-  return {.kind = name, .loss = loss, .hidden = {7, 5}, .bias = bias};
-}
-
-TEST(NetworkCohorts, TrainAsByAutograd) {
-  for (const char* name : {"linear", "mlp", "cnn-leaf", "cnn-cifar", "lenet"}) {
-    const std::vector<int64_t> shape = std::string(name) == "lenet"
-                                           ? std::vector<int64_t>{2, 12, 13}
-                                           : std::vector<int64_t>{2, 9, 8};
-    expect_same_training({.model = kind(name), .shape = shape}, name);
-  }
-  expect_same_training({.model = kind("linear", "cross-entropy", false)}, "linear without bias");
-  expect_same_training({.model = kind("mlp", "binary-logistic"), .classes = 2}, "binary-logistic");
-  expect_same_training({.model = kind("mlp", "squared-error"), .classes = 0}, "squared-error");
-}
-
-TEST(NetworkCohorts, TrainAsByAutogradWithEveryOption) {
-  CohortCase c{.model = kind("cnn-cifar"), .shape = {3, 8, 9}};
-  c.settings.momentum = 0.9;
-  c.settings.nesterov = true;
-  c.settings.weight_decay = 0.1;
-  c.settings.clip = 0.5;
-  expect_same_training(c, "momentum, decay and clip");
-  c.settings.slope = {.base = 2, .least = 0.1, .beyond = 10};
-  expect_same_training(c, "slope");
 }
 
 }  // namespace

@@ -1,0 +1,324 @@
+// The functions of a network's kernels against what they are by definition. Items, and the threads
+// of a block, come in another order than on the host: none may depend on another one's.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hanse/base/random.hpp"
+#include "model/device/work.hpp"
+
+namespace hanse {
+namespace {
+
+using Row = std::vector<float>;
+
+Row drawn(int64_t n, uint64_t key = 1) {
+  RandomStream stream(key, Purpose::kData);
+  Row row(static_cast<std::size_t>(n));
+  for (float& x : row) x = static_cast<float>(stream.normal());
+  return row;
+}
+
+template <class One>
+void run_backwards(const One& work, int64_t n) {
+  if constexpr (BlockWork<One>) {
+    const auto scratch = std::make_unique<typename One::Scratch>();
+    for (int64_t block = n - 1; block >= 0; --block) {
+      for (int phase = 0; phase < work.phases(); ++phase) {
+        for (int thread = One::kThreads - 1; thread >= 0; --thread) {
+          work(phase, block, thread, *scratch);
+        }
+      }
+    }
+  } else {
+    for (int64_t item = n - 1; item >= 0; --item) work(item);
+  }
+}
+
+TEST(Divider, DividesWhatIsBelowTwoToTheThirtyFirst) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  RandomStream stream(2, Purpose::kData);
+  std::vector<int32_t> divisors{1,   2,     3,     5,     7,       10,        62,   641,
+                                784, 65535, 65536, 65537, 1 << 30, kMost - 1, kMost};
+  for (int i = 0; i < 200; ++i) divisors.push_back(1 + static_cast<int32_t>(stream.below(kMost)));
+  for (const int32_t divisor : divisors) {
+    const Divider by(divisor);
+    EXPECT_EQ(by, divisor);
+    std::vector<int32_t> values{0,
+                                1,
+                                divisor - 1,
+                                divisor,
+                                kMost,
+                                kMost - 1,
+                                kMost / divisor * divisor,
+                                kMost / divisor * divisor - 1};
+    for (int i = 0; i < 100; ++i) values.push_back(static_cast<int32_t>(stream.below(kMost)));
+    for (const int32_t n : values) {
+      const auto [quotient, rest] = by.split(n);
+      EXPECT_TRUE(quotient == n / divisor && rest == n % divisor) << n << " / " << divisor;
+    }
+  }
+}
+
+struct Unrolling {
+  Patches of;
+  int64_t clients, batch, per;
+};
+
+// Calls f(image's place or -1, column's place) for each value of the columns.
+template <class F>
+void for_each_column(const Unrolling& c, const std::vector<int64_t>& places, F f) {
+  const Patches& of = c.of;
+  int64_t at = 0;
+  for (int64_t part = 0; part < c.clients * c.batch / c.per; ++part) {
+    for (int64_t row = 0; row < of.rows(); ++row) {
+      const int64_t channel = row / of.taps(), tap = row % of.taps();
+      for (int64_t b = 0; b < c.per; ++b) {
+        for (int64_t pixel = 0; pixel < of.out_pixels(); ++pixel, ++at) {
+          const int64_t y = pixel / of.out_width() + tap / of.kernel - of.padding;
+          const int64_t x = pixel % of.out_width() + tap % of.kernel - of.padding;
+          const bool is_inside = y >= 0 && y < of.height && x >= 0 && x < of.width;
+          const int64_t sample = places[static_cast<std::size_t>(part * c.per + b)];
+          f(is_inside ? ((sample * of.channels + channel) * of.height + y) * of.width + x : -1, at);
+        }
+      }
+    }
+  }
+}
+
+void expect_unrolling(const Unrolling& c) {
+  const int64_t samples = c.clients * c.batch;
+  const int64_t values = samples * c.of.channels * c.of.pixels();
+  const int64_t all = samples * c.of.rows() * c.of.out_pixels();
+  std::vector<int64_t> order, reversed;
+  for (int64_t i = 0; i < samples; ++i) {
+    order.push_back(i);
+    reversed.push_back(samples - 1 - i);
+  }
+  const Row images = drawn(values);
+  for (const auto& places : {order, reversed}) {
+    Row columns(static_cast<std::size_t>(all), 9);
+    const ColumnsWork unroll{.of = Columns(c.of, c.per),
+                             .batch = c.batch,
+                             .images = images.data(),
+                             .places = places == order ? nullptr : places.data(),
+                             .columns = columns.data()};
+    run_backwards(unroll, unroll.items(c.clients));
+    int64_t wrong = 0;
+    for_each_column(c, places, [&](int64_t image, int64_t column) {
+      wrong += columns[static_cast<std::size_t>(column)] !=
+               (image < 0 ? 0 : images[static_cast<std::size_t>(image)]);
+    });
+    EXPECT_EQ(wrong, 0) << c.of.kernel << " " << c.of.padding << " " << c.per;
+  }
+  const Row columns = drawn(all, 2);
+  Row expected(images.size()), got(images.size(), 9);
+  const ImagesWork back{Columns(c.of, c.per), c.batch, columns.data(), got.data()};
+  run_backwards(back, back.items(c.clients));
+  for_each_column(c, order, [&](int64_t image, int64_t column) {
+    if (image >= 0) {
+      expected[static_cast<std::size_t>(image)] += columns[static_cast<std::size_t>(column)];
+    }
+  });
+  EXPECT_EQ(got, expected) << c.of.kernel << " " << c.of.padding << " " << c.per;  // one order
+}
+
+TEST(ColumnsWork, AndItsWayBackAreThoseOfTheDefinition) {
+  for (const int64_t kernel : {1, 2, 3, 5, 6, 7}) {
+    for (int64_t padding = 0; padding < kernel; padding += 2) {
+      for (const int64_t channels : {1, 3}) {
+        expect_unrolling({{channels, 8, 7, kernel, padding}, 2, 6, 6});
+        expect_unrolling({{channels, 7, 9, kernel, padding}, 3, 6, 2});
+        expect_unrolling({{channels, 7, 8, kernel, padding}, 2, 7, 1});
+      }
+    }
+  }
+}
+
+TEST(GatherWork, AddsWhatSpreadWorkHandedOut) {
+  for (const int parts : {1, 2, 3, 4, 5, 9}) {
+    const int64_t clients = 3, n = 7, stride = 11;
+    const Row weights = drawn(clients * stride);
+    Row spread(static_cast<std::size_t>(clients * parts * n), 9);
+    const SpreadWork hand_out{n, parts, weights.data(), stride, spread.data()};
+    run_backwards(hand_out, hand_out.items(clients));
+    for (int64_t i = 0; i < clients * parts * n; ++i) {
+      EXPECT_EQ(spread[static_cast<std::size_t>(i)],
+                weights[static_cast<std::size_t>(i / n / parts * stride + i % n)]);
+    }
+    Row sums(weights.size(), 9), expected(weights.size(), 9);
+    const Row found = drawn(clients * parts * n, 3);
+    const GatherWork add{n, parts, found.data(), sums.data(), stride};
+    run_backwards(add, add.items(clients));
+    for (int64_t client = 0; client < clients; ++client) {
+      for (int64_t i = 0; i < n; ++i) {
+        float& sum = expected[static_cast<std::size_t>(client * stride + i)] = 0;
+        for (int64_t part = 0; part < parts; ++part) {
+          sum += found[static_cast<std::size_t>((client * parts + part) * n + i)];
+        }
+      }
+    }
+    EXPECT_EQ(sums, expected) << parts;
+  }
+}
+
+TEST(UnitsBackWork, AddsTheBiasUpOverTheBatch) {
+  for (const int32_t batch : {1, 7, 8, 33}) {
+    const int64_t clients = 2, units = 5, stride = 9;
+    const Row values = drawn(clients * batch * units), mask = drawn(clients * batch * units, 2);
+    Row delta = drawn(clients * batch * units, 3);
+    Row sums(clients * stride, 9), expected_sums(sums), expected(delta);
+    for (int64_t client = 0; client < clients; ++client) {
+      for (int64_t unit = 0; unit < units; ++unit) {
+        float& sum = expected_sums[static_cast<std::size_t>(client * stride + unit)] = 0;
+        for (int64_t b = 0; b < batch; ++b) {
+          const auto at = static_cast<std::size_t>((client * batch + b) * units + unit);
+          expected[at] = values[at] <= 0 ? 0 : expected[at] * mask[at];
+          sum += expected[at];
+        }
+      }
+    }
+    const UnitsBackWork work{.units = units,
+                             .batch = batch,
+                             .values = values.data(),
+                             .mask = mask.data(),
+                             .delta = delta.data(),
+                             .bias_gradient = sums.data(),
+                             .bias_stride = stride};
+    run_backwards(work, work.items(clients));
+    EXPECT_EQ(delta, expected) << batch;
+    EXPECT_EQ(sums, expected_sums) << batch;
+  }
+}
+
+// The loss of a sample and its gradient, in float64.
+double cross_entropy(const float* z, int64_t outputs, int64_t label, std::vector<double>& slope) {
+  double sum = 0;
+  const double largest = *std::max_element(z, z + outputs);
+  for (int64_t i = 0; i < outputs; ++i) sum += std::exp(static_cast<double>(z[i]) - largest);
+  for (int64_t i = 0; i < outputs; ++i) {
+    slope[static_cast<std::size_t>(i)] = std::exp(static_cast<double>(z[i]) - largest) / sum;
+  }
+  slope[static_cast<std::size_t>(label)] -= 1;
+  return std::log(sum) - (static_cast<double>(z[label]) - largest);
+}
+
+void expect_losses(int64_t batch, int64_t outputs) {
+  const std::vector<int64_t> counts{batch, 0, (batch + 1) / 2};
+  const auto clients = std::ssize(counts);
+  const int64_t stride = outputs + 2;
+  const Row bias = drawn(clients * stride, 2);
+  Row logits = drawn(clients * batch * outputs), sums(bias.size(), 9);
+  const Row given = logits;
+  std::vector<int64_t> places;
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < clients * batch; ++i) {
+    places.push_back(clients * batch - 1 - i);
+    labels.push_back(static_cast<int32_t>(i * 7 % outputs));
+  }
+  std::vector<double> means(counts.size(), 9), totals{1, 2, 3};
+  const LossWork work{.rule = LossRule::kCrossEntropy,
+                      .batch = batch,
+                      .outputs = outputs,
+                      .counts = counts.data(),
+                      .places = places.data(),
+                      .labels = labels.data(),
+                      .targets = nullptr,
+                      .bias = bias.data(),
+                      .bias_gradient = sums.data(),
+                      .bias_stride = stride,
+                      .logits = logits.data(),
+                      .means = means.data(),
+                      .totals = totals.data()};
+  run_backwards(work, clients);
+  std::vector<double> slope(static_cast<std::size_t>(outputs));
+  Row z(slope.size());
+  for (int64_t client = 0; client < clients; ++client) {
+    const auto own = static_cast<std::size_t>(client);
+    std::vector<double> sum(slope.size());
+    double mean = 0;
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t sample = client * batch + b;
+      for (int64_t i = 0; i < outputs; ++i) {
+        z[static_cast<std::size_t>(i)] = given[static_cast<std::size_t>(sample * outputs + i)] +
+                                         bias[static_cast<std::size_t>(client * stride + i)];
+      }
+      const auto place = static_cast<std::size_t>(places[static_cast<std::size_t>(sample)]);
+      const double loss = cross_entropy(z.data(), outputs, labels[place], slope);
+      const bool counted = b < counts[own];
+      if (counted) mean += loss / static_cast<double>(counts[own]);
+      for (std::size_t i = 0; i < slope.size(); ++i) {
+        const double expected = counted ? slope[i] / static_cast<double>(counts[own]) : 0;
+        const auto at = static_cast<std::size_t>(sample * outputs) + i;
+        EXPECT_NEAR(static_cast<double>(logits[at]), expected, 1e-6) << batch << " " << outputs;
+        sum[i] += expected;
+      }
+    }
+    EXPECT_NEAR(means[own], mean, 1e-6 * mean) << batch << " " << outputs;
+    EXPECT_EQ(totals[own], static_cast<double>(client + 1) + means[own]);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(sums[own * static_cast<std::size_t>(stride) + i]), sum[i],
+                  1e-6);
+    }
+  }
+}
+
+TEST(LossWork, HasMeansGradientsAndTheBiasOfAnyNumberOfSamplesAndOutputs) {
+  for (const int64_t batch : {1, 7, 33, 70}) {
+    for (const int64_t outputs : {1, 2, 10, 62, 1000}) expect_losses(batch, outputs);
+  }
+}
+
+struct Descending {
+  SgdRule rule;
+  bool anchor = false, own_anchor = false, pulls = false;
+};
+
+void expect_descent(const Descending& c, int64_t clients) {
+  const int64_t n = 7;
+  const Row gradient = drawn(clients * n), anchor = drawn(clients * n, 2);
+  const Row pulls = drawn(clients * n, 3);
+  Row rows = drawn(clients * n, 4), velocity = drawn(clients * n, 5), rates;
+  for (int64_t k = 0; k < clients; ++k) rates.push_back(k % 3 == 1 ? 0 : 0.1F);
+  Row expected = rows, expected_velocity = velocity;
+  for (int64_t at = 0; at < clients * n; ++at) {
+    const auto i = static_cast<std::size_t>(at);
+    const float rate = rates[static_cast<std::size_t>(at / n)];
+    const float* origin = anchor.data() + (c.own_anchor ? at : at % n);
+    float g = pulled_gradient(c.rule, gradient[i], expected[i], c.pulls ? &pulls[i] : nullptr,
+                              c.anchor ? origin : nullptr);
+    if (c.rule.momentum > 0) g = with_momentum(c.rule, g, expected_velocity[i]);
+    if (rate > 0) expected[i] -= rate * g;
+  }
+  const DescentWork work{.rule = c.rule,
+                         .gradient = gradient.data(),
+                         .anchor = c.anchor ? anchor.data() : nullptr,
+                         .pulls = c.pulls ? pulls.data() : nullptr,
+                         .rates = rates.data(),
+                         .velocity = c.rule.momentum > 0 ? velocity.data() : nullptr,
+                         .rows = rows.data(),
+                         .clients = clients,
+                         .n = n,
+                         .anchor_stride = c.own_anchor ? n : 0};
+  run_backwards(work, n);
+  EXPECT_EQ(rows, expected) << clients;
+  EXPECT_EQ(velocity, expected_velocity) << clients;
+}
+
+TEST(DescentWork, MovesEachClientByItsRule) {
+  for (const int64_t clients : {1, 3, 4, 5, 8, 9}) {
+    expect_descent({}, clients);
+    expect_descent({.rule = {.weight_decay = 0.1F, .momentum = 0.9F, .nesterov = true}}, clients);
+    expect_descent({.rule = {.momentum = 0.9F, .mu = 0.5F}, .anchor = true, .pulls = true},
+                   clients);
+    expect_descent({.rule = {.mu = 0.5F}, .anchor = true, .own_anchor = true}, clients);
+  }
+}
+
+}  // namespace
+}  // namespace hanse
