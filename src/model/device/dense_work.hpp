@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/divider.hpp"
+#include "divider.hpp"
 #include "hanse/base/both_sides.hpp"
 
 namespace hanse {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "device/block_work.hpp"
+#include "block_work.hpp"
 #include "hanse/base/both_sides.hpp"
 #include "hanse/model/loss_math.hpp"
 #include "hanse/model/loss_rule.hpp"

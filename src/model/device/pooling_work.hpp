@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "device/block_work.hpp"
-#include "device/divider.hpp"
+#include "block_work.hpp"
+#include "divider.hpp"
 #include "hanse/base/both_sides.hpp"
 
 namespace hanse {

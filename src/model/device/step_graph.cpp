@@ -17,8 +17,7 @@ void StepGraphs::run(const Kind& kind, int64_t count, const Steps& steps) {
     --count;
   }
   for (; count > 0 && !fails_;) {
-    int64_t some = most_;
-    while (some > count) some /= 2;
+    const int64_t some = std::min(most_, count);
     std::unique_ptr<Recording>& graph = graphs_[kind][some];
     try {
       if (!graph) graph = recorder_->record([&] { steps(some); });

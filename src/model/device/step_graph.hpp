@@ -40,14 +40,13 @@ class StepGraphs {
   using Kind = std::tuple<double, bool, bool, int64_t>;  // Descent::Form and the acting clients
   using Steps = std::function<void(int64_t count)>;
 
-  // `most`: steps that one graph holds at most, a power of two.
+  // `most`: steps that one graph holds at most.
   StepGraphs(std::unique_ptr<GraphRecorder> recorder, int64_t most)
       : recorder_(std::move(recorder)), most_(most) {}
 
   // Does steps(count) on the device: the first step of a kind by calling it, then by recording it,
   // and from then on without it. Each count is recorded once. Where recording fails it says so
-  // once, and calls `steps` from then on. Cost: a start for each one in the binary digits of count
-  // / most.
+  // once, and calls `steps` from then on. Cost: a start for each `most` steps.
   void run(const Kind& kind, int64_t count, const Steps& steps);
 
   // The kinds have other addresses now.
