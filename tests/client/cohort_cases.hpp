@@ -68,6 +68,15 @@ inline Trained one_by_one(const Case& c, const Federation& federation,
   return trained;
 }
 
+// The largest difference between two entries of the same place.
+inline float furthest(const Row& one, const Row& other) {
+  float found = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    found = std::max(found, std::abs(one[i] - other[i]));
+  }
+  return found;
+}
+
 inline std::vector<ClientTask> tasks_of(const std::vector<int64_t>& clients, int64_t round) {
   std::vector<ClientTask> tasks;
   for (const int64_t client : clients) {
@@ -130,11 +139,7 @@ inline void expect_agreement(const Case& c, const std::string& what,
         const std::string who = what + " on " + device + ", client " + std::to_string(clients[i]);
         EXPECT_EQ(got.outcomes[i].samples, expected.outcomes[i].samples) << who;
         EXPECT_NEAR(got.outcomes[i].loss, expected.outcomes[i].loss, 1e-5) << who;
-        float furthest = 0;
-        for (std::size_t j = 0; j < expected.rows[i].size(); ++j) {
-          furthest = std::max(furthest, std::abs(got.rows[i][j] - expected.rows[i][j]));
-        }
-        EXPECT_LE(furthest, 1e-5F) << who;
+        EXPECT_LE(furthest(got.rows[i], expected.rows[i]), 1e-5F) << who;
       }
     }
   }

@@ -146,7 +146,8 @@ TEST(CohortTraining, WhereSamplesLieDoesNotMatter) {
   }
 }
 
-// Nothing of an earlier cohort is left, and a client's neighbours do not matter.
+// Nothing of an earlier cohort is left; a client's neighbours move its last bits alone, where a
+// library has other kernels for fewer clients.
 TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
   Case c{.model = kind("cnn-cifar"), .shape = {3, 8, 9}};
   c.client.momentum = 0.9;
@@ -161,7 +162,7 @@ TEST(CohortTraining, IsAPureFunctionOfItsTasks) {
     const Trained with_others = train_on_device(training, {3, 4}, 1);
     EXPECT_EQ(first.rows, again.rows);
     EXPECT_EQ(first.outcomes[1].loss, again.outcomes[1].loss);
-    EXPECT_EQ(first.rows[0], with_others.rows[0]);
+    EXPECT_LE(furthest(first.rows[0], with_others.rows[0]), 1e-6F);
     EXPECT_NE(first.rows[0], first.rows[2]);
   }
 }
